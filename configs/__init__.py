@@ -1,0 +1,1 @@
+"""YAML files that run as they stand."""

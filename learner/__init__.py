@@ -1,0 +1,1 @@
+"""The loop, run folders, checkpoints, metrics, configuration and the command line."""

@@ -1,0 +1,54 @@
+"""Generated source as files, so that Numba's on-disk cache and tracebacks work on it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+import numba
+import xxhash
+
+FORMAT = 1  # raise when what the generated text relies on changes
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: $BLOCKLEARN_CACHE, else the user's cache folder."""
+    if own := os.environ.get("BLOCKLEARN_CACHE"):
+        base = Path(own)
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blocklearn"
+    return base / f"kernels-{FORMAT}-numba-{numba.__version__}"
+
+
+def load_source(text: str, fingerprint: str) -> ModuleType:
+    """Import generated source. `fingerprint` names what it calls: helpers change, so does the file."""
+    name = f"blocklearn_kernel_{xxhash.xxh3_128_hexdigest((text + fingerprint).encode())}"
+    path = _writable_folder() / f"{name}.py"
+    if not path.exists():
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.replace(temporary, path)  # another process may have written the same bytes
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # Numba's cache looks the module up by its name
+    spec.loader.exec_module(module)
+    return module
+
+
+def _writable_folder() -> Path:
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    folder = Path(tempfile.gettempdir()) / f"blocklearn-{os.getuid()}" / folder.name
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder

@@ -1,0 +1,45 @@
+"""Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011) for CPU kernels: random numbers by counter.
+
+The number at (row, column) of a stream depends on (seed, pass, block, row, column, stream) alone, so
+neither threads nor order nor a resume can change it.
+"""
+
+import numpy as np
+from numba import njit
+
+_u32 = np.uint32
+_u64 = np.uint64
+_M0, _M1 = _u64(0xD2511F53), _u64(0xCD9E8D57)
+_W0, _W1 = _u32(0x9E3779B9), _u32(0xBB67AE85)
+
+
+@njit(error_model="numpy", forceinline=True)
+def philox(c0, c1, c2, c3, k0, k1):
+    """Four random uint32 from a 128-bit counter and a 64-bit key."""
+    for _ in range(10):
+        p0 = _M0 * _u64(c0)
+        p1 = _M1 * _u64(c2)
+        n0 = _u32(p1 >> _u64(32)) ^ c1 ^ k0
+        n2 = _u32(p0 >> _u64(32)) ^ c3 ^ k1
+        c1 = _u32(p1 & _u64(0xFFFFFFFF))
+        c3 = _u32(p0 & _u64(0xFFFFFFFF))
+        c0 = n0
+        c2 = n2
+        k0 = _u32(k0 + _W0)
+        k1 = _u32(k1 + _W1)
+    return c0, c1, c2, c3
+
+
+@njit(error_model="numpy", forceinline=True)
+def random_bits(key, row, column, stream):
+    """32 random bits for an element; key is (seed, pass, block) as int64 [1 x 3]."""
+    seed = _u64(key[0, 0])
+    bits = philox(
+        _u32(row),
+        _u32(column),
+        _u32(key[0, 2]),
+        _u32(key[0, 1]),
+        _u32(seed & _u64(0xFFFFFFFF)),
+        _u32(seed >> _u64(32)) ^ _u32(stream * 0x9E3779B1),
+    )
+    return bits[0]

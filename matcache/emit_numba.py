@@ -1,0 +1,379 @@
+"""Print a scheduled row-wise program, or a fused elementwise expression, as Numba source.
+
+A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals, values
+inside a loop are scalars, and the loop over non-zeros takes four at a time so that row vectors are
+loaded once for four table rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .elementwise import ELEMENTWISE
+from .program import (
+    Access,
+    Apply,
+    Count,
+    Dot,
+    Gather,
+    Instruction,
+    Kind,
+    Product,
+    Reduce,
+    Store,
+    Value,
+    reads,
+)
+from .schedule import Group, Leave, Loop, Node, Schedule
+from .writer import Writer
+
+if TYPE_CHECKING:
+    from .fused import Fused, Leaf
+
+UNROLL = 4  # non-zeros at a time
+
+HEADER = """\
+import numpy as np
+from numba import njit
+from blocklearn.matcache import cpu_math{bits} as m
+from blocklearn.matcache.cpu_random import random_bits
+
+F = np.float{bits}
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "reassoc", "nsz", "arcp"}})
+"""
+
+_START = {"sum": "F(0)", "max": "F(-np.inf)", "min": "F(np.inf)"}
+_FOLD = {"sum": "{0} + {1}", "max": "m.maximum({0}, {1})", "min": "m.minimum({0}, {1})"}
+
+
+def rowwise_source(plan: Schedule) -> str:
+    """Source of the module that runs `plan`; its function is called `run`."""
+    return _RowwisePrinter(plan).source()
+
+
+class _RowwisePrinter:
+    """Prints one schedule. Locals: i row, p..q its non-zeros, j non-zero, c column, k vector index."""
+
+    def __init__(self, plan: Schedule) -> None:
+        self.plan = plan
+        self.program = plan.program
+        self.out = Writer()
+        self.outputs = {v.id: n for n, v in enumerate(self.program.returns) if v.arg < 0}
+        self.hidden = {v.id: n for n, v in enumerate(plan.hidden)}
+        self.sparse = any(a.form == "sparse" for a in self.program.arguments)
+
+    # -------------------------------------------------------------- module
+
+    def parameters(self) -> list[str]:
+        names = ["chunk", "thread", "bounds"]
+        if self.sparse:
+            names += ["indptr", "indices"]
+        for n, argument in enumerate(self.program.arguments):
+            names.append({"sparse": "v", "mat": "a"}.get(argument.form, "n") + str(n))
+        names += [f"o{n}" for n in self.outputs.values()]
+        names += [f"h{n}" for n in self.hidden.values()]
+        return [*names, "scratch"]
+
+    def source(self) -> str:
+        out = self.out
+        bits = "32" if self.program.dtype == "float32" else "64"
+        out.raw(HEADER.format(bits=bits))
+        out.line(f"def run({', '.join(self.parameters())}):")
+        with out.block():
+            for n, argument in enumerate(self.program.arguments):
+                if argument.form == "number":
+                    out.line(f"x{n} = F(n{n})")
+                elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
+                    out.line(f"x{n} = F(a{n}[0, 0])")
+            for value in sorted(self.plan.vectors.values()):
+                out.line(f"w{value} = scratch[thread, {value}]")
+            out.line("for i in range(bounds[chunk], bounds[chunk + 1]):")
+            with out.block():
+                if self.sparse:
+                    out.line("p = indptr[i]")
+                    out.line("q = indptr[i + 1]")
+                self.nodes(self.plan.nodes)
+                for value in self.program.returns:
+                    if value.kind is Kind.ROW and value.arg < 0:
+                        out.line(f"o{self.outputs[value.id]}[i, 0] = {self.scalar(value)}")
+        return out.text()
+
+    def nodes(self, nodes: list[Node]) -> None:
+        for node in nodes:
+            if isinstance(node, Loop):
+                count = node.count if isinstance(node.count, int) else self.count(node.count)
+                self.out.line(f"for _ in range({count}):")
+                with self.out.block():
+                    self.nodes(node.body)
+            elif isinstance(node, Leave):
+                self.out.line(f"if {self.scalar(node.condition)} != F(0):")
+                with self.out.block():
+                    self.out.line("break")
+            else:
+                self.group(node)
+
+    def count(self, value: Value) -> str:
+        if self.program.arguments[value.arg].form == "number":
+            return f"np.int64(n{value.arg})"
+        return f"np.int64(x{value.arg})"
+
+    def group(self, group: Group) -> None:
+        if group.product:
+            (product,) = group.instructions
+            assert isinstance(product, Product)
+            self.product(product)
+        elif group.kind is Kind.NNZ:
+            self.nonzeros(group)
+        elif group.kind is Kind.VEC:
+            self.vector(group)
+        else:
+            for instruction in group.instructions:
+                self.row_scalar(instruction)
+
+    # -------------------------------------------------------------- names
+
+    def scalar(self, value: Value | float) -> str:
+        """A per-row or global number."""
+        if not isinstance(value, Value):
+            return f"F({value!r})"
+        if value.access is Access.NUMBER:
+            return f"x{value.arg}"
+        if value.access is Access.ROWS:
+            return f"a{value.arg}[i, 0]"
+        return f"s{value.id}"
+
+    def element(self, value: Value, index: str = "k") -> str:
+        """One element of a stored vector."""
+        if value.access is Access.ROWS:
+            return f"a{value.arg}[i, {index}]"
+        if value.access is Access.SHARED:
+            return f"a{value.arg}[0, {index}]"
+        if value.id in self.outputs:
+            return f"o{self.outputs[value.id]}[i, {index}]"
+        return f"w{self.plan.vectors[value.id]}[{index}]"
+
+    def nonzero(self, value: Value, lane: int) -> str:
+        """Non-zero j + lane of a stored value."""
+        j = f"j + {lane}" if lane else "j"
+        if value.access is Access.VALUES:
+            return f"v{value.arg}[{j}]"
+        if value.access is Access.COLUMN:
+            return f"a{value.arg}[0, c{lane}]"
+        if value.id in self.outputs:
+            return f"o{self.outputs[value.id]}[{j}]"
+        return f"h{self.hidden[value.id]}[{j}]"
+
+    # -------------------------------------------------------------- groups
+
+    def row_scalar(self, instruction: Instruction) -> None:
+        match instruction:
+            case Apply():
+                text = self.apply(instruction, [self.scalar(a) for a in instruction.args])
+                self.out.line(f"{self.scalar(instruction.out)} = {text}")
+            case Store():
+                target = self.scalar(instruction.target)
+                self.out.line(f"{target} = {self.scalar(instruction.value)}")
+            case Count():
+                self.out.line(f"{self.scalar(instruction.out)} = F(q - p)")
+
+    def apply(self, instruction: Apply, texts: list[str]) -> str:
+        return ELEMENTWISE[instruction.op].numba.format(*texts)
+
+    def product(self, product: Product) -> None:
+        out, element = self.out, self.element(product.out)
+        out.line(f"for k in range({product.out.length}):")
+        with out.block():
+            out.line(f"{element} = F(0)")
+        out.line(f"for l in range({product.vec.length}):")
+        with out.block():
+            out.line(f"t = {self.element(product.vec, 'l')}")
+            out.line(f"for k in range({product.out.length}):")
+            with out.block():
+                out.line(f"{element} += t * a{product.matrix}[l, k]")
+
+    def starts(self, group: Group) -> None:
+        for instruction in group.instructions:
+            if isinstance(instruction, Reduce):
+                self.out.line(f"s{instruction.out.id} = {_START[instruction.op]}")
+            elif isinstance(instruction, Gather):
+                self.out.line(f"for k in range({instruction.out.length}):")
+                with self.out.block():
+                    self.out.line(f"{self.element(instruction.out)} = F(0)")
+
+    def vector(self, group: Group) -> None:
+        out = self.out
+        self.starts(group)
+        out.line(f"for k in range({group.length}):")
+        with out.block():
+            local: dict[int, str] = {}
+
+            def read(value: Value | float) -> str:
+                if not isinstance(value, Value) or value.kind is not Kind.VEC:
+                    return self.scalar(value)
+                if value.id not in local:
+                    local[value.id] = f"e{value.id}"
+                    out.line(f"e{value.id} = {self.element(value)}")
+                return local[value.id]
+
+            def keep(value: Value, text: str) -> None:
+                out.line(f"e{value.id} = {text}")
+                local[value.id] = f"e{value.id}"
+                if value.id in self.plan.stored:
+                    out.line(f"{self.element(value)} = e{value.id}")
+
+            for instruction in group.instructions:
+                match instruction:
+                    case Apply():
+                        texts = [read(a) for a in instruction.args]
+                        keep(instruction.out, self.apply(instruction, texts))
+                    case Store():
+                        keep(instruction.target, read(instruction.value))
+                    case Reduce():
+                        name = f"s{instruction.out.id}"
+                        fold = _FOLD[instruction.op].format(name, read(instruction.source))
+                        out.line(f"{name} = {fold}")
+
+    def nonzeros(self, group: Group) -> None:
+        self.starts(group)
+        wide = any(isinstance(i, Dot | Gather) for i in group.instructions)
+        if wide:
+            self.out.line(f"full = p + (q - p) // {UNROLL} * {UNROLL}")
+            self.out.line(f"for j in range(p, full, {UNROLL}):")
+            with self.out.block():
+                self.lanes(group, UNROLL)
+            self.out.line("for j in range(full, q):")
+        else:
+            self.out.line("for j in range(p, q):")
+        with self.out.block():
+            self.lanes(group, 1)
+
+    def lanes(self, group: Group, lanes: int) -> None:
+        """The body of the loop over non-zeros, for `lanes` of them at once."""
+        out = self.out
+        if self.needs_column(group):
+            for lane in range(lanes):
+                out.line(f"c{lane} = np.uintp(indices[{f'j + {lane}' if lane else 'j'}])")
+        local: set[int] = set()
+
+        def read(value: Value | float, lane: int) -> str:
+            if not isinstance(value, Value) or value.kind is not Kind.NNZ:
+                return self.scalar(value)
+            if value.id not in local:
+                for each in range(lanes):
+                    out.line(f"z{value.id}_{each} = {self.nonzero(value, each)}")
+                local.add(value.id)
+            return f"z{value.id}_{lane}"
+
+        def keep(value: Value, texts: list[str]) -> None:
+            for lane, text in enumerate(texts):
+                out.line(f"z{value.id}_{lane} = {text}")
+            local.add(value.id)
+            if value.id in self.plan.stored:
+                for lane in range(lanes):
+                    out.line(f"{self.nonzero(value, lane)} = z{value.id}_{lane}")
+
+        every = range(lanes)
+        for instruction in group.instructions:
+            match instruction:
+                case Apply():
+                    columns = [[read(a, lane) for a in instruction.args] for lane in every]
+                    keep(instruction.out, [self.apply(instruction, c) for c in columns])
+                case Store():
+                    keep(instruction.target, [read(instruction.value, lane) for lane in every])
+                case Dot():
+                    for lane in every:
+                        out.line(f"d{lane} = F(0)")
+                    out.line(f"for k in range({instruction.vec.length}):")
+                    with out.block():
+                        out.line(f"t = {self.element(instruction.vec)}")
+                        for lane in every:
+                            out.line(f"d{lane} += t * a{instruction.table}[c{lane}, k]")
+                    keep(instruction.out, [f"d{lane}" for lane in every])
+                case Gather():
+                    weights = [read(instruction.weight, lane) for lane in every]
+                    element = self.element(instruction.out)
+                    terms = " + ".join(
+                        f"{weights[lane]} * a{instruction.table}[c{lane}, k]" for lane in every
+                    )
+                    out.line(f"for k in range({instruction.out.length}):")
+                    with out.block():
+                        out.line(f"{element} += {terms}")
+                case Reduce():
+                    name = f"s{instruction.out.id}"
+                    for lane in every:
+                        fold = _FOLD[instruction.op].format(name, read(instruction.source, lane))
+                        out.line(f"{name} = {fold}")
+
+    def needs_column(self, group: Group) -> bool:
+        if any(isinstance(i, Dot | Gather) for i in group.instructions):
+            return True
+        return any(v.access is Access.COLUMN for i in group.instructions for v in reads(i))
+
+
+def fused_source(fused: Fused) -> str:
+    """Source of the module that runs a fused dense expression; its function is called `run`.
+
+    run(chunk, thread, bounds, leaf arrays..., numbers..., columns, out): flat expressions take
+    one-dimensional arrays and loop over elements, the others loop over rows i and columns k.
+    """
+    out = Writer()
+    out.raw(HEADER.format(bits="32" if fused.dtype == "float32" else "64"))
+    names = [f"a{n}" for n in range(len(fused.leaves))] + [f"n{n}" for n in range(fused.numbers)]
+    out.line(f"def run({', '.join(['chunk', 'thread', 'bounds', *names, 'columns', 'out'])}):")
+
+    def element() -> str:
+        """Print the steps for one element; returns the name of its value."""
+        for n, leaf in enumerate(fused.leaves):
+            if leaf.kind != "one":
+                out.line(f"x{n} = {_leaf_text(n, leaf, fused.flat)}")
+        for n, (op, references) in enumerate(fused.steps):
+            texts = [_PREFIX[kind] + str(place) for kind, place in references]
+            out.line(f"t{n} = {ELEMENTWISE[op].numba.format(*texts)}")
+        kind, place = fused.result
+        return _PREFIX[kind] + str(place)
+
+    with out.block():
+        for n in range(fused.numbers):
+            out.line(f"c{n} = F(n{n})")
+        for n, leaf in enumerate(fused.leaves):
+            if leaf.kind == "one":
+                out.line(f"x{n} = F(a{n}[0, 0])")
+        if fused.ending == "total":
+            out.line("s = 0.0")
+        if fused.ending == "colsum":
+            out.line("for k in range(columns):")
+            with out.block():
+                out.line("out[chunk, k] = 0.0")
+        if fused.flat:
+            out.line("for k in range(bounds[chunk], bounds[chunk + 1]):")
+            with out.block():
+                value = element()
+                out.line(f"out[k] = {value}" if fused.ending == "assign" else f"s += np.float64({value})")
+        else:
+            out.line("for i in range(bounds[chunk], bounds[chunk + 1]):")
+            with out.block():
+                out.line("for k in range(columns):")
+                with out.block():
+                    value = element()
+                    out.line(
+                        {
+                            "assign": f"out[i, k] = {value}",
+                            "total": f"s += np.float64({value})",
+                            "colsum": f"out[chunk, k] += np.float64({value})",
+                        }[fused.ending]
+                    )
+        if fused.ending == "total":
+            out.line("out[chunk, 0] = s")
+    return out.text()
+
+
+_PREFIX = {"leaf": "x", "number": "c", "step": "t"}
+
+
+def _leaf_text(n: int, leaf: Leaf, flat: bool) -> str:
+    if leaf.kind == "random":
+        return f"m.uniform(random_bits(a{n}, i, k, {leaf.stream}))"
+    index = "k" if flat else {"full": "i, k", "row": "0, k", "column": "i, 0"}[leaf.kind]
+    return f"F(a{n}[{index}])"

@@ -1,0 +1,104 @@
+"""Ordinary Python operators on anything that a model computes with.
+
+An `Operand` only records: it hands the name of the operation and its arguments to `_apply`, which
+each family of operands defines once: `Lazy` builds an expression, `Traced` records an instruction
+of a row-wise program, `Ref` computes with NumPy in float64. So the same model text runs on all three.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+
+class Operand(ABC):
+    """Base of everything that takes part in expressions."""
+
+    __array_ufunc__ = None  # `numpy_array * operand` asks us, not NumPy
+    __slots__ = ()
+
+    @abstractmethod
+    def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
+        """Result of the operation `op` on `args`, at least one of which is of this family."""
+
+    @abstractmethod
+    def _assign(self, value: Any) -> None:
+        """Write `value` into this operand's container (`x <<= value`)."""
+
+    def __ilshift__(self, value: Any) -> Self:
+        self._assign(value)
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        return self._apply("add", (self, other))
+
+    def __radd__(self, other: Any) -> Any:
+        return self._apply("add", (other, self))
+
+    def __sub__(self, other: Any) -> Any:
+        return self._apply("sub", (self, other))
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._apply("sub", (other, self))
+
+    def __mul__(self, other: Any) -> Any:
+        return self._apply("mul", (self, other))
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._apply("mul", (other, self))
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._apply("div", (self, other))
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._apply("div", (other, self))
+
+    def __pow__(self, other: Any) -> Any:
+        return self._apply("pow", (self, other))
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._apply("pow", (other, self))
+
+    def __neg__(self) -> Any:
+        return self._apply("neg", (self,))
+
+    def __pos__(self) -> Any:
+        return self._apply("copy", (self,))
+
+    def __abs__(self) -> Any:
+        return self._apply("abs", (self,))
+
+    def __lt__(self, other: Any) -> Any:
+        return self._apply("less", (self, other))
+
+    def __le__(self, other: Any) -> Any:
+        return self._apply("less_equal", (self, other))
+
+    def __gt__(self, other: Any) -> Any:
+        return self._apply("less", (other, self))
+
+    def __ge__(self, other: Any) -> Any:
+        return self._apply("less_equal", (other, self))
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._apply("matmul", (self, other))
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return self._apply("matmul", (other, self))
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"{type(self).__name__}: the truth of a matrix is not defined. Use where(condition, a, b)"
+            " for an elementwise choice, or float(scalar) to read a number on the host."
+        )
+
+
+def apply(op: str, *args: Any) -> Any:
+    """Apply `op` to `args`, of which one at least must be an `Operand`."""
+    for arg in args:
+        if isinstance(arg, Operand):
+            return arg._apply(op, args)
+    raise TypeError(
+        f"{op}: none of the arguments {args!r} is a matrix of a MatCache; for plain numbers and "
+        "arrays use NumPy's function of that name."
+    )

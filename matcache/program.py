@@ -1,0 +1,177 @@
+"""Row-wise programs as data: what `@rowwise` records, what the schedule orders, what emitters print.
+
+A program computes one row at a time. Its values are of four kinds: one number per non-zero of the
+row (NNZ), a row vector (VEC), one number per row (ROW), one number for all rows (UNI).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Kind(Enum):
+    """How many numbers a value has in one row."""
+
+    UNI = 0
+    ROW = 1
+    VEC = 2
+    NNZ = 3
+
+
+class Access(Enum):
+    """How an argument's array is read."""
+
+    ROWS = "rows"  # a[i, k]: a vector per row, or a number per row where it has one column
+    SHARED = "shared"  # a[0, k]: the same vector for every row
+    COLUMN = "column"  # a[0, c]: one number per column of the sparse argument
+    VALUES = "values"  # the values of a sparse argument
+    NUMBER = "number"  # one number for all rows: a Python number or a 1 x 1 Mat
+
+
+@dataclass(eq=False)
+class Value:
+    """One intermediate result, or an argument seen as a value (`arg` and `access` are then set)."""
+
+    id: int
+    kind: Kind
+    length: int = 1
+    arg: int = -1
+    access: Access | None = None
+    mutable: bool = False  # some `<<=` writes to it
+
+
+@dataclass(eq=False)
+class Apply:
+    """out = op(args), element by element."""
+
+    out: Value
+    op: str
+    args: tuple[Value | float, ...]
+
+
+@dataclass(eq=False)
+class Dot:
+    """out[j] = vec . table[column[j]] for the non-zeros j of the row (sddmm)."""
+
+    out: Value
+    vec: Value
+    table: int
+
+
+@dataclass(eq=False)
+class Gather:
+    """out = sum over the non-zeros j of weight[j] * table[column[j]] (sparse row times table)."""
+
+    out: Value
+    weight: Value
+    table: int
+
+
+@dataclass(eq=False)
+class Product:
+    """out = vec @ matrix, with a dense matrix argument [vec.length x out.length]."""
+
+    out: Value
+    vec: Value
+    matrix: int
+
+
+@dataclass(eq=False)
+class Reduce:
+    """out = sum, max or min of a vector or of the non-zeros of the row."""
+
+    out: Value
+    op: str
+    source: Value
+
+
+@dataclass(eq=False)
+class Count:
+    """out = number of non-zeros of the row."""
+
+    out: Value
+
+
+@dataclass(eq=False)
+class Store:
+    """target <<= value."""
+
+    target: Value
+    value: Value | float
+
+
+@dataclass(eq=False)
+class Repeat:
+    """Run the body `count` times, or until an `Until` in it says so."""
+
+    count: Value | int
+    body: list[Instruction] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Until:
+    """Leave the innermost `Repeat` for this row when the condition is not zero."""
+
+    condition: Value
+
+
+Instruction = Apply | Dot | Gather | Product | Reduce | Count | Store | Repeat | Until
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What the compiler knows of an argument: enough to be the key of the compiled program.
+
+    form: "sparse", "mat" or "number". columns: of a mat (static; 0 for a table, whose columns are
+    in `columns` too). rowlike: it has as many rows as the program. pattern: number of the pattern
+    among the program's sparse arguments.
+    """
+
+    form: str
+    name: str
+    columns: int = 0
+    rows_one: bool = False
+    rowlike: bool = False
+    pattern: int = -1
+
+
+@dataclass(eq=False)
+class Program:
+    """A traced function: arguments, instructions in order, and what it returns."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    body: list[Instruction]
+    returns: tuple[Value, ...]
+    dtype: str  # "float32" or "float64"
+
+
+def reads(instruction: Instruction) -> list[Value]:
+    """The values that an instruction (not a Repeat) reads."""
+    match instruction:
+        case Apply():
+            return [a for a in instruction.args if isinstance(a, Value)]
+        case Dot() | Product():
+            return [instruction.vec]
+        case Gather():
+            return [instruction.weight]
+        case Reduce():
+            return [instruction.source]
+        case Store():
+            return [instruction.value] if isinstance(instruction.value, Value) else []
+        case Until():
+            return [instruction.condition]
+        case _:
+            return []
+
+
+def writes(instruction: Instruction) -> Value | None:
+    """The value that an instruction produces or stores to."""
+    match instruction:
+        case Apply() | Dot() | Gather() | Product() | Reduce() | Count():
+            return instruction.out
+        case Store():
+            return instruction.target
+        case _:
+            return None
