@@ -7,6 +7,7 @@ What model code uses: `MatCache`, the functions of `functions.py`, `rowwise` wit
 from .cache import CacheStats as CacheStats
 from .cache import MatCache as MatCache
 from .cache import PlannedArray as PlannedArray
+from .create import DenseInput as DenseInput
 from .create import SparseInput as SparseInput
 from .create import from_array as from_array
 from .create import from_sparse as from_sparse
@@ -50,3 +51,4 @@ from .lazy import SparseMat as SparseMat
 from .rowwise import repeat as repeat
 from .rowwise import rowwise as rowwise
 from .rowwise import until as until
+from .tokens import split_tokens as split_tokens

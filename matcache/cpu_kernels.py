@@ -3,8 +3,12 @@
 All run one chunk: `kernel(chunk, thread, bounds, ...)`. Each sum runs in a fixed order.
 """
 
+import math
+
 import numpy as np
 from numba import njit
+
+from .cpu_random import random_bits
 
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
 _kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
@@ -92,9 +96,37 @@ def gather(chunk, thread, bounds, source, rows, columns, out, bad):
             out[i, j] = source[r, c]
 
 
+@_kernel
+def split_tokens(chunk, thread, bounds, indptr, values, row_ids, key, seen, scored):
+    """Deal the tokens of each row to `seen` and `scored`, the half (rounded up) to `seen`.
+
+    Selection sampling (Knuth, TAOCP 2, 3.4.2 S): token t of n is taken with probability
+    (still needed) / (still to come). An entry of weight x counts as ceil(x) tokens of equal weight.
+    """
+    for i in range(bounds[chunk], bounds[chunk + 1]):
+        left = 0
+        for j in range(indptr[i], indptr[i + 1]):
+            left += int(math.ceil(values[j]))
+        need = (left + 1) // 2
+        token = 0
+        for j in range(indptr[i], indptr[i + 1]):
+            count = int(math.ceil(values[j]))
+            taken = 0
+            for _ in range(count):
+                draw = (np.float64(random_bits(key, row_ids[i, 0], token, 0)) + 0.5) * 2.0**-32
+                if draw * left < need:
+                    taken += 1
+                    need -= 1
+                left -= 1
+                token += 1
+            seen[j] = values[j] * taken / max(count, 1)
+            scored[j] = values[j] - seen[j]
+
+
 KERNELS = {
     "balance": balance,
     "transposed_product": transposed_product,
     "add_partials": add_partials,
     "gather": gather,
+    "split_tokens": split_tokens,
 }

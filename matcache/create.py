@@ -11,7 +11,7 @@ from .cache import MatCache
 from .errors import ShapeError
 from .fused import Random
 from .lazy import Mat, Scalar, SparseMat
-from .slots import PatternSlot
+from .slots import PatternSlot, Slot
 
 
 def named(cache: MatCache, name: str, shape: tuple[int, int], dtype: Any = np.float32) -> Mat:
@@ -57,9 +57,9 @@ class SparseInput:
 
     def __init__(self, cache: MatCache, name: str, rows: int, columns: int, capacity: int) -> None:
         self.cache = cache
-        self.pattern = PatternSlot(cache.new_guid(), rows, columns, max(capacity, 1), name)
-        self.values = cache.result(("values of", name), (1, 0), np.float32, name)
-        self.values.shape = (1, self.pattern.capacity)
+        capacity = max(capacity, 1)
+        self.pattern = PatternSlot(cache.new_guid(), rows, columns, capacity, name)
+        self.values = Slot(cache.new_guid(), (1, capacity), np.dtype(np.float32), name)
 
     def handle(self) -> SparseMat:
         """A handle on the present contents; those of earlier contents become stale."""
@@ -94,6 +94,29 @@ class SparseInput:
         self.values.shape = (1, pattern.capacity)
         pattern.written()
         self.values.written()
+        return self.handle()
+
+
+class DenseInput:
+    """The dense container of a block: `bind` points it at a block's array without copying."""
+
+    def __init__(self, cache: MatCache, name: str, shape: tuple[int, int], dtype: Any) -> None:
+        self.cache = cache
+        self.slot = Slot(cache.new_guid(), shape, np.dtype(dtype), name)
+
+    def handle(self) -> Mat:
+        """A handle on the present contents; those of earlier contents become stale."""
+        return Mat(self.cache, self.slot)
+
+    def bind(self, array: np.ndarray[Any, Any]) -> Mat:
+        """Use `array` (of the container's shape and dtype, C-contiguous) as the contents."""
+        if array.shape != self.slot.shape or array.dtype != self.slot.dtype:
+            raise ShapeError(
+                f"{self.slot.label}: a block of {array.shape} {array.dtype}; the container is "
+                f"{self.slot.shape} {self.slot.dtype}."
+            )
+        self.slot.array = array
+        self.slot.written()
         return self.handle()
 
 

@@ -1,0 +1,11 @@
+"""Models. Configuration files name them by `kind`."""
+
+from .base import Block as Block
+from .base import Model as Model
+from .base import Randomness as Randomness
+from .base import Shapes as Shapes
+from .lda import LDA as LDA
+from .score import Score as Score
+from .score import Sum as Sum
+
+MODELS: dict[str, type[Model]] = {"lda": LDA}

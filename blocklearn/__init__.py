@@ -1,0 +1,67 @@
+"""blocklearn: mini-batch learning at the speed of the hardware.
+
+>>> import blocklearn as bl
+>>> bl.models.LDA(topics=5).topics
+5
+
+Names are imported when they are first used, so that `import blocklearn` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+    from . import datasources as datasources
+    from . import matcache as matcache
+    from . import mixins as mixins
+    from . import models as models
+    from . import optimizers as optimizers
+    from .learner.hooks import Hook as Hook
+    from .learner.hooks import Progress as Progress
+    from .learner.learner import Learner as Learner
+    from .learner.persistence import load as load
+    from .learner.persistence import save as save
+    from .matcache.errors import BlocklearnError as BlocklearnError
+    from .models.base import Block as Block
+    from .models.base import Model as Model
+    from .models.score import Sum as Sum
+
+__version__ = "0.1.0"
+
+_MODULES = ("datasources", "learner", "matcache", "mixins", "models", "optimizers")
+_NAMES = {
+    "Block": ".models.base",
+    "BlocklearnError": ".matcache.errors",
+    "Hook": ".learner.hooks",
+    "Learner": ".learner.learner",
+    "Model": ".models.base",
+    "Progress": ".learner.hooks",
+    "Sum": ".models.score",
+    "load": ".learner.persistence",
+    "save": ".learner.persistence",
+}
+
+__all__ = [*_MODULES, *_NAMES, "sparse"]
+
+
+def sparse(array: Any) -> "scipy.sparse.csr_array":
+    """A dense or sparse matrix as SciPy CSR: rows are samples, zeros are not stored."""
+    from scipy.sparse import csr_array
+
+    return csr_array(array)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
+    if name in _NAMES:
+        value = getattr(import_module(_NAMES[name], __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,304 @@
+"""The learner: blocks from a source, through the model and the optimizer, pass after pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from ..datasources import BlockShape, DataSource, HostBlock, MatrixSource, Reader
+from ..matcache import ShapeError
+from ..models import Model, Score
+from ..models.score import add_scores, values
+from ..optimizers import Optimizer
+from .hooks import Hook as Hook
+from .hooks import Progress as Progress
+from .replica import Replica
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Memory by array: (name, shape, dtype, bytes) each, and the sum."""
+
+    rows: list[tuple[str, tuple[int, ...], str, int]]
+    total: int
+
+
+@dataclass(frozen=True)
+class State:
+    """What a run continues from: parameters and optimizer state by name, and the position."""
+
+    tensors: dict[str, np.ndarray[Any, Any]]
+    position: dict[str, Any]
+
+
+class Learner:
+    """Trains `model` on the rows of `train`, and scores those of `eval` every `eval_every` passes.
+
+    train, eval: a SciPy sparse matrix or NumPy array [rows x columns] (rows are samples), or a
+    DataSource. optimizer: by default the model's own. threads: by default all that the process may
+    use; the number never changes a bit of the result. block_rows, seed: for data given as matrices,
+    whose rows are shuffled in every pass; the seed is also that of the initial values.
+
+    >>> import numpy as np, blocklearn as bl
+    >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
+    >>> learner = bl.Learner(bl.models.LDA(topics=3), train=bl.sparse(X), passes=2, threads=1).fit()
+    >>> learner.predict(bl.sparse(X[:5])).shape
+    (5, 3)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        train: Any = None,
+        eval: Any = None,
+        *,
+        passes: int = 1,
+        block_rows: int = 1024,
+        seed: int = 0,
+        threads: int | None = None,
+        optimizer: Optimizer | None = None,
+        hooks: Sequence[Hook] = (),
+        eval_every: int = 1,
+    ) -> None:
+        for name, value in [("passes", passes), ("eval_every", eval_every), ("block_rows", block_rows)]:
+            if value < 1:
+                raise ValueError(f"Learner: {name}={value}, but it is at least 1.")
+        self.model = model.model_copy()
+        chosen = optimizer if optimizer is not None else model.default_optimizer()
+        self.optimizer = None if chosen is None else chosen.model_copy()
+        self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads
+        self.hooks = list(hooks)
+        self.eval_every = eval_every
+        self.train = None if train is None else self._source(train, shuffle=True)
+        self.eval = None if eval is None else self._source(eval)
+        self.names: Sequence[str] | None = None if self.train is None else self.train.names
+        self.progress = Progress(passes, 0 if self.train is None else self.train.blocks)
+        self._replica: Replica | None = None
+        self._restored: State | None = None
+
+    # ------------------------------------------------------------- training
+
+    def fit(self) -> Self:
+        """Train for the passes that are left: all of them, or those after a restored state."""
+        source = self._training_source()
+        replica, progress = self._prepare(source.shape), self.progress
+        self._tell("start")
+        with Reader(source) as reader, self._evaluation(replica) as evaluate:
+            while progress.pass_ < self.passes:
+                flops, clock = replica.cache.flops, time.perf_counter()
+                for host in reader.blocks(progress.pass_, start=progress.block):
+                    replica.update(replica.bind(host))
+                    if not replica.cache.frozen:
+                        replica.cache.freeze()
+                    now = time.perf_counter()
+                    self._count(host.rows, now - clock, replica.cache.flops - flops)
+                    self._tell("block")
+                    flops, clock = replica.cache.flops, time.perf_counter()
+                if (progress.pass_ + 1) % self.eval_every == 0 or progress.pass_ + 1 == self.passes:
+                    evaluate()
+                self._tell("pass_end")
+                progress.pass_ += 1
+                progress.block = 0 if progress.pass_ < self.passes else progress.blocks
+        progress.pass_ = self.passes - 1
+        self._tell("end")
+        progress.pass_, progress.block = self.passes, 0
+        return self
+
+    def _count(self, rows: int, seconds: float, flops: int) -> None:
+        progress, replica = self.progress, self._ready()
+        progress.block += 1
+        progress.rows += rows
+        progress.seconds += seconds
+        self._trained[0] += rows
+        self._trained[1] += seconds
+        self._trained[2] += flops
+        rows_done, spent, done = self._trained
+        progress.rows_per_s = rows_done / max(spent, 1e-9)
+        progress.gflops = done / max(spent, 1e-9) / 1e9
+        stats = replica.cache.stats()
+        progress.cache_bytes = stats.bytes
+        progress.allocations_after_warmup = stats.allocations_after_warmup
+
+    @contextmanager
+    def _evaluation(self, replica: Replica) -> Iterator[Any]:
+        """A function that scores the eval source and tells the hooks; its reader is kept open."""
+        if self.eval is None:
+            yield lambda: None
+            return
+        with Reader(self.eval) as reader:
+
+            def evaluate() -> None:
+                self.progress.scores = values(self._score(replica, reader))
+                self._tell("evaluated")
+
+            yield evaluate
+
+    def _tell(self, event: str) -> None:
+        for hook in self.hooks:
+            getattr(hook, event)(self, self.progress)
+
+    # ------------------------------------------------------------- using a model
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """One result row per row of X (a matrix or a DataSource), in source order."""
+        source = self._source(X)
+        replica = self._prepare(source.shape, like=source)
+        result: np.ndarray[Any, Any] | None = None
+        for host in self._blocks(source, replica):
+            rows = replica.model.predict(replica.bind(host)).numpy()
+            if result is None:
+                result = np.empty((source.shape.total_rows, rows.shape[1]), rows.dtype)
+            result[host.row_ids[: host.rows]] = rows[: host.rows]
+        assert result is not None  # a source has at least one row
+        return result
+
+    def evaluate(self, X: Any) -> dict[str, float]:
+        """The model's scores on the rows of X, by name."""
+        source = self._source(X)
+        replica = self._prepare(source.shape, like=source)
+        with Reader(source) as reader:
+            return values(self._score(replica, reader))
+
+    def _score(self, replica: Replica, reader: Reader) -> Score:
+        score: Score = {}
+        for host in reader.blocks(0):
+            found = replica.model.score(replica.bind(host))
+            score = add_scores(score, {name: part.read() for name, part in found.items()})
+        return score
+
+    def _blocks(self, source: DataSource, replica: Replica) -> Iterator[HostBlock]:
+        with Reader(source) as reader:
+            yield from reader.blocks(0)
+
+    # ------------------------------------------------------------- memory and state
+
+    def plan(self) -> Plan:
+        """The memory that training takes, before any of it is allocated."""
+        source = self._training_source()
+        if self._replica is not None:
+            cache, close = self._replica.cache, False
+        else:
+            shape = self._shape(source.shape)
+            model = self.model.model_copy()
+            optimizer = None if self.optimizer is None else self.optimizer.model_copy()
+            draft = Replica(
+                model, optimizer, shape, seed=self.seed, threads=self.threads, commit=False
+            )
+            cache, close = draft.cache, True
+        rows: list[tuple[str, tuple[int, ...], str, int]] = [
+            (row.label, row.shape, row.dtype, row.nbytes) for row in cache.plan()
+        ]
+        for name, data in (("training", self.train), ("evaluation", self.eval)):
+            if data is not None:
+                shape = data.shape
+                rows.append((f"ring of 3 {name} blocks", (3, shape.rows), "bytes", ring_bytes(shape)))
+        if close:
+            cache.close()
+        return Plan(rows, sum(row[3] for row in rows))
+
+    def state(self) -> State:
+        """Copies of the parameters and the optimizer's state, and the position after this pass."""
+        replica, progress = self._ready(), self.progress
+        tensors = {name: mat.numpy() for name, mat in replica.model.parameters.items()}
+        position: dict[str, Any] = {
+            "pass": progress.pass_ + (progress.block >= progress.blocks),
+            "block": progress.block if progress.block < progress.blocks else 0,
+            "rows": progress.rows,
+            "seconds": progress.seconds,
+            "steps": 0 if replica.optimizer is None else replica.optimizer.steps,
+        }
+        if replica.optimizer is not None:
+            tensors |= {f"optimizer.{n}": m.numpy() for n, m in replica.optimizer.state.items()}
+        return State(tensors, position)
+
+    def restore(self, state: State) -> None:
+        """Continue from `state` at the next `fit`, or use its parameters for prediction."""
+        self._restored = state
+        position = state.position
+        self.progress.pass_ = int(position.get("pass", 0))
+        self.progress.block = int(position.get("block", 0))
+        self.progress.rows = int(position.get("rows", 0))
+        self.progress.seconds = float(position.get("seconds", 0.0))
+        if self._replica is not None:
+            self._load_restored(self._replica)
+
+    def _load_restored(self, replica: Replica) -> None:
+        state, self._restored = self._restored, None
+        if state is None:
+            return
+        mats = dict(replica.model.parameters)
+        if replica.optimizer is not None:
+            mats |= {f"optimizer.{n}": m for n, m in replica.optimizer.state.items()}
+            replica.optimizer.steps = int(state.position.get("steps", 0))
+        for name, mat in mats.items():
+            if name in state.tensors:
+                mat.set(state.tensors[name])
+            elif not name.startswith("optimizer."):
+                raise ShapeError(f"restore: the state has no parameter {name!r}.")
+
+    def close(self) -> None:
+        """Free the memory and stop the threads; the learner can be used again."""
+        if self._replica is not None:
+            state = self.state()
+            self._replica.close()
+            self._replica = None
+            self._restored = state
+
+    # ------------------------------------------------------------- helpers
+
+    def _source(self, X: Any, *, shuffle: bool = False) -> DataSource:
+        if hasattr(X, "read") and hasattr(X, "blocks"):
+            return X  # type: ignore[no-any-return]
+        return MatrixSource(X, block_rows=self.block_rows, shuffle=shuffle, seed=self.seed)
+
+    def _training_source(self) -> DataSource:
+        if self.train is None:
+            raise ValueError("Learner: there is nothing to train on; pass train=X.")
+        return self.train
+
+    def _shape(self, shape: BlockShape) -> BlockShape:
+        """`shape`, with room for the blocks of the eval source too."""
+        if self.eval is not None:
+            shape = replace(shape, nnz=max(shape.nnz, self.eval.shape.nnz))
+        return shape
+
+    def _prepare(self, shape: BlockShape, like: DataSource | None = None) -> Replica:
+        """The replica, made for `shape` at the first call, with room for `like` at later ones."""
+        if self._replica is None:
+            self._check_columns(shape)
+            self._replica = Replica(
+                self.model, self.optimizer, self._shape(shape), seed=self.seed, threads=self.threads
+            )
+            self._trained = [0, 0.0, 0]
+            self._load_restored(self._replica)
+            if self.eval is not None:
+                self._replica.widen(self.eval.shape)
+        elif like is not None:
+            self._replica.widen(like.shape)
+        return self._replica
+
+    def _check_columns(self, shape: BlockShape) -> None:
+        if self.names is not None and len(self.names) != shape.columns:
+            raise ShapeError(
+                f"data of {shape.columns:,} columns, but the model knows {len(self.names):,} names of "
+                "columns. Rows are samples, columns features: check the orientation."
+            )
+
+    def _ready(self) -> Replica:
+        if self._replica is None:
+            raise ValueError("Learner: nothing is trained or loaded yet; call fit().")
+        return self._replica
+
+
+def ring_bytes(shape: BlockShape) -> int:
+    """Bytes of a ring of three host blocks of `shape`, computed without allocating them."""
+    if shape.dense:
+        return 3 * (shape.rows * (shape.columns * 4 + 8))
+    positions = 4 if shape.nnz < 2**31 else 8
+    per_entry = 4 * 5 + 2 * positions + 4  # CSR, transposed index, scratch of the radix sort
+    return 3 * (shape.rows * 16 + shape.nnz * per_entry + min(shape.columns, shape.nnz) * 12)

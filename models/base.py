@@ -1,0 +1,133 @@
+"""What a model is: one replica's mathematics, with its configuration as pydantic fields.
+
+A new model is a subclass with `allocate`, `update`, `score` and `predict`; docs/custom-model.md
+builds one in 30 lines. The learner owns the loop, the threads, the files.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from ..matcache import Mat, MatCache, Scalar, ShapeError, SparseMat, named, random, scalar
+from ..optimizers import Optimizer
+from .score import Score
+
+Merge = Literal["mean", "sum"]
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What `allocate` is told. rows: of a block; columns: features; total_rows: of one pass."""
+
+    rows: int
+    columns: int
+    total_rows: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows that `update`, `score` and `predict` are given.
+
+    X: [shapes.rows x columns], SparseMat or Mat; rows beyond the true `rows` are empty (zero).
+    row_ids: int64 [shapes.rows x 1], numbers of the rows in their source, -1 for padding.
+    key: int64 [1 x 3], (seed, pass, block): the key for random numbers.
+    """
+
+    X: Any  # SparseMat or Mat; Any, so that model code needs no casts
+    rows: int
+    row_ids: Mat
+    key: Mat
+
+
+class Randomness:
+    """Random tables for `allocate`; each call draws from a stream of its own."""
+
+    def __init__(self, cache: MatCache, seed: int) -> None:
+        self._cache = cache
+        self._key = named(cache, "key of initial values", (1, 3), np.int64)
+        self._key.set(np.array([[seed, 2**31 - 1, 0]]))  # a pass that no training reaches
+        self._stream = 0
+
+    def uniform(self, rows: int, columns: int) -> Any:
+        """Uniform numbers in (0, 1): an expression of shape [rows x columns], never stored itself."""
+        self._stream += 1
+        return random(self._cache, (rows, columns), self._key, self._stream)
+
+
+class Model(BaseModel):
+    """Base of all models. Fields are the configuration; Mats are made in `allocate`.
+
+    `parameters` are what is saved, merged and resumed. `updates`, filled by `update`, are what the
+    optimizer takes: an expression by name of parameter, its meaning agreed between the two.
+    """
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Fields stay validated; every other attribute is state of the replica."""
+        if name in type(self).model_fields:
+            super().__setattr__(name, value)
+        else:
+            object.__setattr__(self, name, value)
+
+    # ------------------------------------------------------------- what a model defines
+
+    @abstractmethod
+    def allocate(self, shapes: Shapes, rng: Randomness) -> None:
+        """Create parameters with `self.parameter`, scratch with `self.scratch`."""
+
+    @abstractmethod
+    def update(self, block: Block) -> None:
+        """Learn from one block: assign parameters, or fill `self.updates` for the optimizer."""
+
+    @abstractmethod
+    def score(self, block: Block) -> Score:
+        """Sums that say how well the rows are explained: {"mean_distance": Sum(total, count)}."""
+
+    @abstractmethod
+    def predict(self, block: Block) -> Mat:
+        """One result row per row of the block."""
+
+    def default_optimizer(self) -> Optimizer | None:
+        """The optimizer that is used when none is given; None if `update` assigns by itself."""
+        return None
+
+    # ------------------------------------------------------------- what it is given
+
+    def attach(self, cache: MatCache) -> None:
+        """Called by the learner before `allocate`: where this replica's Mats live."""
+        self.cache = cache
+        self.parameters: dict[str, Mat] = {}
+        self.merge_rules: dict[str, Merge] = {}
+        self.updates: dict[str, Any] = {}
+
+    def parameter(
+        self, name: str, rows: int, columns: int, init: Any = 0.0, *, merge: Merge = "mean"
+    ) -> Mat:
+        """A parameter [rows x columns], float32, set to `init` (a number or an expression).
+
+        merge: how replicas are combined: "mean" of weights, "sum" of statistics.
+        """
+        if name in self.parameters:
+            raise ShapeError(f"{type(self).__name__}: there are two parameters called {name!r}.")
+        mat = named(self.cache, name, (rows, columns))
+        mat <<= init
+        self.parameters[name] = mat
+        self.merge_rules[name] = merge
+        return mat
+
+    def scratch(self, name: str, rows: int, columns: int) -> Mat:
+        """A float32 Mat that is neither saved nor merged: its contents are made anew per block."""
+        return named(self.cache, f"{name} (scratch)", (rows, columns))
+
+    def number(self, name: str, value: float = 0.0) -> Scalar:
+        """A number that changes from block to block: set it with `.set(value)`."""
+        return scalar(self.cache, value, f"{name} (number)")
+
+
+__all__ = ["Block", "Merge", "Model", "Randomness", "Shapes", "SparseMat"]

@@ -1,0 +1,196 @@
+"""Latent Dirichlet allocation, trained online on blocks of documents.
+
+theta_d ~ Dirichlet(alpha), beta_k ~ Dirichlet(eta), word n of document d ~ beta[z], z ~ theta_d.
+Online variational Bayes: Hoffman, Blei, Bach, NIPS 2010. Collapsed: Foulds, Boyles, DuBois, Smyth,
+Welling, KDD 2013. Sampled: Mimno, Hoffman, Blei, ICML 2012.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt
+from pydantic import Field
+
+from ..matcache import (
+    Mat,
+    colsum,
+    digamma,
+    exppsi,
+    from_array,
+    lgamma,
+    log,
+    maximum,
+    named,
+    repeat,
+    rowsum,
+    rowwise,
+    sddmm,
+    split_tokens,
+    total,
+)
+from ..optimizers import Optimizer, StreamingAverage
+from .base import Block, Model, Randomness, Shapes
+from .score import Score, Sum
+
+FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is still a normal number
+
+Positive = Annotated[float, Gt(0)]
+
+
+@rowwise
+def infer_vb(X: Any, theta: Any, phi: Any, alpha: Any, iters: Any) -> Any:
+    """Variational E-step. theta [rows x K] becomes exp(psi(gamma)), phi [V x K] is exp E[log beta].
+
+    The factor exp(-psi(sum gamma)) of exp E[log theta] cancels in the ratio and is left out.
+    Returns X / (theta . phi) at the non-zeros of X: the responsibilities' common factor.
+    """
+    for _ in repeat(iters):
+        theta <<= exppsi(theta * ((X / sddmm(theta, phi, X)) @ phi) + alpha)
+    return X / sddmm(theta, phi, X)
+
+
+@rowwise
+def infer_cvb0(X: Any, theta: Any, phi: Any, alpha: Any, iters: Any) -> Any:
+    """Collapsed E-step without exppsi. theta becomes N_dk + alpha, phi [V x K] is E[beta]."""
+    for _ in repeat(iters):
+        theta <<= theta * ((X / sddmm(theta, phi, X)) @ phi) + alpha
+    return X / sddmm(theta, phi, X)
+
+
+@rowwise
+def bound(X: Any, theta: Any, phi: Any, alpha: Any, alpha_sum: Any, iters: Any) -> Any:
+    """E_q[log p(words, z, theta)] - E_q[log q(z, theta)] of each document: the ELBO given beta.
+
+    alpha [1 x K]. Hoffman, Blei, Bach (2010), eq. 4, with the sums over z done.
+    """
+    for _ in repeat(iters):
+        theta <<= exppsi(theta * ((X / sddmm(theta, phi, X)) @ phi) + alpha)
+    gamma = theta * ((X / sddmm(theta, phi, X)) @ phi) + alpha
+    theta <<= exppsi(gamma)
+    gamma_sum = rowsum(gamma)
+    e_log = digamma(gamma) - digamma(gamma_sum)
+    words = rowsum(X * log(sddmm(theta, phi, X))) - rowsum(X) * digamma(gamma_sum)
+    prior = lgamma(alpha_sum) - lgamma(gamma_sum)
+    return words + prior + rowsum((alpha - gamma) * e_log + lgamma(gamma) - lgamma(alpha))
+
+
+@rowwise
+def completion(seen: Any, scored: Any, theta: Any, beta: Any, alpha: Any, iters: Any) -> Any:
+    """log p of the scored tokens, with theta from the seen ones (beta [V x K] = E[beta])."""
+    for _ in repeat(iters):
+        theta <<= theta * ((seen / sddmm(theta, beta, seen)) @ beta) + alpha
+    return rowsum(scored * log(sddmm(theta, beta, scored) / rowsum(theta)))
+
+
+@rowwise
+def proportions(X: Any, theta: Any, beta: Any, alpha: Any, iters: Any) -> Any:
+    """Topic proportions of each document [rows x K]; rows sum to 1."""
+    for _ in repeat(iters):
+        theta <<= theta * ((X / sddmm(theta, beta, X)) @ beta) + alpha
+    return theta / rowsum(theta)
+
+
+class LDA(Model):
+    """Topics of documents given as word counts [documents x words].
+
+    The parameter `lambda` [words x topics] is the Dirichlet posterior over topics; its columns,
+    normalised, are the topics. Three inferences fill the same statistics: "vb" (variational Bayes),
+    "cvb0" (zero-order collapsed) and "gibbs" (sampled sweeps).
+    """
+
+    kind: Literal["lda"] = "lda"
+    topics: int = Field(100, ge=1, description="number of topics, K")
+    inference: Literal["vb", "cvb0"] = Field("cvb0", description="how topics of a document are inferred")
+    alpha: Positive | list[Positive] = Field(0.1, description="prior of a document's topics: one number or K")
+    eta: Positive | list[Positive] = Field(0.05, description="prior of a topic's words: one number or one a word")
+    inner_iterations: Annotated[int, Ge(1)] = Field(20, description="iterations per document")
+
+    def default_optimizer(self) -> Optimizer:
+        """The streaming step of Hoffman et al. (2010)."""
+        return StreamingAverage(tau0=1.0, kappa=0.7)
+
+    def allocate(self, shapes: Shapes, rng: Randomness) -> None:
+        """lambda [V x K] near 1 with some noise, so that topics differ."""
+        V, K = shapes.columns, self.topics
+        self.total_rows = shapes.total_rows
+        self.lam = self.parameter("lambda", V, K, 0.8 + 0.4 * rng.uniform(V, K))
+        self.phi = self.scratch("phi", V, K)
+        self.theta = self.scratch("theta", shapes.rows, K)
+        self.alpha_row = from_array(self.cache, vector(self.alpha, K, "alpha", "topics")[None], "alpha")
+        self.alpha_sum = self.number("sum of alpha", float(np.sum(vector(self.alpha, K, "alpha", "topics"))))
+        self.eta_column = from_array(self.cache, vector(self.eta, V, "eta", "words")[:, None], "eta")
+        self.scale = self.number("documents in the corpus per document of the block", 1.0)
+        self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
+
+    def update(self, block: Block) -> None:
+        """One E-step; the update is the lambda that this block alone would suggest."""
+        X, theta, phi = block.X, self.theta, self.phi
+        theta <<= 1.0
+        if self.inference == "vb":
+            phi <<= self.geometric_topics()
+            ratio = infer_vb(X, theta, phi, self.alpha_row, self.inner_iterations)
+        else:
+            phi <<= self.mean_topics()
+            ratio = infer_cvb0(X, theta, phi, self.alpha_row, self.inner_iterations)
+        self.scale.set(self.total_rows / max(block.rows, 1))
+        self.updates["lambda"] = self.eta_column + self.scale * (phi * (ratio.T @ theta))
+
+    def geometric_topics(self) -> Any:
+        """exp E[log beta] [V x K]."""
+        return maximum(exppsi(self.lam) / exppsi(colsum(self.lam)), FLOOR)
+
+    def mean_topics(self) -> Any:
+        """E[beta] [V x K]; each column sums to 1."""
+        return self.lam / colsum(self.lam)
+
+    def score(self, block: Block) -> Score:
+        """Held-out figures.
+
+        perplexity: by document completion: half of a document's tokens (chosen by its row number)
+        infer its topics, exp(-mean log likelihood) is of the other half (Wallach et al. 2009).
+        elbo_per_token: the variational bound on all tokens, with topics held fixed, per token.
+        """
+        X, theta, phi = block.X, self.theta, self.phi
+        theta <<= 1.0
+        phi <<= self.mean_topics()
+        seen, scored = split_tokens(X, block.row_ids, self.split_key)
+        likelihood = total(completion(seen, scored, theta, phi, self.alpha_row, SCORE_ITERATIONS))
+        tokens = total(scored)
+        theta <<= 1.0
+        phi <<= self.geometric_topics()
+        elbo = total(bound(X, theta, phi, self.alpha_row, self.alpha_sum, SCORE_ITERATIONS))
+        return {
+            "perplexity": Sum(likelihood, tokens, "perplexity"),
+            "elbo_per_token": Sum(elbo, total(X)),
+        }
+
+    def predict(self, block: Block) -> Mat:
+        """Topic proportions [rows x K]; rows sum to 1, empty documents get the prior."""
+        theta, phi = self.theta, self.phi
+        theta <<= 1.0
+        phi <<= self.mean_topics()
+        return proportions(block.X, theta, phi, self.alpha_row, SCORE_ITERATIONS)  # type: ignore[no-any-return]
+
+    def topic_words(self, top: int = 10) -> list[list[tuple[int, float]]]:
+        """For each topic its `top` words as (column, probability), most probable first."""
+        lam = self.parameters["lambda"].numpy()
+        beta = lam / lam.sum(axis=0)
+        order = np.argsort(-beta, axis=0, kind="stable")[:top]
+        return [
+            [(int(w), float(beta[w, k])) for w in order[:, k]] for k in range(self.topics)
+        ]
+
+
+SCORE_ITERATIONS = 50  # enough for theta to settle, as in the common evaluators
+
+
+def vector(value: Any, length: int, name: str, of: str) -> np.ndarray[Any, Any]:
+    """`value` repeated, or checked to have `length` numbers: float32 [length]."""
+    array = np.asarray(value, dtype=np.float32)
+    if array.ndim == 0:
+        return np.full(length, array, dtype=np.float32)
+    if array.shape != (length,):
+        raise ValueError(f"LDA: {name} has {array.size} numbers, but there are {length} {of}.")
+    return array

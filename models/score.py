@@ -1,0 +1,54 @@
+"""Scores of blocks as sums, so that they add up over blocks and replicas without rounding games."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A total and what it is divided by at the very end.
+
+    kind "mean": total / count. "perplexity": exp(-total / count), where total is a log likelihood
+    and count the tokens it is of. "root": sqrt(total / count). Both may be 1 x 1 Mats: the learner
+    reads them when the block is done.
+    """
+
+    total: Any
+    count: Any
+    kind: Literal["mean", "perplexity", "root"] = "mean"
+
+    def read(self) -> Sum:
+        """The same with plain numbers."""
+        return Sum(float(self.total), float(self.count), self.kind)
+
+    def __add__(self, other: Sum) -> Sum:
+        if self.kind != other.kind:
+            raise ValueError(f"Sum: a {self.kind} and a {other.kind} do not add.")
+        return Sum(self.total + other.total, self.count + other.count, self.kind)
+
+    def value(self) -> float:
+        """The figure; NaN when nothing was counted."""
+        if self.count == 0:
+            return math.nan
+        mean = self.total / self.count
+        if self.kind == "perplexity":
+            return math.exp(-mean) if -mean < 700 else math.inf
+        return math.sqrt(mean) if self.kind == "root" else mean
+
+
+Score = dict[str, Sum]
+
+
+def add_scores(a: Score, b: Score) -> Score:
+    """The scores of two sets of rows together."""
+    return {name: a[name] + b[name] if name in a else b[name] for name in b} | {
+        name: a[name] for name in a if name not in b
+    }
+
+
+def values(score: Score) -> dict[str, float]:
+    """The final figures by name."""
+    return {name: part.value() for name, part in score.items()}
