@@ -150,6 +150,8 @@ class _RowwisePrinter:
             return f"a{value.arg}[i, {index}]"
         if value.access is Access.SHARED:
             return f"a{value.arg}[0, {index}]"
+        if value.access is Access.ENTRY:
+            return f"a{value.arg}[{index}, 0]"
         if value.id in self.outputs:
             return f"o{self.outputs[value.id]}[i, {index}]"
         return f"w{self.plan.vectors[value.id]}[{index}]"
@@ -161,6 +163,8 @@ class _RowwisePrinter:
             return f"v{value.arg}[{j}]"
         if value.access is Access.COLUMN:
             return f"a{value.arg}[0, c{lane}]"
+        if value.access is Access.ENTRY:
+            return f"a{value.arg}[c{lane}, 0]"
         if value.id in self.outputs:
             return f"o{self.outputs[value.id]}[{j}]"
         return f"h{self.hidden[value.id]}[{j}]"
@@ -309,7 +313,7 @@ class _RowwisePrinter:
     def needs_column(self, group: Group) -> bool:
         if any(isinstance(i, Dot | Gather) for i in group.instructions):
             return True
-        return any(v.access is Access.COLUMN for i in group.instructions for v in reads(i))
+        return any(v.access in (Access.COLUMN, Access.ENTRY) for i in group.instructions for v in reads(i))
 
 
 def fused_source(fused: Fused) -> str:

@@ -25,6 +25,7 @@ class Access(Enum):
     ROWS = "rows"  # a[i, k]: a vector per row, or a number per row where it has one column
     SHARED = "shared"  # a[0, k]: the same vector for every row
     COLUMN = "column"  # a[0, c]: one number per column of the sparse argument
+    ENTRY = "entry"  # a[c, 0] or a[k, 0]: a table of one column, by non-zero or by vector index
     VALUES = "values"  # the values of a sparse argument
     NUMBER = "number"  # one number for all rows: a Python number or a 1 x 1 Mat
 

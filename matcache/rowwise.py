@@ -39,6 +39,7 @@ from .program import (
     Store,
     Until,
     Value,
+    reads,
 )
 from .schedule import Schedule, flops, schedule
 from .slots import PatternSlot, Slot, source_line
@@ -55,7 +56,7 @@ class Recorder:
         self.body: list[Instruction] = []
         self.open = [self.body]
         self.ids = itertools.count()
-        self.argument_values: dict[tuple[int, Access], Value] = {}
+        self.argument_values: dict[tuple[int, Access, Kind], Value] = {}
 
     def add(self, instruction: Instruction) -> None:
         """Append to the innermost open body."""
@@ -69,7 +70,7 @@ class Recorder:
 
     def argument(self, number: int, access: Access, kind: Kind, length: int = 1) -> Value:
         """The one value that stands for an argument read in this way."""
-        key = (number, access)
+        key = (number, access, kind)
         if key not in self.argument_values:
             value = Value(next(self.ids), kind, length, number, access)
             self.argument_values[key] = value
@@ -149,29 +150,32 @@ class Traced(Operand):
         if op == "sddmm":
             vec, table, pattern = args
             vector = vec.as_value(Kind.VEC)
-            self._expect(vector.kind is Kind.VEC, op, "its first argument must be row vectors")
+            self._expect(
+                vector.kind in (Kind.VEC, Kind.ROW), op, "its first argument must be row vectors"
+            )
             self._expect(pattern.kind() is Kind.NNZ, op, "its third argument must be sparse")
             number = table.table(op)
             self._same_length(op, vector.length, recorder.arguments[number].columns)
             out = recorder.new(Kind.NNZ)
-            recorder.add(Dot(out, vector, number))
+            if vector.kind is Kind.ROW:  # vectors of one number
+                entries = recorder.argument(number, Access.ENTRY, Kind.NNZ)
+                recorder.add(Apply(out, "mul", (vector, entries)))
+            else:
+                recorder.add(Dot(out, vector, number))
         elif op == "matmul":
             left, table = args
             number = table.table("@")
             columns = recorder.arguments[number].columns
             value = left.as_value(Kind.VEC)
-            if value.kind is Kind.NNZ:
-                out = recorder.new(Kind.VEC, columns)
-                recorder.add(Gather(out, value, number))
-            else:
-                self._expect(value.kind is Kind.VEC, "@", "its left side must be sparse or vectors")
-                out = recorder.new(Kind.VEC, columns)
-                recorder.add(Product(out, value, number))
+            self._expect(value.kind is not Kind.UNI, "@", "its left side must be sparse or vectors")
+            out = self._product(value, number, columns)
         elif op in _REDUCE:
             source = args[0].as_value(Kind.VEC)
-            self._expect(source.kind in (Kind.VEC, Kind.NNZ), op, "it needs vectors or non-zeros")
             out = recorder.new(Kind.ROW)
-            recorder.add(Reduce(out, _REDUCE[op], source))
+            if source.kind in (Kind.VEC, Kind.NNZ):
+                recorder.add(Reduce(out, _REDUCE[op], source))
+            else:  # a vector of one number
+                recorder.add(Apply(out, "copy", (source,)))
         elif op == "rownnz":
             out = recorder.new(Kind.ROW)
             recorder.add(Count(out))
@@ -181,6 +185,26 @@ class Traced(Operand):
                 "Compute it outside the function."
             )
         return Traced(recorder, out)
+
+    def _product(self, value: Value, matrix: int, columns: int) -> Value:
+        """value @ matrix, where vectors of one number are numbers."""
+        recorder = self.recorder
+        out = recorder.new(Kind.VEC if columns > 1 else Kind.ROW, columns)
+        if value.kind is Kind.ROW:
+            row = recorder.argument(matrix, Access.SHARED, Kind.VEC, columns)
+            if columns == 1:
+                row = recorder.argument(matrix, Access.NUMBER, Kind.UNI)
+            recorder.add(Apply(out, "mul", (value, row)))
+        elif columns == 1:
+            entries = recorder.argument(matrix, Access.ENTRY, value.kind, value.length)
+            terms = recorder.new(value.kind, value.length)
+            recorder.add(Apply(terms, "mul", (value, entries)))
+            recorder.add(Reduce(out, "sum", terms))
+        elif value.kind is Kind.NNZ:
+            recorder.add(Gather(out, value, matrix))
+        else:
+            recorder.add(Product(out, value, matrix))
+        return out
 
     def _elementwise(self, op: str, args: tuple[Any, ...]) -> Traced:
         kinds = [a.kind() for a in args if isinstance(a, Traced)]
@@ -515,9 +539,17 @@ def _check_tables(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> N
                     expect(instruction.table, sparse.shape[1], "columns of the sparse argument")
                 case Product():
                     expect(instruction.matrix, instruction.vec.length, "numbers of the row vectors")
+                case Apply():
+                    for value in reads(instruction):
+                        if value.access is Access.ENTRY and value.kind is Kind.VEC:
+                            expect(value.arg, value.length, "numbers of the row vectors")
+                        elif value.access in (Access.ENTRY, Access.COLUMN):
+                            assert sparse is not None
+                            side = 0 if value.access is Access.ENTRY else 1
+                            expect(value.arg, sparse.shape[1], "columns of the sparse argument", side)
 
-    def expect(argument: int, rows: int, what: str) -> None:
-        if args[argument].shape[0] != rows:
+    def expect(argument: int, rows: int, what: str, side: int = 0) -> None:
+        if args[argument].shape[side] != rows:
             raise ShapeError(
                 f"@rowwise {rowwise.name}: the table '{found.plan.program.arguments[argument].name}'"
                 f" is {args[argument].shape}, but there are {rows} {what}. A table has one row per "
