@@ -58,6 +58,11 @@ class Lazy(Operand):
         """The value as a `Mat`, computed now if it was not."""
         raise NotImplementedError
 
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, Transposed):
+            return self._apply("matmul_transposed", (self, other.of))
+        return super().__matmul__(other)
+
     @property
     def T(self) -> Transposed:
         """The transposed matrix, as an operand of `@`."""
@@ -196,17 +201,22 @@ class SparseMat(Mat):
         return self.pattern.nnz
 
 
-class Transposed:
-    """`x.T`, for products."""
+class Transposed(Operand):
+    """`x.T`: free as an operand of `@`; elsewhere a copy with rows and columns exchanged."""
+
+    __slots__ = ("of",)
 
     def __init__(self, of: Lazy) -> None:
         self.of = of
 
+    def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
+        return self.of._apply(op, args)
+
+    def _assign(self, value: Any) -> None:
+        raise ShapeError(f"<<= at {source_line()}: {self.of.label}.T cannot be assigned to.")
+
     def __matmul__(self, right: Any) -> Any:
         return self.of._apply("transposed_matmul", (self.of, right))
-
-    def __rmatmul__(self, left: Any) -> Any:
-        return self.of._apply("matmul_transposed", (left, self.of))
 
     @property
     def T(self) -> Lazy:

@@ -15,7 +15,7 @@ from .cache import MatCache
 from .cpu import ROW_CHUNKS
 from .elementwise import ELEMENTWISE
 from .errors import ShapeError
-from .lazy import Elementwise, Lazy, Mat, Node, Scalar, Shape, SparseMat
+from .lazy import Elementwise, Lazy, Mat, Node, Scalar, Shape, SparseMat, Transposed
 from .operand import apply
 from .rowwise import Rowwise, run, values_container
 from .slots import PatternSlot, Slot, source_line
@@ -38,6 +38,8 @@ def _operand(cache: MatCache, op: str, arg: Any) -> Any:
         if arg.cache is not cache:
             raise ShapeError(f"{op} at {source_line()}: {arg.label} belongs to another cache.")
         return arg
+    if isinstance(arg, Transposed):
+        return _transpose(cache, _operand(cache, op, arg.of))
     if isinstance(arg, int | float | np.number):
         return float(arg)
     raise ShapeError(
@@ -369,6 +371,20 @@ def _sort(cache: MatCache, x: Any) -> Any:
         slot.array.sort(axis=1)
 
     return _node(cache, x.shape, "sort", (x,), compute, dtype=x.dtype)
+
+
+def _transpose(cache: MatCache, x: Any) -> Any:
+    x = x.mat()
+    if x.pattern is not None:
+        raise ShapeError(
+            f"{x.label}.T at {source_line()}: of a sparse matrix it can only be the left side of @."
+        )
+
+    def compute(slot: Slot) -> None:
+        assert slot.array is not None
+        np.copyto(slot.array, _data(x).T)
+
+    return _node(cache, (x.shape[1], x.shape[0]), "transpose", (x,), compute, dtype=x.dtype)
 
 
 def gather(x: Lazy, index: Any) -> Any:
