@@ -1,0 +1,75 @@
+"""Word counts that somebody counted already: a sparse matrix and, beside it, its words."""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import io, sparse
+
+from .accept import CSR, accept
+from .corpus import Corpus, columns_of
+from .errors import DataError
+from .text_files import read_lines
+
+READERS = {".npz": sparse.load_npz, ".mtx": io.mmread}
+UNREADABLE = (OSError, ValueError, KeyError, OverflowError, EOFError, zipfile.BadZipFile)
+
+
+def read_matrix(path: Path, vocabulary: Sequence[str] | None) -> Corpus:
+    """Documents x words from a .npz or .mtx file.
+
+    The words are those of `vocab.txt` in the same folder, else `vocabulary`, else the column
+    numbers. With both, columns are matched by word. Raises `DataError` naming file and row.
+    """
+    counts = read_sparse(path)
+    rows, columns = counts.shape
+    documents = [f"row {i}" for i in range(rows)]
+    listed = path.with_name("vocab.txt")
+    if listed.exists():
+        found = [word.strip() for _, word in read_lines(listed)]
+        check_words(path, counts, found, str(listed))
+        corpus = Corpus(counts, found, documents)
+        return corpus if vocabulary is None else corpus.over(vocabulary)
+    if vocabulary is None:
+        return Corpus(counts, [str(i) for i in range(columns)], documents)
+    check_words(path, counts, vocabulary, "the vocabulary")
+    return Corpus(counts, list(vocabulary), documents)
+
+
+def read_sparse(path: Path) -> Any:
+    """The matrix as a verified `csr_array` of float32 >= 0."""
+    try:
+        with path.open("rb") as file:
+            matrix = READERS[path.suffix](file)
+    except UNREADABLE as error:
+        raise DataError(f"{path}: cannot be read as a sparse matrix: {error}") from error
+    if isinstance(matrix, np.ndarray):  # Matrix Market knows dense files, too
+        matrix = sparse.csr_array(matrix)
+    csr = accept(matrix, f"{path}: the matrix")
+    assert isinstance(csr, CSR)
+    negative = np.flatnonzero(csr.values < 0)
+    if negative.size:
+        row = int(np.searchsorted(csr.indptr, negative[0], side="right")) - 1
+        raise DataError(
+            f"{path}: row {row}, column {csr.indices[negative[0]]} is {csr.values[negative[0]]}, "
+            "but a count is not negative."
+        )
+    return sparse.csr_array(
+        (csr.values.astype(np.float32, copy=False), csr.indices, csr.indptr), shape=matrix.shape
+    )
+
+
+def check_words(path: Path, counts: Any, words: Sequence[str], name: str) -> None:
+    """One word for each column, and no word twice."""
+    rows, columns = counts.shape
+    if len(words) != columns:
+        hint = "; documents must be rows: transpose the matrix" if len(words) == rows else ""
+        raise DataError(
+            f"{path}: the matrix has {columns} columns, but {name} has {len(words)} words{hint}."
+        )
+    try:
+        columns_of(words)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error

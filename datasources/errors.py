@@ -1,0 +1,7 @@
+"""What can go wrong with data."""
+
+from ..matcache.errors import BlocklearnError
+
+
+class DataError(BlocklearnError, ValueError):
+    """Data that cannot be used as they are: wrong shape, kind, number, file or folder."""

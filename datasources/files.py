@@ -1,0 +1,56 @@
+"""Word counts from a file or folder, by the end of its name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from .corpus import Corpus, check_limits, count_words
+from .count_files import read_matrix
+from .errors import DataError
+from .text import words
+from .text_files import read_folder, read_json_lines, read_lines
+
+TEXTS = {".txt": read_lines, ".jsonl": read_json_lines}
+MATRICES = (".npz", ".mtx")
+
+
+def read_counts(
+    path: str | Path,
+    vocabulary: Sequence[str] | None = None,
+    *,
+    min_df: int = 1,
+    max_df: float = 1.0,
+) -> Corpus:
+    """Count the words of the documents at `path`.
+
+    Text: `x.txt`, a document per line; `x.jsonl`, a document per line as `{"text": ...}`; a
+    folder, a document per .txt file. All UTF-8. Words as in `text.words`, without those in fewer
+    than `min_df` documents or more than a share `max_df`.
+
+    Counts: `x.npz`, written by `scipy.sparse.save_npz`; `x.mtx`, Matrix Market. Rows are
+    documents. A file `vocab.txt` beside it holds the word of each column, one per line.
+
+    With a `vocabulary` (a trained model's) its words are the columns, whatever their frequency,
+    and others are counted in `dropped`; counts without a `vocab.txt` must have its columns.
+
+    Raises `DataError` naming file and line (or row) for whatever cannot be read.
+    """
+    path = Path(path)
+    check_limits(min_df, max_df)
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file or folder.")
+    if path.suffix in MATRICES:
+        corpus = read_matrix(path, vocabulary)
+    elif path.is_dir() or path.suffix in TEXTS:
+        texts = read_folder(path) if path.is_dir() else TEXTS[path.suffix](path)
+        corpus = count_words(((name, words(text)) for name, text in texts), vocabulary)
+        if not corpus.documents:
+            raise DataError(f"{path}: no documents in it.")
+        if not corpus.vocabulary:
+            raise DataError(
+                f"{path}: no words in its {len(corpus.documents)} documents; a word has three or "
+                "more letters and is no function word such as 'the'."
+            )
+    else:
+        kinds = ", ".join([*TEXTS, *MATRICES])
+        raise DataError(f"{path}: unknown kind; name a folder of .txt files or one of {kinds}.")
+    return corpus if vocabulary is not None else corpus.limit(min_df=min_df, max_df=max_df)

@@ -1,0 +1,95 @@
+"""A corpus that every machine with Python has: the docstrings of its standard library."""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from sysconfig import get_path
+
+from .corpus import Corpus, count_words
+from .corpus_cache import cached
+from .errors import DataError
+from .stop_words import DOCSTRING_WORDS, STOP_WORDS
+from .text import words
+
+FORMAT = 1  # raise it when the code below makes something else of the same docstrings
+# Folders that are no library, or another's: tests, editors, demos, the grammar of Python 2.
+SKIPPED = frozenset(
+    "site-packages dist-packages test tests idle_test idlelib lib2to3 turtledemo pydoc_data".split()
+)
+CAPITAL = re.compile(
+    r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+)  # inside HTTPServer, BaseHandler
+STOP = STOP_WORDS | DOCSTRING_WORDS
+MIN_WORDS = 5  # shorter ones say too little to have topics
+
+
+def python_docs(cache_dir: Path | None = None, *, min_df: int = 4, max_df: float = 0.2) -> Corpus:
+    """Docstrings of the running Python's standard library, one document for each.
+
+    A document is the words of a module's, class's or function's docstring and of its qualified
+    name, which is also the document's name ("mailbox.Maildir.add"). CamelCase and snake_case are
+    split; repeated docstrings count once. Words in fewer than `min_df` documents or in more than
+    a share `max_df` of them are left out. The counts are kept in `cache_dir` (default: the
+    user's cache folder, see `corpus_cache`).
+
+    Raises `DataError` where the standard library has no source files.
+    """
+    root = Path(get_path("stdlib"))
+    key = f"{FORMAT} {root} {sorted(SKIPPED)} {sorted(STOP)} {MIN_WORDS}"
+    corpus = cached("python-docs", key, lambda: read_docs(root), cache_dir)
+    return corpus.limit(min_df=min_df, max_df=max_df)
+
+
+def read_docs(root: Path) -> Corpus:
+    """Word counts of all docstrings under the folder `root`."""
+    seen: set[str] = set()
+    documents: list[tuple[str, list[str]]] = []
+    for path in sorted(root.rglob("*.py")):
+        if not SKIPPED.isdisjoint(path.relative_to(root).parts):
+            continue
+        for name, docstring in docstrings(path, module_name(path.relative_to(root))):
+            found = words(CAPITAL.sub(" ", f"{name} {docstring}"), STOP)
+            if len(found) >= MIN_WORDS and docstring not in seen:
+                seen.add(docstring)
+                documents.append((name, found))
+    if not documents:
+        raise DataError(
+            f"python-docs: no docstrings in the Python files under {root}; this Python comes "
+            "without the source of its standard library. Install it, or train on a file."
+        )
+    return count_words(documents)
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a file, given relative to where imports start.
+
+    >>> module_name(Path("email/mime/__init__.py")), module_name(Path("socket.py"))
+    ('email.mime', 'socket')
+    """
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
+
+
+def docstrings(path: Path, module: str) -> Iterator[tuple[str, str]]:
+    """`(qualified name, docstring)` of the module and all classes and functions in it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # old escapes in strings: not our code
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError, OSError):
+            return  # a template, or a file that only an administrator may read
+    pending: list[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]
+    pending = [(module, tree)]
+    while pending:
+        name, node = pending.pop()
+        docstring = ast.get_docstring(node, clean=False)
+        if docstring:
+            yield name, docstring
+        inner = [
+            (f"{name}.{child.name}", child)
+            for child in node.body
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        pending.extend(reversed(inner))

@@ -1,0 +1,95 @@
+"""Blocks are read ahead by a thread while the model computes."""
+
+import weakref
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from .block import HostBlock
+from .errors import DataError
+from .read_ahead import PassOrder, ReadAhead
+from .source import DataSource
+
+
+class Reader:
+    """A ring of host blocks, filled and transposed by one thread ahead of their use.
+
+    source: where blocks come from. ring: how many blocks exist; one is in use, the others are
+    being read or wait. They are allocated here, and no array after that.
+
+    >>> import numpy as np
+    >>> from .matrix import MatrixSource
+    >>> source = MatrixSource(np.eye(5), block_rows=2)
+    >>> with Reader(source) as reader:
+    ...     [(block.index, block.rows) for block in reader.blocks(0)]
+    [(0, 2), (1, 2), (2, 1)]
+    """
+
+    def __init__(self, source: DataSource, *, ring: int = 3) -> None:
+        """Allocate `ring` >= 2 blocks; the thread starts with the first pass."""
+        if ring < 2:
+            raise DataError(f"Reader: ring={ring}, but reading ahead needs at least 2 blocks.")
+        self._source = source
+        self._ahead = ReadAhead(source, ring)
+        # Called by close(), when the reader is dropped, or at exit while threads still run: a
+        # pass that is left open must not wait for a thread that has ceased to exist.
+        self._stop = weakref.finalize(self, self._ahead.stop)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all blocks of the ring."""
+        return self._ahead.nbytes
+
+    def blocks(self, pass_: int, start: int = 0) -> Iterator[HostBlock]:
+        """The blocks `start`, `start` + 1, ... of pass `pass_`, in order.
+
+        A block is valid until the next one is asked for. Leaving the loop early is fine. Raises
+        `DataError`, with its cause, where a block could not be read, and at once where another
+        pass of this reader has not ended or the reader is closed.
+        """
+        count = self._source.blocks
+        if pass_ < 0 or not 0 <= start <= count:
+            raise DataError(
+                f"Reader: pass {pass_} from block {start}, but passes start at 0 and blocks are "
+                f"0 to {count - 1}."
+            )
+        self._check_idle()
+        return self._iterate(PassOrder(pass_, range(start, count)))
+
+    def close(self) -> None:
+        """End the pass, if one runs, and the thread; wait until it has gone. Twice is fine."""
+        self._stop()
+
+    def __enter__(self) -> Self:
+        """The reader itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close, whatever happened."""
+        self.close()
+
+    def _check_idle(self) -> None:
+        if self._ahead.stopped:
+            raise DataError("Reader: it is closed; make a new one.")
+        if self._ahead.order is not None:
+            raise DataError(
+                f"Reader: pass {self._ahead.order.number} has not ended, and a reader reads one "
+                "pass at a time; finish or leave that loop first."
+            )
+
+    def _iterate(self, order: PassOrder) -> Iterator[HostBlock]:
+        self._check_idle()
+        self._ahead.start(order)
+        try:
+            while (block := self._ahead.next()) is not None:
+                yield block
+                if order.cancelled:
+                    raise DataError("Reader: it was closed in the middle of this pass.")
+        finally:
+            if self._ahead.order is order:
+                self._ahead.end()
