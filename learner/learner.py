@@ -65,7 +65,11 @@ class Learner:
         hooks: Sequence[Hook] = (),
         eval_every: int = 1,
     ) -> None:
-        for name, value in [("passes", passes), ("eval_every", eval_every), ("block_rows", block_rows)]:
+        for name, value in [
+            ("passes", passes),
+            ("eval_every", eval_every),
+            ("block_rows", block_rows),
+        ]:
             if value < 1:
                 raise ValueError(f"Learner: {name}={value}, but it is at least 1.")
         self.model = model.model_copy()
@@ -196,7 +200,9 @@ class Learner:
         for name, data in (("training", self.train), ("evaluation", self.eval)):
             if data is not None:
                 shape = data.shape
-                rows.append((f"ring of 3 {name} blocks", (3, shape.rows), "bytes", ring_bytes(shape)))
+                rows.append(
+                    (f"ring of 3 {name} blocks", (3, shape.rows), "bytes", ring_bytes(shape))
+                )
         if close:
             cache.close()
         return Plan(rows, sum(row[3] for row in rows))

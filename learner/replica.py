@@ -58,7 +58,9 @@ class Replica:
             self.model.predict(block)
         except ReadDuringPlanError as error:
             self.complete = False
-            log.warning("the memory plan is incomplete, the first block allocates the rest: %s", error)
+            log.warning(
+                "the memory plan is incomplete, the first block allocates the rest: %s", error
+            )
 
     def _allocate(self) -> None:
         self.model.attach(self.cache)

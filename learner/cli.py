@@ -1,0 +1,266 @@
+"""The command `learn`. Nothing heavy is imported before a command runs, so `--help` is instant."""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from .config import RunConfig
+
+app = typer.Typer(
+    help="Train models on data larger than memory, and use them. `learn --config FILE` is short "
+    "for `learn train --config FILE`.",
+    epilog="Exit codes: 0 done, 2 usage, 65 bad data, 66 no input, 69 unavailable, 70 internal, "
+    "71 out of memory, 74 input/output, 75 interrupted (run again), 76 diverged, 77 permission, "
+    "78 bad configuration.",
+    add_completion=False,
+    rich_markup_mode=None,  # rich would double the time of --help
+    pretty_exceptions_enable=False,
+)
+
+
+class Resume(StrEnum):
+    """What `--resume` takes."""
+
+    auto = "auto"
+
+
+class LogFormat(StrEnum):
+    """What `--log-format` takes."""
+
+    text = "text"
+    json = "json"
+
+
+ConfigOption = Annotated[
+    list[Path],
+    typer.Option("--config", metavar="FILE", help="YAML file; of several, later ones win."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="One value, e.g. model.topics=200. Wins over LEARN__MODEL__TOPICS and the files.",
+    ),
+]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Run folder [runs/CONFIG].")
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Short for learner.seed.")]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Short for learner.threads.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or model.")]
+DataOption = Annotated[
+    Path,
+    typer.Option("--data", metavar="FILE", help=".txt, .jsonl, .npz, .mtx, or a folder of .txt."),
+]
+
+
+@app.command()
+def train(
+    config: ConfigOption,
+    set_: SetOption = None,
+    out: OutOption = None,
+    seed: SeedOption = None,
+    threads: ThreadsOption = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old run.")] = False,
+    resume: Annotated[
+        Resume | None, typer.Option("--resume", help="Go on from the newest checkpoint, if any.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, print the memory plan, stop.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    verbose: VerboseOption = False,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="Progress as lines or as JSON events.")
+    ] = LogFormat.text,
+) -> None:
+    """Train a model as the configuration says."""
+    if overwrite and resume:
+        raise typer.BadParameter("choose one of --overwrite and --resume")
+    run = _resolve(config, set_, out, seed, threads)
+    from .training import Manners, plan_lines
+    from .training import train as train_run
+
+    if dry_run:
+        for line in plan_lines(run):
+            print(line)
+        return
+    json = log_format is LogFormat.json
+    trained = train_run(run, Manners(overwrite, resume is not None, quiet, json))
+    if trained and not quiet and not json:
+        from .persistence import load
+        from .reports import summary_lines
+
+        for line in summary_lines(load(run.out)):
+            print(line)
+
+
+@app.command()
+def topics(
+    run: RunArgument,
+    top: Annotated[int, typer.Option("--top", min=1, help="Words per topic.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="With probabilities, as JSON.")] = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Print the most probable words of each topic."""
+    from .persistence import load
+    from .reports import topic_lines, topics_json
+
+    learner = load(run)
+    for line in [topics_json(learner, top)] if json else topic_lines(learner, top):
+        print(line)
+
+
+@app.command()
+def predict(
+    run: RunArgument,
+    data: DataOption,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help=".parquet or .npy file, or - for JSON lines."),
+    ] = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Apply a model to each row of a file; without --out, print a readable line per row."""
+    if out is not None and str(out) != "-" and out.suffix not in (".parquet", ".npy"):
+        raise typer.BadParameter("must end in .parquet or .npy, or be -", param_hint="--out")
+    from . import reports
+    from .inputs import open_for
+    from .persistence import load
+
+    learner = load(run)
+    corpus = open_for(learner, data)
+    rows = learner.predict(corpus.counts)
+    if out is None:
+        lines = reports.prediction_lines(learner, corpus.documents, rows)
+    elif str(out) == "-":
+        lines = reports.json_lines(corpus.documents, rows)
+    else:
+        reports.write_prediction(out, corpus.documents, rows)
+        lines = iter([f"{out}: {len(rows):,} rows"])
+    for line in lines:
+        print(line)
+
+
+@app.command()
+def evaluate(
+    run: RunArgument,
+    data: DataOption,
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Score a model on data that it was not trained on."""
+    from .inputs import open_for
+    from .persistence import load
+    from .reports import score_lines
+
+    learner = load(run)
+    scores = learner.evaluate(open_for(learner, data).counts)
+    for line in score_lines(scores, json):
+        print(line)
+
+
+@app.command()
+def config(
+    config: ConfigOption,
+    set_: SetOption = None,
+    out: OutOption = None,
+    seed: SeedOption = None,
+    threads: ThreadsOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Print the configuration that `train` would use, with all defaults, as YAML."""
+    run = _resolve(config, set_, out, seed, threads)
+    from .yaml_config import to_yaml
+
+    print(to_yaml(run), end="")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of configuration files, for editors."""
+    import json
+
+    from .config import RunConfig
+
+    print(json.dumps(RunConfig.model_json_schema(), indent=2))
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs `learn` and exits with a code of `exitcodes.ExitCode`."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(args=_with_command(given), prog_name="learn")
+        code = 0
+    except SystemExit as stop:  # how typer ends: after help, and after wrong usage with 2
+        code = stop.code if isinstance(stop.code, int) else 0
+    except BrokenPipeError:  # `learn topics ... | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except BaseException as error:
+        code = _report(error, verbose=not {"-v", "--verbose"}.isdisjoint(given))
+    sys.exit(code)
+
+
+def _with_command(arguments: list[str]) -> list[str]:
+    """Puts `train` before options that have no command, so that `learn --config X` trains."""
+    if not arguments:
+        return ["--help"]
+    if arguments[0].startswith("-") and arguments[0] != "--help":
+        return ["train", *arguments]
+    return arguments
+
+
+def _report(error: BaseException, verbose: bool) -> int:
+    """Says on stderr what went wrong; with a traceback where that is the only explanation."""
+    from .exitcodes import ExitCode, exit_code, message
+
+    code = exit_code(error)
+    if verbose or code == ExitCode.INTERNAL:
+        traceback.print_exception(error)
+    if code == ExitCode.INTERNAL:
+        print("learn: a mistake in blocklearn, please report it with the above", file=sys.stderr)
+    elif code == ExitCode.CONFIG:
+        print(error, file=sys.stderr)  # lines that begin with file:line:column, for editors
+    else:
+        print(f"learn: {message(error)}", file=sys.stderr)
+    return int(code)
+
+
+def _resolve(
+    files: list[Path],
+    settings: list[str] | None,
+    out: Path | None,
+    seed: int | None,
+    threads: int | None,
+) -> "RunConfig":
+    """The configuration from files, environment and options."""
+    from .config import RunConfig
+    from .yaml_config import Setting, resolve
+
+    try:
+        given = [Setting.parse(text) for text in settings or ()]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--set") from error
+    if seed is not None:
+        given.append(Setting("learner.seed", str(seed), "--seed"))
+    if threads is not None:
+        given.append(Setting("learner.threads", str(threads), "--threads"))
+    if out is not None:
+        given.append(Setting("out", str(out), "--out", literal=True))
+    name = "-".join(path.stem for path in files)
+    default = Setting("out", f"runs/{name}", "default of out", literal=True)
+    return resolve(RunConfig, files, os.environ, given, [default])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""What a run is made of: the schema of the YAML files and of `learn schema`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PositiveInt
+from pydantic_core import CoreSchema, core_schema
+
+from ..datasources.config import EvalData, TrainData
+from ..models import MODELS, Model
+from ..optimizers import OPTIMIZERS, Optimizer
+
+
+@dataclass(frozen=True, eq=False)
+class OneOf:
+    """Annotation of a field that holds any one of `choices`, told apart by its `kind`.
+
+    pydantic's `Field(discriminator=...)` wants two alternatives written out; a table may hold one.
+    """
+
+    choices: Mapping[str, type[BaseModel]]
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """A tagged union of the choices, whatever type the annotated field has."""
+        schemas = {kind: handler.generate_schema(cls) for kind, cls in self.choices.items()}
+        return core_schema.tagged_union_schema(schemas, discriminator="kind")
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are mistakes, and nothing changes it later."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataConfig(Section):
+    """Where rows come from. `eval: null` trains without a held-out score."""
+
+    train: TrainData
+    eval: EvalData | None = None
+    block_rows: PositiveInt = Field(1024, description="rows per block")
+    shuffle: bool = Field(True, description="visit the rows in another order in every pass")
+
+
+class LearnerConfig(Section):
+    """How long and how to train."""
+
+    passes: PositiveInt = Field(1, description="trips through the training data")
+    seed: int = Field(0, ge=0, lt=2**63, description="of everything random")
+    threads: PositiveInt | None = Field(None, description="null: all cores this process may use")
+    eval_every: PositiveInt = Field(1, description="passes from one held-out score to the next")
+    log_every_seconds: float = Field(10.0, gt=0, description="between two lines of progress")
+
+
+def _default_optimizer(run: dict[str, Any]) -> Optimizer | None:
+    model: Model = run["model"]
+    return model.default_optimizer()
+
+
+class RunConfig(Section):
+    """One run: a model, its data, how it learns, and the folder `out` that it is written to."""
+
+    model: Annotated[Model, OneOf(MODELS)]
+    data: DataConfig
+    optimizer: Annotated[Optimizer, OneOf(OPTIMIZERS)] | None = Field(
+        default_factory=_default_optimizer, description="by default the one that suits the model"
+    )
+    learner: LearnerConfig = LearnerConfig()
+    out: Path = Field(Path("runs/run"), description="run folder; `learn` takes runs/<config name>")

@@ -1,0 +1,198 @@
+"""A trained model on disk: readable by hand, by any language, and by every later blocklearn.
+
+| file | holds |
+|---|---|
+| `model.json` | format version, kind, configuration, shapes, dtypes, digests, library versions |
+| `weights.safetensors` | the parameters, C-contiguous |
+| `vocab.arrow` | names of the columns, one string each, where they are known (Arrow IPC) |
+| `metrics.json` | scores at the end of training |
+| `README.md` | the same for people |
+
+No pickle. Everything read is compared with its digest.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from .durable import current, settle, write_folder
+from .errors import ModelFolderError, RunFolderError
+from .manifest import finite, read_manifest, read_verified, verified, write_manifest
+from .tensor_file import read_tensors, write_tensors
+
+FORMAT = "blocklearn model"
+MANIFEST = "model.json"
+WEIGHTS = "weights.safetensors"
+VOCABULARY = "vocab.arrow"
+METRICS = "metrics.json"
+README = "README.md"
+FILES = (MANIFEST, WEIGHTS, VOCABULARY, METRICS, README)
+LIBRARIES = ("blocklearn", "numpy", "scipy", "numba", "pyarrow", "safetensors")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a model folder holds.
+
+    kind, config: the model class by name and the values of its fields. tensors: the parameters.
+    names: of the columns, None if unknown. fingerprint: of the training data. metrics: scores at
+    the end of training and how long it was. libraries: versions that wrote it.
+    """
+
+    kind: str
+    config: dict[str, Any]
+    tensors: dict[str, NDArray[Any]]
+    names: list[str] | None
+    fingerprint: str
+    metrics: dict[str, Any]
+    libraries: dict[str, str]
+
+
+def save(
+    path: Path,
+    *,
+    kind: str,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    names: Sequence[str] | None,
+    fingerprint: str,
+    metrics: Mapping[str, Any],
+) -> None:
+    """Writes a model to the folder `path`, completely or not at all.
+
+    A model that is there already is replaced without a moment in which neither can be loaded.
+    Other files in the folder stay.
+
+    Raises:
+        RunFolderError: `path` has files of these names that belong to something else.
+        OSError: it cannot be written.
+    """
+    path = Path(path)
+    settle(path)
+    foreign = [name for name in FILES if (path / name).exists()]
+    if foreign and MANIFEST not in foreign:
+        raise RunFolderError(
+            f"{path}: not a model folder (it has no {MANIFEST}), but has {', '.join(foreign)}, "
+            "which a model would overwrite. Choose another folder."
+        )
+
+    def fill(folder: Path) -> None:
+        entries = write_tensors(folder / WEIGHTS, tensors)
+        files = [WEIGHTS, METRICS]
+        numbers = {name: finite(value) for name, value in metrics.items()}
+        (folder / METRICS).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+        if names is not None:
+            _write_names(folder / VOCABULARY, names)
+            files.append(VOCABULARY)
+        content = {
+            "kind": kind,
+            "config": dict(config),
+            "tensors": entries,
+            "fingerprint": fingerprint,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "libraries": {library: version(library) for library in LIBRARIES},
+        }
+        write_manifest(folder, MANIFEST, format=FORMAT, content=content, files=files)
+        (folder / README).write_text(_readme(content, numbers, names), encoding="utf-8")
+
+    write_folder(path, fill)
+    if names is None:
+        (path / VOCABULARY).unlink(missing_ok=True)  # of the model that was replaced
+
+
+def load(path: Path) -> Saved:
+    """The model in the folder `path`.
+
+    Raises:
+        ModelMissingError: there is none.
+        ModelFolderError: a file is missing, damaged, or of a newer format; the message names it.
+    """
+    path = Path(path)
+    before: object = None
+    while True:
+        folder = current(path)
+        try:
+            stat = (folder / MANIFEST).stat()
+            now: object = (folder, stat.st_ino, stat.st_mtime_ns)
+        except OSError:
+            now = folder
+        try:
+            return _load(folder)
+        except (ModelFolderError, FileNotFoundError):
+            if now == before:
+                raise
+            before = now  # read again: it may have been replaced meanwhile
+
+
+def _load(folder: Path) -> Saved:
+    missing = "no model here (no model.json)"
+    if (folder / "run.json").exists():
+        missing = "this run has no model yet; it is written at the end. Go on with --resume auto"
+    manifest = read_manifest(folder, MANIFEST, format=FORMAT, missing=missing)
+    tensors = read_tensors(verified(folder, WEIGHTS, manifest), manifest["tensors"])
+    metrics = json.loads(read_verified(folder, METRICS, manifest))
+    names = None
+    if VOCABULARY in manifest["files"]:
+        names = _read_names(read_verified(folder, VOCABULARY, manifest))
+    return Saved(
+        kind=manifest["kind"],
+        config=manifest["config"],
+        tensors=tensors,
+        names=names,
+        fingerprint=manifest["fingerprint"],
+        metrics=metrics,
+        libraries=manifest["libraries"],
+    )
+
+
+def _write_names(path: Path, names: Sequence[str]) -> None:
+    import pyarrow as pa
+
+    table = pa.table({"name": pa.array(list(names), pa.string())})
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+
+
+def _read_names(data: bytes) -> list[str]:
+    import pyarrow as pa
+
+    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+        names: list[str] = reader.read_all()["name"].to_pylist()
+    return names
+
+
+def _readme(
+    content: Mapping[str, Any], metrics: Mapping[str, Any], names: Sequence[str] | None
+) -> str:
+    """The model folder explained to whoever finds it without blocklearn."""
+    arrays = "\n".join(
+        f"- `{name}`: {entry['dtype']} {' x '.join(map(str, entry['shape'])) or 'one number'}"
+        for name, entry in content["tensors"].items()
+    )
+    numbers = "\n".join(f"- {name}: {value}" for name, value in metrics.items())
+    vocabulary = (
+        f"`{VOCABULARY}` (Arrow IPC) holds the names of the {len(names)} columns.\n"
+        if names is not None
+        else ""
+    )
+    return f"""# {content["kind"]} model
+
+Written by blocklearn {content["libraries"]["blocklearn"]} on {content["created"]}.
+
+    import blocklearn as bl
+    learner = bl.load("this folder")
+
+Without blocklearn: `safetensors.numpy.load_file("{WEIGHTS}")` gives the arrays
+{arrays}
+
+{vocabulary}`{MANIFEST}` holds the configuration and the digest of every file.
+
+At the end of training:
+{numbers}
+"""

@@ -1,0 +1,123 @@
+"""What the commands print and write: topics, predictions, scores."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..models import LDA
+from .display import number
+from .errors import ConfigError
+from .learner import Learner
+from .manifest import finite
+
+SUMMARY_WORDS = 8
+MENTIONED_TOPICS = 3
+MENTIONED_SHARE = 0.05
+
+
+def topic_words(learner: Learner, top: int) -> list[list[tuple[str, float]]]:
+    """The `top` most probable words of each topic, with probabilities, most probable first.
+
+    Raises:
+        ConfigError: the model has no topics.
+    """
+    model = learner.model
+    if not isinstance(model, LDA):
+        raise ConfigError([f"a model of kind {type(model).__name__} has no topics"])
+    names = learner.names
+    return [
+        [(names[column] if names else str(column), probability) for column, probability in words]
+        for words in model.topic_words(top)
+    ]
+
+
+def topic_lines(learner: Learner, top: int) -> Iterator[str]:
+    """`  3  socket connection address ...`, one line per topic."""
+    for index, words in enumerate(topic_words(learner, top)):
+        yield f"{index:4d}  {' '.join(word for word, _ in words)}"
+
+
+def topics_json(learner: Learner, top: int) -> str:
+    """All topics as one JSON list."""
+    topics = [
+        {"topic": index, "words": [{"word": w, "probability": float(p)} for w, p in words]}
+        for index, words in enumerate(topic_words(learner, top))
+    ]
+    return json.dumps(topics, ensure_ascii=False, indent=2)
+
+
+def summary_lines(learner: Learner) -> Iterator[str]:
+    """What a person wants to see of a model right after training."""
+    if isinstance(learner.model, LDA):
+        yield from topic_lines(learner, SUMMARY_WORDS)
+
+
+def prediction_lines(
+    learner: Learner, documents: Sequence[str], rows: NDArray[Any]
+) -> Iterator[str]:
+    """One readable line per row: its name, and its largest topics with their first words."""
+    if not isinstance(learner.model, LDA):
+        for name, row in zip(documents, np.atleast_2d(rows.T).T, strict=True):
+            yield f"{name}: {' '.join(number(float(value)) for value in row)}"
+        return
+    labels = [" ".join(word for word, _ in words) for words in topic_words(learner, 3)]
+    for name, row in zip(documents, rows, strict=True):
+        order = np.argsort(-row, kind="stable")[:MENTIONED_TOPICS]
+        largest = [k for k in order if row[k] >= MENTIONED_SHARE] or order[:1]
+        yield f"{name}: " + ", ".join(f"{row[k]:.0%} {labels[k]} ({k})" for k in largest)
+
+
+def json_lines(documents: Sequence[str], rows: NDArray[Any]) -> Iterator[str]:
+    """One JSON object per row."""
+    for index, (name, row) in enumerate(zip(documents, rows.tolist(), strict=True)):
+        item = {"row": index, "document": name, "prediction": row}
+        yield json.dumps(item, ensure_ascii=False)
+
+
+def write_prediction(path: Path, documents: Sequence[str], rows: NDArray[Any]) -> None:
+    """Writes predictions in row order: an array to .npy; rows with names to .parquet.
+
+    The file is there completely or not at all.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if path.suffix == ".npy":
+            with temporary.open("wb") as file:
+                np.save(file, rows)
+        else:
+            _write_parquet(temporary, documents, rows)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_parquet(path: Path, documents: Sequence[str], rows: NDArray[Any]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    values: Any = pa.array(rows.reshape(-1))
+    if rows.ndim == 2:
+        values = pa.FixedSizeListArray.from_arrays(values, rows.shape[1])
+    table = pa.table(
+        {
+            "row": pa.array(np.arange(len(rows), dtype=np.int64)),
+            "document": pa.array(list(documents), pa.string()),
+            "prediction": values,
+        }
+    )
+    parquet.write_table(table, str(path))
+
+
+def score_lines(scores: Mapping[str, float], as_json: bool) -> Iterator[str]:
+    """`perplexity 1,290.1`, one line per score; or one JSON object."""
+    if as_json:
+        yield json.dumps({name: finite(float(value)) for name, value in scores.items()})
+        return
+    for name, value in scores.items():
+        yield f"{name} {number(value)}"

@@ -1,0 +1,60 @@
+"""`scripts/bench TASK [--peers a,b|none|all] [--json FILE]`: the command line of all benchmarks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from . import allocation, kernels, lda
+from .lda_peers import PEERS
+
+TASKS = {"allocation": allocation, "kernels": kernels, "lda": lda}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a task; returns an exit code: 0, or 1 if a system stopped with an error."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description="Measure blocklearn against hand-written code and peers."
+    )
+    tasks = parser.add_subparsers(dest="task", required=True, metavar="TASK")
+    for name, task in TASKS.items():
+        question = (task.__doc__ or "").splitlines()[0]
+        own = tasks.add_parser(name, help=question, description=question)
+        own.add_argument(
+            "--peers", default="all", help=f"a,b | none | all, of: {', '.join(task.PEER_NAMES)}"
+        )
+        own.add_argument("--json", type=Path, help="write everything that was measured here")
+        own.add_argument("--quick", action="store_true", help="tiny: a test, no figures")
+        task.options(own)
+    args = parser.parse_args(arguments)
+    task = TASKS[args.task]
+    try:
+        peers, missing = chosen(args.peers, task.PEER_NAMES)
+        report = task.run(args, peers)
+    except (ValueError, OSError) as error:
+        parser.exit(2, f"scripts/bench {args.task}: {error}\n")
+    report.missing = missing
+    print(task.show(report))
+    if missing:
+        print(f"not installed: {', '.join(missing)} (.venv/bin/pip install --editable '.[bench]')")
+    if args.json is not None:
+        report.write(args.json)
+    return 1 if report.failed else 0
+
+
+def chosen(text: str, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """The peers that `--peers` asks for: those that can run, and those that are not installed.
+
+    >>> chosen("none", ("sklearn",))
+    ([], [])
+    """
+    wanted = {"all": list(names), "none": []}.get(text, text.split(","))
+    if unknown := [name for name in wanted if name not in names]:
+        raise ValueError(f"--peers {text}: no {unknown[0]} here; there are {', '.join(names)}.")
+    missing = [n for n in wanted if n in PEERS and not PEERS[n].installed]
+    return [n for n in wanted if n not in missing], missing
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""What a benchmark found: a JSON document for programs, tables for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Row:
+    """One system in one setting.
+
+    seconds: of what `Report.seconds_of` says. quality: figures by name. memory: peak in bytes, or
+    None where it was not measured. curve: the same figures on the way to the last one.
+    """
+
+    system: str
+    version: str
+    settings: dict[str, Any]
+    seconds: float
+    quality: dict[str, Any]
+    memory: int | None = None
+    curve: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Ratio:
+    """`value` = of / to. None: `of` or `to` never got there; `note` says which."""
+
+    name: str
+    of: str
+    to: str
+    value: float | None
+    note: str = ""
+
+
+@dataclass
+class Report:
+    """All that one run of a task found."""
+
+    task: str
+    seconds_of: str
+    data: dict[str, Any]
+    machine: dict[str, Any]
+    rows: list[Row] = field(default_factory=list)
+    ratios: list[Ratio] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # peers that are not installed
+    failed: dict[str, str] = field(default_factory=dict)  # peers that stopped, and why
+    command: str = field(default_factory=lambda: "scripts/bench " + " ".join(sys.argv[1:]))
+    date: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def write(self, path: Path) -> None:
+        """Write the JSON document."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Text with aligned columns: the first to the left, the others to the right.
+
+    >>> print(table(["name", "s"], [["a", 1.5], ["long", 12.25]]))
+    name      s
+    a      1.50
+    long  12.25
+    """
+    lines = [[str(h) for h in head], *([shown(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if n == 0 else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def shown(cell: Any) -> str:
+    """A cell as text: numbers with three digits or so, None as a dash."""
+    if cell is None:
+        return "-"
+    if not isinstance(cell, float):
+        return f"{cell:,}" if isinstance(cell, int) else str(cell)
+    if cell == 0 or 1 <= abs(cell) < 100:
+        return f"{cell:.2f}"
+    return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
+
+
+def mib(bytes_: int | None) -> float | None:
+    """Bytes as MiB."""
+    return None if bytes_ is None else bytes_ / 2**20

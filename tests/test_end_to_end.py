@@ -1,0 +1,261 @@
+"""`learn` from a text file to topics, predictions and back again, as a user would go."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import blocklearn as bl
+from blocklearn.learner.cli import main
+from blocklearn.learner.exitcodes import ExitCode
+from blocklearn.learner.metrics import Event
+
+ROOT = Path(__file__).parents[1]
+THEMES = {
+    "sea": "harbour anchor sailor wave ship mast".split(),
+    "kitchen": "oven flour butter sugar bread dough".split(),
+    "court": "judge verdict lawyer witness trial jury".split(),
+}
+CONFIG = """\
+model: {kind: lda, topics: 3, inference: cvb0}
+data:
+  train: {kind: file, path: docs.txt}
+  eval: {kind: holdout, share: 0.1}
+  block_rows: 64
+learner: {passes: 4, seed: 1}
+"""
+
+Learn = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def learn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Learn:
+    """Runs `learn` in an empty folder with a corpus of three themes: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    lines = [" ".join(rng.choice(list(THEMES.values())[i % 3], size=20)) for i in range(300)]
+    Path("docs.txt").write_text("\n".join(lines) + "\n")
+    Path("themes.yaml").write_text(CONFIG)
+
+    def learn(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert isinstance(stop.value.code, int)
+        return stop.value.code, *capsys.readouterr()
+
+    return learn
+
+
+def events(run: str) -> list[dict]:
+    return [json.loads(line) for line in Path(run, "metrics.jsonl").read_text().splitlines()]
+
+
+def same_model(one: str, other: str) -> bool:
+    name = "weights.safetensors"
+    return Path(one, name).read_bytes() == Path(other, name).read_bytes()
+
+
+def test_from_text_to_topics(learn: Learn) -> None:
+    code, out, err = learn("--config", "themes.yaml")
+    assert code == ExitCode.DONE, err
+    found = [line.split()[1:7] for line in out.splitlines()]  # six words make a theme
+    assert sorted(map(sorted, found)) == sorted(map(sorted, THEMES.values()))
+    assert "rows (" in err and "x 18 columns" in err
+    assert "pass 4/4, held out: perplexity" in err
+
+    end = events("runs/themes")[-1]
+    Event.model_validate(end)
+    assert end["event"] == "end" and end["allocations_after_warmup"] == 0
+    assert end["seconds"] > 0 and end["rows_per_s"] > 0 and 5 < end["perplexity"] < 10
+    assert {path.name for path in Path("runs/themes").iterdir()} >= {
+        "model.json", "weights.safetensors", "vocab.arrow", "metrics.json", "README.md",
+        "metrics.jsonl", "config.yaml"}  # fmt: skip
+
+    # nothing is written anywhere else
+    assert {path.name for path in Path().iterdir()} == {"docs.txt", "themes.yaml", "runs"}
+
+    code, out, _ = learn("topics", "runs/themes", "--top", "2", "--json")
+    assert code == 0
+    topics = json.loads(out)
+    assert [len(topic["words"]) for topic in topics] == [2, 2, 2]
+    assert all(0 < word["probability"] < 1 for topic in topics for word in topic["words"])
+
+
+def test_predict_and_evaluate(learn: Learn) -> None:
+    import pyarrow.parquet as pq
+
+    learn("--config", "themes.yaml", "-q")
+    Path("new.txt").write_text("ship wave sailor ship\nbread flour xylophone butter oven\n\n")
+    code, out, err = learn("predict", "runs/themes", "--data", "new.txt")
+    assert code == 0 and len(out.splitlines()) >= 2
+    first, second = out.splitlines()[:2]
+    assert set(first.split()) & set(THEMES["sea"])
+    assert set(second.split()) & set(THEMES["kitchen"])
+    assert "1 of 9 words are unknown" in err
+
+    learn("predict", "runs/themes", "--data", "new.txt", "--out", "deep/p.parquet")
+    learn("predict", "runs/themes", "--data", "new.txt", "--out", "p.npy")
+    _, out, _ = learn("predict", "runs/themes", "--data", "new.txt", "--out", "-")
+    table, array = pq.read_table("deep/p.parquet"), np.load("p.npy")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert table["row"].to_pylist() == list(range(len(array))) == [row["row"] for row in rows]
+    assert table["document"].to_pylist() == [row["document"] for row in rows]
+    for values in (table["prediction"].to_pylist(), [row["prediction"] for row in rows]):
+        np.testing.assert_allclose(values, array, rtol=1e-6)
+    np.testing.assert_allclose(array.sum(axis=1), 1.0, rtol=1e-5)
+    np.testing.assert_array_equal(
+        bl.load("runs/themes").predict(bl.datasources.read_counts(
+            "new.txt", bl.load("runs/themes").names).counts), array)  # fmt: skip
+
+    code, out, _ = learn("evaluate", "runs/themes", "--data", "docs.txt", "--json")
+    assert code == 0 and 5 < json.loads(out)["perplexity"] < 10
+    code, out, _ = learn("evaluate", "runs/themes", "--data", "docs.txt")
+    assert "perplexity" in out
+
+    Path("alien.txt").write_text("xylophone zeppelin\n")
+    code, _, err = learn("predict", "runs/themes", "--data", "alien.txt")
+    assert code == ExitCode.DATA and "none of its 2 words" in err
+
+
+def test_an_existing_run(learn: Learn) -> None:
+    learn("--config", "themes.yaml", "-q", "--out", "a")
+    code, _, err = learn("--config", "themes.yaml", "--out", "a")
+    assert code == ExitCode.USAGE and "--overwrite" in err and "--resume auto" in err
+    code, out, err = learn("--config", "themes.yaml", "--out", "a", "--resume", "auto")
+    assert code == ExitCode.DONE and "finished, 4 passes" in err and not out
+    code, _, err = learn("--config", "themes.yaml", "--out", "a", "--resume", "auto",
+                         "--set", "learner.passes=5", "--set", "model.alpha=0.3")  # fmt: skip
+    assert code == ExitCode.CONFIG and "model.alpha: 0.3, but the run was started with" in err
+    code, _, _ = learn("--config", "themes.yaml", "--out", "a", "--overwrite", "--seed", "2", "-q")
+    assert code == ExitCode.DONE, err
+    assert "seed: 2" in Path("a/config.yaml").read_text()
+
+
+def test_going_on_gives_the_bits_of_never_having_stopped(learn: Learn) -> None:
+    learn("--config", "themes.yaml", "-q", "--out", "whole")
+    more = ["--config", "themes.yaml", "-q", "--out", "parts", "--resume", "auto"]
+    learn(*more, "--set", "learner.passes=1")
+    assert not same_model("whole", "parts")
+    learn(*more, "--set", "learner.passes=3", "--threads", "1")
+    learn(*more)
+    assert same_model("whole", "parts")
+    assert [e["pass"] for e in events("parts") if e["event"] == "eval"] == [1, 2, 3, 4]
+    assert [e["event"] for e in events("parts")].count("end") == 1
+    assert events("parts")[-1]["perplexity"] == events("whole")[-1]["perplexity"]
+
+
+def test_a_run_whose_model_was_lost_writes_it_again(learn: Learn) -> None:
+    learn("--config", "themes.yaml", "-q", "--out", "a")
+    learn("--config", "themes.yaml", "-q", "--out", "b")
+    Path("b/model.json").unlink()
+    Path("b/weights.safetensors").unlink()
+    for name in ("vocab.arrow", "metrics.json", "README.md"):
+        Path("b", name).unlink()
+    code, _, _ = learn("--config", "themes.yaml", "-q", "--out", "b", "--resume", "auto")
+    assert code == 0 and same_model("a", "b")
+    assert json.loads(Path("b/metrics.json").read_text())["passes"] == 4
+    assert events("b")[-1]["perplexity"] == events("a")[-1]["perplexity"]
+
+
+def test_changed_data_are_noticed(learn: Learn) -> None:
+    learn("--config", "themes.yaml", "-q")
+    with Path("docs.txt").open("a") as file:
+        file.write("ship ship ship mast\n" * 5)
+    code, _, err = learn("--config", "themes.yaml", "--resume", "auto")
+    assert code == ExitCode.CONFIG and "the data have changed" in err
+
+
+def test_a_dry_run_writes_nothing(learn: Learn) -> None:
+    code, out, _ = learn("--config", "themes.yaml", "--dry-run")
+    assert code == 0 and "bytes  in all" in out and "lambda" in out
+    assert not Path("runs").exists()
+
+
+def test_quiet_and_json(learn: Learn) -> None:
+    code, out, err = learn("--config", "themes.yaml", "--quiet")
+    assert (code, out, err) == (0, "", "")
+    code, out, err = learn("--config", "themes.yaml", "--out", "j", "--log-format", "json")
+    assert (code, out) == (0, "")
+    assert [json.loads(line) for line in err.splitlines()] == events("j")
+
+
+def test_counts_without_evaluation(learn: Learn) -> None:
+    from scipy import sparse
+
+    counts = np.random.default_rng(0).poisson(1.0, (50, 12)).astype(np.float32)
+    sparse.save_npz("counts.npz", sparse.csr_array(counts))
+    data = "data={train: {kind: file, path: counts.npz}, eval: null}"
+    code, out, _ = learn("--config", "themes.yaml", "--set", data, "--out", "c")
+    assert code == 0 and len(out.splitlines()) == 3
+    assert "perplexity" not in events("c")[-1]
+    code, _, _ = learn("predict", "c", "--data", "counts.npz")
+    assert code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_a_signal_ends_the_run_so_that_it_can_go_on(learn: Learn, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", "from blocklearn.learner.cli import main; main()",
+               "--config", "themes.yaml", "--resume", "auto", "--out", "a"]  # fmt: skip
+    endless = [*command, "--set", "learner.passes=1000000"]
+    process = subprocess.Popen(endless, stderr=subprocess.PIPE, text=True)
+    assert process.stderr
+    for _ in range(5):
+        process.stderr.readline()
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "Traceback" not in err
+    assert f"stopped by {number.name}" in err and "--resume auto goes on" in err
+
+    done = json.loads(next(Path("a/checkpoints").glob("pass-*/checkpoint.json")).read_text())
+    code, _, _ = learn(*command[3:], "-q", "--set", f"learner.passes={done['passes'] + 2}")
+    assert code == 0
+    learn("--config", "themes.yaml", "-q", "--out", "b", "--set",
+          f"learner.passes={done['passes'] + 2}")  # fmt: skip
+    assert same_model("a", "b")
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_goes_on_to_the_same_model(learn: Learn) -> None:
+    options = ["--config", "themes.yaml", "-q", "--set", "learner.passes=300"]
+    learn(*options, "--out", "whole")
+    command = [sys.executable, "-c", "from blocklearn.learner.cli import main; main()", *options,
+               "--out", "a", "--resume", "auto"]  # fmt: skip
+    rng, kills = np.random.default_rng(0), 0
+    while kills < 8:
+        process = subprocess.Popen(command)
+        time.sleep(rng.uniform(0.5, 3.0))
+        kills += 1
+        process.kill()
+        if process.wait() == 0:
+            break
+    assert learn(*options, "--out", "a", "--resume", "auto")[0] == 0
+    assert same_model("whole", "a")
+    passes = [e["pass"] for e in events("a") if e["event"] == "checkpoint"]
+    assert passes == list(range(1, 301))
+
+
+@pytest.mark.slow
+def test_the_delivered_configuration(learn: Learn) -> None:
+    """The first command of the README: under 40 s on two cores, and topics a person recognises."""
+    start = time.perf_counter()
+    code, out, _ = learn("--config", str(ROOT / "configs" / "lda.yaml"))
+    assert code == 0 and time.perf_counter() - start < 40
+    topics = [set(line.split()[1:]) for line in out.splitlines()]
+    for words in (
+        "socket connection asyncio protocol transport server address",
+        "date time datetime calendar year",
+        "path directory file files directories",
+        "test tests assert mock unittest doctest",
+        "xml element parser sax dom tree",
+        "thread process lock queue multiprocessing",
+    ):
+        assert max(len(set(words.split()) & topic) for topic in topics) >= 3, words
