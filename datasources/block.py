@@ -1,25 +1,29 @@
 """One block of rows in host memory: allocated once, refilled in place for ever."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .check import GOOD, check_csr, check_dense, describe_csr, not_finite
+from .check import GOOD, check_csr, check_dense, check_weights, describe_csr, not_finite
 from .errors import DataError
-from .transpose import plan_digits, transpose_csr
+from .transpose import count_columns, plan_digits, transpose_by_counting, transpose_csr
 
 MAX_COLUMNS = 2**31 - 1  # column indices of a block are int32
+CSR_PART = ("indptr", "indices", "values")
+TRANSPOSED_PART = ("active", "starts", "t_rows", "t_pos")
 
 
 @dataclass(frozen=True)
 class BlockShape:
     """What a model must know to allocate, before any data is read.
 
-    rows: rows of every block; the last one is padded to it with empty rows.
+    rows: rows of every block; a shorter one is padded to it with empty rows.
     columns: features. nnz: most non-zeros that one block can hold; 0 for a dense source.
     total_rows: true rows of one pass. dense: blocks are tables, not sparse matrices.
+    targets: columns of the targets, 0 for data without. weighted: rows have weights of their own.
     """
 
     rows: int
@@ -27,6 +31,8 @@ class BlockShape:
     nnz: int
     total_rows: int
     dense: bool = False
+    targets: int = 0
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         """Refuse sizes that no block can have."""
@@ -35,10 +41,29 @@ class BlockShape:
             ("columns", 1, MAX_COLUMNS),
             ("nnz", 0, 2**62),
             ("total_rows", 1, 2**62),
+            ("targets", 0, MAX_COLUMNS),
         ]:
             value = getattr(self, name)
             if not smallest <= value <= largest:
                 raise DataError(f"BlockShape: {name}={value}, but it is {smallest} to {largest}.")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a `HostBlock` of this shape, scratch included."""
+        return sum(prod(size) * np.dtype(dtype).itemsize for size, dtype in buffers(self).values())
+
+
+@dataclass(frozen=True, eq=False)
+class KeptBlock:
+    """The sparse part of a block that is finished and transposed, in arrays of its own.
+
+    arrays: by name, those of `CSR_PART` and `TRANSPOSED_PART`, not to be written to.
+    """
+
+    rows: int
+    nnz: int
+    n_active: int
+    arrays: dict[str, npt.NDArray[Any]]
 
 
 class HostBlock:
@@ -56,8 +81,13 @@ class HostBlock:
 
     Dense: dense float32 [shape.rows, shape.columns], padding rows zero.
 
+    targets: float32 [shape.rows, shape.targets], padding rows zero. weights: float32 [shape.rows],
+    not negative, padding rows 0; a source that is not `shape.weighted` leaves them alone, and
+    true rows get 1.
+
     The arrays of the other kind have length 0. pass_, index: which block this is; rows: its true
-    row count; nnz: its true non-zeros.
+    row count; nnz: its true non-zeros. A source writes to the arrays, but never replaces them;
+    consumers only read (the arrays may be those of a `KeptBlock`).
 
     >>> block = HostBlock(BlockShape(rows=3, columns=9, nnz=4, total_rows=2))
     >>> block.indptr[:3], block.indices[:3], block.values[:3] = [0, 2, 3], [1, 8, 8], [1., 2., 3.]
@@ -66,84 +96,160 @@ class HostBlock:
     >>> block.transpose()
     >>> block.active[:block.n_active].tolist(), block.t_rows[:block.nnz].tolist()
     ([1, 8], [0, 0, 1])
+    >>> block.weights.tolist()
+    [1.0, 1.0, 0.0]
     """
+
+    row_ids: npt.NDArray[np.int64]
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float32]
+    active: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int64]
+    t_rows: npt.NDArray[np.int32]
+    t_pos: npt.NDArray[np.signedinteger[Any]]
+    dense: npt.NDArray[np.float32]
+    targets: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float32]
+    _count: npt.NDArray[np.signedinteger[Any]]
+    _keys: npt.NDArray[np.int32]
+    _spare_keys: npt.NDArray[np.int32]
+    _spare_rows: npt.NDArray[np.int32]
+    _spare_pos: npt.NDArray[np.signedinteger[Any]]
 
     def __init__(self, shape: BlockShape) -> None:
         """Allocate everything that blocks of `shape` need."""
         self.shape = shape
         self.pass_, self.index, self.rows, self.nnz, self.n_active = 0, 0, 0, 0, 0
-        capacity = 0 if shape.dense else shape.nnz
-        features = min(shape.columns, capacity)
-        positions: type[np.signedinteger[Any]] = np.int32 if capacity < 2**31 else np.int64
-        self.row_ids: npt.NDArray[np.int64] = np.full(shape.rows, -1, np.int64)
-        self.indptr: npt.NDArray[np.int64] = np.zeros(
-            0 if shape.dense else shape.rows + 1, np.int64
-        )
-        self.indices: npt.NDArray[np.int32] = np.zeros(capacity, np.int32)
-        self.values: npt.NDArray[np.float32] = np.zeros(capacity, np.float32)
-        self.active: npt.NDArray[np.int32] = np.zeros(features, np.int32)
-        self.starts: npt.NDArray[np.int64] = np.zeros(0 if shape.dense else features + 1, np.int64)
-        self.t_rows: npt.NDArray[np.int32] = np.zeros(capacity, np.int32)
-        self.t_pos: npt.NDArray[np.signedinteger[Any]] = np.zeros(capacity, positions)
-        self.dense: npt.NDArray[np.float32] = np.zeros(
-            (shape.rows, shape.columns) if shape.dense else (0, 0), np.float32
-        )
-        self._passes, bits = plan_digits(shape.columns)
-        spare = 0 if self._passes == 1 else capacity
-        self._count: npt.NDArray[np.int64] = np.zeros(0 if shape.dense else 1 << bits, np.int64)
-        self._keys: npt.NDArray[np.int32] = np.zeros(capacity, np.int32)
-        self._spare_keys: npt.NDArray[np.int32] = np.zeros(spare, np.int32)
-        self._spare_rows: npt.NDArray[np.int32] = np.zeros(spare, np.int32)
-        self._spare_pos: npt.NDArray[np.signedinteger[Any]] = np.zeros(spare, positions)
+        self._own = {name: np.zeros(size, dtype) for name, (size, dtype) in buffers(shape).items()}
+        for name, array in self._own.items():
+            setattr(self, name, array)
+        self._passes, _ = plan_digits(shape.columns)
+        self._transposed = False
 
     @property
     def nbytes(self) -> int:
         """Bytes of all buffers, scratch included."""
-        return sum(a.nbytes for a in vars(self).values() if isinstance(a, np.ndarray))
+        return self.shape.nbytes
 
     def finish(self, *, pass_: int, index: int, rows: int) -> None:
         """Declare `rows` rows filled: pad the rest, check everything, forget the old transpose.
 
-        Raises `DataError` for offsets, indices or values that are not what the class promises.
+        Raises `DataError` for offsets, indices, values, targets or weights that are not what the
+        class promises.
         """
-        name = f"block {index} of pass {pass_}"
-        if not 0 <= rows <= self.shape.rows:
-            raise DataError(f"{name}: {rows} rows, but a block holds 0 to {self.shape.rows}.")
-        self.row_ids[rows:] = -1
-        self.pass_, self.index, self.rows, self.nnz, self.n_active = pass_, index, rows, 0, 0
+        self._finish_rows(pass_, index, rows)
         if self.shape.dense:
-            self.dense[rows:] = 0.0
-            row, column = check_dense(self.dense, rows)
-            if row >= 0:
-                value = self.dense[row, column]
-                raise DataError(f"{name}: " + not_finite(self._row_name(row), column, value))
-            return
-        if self.indptr[0] != 0:
-            raise DataError(f"{name}: offsets start at {self.indptr[0]}, but must start at 0.")
-        columns = self.shape.columns
-        fault = check_csr(self.indptr, self.indices, self.values, rows, columns)
-        if fault[0] != GOOD:
-            raise DataError(
-                f"{name}: "
-                + describe_csr(
-                    fault, self.indptr, self.indices, self.values, columns, self._row_name(fault[1])
-                )
-            )
-        self.nnz = int(self.indptr[rows])
-        self.indptr[rows:] = self.nnz
+            self._finish_table("", self.dense)
+        else:
+            self._finish_csr()
 
     def transpose(self) -> None:
         """Fill the transposed index from the CSR part, in O(nnz), without allocating.
 
-        A dense block has none: nothing happens.
+        Nothing happens where there is one already, or none: in a dense block.
         """
-        if self.shape.dense:
+        if self.shape.dense or self._transposed:
             return
-        self.n_active = transpose_csr(
-            self.indptr, self.indices, self.rows, self._passes, self._count,
-            self._spare_keys, self._spare_rows, self._spare_pos,
-            self._keys, self.t_rows, self.t_pos, self.active, self.starts,
-        )  # fmt: skip
+        if count_columns(self.shape.columns, self.shape.nnz):
+            self.n_active = transpose_by_counting(
+                self.indptr, self.indices, self.rows, self._count,
+                self.t_rows, self.t_pos, self.active, self.starts,
+            )  # fmt: skip
+        else:
+            self.n_active = transpose_csr(
+                self.indptr, self.indices, self.rows, self._passes, self._count,
+                self._spare_keys, self._spare_rows, self._spare_pos,
+                self._keys, self.t_rows, self.t_pos, self.active, self.starts,
+            )  # fmt: skip
+        self._transposed = True
+
+    def show(self, kept: KeptBlock, *, pass_: int, index: int) -> None:
+        """`finish` with the sparse part and the transposed index of `kept`, which nobody copies or
+        checks again; row_ids, targets and weights are filled as ever.
+        """
+        self._finish_rows(pass_, index, kept.rows)
+        for name, array in kept.arrays.items():
+            setattr(self, name, array)
+        self.nnz, self.n_active, self._transposed = kept.nnz, kept.n_active, True
+
+    def write(self) -> None:
+        """Make the arrays those of this block again, after `show`."""
+        for name in CSR_PART + TRANSPOSED_PART:
+            setattr(self, name, self._own[name])
+
+    def _finish_rows(self, pass_: int, index: int, rows: int) -> None:
+        """What all kinds of blocks have: numbers, row_ids, targets and weights."""
+        if not 0 <= rows <= self.shape.rows:
+            name = f"block {index} of pass {pass_}"
+            raise DataError(f"{name}: {rows} rows, but a block holds 0 to {self.shape.rows}.")
+        self.row_ids[rows:] = -1
+        self.pass_, self.index, self.rows, self.nnz, self.n_active = pass_, index, rows, 0, 0
+        self._transposed = False
+        if not self.shape.weighted:
+            self.weights[:rows] = 1.0
+        self.weights[rows:] = 0.0
+        bad = check_weights(self.weights, rows)
+        if bad >= 0:
+            raise DataError(
+                f"{self._name()}: {self._row_name(bad)} has the weight {self.weights[bad]}, but "
+                "a weight is a finite number, 0 or more."
+            )
+        self._finish_table("targets: ", self.targets)
+
+    def _finish_table(self, what: str, table: npt.NDArray[np.float32]) -> None:
+        table[self.rows :] = 0.0
+        row, column = check_dense(table, self.rows)
+        if row >= 0:
+            text = not_finite(self._row_name(row), column, table[row, column])
+            raise DataError(f"{self._name()}: {what}{text}")
+
+    def _finish_csr(self) -> None:
+        if self.indptr[0] != 0:
+            raise DataError(
+                f"{self._name()}: offsets start at {self.indptr[0]}, but must start at 0."
+            )
+        columns = self.shape.columns
+        fault = check_csr(self.indptr, self.indices, self.values, self.rows, columns)
+        if fault[0] != GOOD:
+            text = describe_csr(
+                fault, self.indptr, self.indices, self.values, columns, self._row_name(fault[1])
+            )
+            raise DataError(f"{self._name()}: {text}")
+        self.nnz = int(self.indptr[self.rows])
+        self.indptr[self.rows :] = self.nnz
+
+    def _name(self) -> str:
+        return f"block {self.index} of pass {self.pass_}"
 
     def _row_name(self, row: int) -> str:
         return f"row {self.row_ids[row]}"
+
+
+def buffers(shape: BlockShape) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
+    """Size and dtype of every array of a `HostBlock`, by the name of its attribute."""
+    capacity = 0 if shape.dense else shape.nnz
+    sparse = 0 if shape.dense else 1
+    features = min(shape.columns, capacity)
+    positions = np.int32 if capacity < 2**31 else np.int64
+    passes, bits = plan_digits(shape.columns)
+    counting = count_columns(shape.columns, capacity)
+    sorted_, spare = 0 if counting else capacity, 0 if counting or passes == 1 else capacity
+    return {
+        "row_ids": ((shape.rows,), np.int64),
+        "indptr": (((shape.rows + 1) * sparse,), np.int64),
+        "indices": ((capacity,), np.int32),
+        "values": ((capacity,), np.float32),
+        "active": ((features,), np.int32),
+        "starts": (((features + 1) * sparse,), np.int64),
+        "t_rows": ((capacity,), np.int32),
+        "t_pos": ((capacity,), positions),
+        "dense": ((shape.rows, shape.columns) if shape.dense else (0, 0), np.float32),
+        "targets": ((shape.rows, shape.targets), np.float32),
+        "weights": ((shape.rows,), np.float32),
+        "_count": ((shape.columns if counting else (1 << bits) * sparse,), positions),
+        "_keys": ((sorted_,), np.int32),
+        "_spare_keys": ((spare,), np.int32),
+        "_spare_rows": ((spare,), np.int32),
+        "_spare_pos": ((spare,), positions),
+    }

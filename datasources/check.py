@@ -12,6 +12,39 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 @kernel
+def _csr_is_good(
+    indptr: npt.NDArray[Any],
+    indices: npt.NDArray[Any],
+    values: npt.NDArray[Any],
+    rows: int,
+    columns: int,
+) -> bool:
+    """Whether there is no fault at all: sums of faults over flat loops, which become SIMD code."""
+    limit = min(indices.size, values.size)
+    if indptr[0] < 0 or indptr[rows] > limit:
+        return False
+    for row in range(rows):
+        if indptr[row + 1] < indptr[row]:
+            return False
+    inside = indices[indptr[0] : indptr[rows]]
+    numbers = values[indptr[0] : indptr[rows]]
+    faults = 0
+    for i in range(inside.size):
+        faults += (inside[i] < 0) | (inside[i] >= columns)
+    for i in range(numbers.size):
+        faults += not (abs(np.float64(numbers[i])) <= LARGEST)
+    # Indices rise strictly within rows if they fail to rise only where a row begins.
+    falls, allowed = 0, 0
+    for i in range(1, inside.size):
+        falls += inside[i] <= inside[i - 1]
+    for row in range(rows):
+        first = indptr[row]
+        if first > indptr[0] and indptr[row + 1] > first:
+            allowed += indices[first] <= indices[first - 1]
+    return faults == 0 and falls == allowed
+
+
+@kernel
 def check_csr(
     indptr: npt.NDArray[Any],
     indices: npt.NDArray[Any],
@@ -25,6 +58,8 @@ def check_csr(
     fall, and stay inside `indices`; indices must lie in [0, columns) and rise strictly within a
     row (`ORDER` is reported only when nothing else is wrong); values must fit a finite float32.
     """
+    if _csr_is_good(indptr, indices, values, rows, columns):
+        return GOOD, -1, -1
     if indptr[0] < 0:
         return OFFSETS, 0, 0
     limit = min(indices.size, values.size)
@@ -50,10 +85,25 @@ def check_csr(
 def check_dense(values: npt.NDArray[Any], rows: int) -> tuple[int, int]:
     """`(row, column)` of the first of `rows` x columns values that is no finite float32, or -1s."""
     for row in range(rows):
+        faults = 0
+        for column in range(values.shape[1]):
+            faults += not (abs(np.float64(values[row, column])) <= LARGEST)
+        if faults == 0:
+            continue
         for column in range(values.shape[1]):
             if not abs(np.float64(values[row, column])) <= LARGEST:
                 return row, column
     return -1, -1
+
+
+@kernel
+def check_weights(weights: npt.NDArray[Any], rows: int) -> int:
+    """The first of `rows` weights that is not a finite float32 >= 0, or -1."""
+    for row in range(rows):
+        weight = np.float64(weights[row])
+        if not (weight >= 0.0 and weight <= LARGEST):
+            return row
+    return -1
 
 
 def describe_csr(

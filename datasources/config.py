@@ -8,9 +8,16 @@ from pydantic import BaseModel, Field
 
 from .corpus import Corpus
 from .errors import DataError
+from .features import MOST_BITS, HashedWords
 from .files import read_counts
 from .python_docs import python_docs
 from .split import split_rows
+
+
+HashBits = Annotated[
+    int | None,
+    Field(ge=1, le=MOST_BITS, description="2**hash_bits hashed columns; null: one for each word"),
+]
 
 
 class PythonDocs(BaseModel, extra="forbid"):
@@ -19,14 +26,20 @@ class PythonDocs(BaseModel, extra="forbid"):
     kind: Literal["python-docs"] = "python-docs"
     min_df: int = Field(4, ge=1, description="least number of documents that have a word")
     max_df: float = Field(0.2, gt=0, le=1, description="largest share of documents that have it")
+    targets: Literal["kind"] | None = Field(
+        None, description="kind: does it describe a class, a function or a module?"
+    )
+    hash_bits: HashBits = None
 
     def open(
         self, vocabulary: Sequence[str] | None = None, cache_dir: Path | None = None
     ) -> Corpus:
         """Counts of all docstrings, over the words of `vocabulary` if one is given."""
-        if vocabulary is not None:
-            return python_docs(cache_dir, min_df=1, max_df=1.0).over(vocabulary)
-        return python_docs(cache_dir, min_df=self.min_df, max_df=self.max_df)
+        min_df, max_df = (self.min_df, self.max_df) if vocabulary is None else (1, 1.0)
+        corpus = python_docs(cache_dir, min_df=min_df, max_df=max_df, targets=self.targets)
+        if vocabulary is None and self.hash_bits is not None:
+            vocabulary = HashedWords(self.hash_bits)
+        return corpus if vocabulary is None else corpus.over(vocabulary)
 
 
 class FileData(BaseModel, extra="forbid"):
@@ -36,10 +49,21 @@ class FileData(BaseModel, extra="forbid"):
     path: Path = Field(description=".txt, .jsonl, .npz or .mtx file, or a folder of .txt files")
     min_df: int = Field(1, ge=1, description="least number of documents that have a word")
     max_df: float = Field(1.0, gt=0, le=1, description="largest share of documents that have it")
+    targets: Path | None = Field(
+        None, description=".npy, .npz or .mtx file with the targets of the documents"
+    )
+    hash_bits: HashBits = None
 
     def open(self, vocabulary: Sequence[str] | None = None) -> Corpus:
         """Counts of all documents, over the words of `vocabulary` if one is given."""
-        return read_counts(self.path, vocabulary, min_df=self.min_df, max_df=self.max_df)
+        hashed = None if self.hash_bits is None else HashedWords(self.hash_bits)
+        limited = self.min_df > 1 or self.max_df < 1.0
+        if vocabulary is None and not limited:
+            vocabulary = hashed  # no list of words is ever made
+        corpus = read_counts(
+            self.path, vocabulary, min_df=self.min_df, max_df=self.max_df, targets=self.targets
+        )
+        return corpus.over(hashed) if vocabulary is None and hashed is not None else corpus
 
 
 class Holdout(BaseModel, extra="forbid"):

@@ -3,7 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from .errors import DataError
+from .features import HashedWords
 
 
 @dataclass(frozen=True)
@@ -18,18 +19,28 @@ class Corpus:
     """Documents as counted words.
 
     counts: SciPy `csr_array`, float32 [documents, words], indices ascending in a row.
-    vocabulary: the word of each column. documents: the name of each row.
+    vocabulary: the word of each column, or `HashedWords`. documents: the name of each row.
     dropped: words (with repetitions) of the text that a given vocabulary did not know.
+    targets: what the documents are labelled with, [documents, targets], an array or a
+    `csr_array`, None if with nothing; target_names: of its columns, None if unknown.
     """
 
     counts: Any
-    vocabulary: list[str]
+    vocabulary: Sequence[str]
     documents: list[str]
     dropped: int = 0
+    targets: Any = None
+    target_names: list[str] | None = None
 
     def rows(self, ids: npt.NDArray[np.int64]) -> "Corpus":
         """The documents `ids`, in that order, over the same vocabulary."""
-        return Corpus(self.counts[ids], self.vocabulary, [self.documents[i] for i in ids])
+        return replace(
+            self,
+            counts=self.counts[ids],
+            documents=[self.documents[i] for i in ids],
+            dropped=0,
+            targets=None if self.targets is None else self.targets[ids],
+        )
 
     def limit(self, *, min_df: int = 1, max_df: float = 1.0) -> "Corpus":
         """Only words in at least `min_df` documents and in at most a share `max_df` of them.
@@ -53,7 +64,7 @@ class Corpus:
             )
         counts = sparse.csr_array(self.counts[:, keep])
         counts.sort_indices()
-        return Corpus(counts, [self.vocabulary[i] for i in keep], self.documents, self.dropped)
+        return replace(self, counts=counts, vocabulary=[self.vocabulary[int(i)] for i in keep])
 
     def over(self, vocabulary: Sequence[str]) -> "Corpus":
         """The same documents with the words of `vocabulary` as columns; others are dropped.
@@ -62,16 +73,25 @@ class Corpus:
         >>> c.counts.toarray().tolist(), c.dropped
         ([[0.0, 1.0]], 2)
         """
-        column = columns_of(vocabulary)
-        to = np.array([column.get(word, -1) for word in self.vocabulary], np.int64)
+        if isinstance(vocabulary, HashedWords):
+            to = np.array([vocabulary.column(word) for word in self.vocabulary], np.int64)
+        else:
+            column = columns_of(vocabulary)
+            to = np.array([column.get(word, -1) for word in self.vocabulary], np.int64)
         old = self.counts.tocoo()
         known = to[old.col] >= 0
         counts = sparse.csr_array(
             (old.data[known], (old.row[known], to[old.col[known]])),
             shape=(len(self.documents), len(vocabulary)),
         )
+        counts.sum_duplicates()
         dropped = self.dropped + int(old.data[~known].sum())
-        return Corpus(counts, list(vocabulary), self.documents, dropped)
+        return replace(self, counts=counts, vocabulary=listed(vocabulary), dropped=dropped)
+
+
+def listed(vocabulary: Sequence[str]) -> Sequence[str]:
+    """A list of the words, where there are any to list."""
+    return vocabulary if isinstance(vocabulary, HashedWords) else list(vocabulary)
 
 
 def columns_of(vocabulary: Sequence[str]) -> dict[str, int]:
@@ -99,8 +119,8 @@ def count_words(
 ) -> Corpus:
     """Count the words of `(name, words)` pairs.
 
-    With a `vocabulary` its words are the columns and others are dropped; without one the columns
-    are all words that occur, sorted.
+    With a `vocabulary` its words are the columns and others are dropped (`HashedWords` have a
+    column for every word); without one the columns are all words that occur, sorted.
 
     >>> corpus = count_words([("a", ["to", "be", "to"]), ("b", [])])
     >>> corpus.vocabulary, corpus.counts.toarray().tolist()
@@ -108,7 +128,8 @@ def count_words(
     >>> count_words([("a", ["to", "be", "to"])], ["be"]).dropped
     2
     """
-    column = columns_of(vocabulary or ())
+    hashed = vocabulary if isinstance(vocabulary, HashedWords) else None
+    column: dict[str, int] = {} if hashed is not None else columns_of(vocabulary or ())
     names: list[str] = []
     indptr, indices, counts = array("q", [0]), array("i"), array("f")
     dropped = 0
@@ -117,6 +138,8 @@ def count_words(
         for word, count in Counter(found).items():
             if vocabulary is None:
                 indices.append(column.setdefault(word, len(column)))
+            elif hashed is not None:
+                indices.append(hashed.column(word))
             elif word in column:
                 indices.append(column[word])
             else:
@@ -134,5 +157,5 @@ def count_words(
     matrix = sparse.csr_array(
         (data.copy(), columns.copy(), np.array(indptr)), shape=(len(names), len(vocabulary))
     )
-    matrix.sort_indices()
-    return Corpus(matrix, list(vocabulary), names, dropped)
+    matrix.sum_duplicates()  # and sorts; hashed words may share a column
+    return Corpus(matrix, listed(vocabulary), names, dropped)

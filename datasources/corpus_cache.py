@@ -5,8 +5,10 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,10 +53,16 @@ def cached(name: str, key: str, make: Callable[[], Corpus], folder: Path | None)
 
 
 def save(corpus: Corpus, path: Path) -> None:
-    """Write `corpus` to `path` (.npz), under another name first."""
+    """Write `corpus` (its targets an array, if it has any) to `path` (.npz), under another name
+    first.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
     try:
+        labels: dict[str, Any] = {}
+        if corpus.targets is not None:
+            labels["targets"] = corpus.targets
+            labels["target_names"] = _pack(corpus.target_names or [])
         with os.fdopen(handle, "wb") as file:
             np.savez(
                 file,
@@ -63,6 +71,7 @@ def save(corpus: Corpus, path: Path) -> None:
                 counts=corpus.counts.data,
                 vocabulary=_pack(corpus.vocabulary),
                 documents=_pack(corpus.documents),
+                **labels,
             )
         os.replace(temporary, path)
     except BaseException:
@@ -78,10 +87,14 @@ def load(path: Path) -> Corpus:
             (file["counts"], file["indices"], file["indptr"]),
             shape=(len(documents), len(vocabulary)),
         )
-    return Corpus(counts, vocabulary, documents)
+        corpus = Corpus(counts, vocabulary, documents)
+        if "targets" in file:
+            names = _unpack(file["target_names"])
+            corpus = replace(corpus, targets=file["targets"], target_names=names)
+    return corpus
 
 
-def _pack(lines: list[str]) -> npt.NDArray[np.uint8]:
+def _pack(lines: Sequence[str]) -> npt.NDArray[np.uint8]:
     """Lines (without line ends) as one array of UTF-8 bytes."""
     return np.frombuffer("\n".join(lines).encode(), np.uint8)
 

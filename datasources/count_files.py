@@ -11,6 +11,7 @@ from scipy import io, sparse
 from .accept import CSR, accept
 from .corpus import Corpus, columns_of
 from .errors import DataError
+from .features import HashedWords
 from .text_files import read_lines
 
 READERS = {".npz": sparse.load_npz, ".mtx": io.mmread}
@@ -21,7 +22,8 @@ def read_matrix(path: Path, vocabulary: Sequence[str] | None) -> Corpus:
     """Documents x words from a .npz or .mtx file.
 
     The words are those of `vocab.txt` in the same folder, else `vocabulary`, else the column
-    numbers. With both, columns are matched by word. Raises `DataError` naming file and row.
+    numbers. With both, columns are matched by word, and `HashedWords` take the column numbers for
+    words. Raises `DataError` naming file and row.
     """
     counts = read_sparse(path)
     rows, columns = counts.shape
@@ -32,8 +34,9 @@ def read_matrix(path: Path, vocabulary: Sequence[str] | None) -> Corpus:
         check_words(path, counts, found, str(listed))
         corpus = Corpus(counts, found, documents)
         return corpus if vocabulary is None else corpus.over(vocabulary)
-    if vocabulary is None:
-        return Corpus(counts, [str(i) for i in range(columns)], documents)
+    if vocabulary is None or isinstance(vocabulary, HashedWords):
+        corpus = Corpus(counts, [str(i) for i in range(columns)], documents)
+        return corpus if vocabulary is None else corpus.over(vocabulary)
     check_words(path, counts, vocabulary, "the vocabulary")
     return Corpus(counts, list(vocabulary), documents)
 

@@ -1,11 +1,13 @@
 """Word counts from a file or folder, by the end of its name."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from .corpus import Corpus, check_limits, count_words
 from .count_files import read_matrix
 from .errors import DataError
+from .target_files import read_targets
 from .text import words
 from .text_files import read_folder, read_json_lines, read_lines
 
@@ -19,6 +21,7 @@ def read_counts(
     *,
     min_df: int = 1,
     max_df: float = 1.0,
+    targets: str | Path | None = None,
 ) -> Corpus:
     """Count the words of the documents at `path`.
 
@@ -31,6 +34,9 @@ def read_counts(
 
     With a `vocabulary` (a trained model's) its words are the columns, whatever their frequency,
     and others are counted in `dropped`; counts without a `vocab.txt` must have its columns.
+    `HashedWords` have a column for every word.
+
+    targets: a file with the targets of the documents, see `target_files.read_targets`.
 
     Raises `DataError` naming file and line (or row) for whatever cannot be read.
     """
@@ -53,4 +59,7 @@ def read_counts(
     else:
         kinds = ", ".join([*TEXTS, *MATRICES])
         raise DataError(f"{path}: unknown kind; name a folder of .txt files or one of {kinds}.")
+    if targets is not None:
+        table, names = read_targets(Path(targets), len(corpus.documents))
+        corpus = replace(corpus, targets=table, target_names=names)
     return corpus if vocabulary is not None else corpus.limit(min_df=min_df, max_df=max_df)

@@ -34,12 +34,16 @@ def gather_csr(
     filled = np.int64(0)
     for i in range(ids.size):
         start, stop = indptr[ids[i]], indptr[ids[i] + 1]
-        if start < 0 or stop > indices.size or filled + (stop - start) > capacity:
+        end = filled + (stop - start)
+        if start < 0 or stop < start or stop > indices.size or end > capacity:
             return i
-        for pos in range(start, stop):
-            to_indices[filled] = indices[pos]
-            to_values[filled] = values[pos]
-            filled += 1
+        from_indices, here = indices[start:stop], to_indices[filled:end]
+        for j in range(here.size):  # slices, from 0, one array each: this becomes a block copy
+            here[j] = from_indices[j]
+        from_values, there = values[start:stop], to_values[filled:end]
+        for j in range(there.size):
+            there[j] = from_values[j]
+        filled = end
         to_indptr[i + 1] = filled
     return -1
 
@@ -54,3 +58,30 @@ def gather_dense(
     for i in range(ids.size):
         for column in range(values.shape[1]):
             to_values[i, column] = values[ids[i], column]
+
+
+@kernel
+def expand_csr(
+    ids: npt.NDArray[np.int64],
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    values: npt.NDArray[Any],
+    to_values: npt.NDArray[np.float32],
+) -> int:
+    """Write the rows `ids` [r] of a CSR matrix with d columns as a table to `to_values` [r.., d].
+
+    Returns -1, or the first i whose row is out of bounds. The cost is that of r x d zeros and of
+    the non-zeros.
+    """
+    for i in range(ids.size):
+        to_row = to_values[i]
+        to_row[:] = 0.0
+        start, stop = indptr[ids[i]], indptr[ids[i] + 1]
+        if start < 0 or stop > indices.size:
+            return i
+        for pos in range(start, stop):
+            column = indices[pos]
+            if column < 0 or column >= to_row.size:
+                return i
+            to_row[column] = values[pos]
+    return -1

@@ -1,74 +1,89 @@
 """Blocks of a matrix in memory."""
 
-import threading
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 
 from .accept import CSR, accept
 from .block import MAX_COLUMNS, BlockShape, HostBlock
 from .errors import DataError
-from .gather import count_up, gather_csr, gather_dense
-from .order import shuffle_rows
+from .fingerprint import hash_matrix
+from .gather import gather_csr, gather_dense
+from .labels import Labels
+from .order import RowOrder, Shuffle
+from .shelf import ALIGNMENT, Shelf
 
-HASH_CHUNK = 1 << 20  # numbers that are converted at a time for the fingerprint
+KEEP_BYTES = 2**30
 
 
 class MatrixSource:
     """A NumPy array or SciPy sparse matrix (any kind) as blocks; rows are samples.
 
     X: [n, columns], real, finite. It is kept, not copied, where it is CSR or dense already: do
-    not change it while it is in use. Stored zeros stay non-zeros. block_rows: rows of a block.
-    shuffle: each pass visits the rows in another order, drawn from `(seed, pass)`; without it in
-    the order of X. names: of the columns.
+    not change it while it is in use. Stored zeros stay non-zeros. names: of the columns.
 
-    Raises `DataError` for what is no matrix of finite numbers, and for names that do not fit.
+    targets: what rows are labelled with, [n] or [n, T], dense or a SciPy sparse matrix
+    (multi-label); target_names: of its columns. weights: [n], finite, not negative; 0 is as if
+    the row were absent, 2 as if it were there twice.
 
-    >>> source = MatrixSource(np.arange(12.0).reshape(3, 4), block_rows=2)
+    block_rows: rows of a block. shuffle: False, the rows in the order of X; True, in another order
+    in each pass; "blocks", dealt to blocks at random once, and these blocks in another order in
+    each pass, which is almost as random and much cheaper: where blocks have the same rows in every
+    pass (False and "blocks"), sparse blocks and their transposed index are kept from the first
+    pass on, up to keep_bytes in all (some 20 bytes per non-zero; 12 where blocks are parts of a
+    CSR matrix of float32 and int32); what does not fit is made anew in each pass. Orders are drawn
+    from `(seed, pass)`.
+
+    Raises `DataError` for what is no matrix of finite numbers, and for labels or names that do
+    not fit.
+
+    >>> source = MatrixSource(np.arange(12.0).reshape(3, 4), targets=[0, 1, 1], block_rows=2)
     >>> source
-    MatrixSource(3 rows, 4 columns, dense, block_rows=2, shuffle=False, seed=0)
+    MatrixSource(3 rows, 4 columns, dense, 1 targets, block_rows=2, shuffle=False, seed=0)
     >>> block = HostBlock(source.shape)
     >>> source.read(0, 1, block)
     >>> block.rows, block.dense.tolist()
     (1, [[8.0, 9.0, 10.0, 11.0], [0.0, 0.0, 0.0, 0.0]])
+    >>> block.targets.tolist(), block.weights.tolist()
+    ([[1.0], [0.0]], [1.0, 0.0])
     """
 
     def __init__(
         self,
         X: Any,
         *,
+        targets: Any = None,
+        weights: Any = None,
         block_rows: int = 1024,
-        shuffle: bool = False,
+        shuffle: Shuffle = False,
         seed: int = 0,
         names: Sequence[str] | None = None,
+        target_names: Sequence[str] | None = None,
+        keep_bytes: int = KEEP_BYTES,
     ) -> None:
-        """Verify X and find the capacity that its blocks need."""
-        if not 1 <= block_rows < 2**31:
-            raise DataError(f"MatrixSource: block_rows={block_rows}, but it is 1 to 2**31 - 1.")
-        if not 0 <= seed < 2**64:
-            raise DataError(f"MatrixSource: seed={seed}, but a seed is 0 to 2**64 - 1.")
+        """Verify X and its labels, and find the capacity that its blocks need."""
         matrix = accept(X)
         rows, columns = int(X.shape[0]), int(X.shape[1])
         check_columns(rows, columns, names)
         self._matrix = matrix
         self._names = names
-        self._shuffle = shuffle
-        self._seed = seed
+        self._labels = Labels(rows, targets, weights, target_names)
+        self._order = RowOrder(rows, block_rows, shuffle, seed)
+        lengths = np.diff(matrix.indptr) if isinstance(matrix, CSR) else None
         self._shape = BlockShape(
             rows=block_rows,
             columns=columns,
-            nnz=largest_block(matrix.indptr, block_rows, shuffle) if isinstance(matrix, CSR) else 0,
+            nnz=0 if lengths is None else self._order.largest(lengths),
             total_rows=rows,
-            dense=not isinstance(matrix, CSR),
+            dense=lengths is None,
+            targets=self._labels.columns,
+            weighted=weights is not None,
         )
-        self._blocks = -(-rows // block_rows)
-        self._order = np.empty(rows if shuffle else 0, np.int64)  # of the pass in _order_pass
-        self._order_pass = -1
-        self._lock = threading.Lock()  # two readers may be in two passes
+        self._views = shuffle is False and isinstance(matrix, CSR) and can_be_shown(matrix)
+        self._shelf = Shelf(min(keep_bytes, self._needed()))
 
     @property
     def shape(self) -> BlockShape:
@@ -77,56 +92,70 @@ class MatrixSource:
 
     @property
     def blocks(self) -> int:
-        """Blocks of one pass, the padded last one included."""
-        return self._blocks
+        """Blocks of one pass, the padded one included."""
+        return self._order.blocks
 
     @property
     def names(self) -> Sequence[str] | None:
         """Names of the columns, or None."""
         return self._names
 
+    @property
+    def target_names(self) -> Sequence[str] | None:
+        """Names of the targets, or None."""
+        return self._labels.names
+
+    @property
+    def keeps(self) -> int:
+        """Most bytes that this source will keep of blocks that it has read."""
+        return self._shelf.nbytes
+
     @cached_property
     def fingerprint(self) -> str:
         """XXH3 of shape and contents, whatever kind and dtype held them; not of the order."""
-        matrix, digest = self._matrix, xxhash.xxh3_64()
-        digest.update(f"{self.shape.total_rows} {self.shape.columns} {self.shape.dense}".encode())
-        if isinstance(matrix, CSR):
-            nnz = int(matrix.indptr[-1])
-            offset = int(matrix.indptr[0])
-            hash_numbers(digest, np.diff(matrix.indptr), np.int64)
-            hash_numbers(digest, matrix.indices[offset:nnz], np.int64)
-            hash_numbers(digest, matrix.values[offset:nnz], np.float32)
-        else:
-            step = max(1, HASH_CHUNK // self.shape.columns)
-            for start in range(0, len(matrix), step):
-                hash_numbers(digest, matrix[start : start + step].ravel(), np.float32)
+        shape, digest = self._shape, xxhash.xxh3_64()
+        digest.update(f"{shape.total_rows} {shape.columns} {shape.dense}".encode())
+        hash_matrix(digest, self._matrix)
+        self._labels.hash(digest)
         return digest.hexdigest()
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_` (int >= 0)."""
         if into.shape != self._shape:
             raise DataError(f"MatrixSource: a block of {into.shape} cannot hold {self._shape}.")
-        if pass_ < 0 or not 0 <= index < self._blocks:
+        if pass_ < 0 or not 0 <= index < self.blocks:
             raise DataError(
                 f"MatrixSource: block {index} of pass {pass_}, but blocks are 0 to "
-                f"{self._blocks - 1} and passes start at 0."
+                f"{self.blocks - 1} and passes start at 0."
             )
-        start = index * self._shape.rows
-        rows = min(self._shape.rows, self._shape.total_rows - start)
-        ids = into.row_ids[:rows]
-        if self._shuffle:
-            with self._lock:
-                if self._order_pass != pass_:
-                    shuffle_rows(self._seed, pass_, self._order)
-                    self._order_pass = pass_
-                ids[:] = self._order[start : start + rows]
-        else:
-            count_up(start, ids)
-        self._gather(ids, into)
+        number = self._order.number(pass_, index)
+        rows = self._order.rows_of(pass_, index, into.row_ids)
+        self._labels.write(into.row_ids[:rows], into)
+        kept = self._shelf.get(number)
+        if kept is not None:
+            into.show(kept, pass_=pass_, index=index)
+            return
+        into.write()
+        self._gather(rows, into)
         into.finish(pass_=pass_, index=index, rows=rows)
+        if self._shelf.nbytes:
+            self._keep(number, into)
 
-    def _gather(self, ids: npt.NDArray[np.int64], into: HostBlock) -> None:
-        matrix = self._matrix
+    def _needed(self) -> int:
+        """Bytes that are enough to keep all blocks: 0 where they differ from pass to pass."""
+        matrix, shape = self._matrix, self._shape
+        if not isinstance(matrix, CSR) or not self._order.fixed:
+            return 0
+        nnz = int(matrix.indptr[-1] - matrix.indptr[0])
+        features = min(nnz, self.blocks * shape.columns)
+        per_entry = 8 if self._views else 16
+        if shape.nnz >= 2**31:
+            per_entry += 4  # positions are int64
+        per_block = 8 * (shape.rows + 2) + 7 * ALIGNMENT
+        return nnz * per_entry + features * 12 + self.blocks * per_block
+
+    def _gather(self, rows: int, into: HostBlock) -> None:
+        matrix, ids = self._matrix, into.row_ids[:rows]
         if not isinstance(matrix, CSR):
             gather_dense(ids, matrix, into.dense)
             return
@@ -140,14 +169,34 @@ class MatrixSource:
                 "do not change X while it is in use."
             )
 
+    def _keep(self, number: int, block: HostBlock) -> None:
+        """Keep `block`, which is finished, for later passes, if there is room for it."""
+        matrix = self._matrix
+        if self._views and isinstance(matrix, CSR):
+            start = int(matrix.indptr[number * self._shape.rows])
+            inside = slice(start, start + block.nnz)
+            self._shelf.put(number, block, matrix.indices[inside], matrix.values[inside])
+        else:
+            self._shelf.put(number, block)
+
     def __repr__(self) -> str:
         """Sizes and settings."""
-        shape = self._shape
+        shape, order = self._shape, self._order
         kind = "dense" if shape.dense else "sparse"
+        labels = f", {shape.targets} targets" if shape.targets else ""
+        labels += ", weighted" if shape.weighted else ""
         return (
-            f"MatrixSource({shape.total_rows} rows, {shape.columns} columns, {kind}, "
-            f"block_rows={shape.rows}, shuffle={self._shuffle}, seed={self._seed})"
+            f"MatrixSource({shape.total_rows} rows, {shape.columns} columns, {kind}{labels}, "
+            f"block_rows={shape.rows}, shuffle={order.shuffle!r}, seed={order.seed})"
         )
+
+
+def can_be_shown(matrix: CSR) -> bool:
+    """Whether parts of the matrix can stand for arrays of a block: same types, writable as these
+    are for compiled code, aligned.
+    """
+    parts = [(matrix.indices, np.int32), (matrix.values, np.float32)]
+    return all(a.dtype == dtype and a.flags.behaved and a.flags.c_contiguous for a, dtype in parts)
 
 
 def check_columns(rows: int, columns: int, names: Sequence[str] | None) -> None:
@@ -160,29 +209,3 @@ def check_columns(rows: int, columns: int, names: Sequence[str] | None) -> None:
             f"MatrixSource: X has {columns} columns and {len(names)} names, but each column has "
             f"one name{hint}."
         )
-
-
-def largest_block(indptr: npt.NDArray[np.int64], block_rows: int, shuffle: bool) -> int:
-    """Non-zeros that a block can have: the most of any, in any order if rows are shuffled.
-
-    At least 1, so that no buffer is empty.
-
-    >>> offsets = np.array([0, 5, 6, 9])
-    >>> largest_block(offsets, 2, shuffle=False), largest_block(offsets, 2, shuffle=True)
-    (6, 8)
-    """
-    if shuffle:
-        lengths = np.diff(indptr)
-        if block_rows < lengths.size:
-            lengths = np.partition(lengths, lengths.size - block_rows)[-block_rows:]
-        return max(1, int(lengths.sum()))
-    ends = np.append(indptr[:-1:block_rows], indptr[-1])
-    return max(1, int(np.diff(ends).max()))
-
-
-def hash_numbers(
-    digest: xxhash.xxh3_64, numbers: npt.NDArray[Any], dtype: type[np.generic]
-) -> None:
-    """Add `numbers`, converted to `dtype` chunk by chunk, to a digest."""
-    for start in range(0, numbers.size, HASH_CHUNK):
-        digest.update(np.ascontiguousarray(numbers[start : start + HASH_CHUNK], dtype).data)

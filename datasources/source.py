@@ -1,7 +1,7 @@
 """What every source of blocks offers."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from .block import BlockShape, HostBlock
 
@@ -31,6 +31,10 @@ class DataSource(Protocol):
     >>> source.read(0, 2, block)
     >>> block.rows, block.values[:block.nnz].tolist(), block.indptr.tolist()
     (2, [4.0, 4.5], [0, 1, 2, 2, 2])
+
+    A source with labels says so in its shape (`targets`, `weighted`), and `read` fills
+    `into.targets` and `into.weights`; one that does not has none of that. `LabelledSource` names
+    its targets.
     """
 
     @property
@@ -54,3 +58,17 @@ class DataSource(Protocol):
 
         Must not allocate arrays; raises `DataError` naming what is wrong and where.
         """
+
+
+@runtime_checkable
+class LabelledSource(DataSource, Protocol):
+    """A source whose targets have names."""
+
+    @property
+    def target_names(self) -> Sequence[str] | None:
+        """Names of the targets, `shape.targets` of them, or None where nobody knows them."""
+
+
+def target_names(source: DataSource) -> Sequence[str] | None:
+    """Names of the targets of any source; None where there are none, or none are known."""
+    return source.target_names if isinstance(source, LabelledSource) else None

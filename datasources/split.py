@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import DataError
+from .mix import GOLDEN, mix
 
 
 def split_rows(
@@ -27,15 +28,5 @@ def split_rows(
     if not 0 <= seed < 2**64:
         raise DataError(f"split_rows: seed={seed}, but a seed is 0 to 2**64 - 1.")
     rows = np.arange(1, n + 1, dtype=np.uint64)
-    held = _mix(_mix(np.array([seed], np.uint64)) + rows * _GOLDEN) < np.uint64(share * 2.0**64)
+    held = mix(mix(np.array([seed], np.uint64)) + rows * GOLDEN) < np.uint64(share * 2.0**64)
     return np.flatnonzero(~held).astype(np.int64), np.flatnonzero(held).astype(np.int64)
-
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64's finalizer, on uint64 that wrap around."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))

@@ -155,6 +155,10 @@ def predict(
 def evaluate(
     run: RunArgument,
     data: DataOption,
+    targets: Annotated[
+        Path | None,
+        typer.Option("--targets", metavar="FILE", help=".npy, .npz or .mtx: what rows should be."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -164,7 +168,8 @@ def evaluate(
     from .reports import score_lines
 
     learner = load(run)
-    scores = learner.evaluate(open_for(learner, data).counts)
+    corpus = open_for(learner, data, targets)
+    scores = learner.evaluate((corpus.counts, corpus.targets))
     for line in score_lines(scores, json):
         print(line)
 

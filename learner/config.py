@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PositiveInt
 from pydantic_core import CoreSchema, core_schema
 
 from ..datasources.config import EvalData, TrainData
+from ..mixins import MIXINS, Mixin
 from ..models import MODELS, Model
 from ..optimizers import OPTIMIZERS, Optimizer
 
@@ -40,7 +41,11 @@ class DataConfig(Section):
     train: TrainData
     eval: EvalData | None = None
     block_rows: PositiveInt = Field(1024, description="rows per block")
-    shuffle: bool = Field(True, description="visit the rows in another order in every pass")
+    shuffle: bool | Literal["blocks"] = Field(
+        True,
+        description="visit the rows in another order in every pass; blocks: deal them to blocks "
+        "once, and visit these in another order, which is much cheaper from the second pass on",
+    )
 
 
 class LearnerConfig(Section):
@@ -65,6 +70,9 @@ class RunConfig(Section):
     data: DataConfig
     optimizer: Annotated[Optimizer, OneOf(OPTIMIZERS)] | None = Field(
         default_factory=_default_optimizer, description="by default the one that suits the model"
+    )
+    mixins: list[Annotated[Mixin, OneOf(MIXINS)]] = Field(
+        default_factory=list, description="terms added to the objective, and reports"
     )
     learner: LearnerConfig = LearnerConfig()
     out: Path = Field(Path("runs/run"), description="run folder; `learn` takes runs/<config name>")

@@ -10,14 +10,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..datasources import BlockShape, DataSource, HostBlock, MatrixSource, Reader
+from ..datasources import BlockShape, DataSource, HostBlock, MatrixSource, Reader, target_names
 from ..matcache import ShapeError
+from ..mixins import Mixin
 from ..models import Model, Score
 from ..models.score import add_scores, values
 from ..optimizers import Optimizer
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
 from .replica import Replica
+from .sources import check_labelled, open_source
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,13 @@ class State:
 class Learner:
     """Trains `model` on the rows of `train`, and scores those of `eval` every `eval_every` passes.
 
-    train, eval: a SciPy sparse matrix or NumPy array [rows x columns] (rows are samples), or a
-    DataSource. optimizer: by default the model's own. threads: by default all that the process may
-    use; the number never changes a bit of the result. block_rows, seed: for data given as matrices,
-    whose rows are shuffled in every pass; the seed is also that of the initial values.
+    train, eval: a SciPy sparse matrix or NumPy array X [rows x columns] (rows are samples); with
+    targets, a tuple (X, Y), Y being [rows] or [rows x targets], dense or sparse; with weights of
+    the rows, too, (X, Y, weights), where Y may be None; or a DataSource, such as
+    `MatrixSource(X, targets=Y, target_names=names)`. `evaluate` takes the same. optimizer: by
+    default the model's own. mixins: terms added to the objective, and reports. threads: by default all that the process may use; the number never
+    changes a bit of the result. block_rows, seed: for data given as matrices, whose rows are
+    shuffled in every pass; the seed is also that of the initial values.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
@@ -62,6 +67,7 @@ class Learner:
         seed: int = 0,
         threads: int | None = None,
         optimizer: Optimizer | None = None,
+        mixins: Sequence[Mixin] = (),
         hooks: Sequence[Hook] = (),
         eval_every: int = 1,
     ) -> None:
@@ -75,12 +81,15 @@ class Learner:
         self.model = model.model_copy()
         chosen = optimizer if optimizer is not None else model.default_optimizer()
         self.optimizer = None if chosen is None else chosen.model_copy()
+        self.mixins = [mixin.model_copy() for mixin in mixins]
         self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads
         self.hooks = list(hooks)
         self.eval_every = eval_every
-        self.train = None if train is None else self._source(train, shuffle=True)
-        self.eval = None if eval is None else self._source(eval)
+        self.train = None if train is None else self._source(train, "train", shuffle=True)
+        self.eval = None if eval is None else self._source(eval, "eval", keep=passes > eval_every)
         self.names: Sequence[str] | None = None if self.train is None else self.train.names
+        self.target_names = None if self.train is None else target_names(self.train)
+        self.targets: int | None = None if self.train is None else self.train.shape.targets
         self.progress = Progress(passes, 0 if self.train is None else self.train.blocks)
         self._replica: Replica | None = None
         self._restored: State | None = None
@@ -93,7 +102,7 @@ class Learner:
         replica, progress = self._prepare(source.shape), self.progress
         self._tell("start")
         with Reader(source) as reader, self._evaluation(replica) as evaluate:
-            while progress.pass_ < self.passes:
+            while progress.pass_ < self.passes and not replica.converged:
                 flops, clock = replica.cache.flops, time.perf_counter()
                 for host in reader.blocks(progress.pass_, start=progress.block):
                     replica.update(replica.bind(host))
@@ -103,14 +112,19 @@ class Learner:
                     self._count(host.rows, now - clock, replica.cache.flops - flops)
                     self._tell("block")
                     flops, clock = replica.cache.flops, time.perf_counter()
-                if (progress.pass_ + 1) % self.eval_every == 0 or progress.pass_ + 1 == self.passes:
+                clock = time.perf_counter()
+                replica.end_pass()
+                progress.seconds += time.perf_counter() - clock
+                last = progress.pass_ + 1 == self.passes or replica.converged
+                if (progress.pass_ + 1) % self.eval_every == 0 or last:
                     evaluate()
                 self._tell("pass_end")
                 progress.pass_ += 1
-                progress.block = 0 if progress.pass_ < self.passes else progress.blocks
-        progress.pass_ = self.passes - 1
+                progress.block = progress.blocks if last else 0
+        done = progress.pass_
+        progress.pass_ = max(done - 1, 0)
         self._tell("end")
-        progress.pass_, progress.block = self.passes, 0
+        progress.pass_, progress.block = done, 0
         return self
 
     def _count(self, rows: int, seconds: float, flops: int) -> None:
@@ -137,7 +151,7 @@ class Learner:
         with Reader(self.eval) as reader:
 
             def evaluate() -> None:
-                self.progress.scores = values(self._score(replica, reader))
+                self.progress.scores = self._score(replica, reader)
                 self._tell("evaluated")
 
             yield evaluate
@@ -149,9 +163,13 @@ class Learner:
     # ------------------------------------------------------------- using a model
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
-        """One result row per row of X (a matrix or a DataSource), in source order."""
+        """One result row per row of X (a matrix or a DataSource), in source order.
+
+        Targets, where X is given as (X, Y) or has them, do not matter.
+        """
         source = self._source(X)
         replica = self._prepare(source.shape, like=source)
+        replica.settle()
         result: np.ndarray[Any, Any] | None = None
         for host in self._blocks(source, replica):
             rows = replica.model.predict(replica.bind(host)).numpy()
@@ -162,22 +180,40 @@ class Learner:
         return result
 
     def evaluate(self, X: Any) -> dict[str, float]:
-        """The model's scores on the rows of X, by name."""
-        source = self._source(X)
+        """The model's scores on the rows of X, by name.
+
+        X: a matrix, (X, Y), (X, Y, weights) or a DataSource, as for `train`.
+        """
+        source = self._source(X, "evaluate")
         replica = self._prepare(source.shape, like=source)
         with Reader(source) as reader:
-            return values(self._score(replica, reader))
+            return self._score(replica, reader)
 
-    def _score(self, replica: Replica, reader: Reader) -> Score:
+    def _score(self, replica: Replica, reader: Reader) -> dict[str, float]:
         score: Score = {}
+        replica.settle()
+        reports = {name: float(value) for name, value in replica.scores_of_mixins().items()}
         for host in reader.blocks(0):
             found = replica.model.score(replica.bind(host))
             score = add_scores(score, {name: part.read() for name, part in found.items()})
-        return score
+        return values(score) | reports
 
     def _blocks(self, source: DataSource, replica: Replica) -> Iterator[HostBlock]:
         with Reader(source) as reader:
             yield from reader.blocks(0)
+
+    def report(self) -> list[str]:
+        """Lines that the mixins have to say about the parameters."""
+        replica = self._ready()
+        replica.settle()
+        return [
+            line
+            for mixin in self.mixins
+            for name, mat in mixin.tables.items()
+            for line in mixin.report(
+                name, mat.numpy(), self.names if mat.shape[0] == replica.shape.columns else None
+            )
+        ]
 
     # ------------------------------------------------------------- memory and state
 
@@ -190,9 +226,8 @@ class Learner:
             shape = self._shape(source.shape)
             model = self.model.model_copy()
             optimizer = None if self.optimizer is None else self.optimizer.model_copy()
-            draft = Replica(
-                model, optimizer, shape, seed=self.seed, threads=self.threads, commit=False
-            )
+            mixins = [mixin.model_copy() for mixin in self.mixins]
+            draft = self._make(model, optimizer, mixins, shape, commit=False)
             cache, close = draft.cache, True
         rows: list[tuple[str, tuple[int, ...], str, int]] = [
             (row.label, row.shape, row.dtype, row.nbytes) for row in cache.plan()
@@ -201,8 +236,11 @@ class Learner:
             if data is not None:
                 shape = data.shape
                 rows.append(
-                    (f"ring of 3 {name} blocks", (3, shape.rows), "bytes", ring_bytes(shape))
+                    (f"ring of 3 {name} blocks", (3, shape.rows), "bytes", 3 * shape.nbytes)
                 )
+                if isinstance(data, MatrixSource) and data.keeps:
+                    label = f"{name} blocks kept for later passes, at most"
+                    rows.append((label, (data.blocks, shape.rows), "bytes", data.keeps))
         if close:
             cache.close()
         return Plan(rows, sum(row[3] for row in rows))
@@ -210,6 +248,7 @@ class Learner:
     def state(self) -> State:
         """Copies of the parameters and the optimizer's state, and the position after this pass."""
         replica, progress = self._ready(), self.progress
+        replica.settle()
         tensors = {name: mat.numpy() for name, mat in replica.model.parameters.items()}
         position: dict[str, Any] = {
             "pass": progress.pass_ + (progress.block >= progress.blocks),
@@ -217,6 +256,7 @@ class Learner:
             "rows": progress.rows,
             "seconds": progress.seconds,
             "steps": 0 if replica.optimizer is None else replica.optimizer.steps,
+            "phase": 0 if replica.optimizer is None else replica.optimizer.phase,
         }
         if replica.optimizer is not None:
             tensors |= {f"optimizer.{n}": m.numpy() for n, m in replica.optimizer.state.items()}
@@ -240,12 +280,14 @@ class Learner:
         mats = dict(replica.model.parameters)
         if replica.optimizer is not None:
             mats |= {f"optimizer.{n}": m for n, m in replica.optimizer.state.items()}
-            replica.optimizer.steps = int(state.position.get("steps", 0))
         for name, mat in mats.items():
             if name in state.tensors:
                 mat.set(state.tensors[name])
             elif not name.startswith("optimizer."):
                 raise ShapeError(f"restore: the state has no parameter {name!r}.")
+        if replica.optimizer is not None:
+            replica.optimizer.phase = int(state.position.get("phase", 0))
+            replica.optimizer.resume(int(state.position.get("steps", 0)))
 
     def close(self) -> None:
         """Free the memory and stop the threads; the learner can be used again."""
@@ -257,10 +299,16 @@ class Learner:
 
     # ------------------------------------------------------------- helpers
 
-    def _source(self, X: Any, *, shuffle: bool = False) -> DataSource:
-        if hasattr(X, "read") and hasattr(X, "blocks"):
-            return X  # type: ignore[no-any-return]
-        return MatrixSource(X, block_rows=self.block_rows, shuffle=shuffle, seed=self.seed)
+    def _source(
+        self, data: Any, name: str | None = None, *, shuffle: bool = False, keep: bool = False
+    ) -> DataSource:
+        """The source that `data` is or holds; `name` says what needs its targets, if anything."""
+        source = open_source(
+            data, block_rows=self.block_rows, shuffle=shuffle, seed=self.seed, keep=keep
+        )
+        if name is not None:
+            check_labelled(self.model, source, name)
+        return source
 
     def _training_source(self) -> DataSource:
         if self.train is None:
@@ -268,7 +316,9 @@ class Learner:
         return self.train
 
     def _shape(self, shape: BlockShape) -> BlockShape:
-        """`shape`, with room for the blocks of the eval source too."""
+        """`shape`, with room for the blocks of the eval source too, and the model's targets."""
+        if self.targets is not None:
+            shape = replace(shape, targets=self.targets)
         if self.eval is not None:
             shape = replace(shape, nnz=max(shape.nnz, self.eval.shape.nnz))
         return shape
@@ -277,16 +327,35 @@ class Learner:
         """The replica, made for `shape` at the first call, with room for `like` at later ones."""
         if self._replica is None:
             self._check_columns(shape)
-            self._replica = Replica(
-                self.model, self.optimizer, self._shape(shape), seed=self.seed, threads=self.threads
-            )
+            self._replica = self._make(self.model, self.optimizer, self.mixins, self._shape(shape))
             self._trained = [0, 0.0, 0]
             self._load_restored(self._replica)
             if self.eval is not None:
                 self._replica.widen(self.eval.shape)
-        elif like is not None:
+        if like is not None:
             self._replica.widen(like.shape)
         return self._replica
+
+    def _make(
+        self,
+        model: Model,
+        optimizer: Optimizer | None,
+        mixins: Sequence[Mixin],
+        shape: BlockShape,
+        *,
+        commit: bool = True,
+    ) -> Replica:
+        return Replica(
+            model,
+            optimizer,
+            shape,
+            seed=self.seed,
+            threads=self.threads,
+            commit=commit,
+            names=self.names,
+            target_names=self.target_names,
+            mixins=mixins,
+        )
 
     def _check_columns(self, shape: BlockShape) -> None:
         if self.names is not None and len(self.names) != shape.columns:
@@ -299,12 +368,3 @@ class Learner:
         if self._replica is None:
             raise ValueError("Learner: nothing is trained or loaded yet; call fit().")
         return self._replica
-
-
-def ring_bytes(shape: BlockShape) -> int:
-    """Bytes of a ring of three host blocks of `shape`, computed without allocating them."""
-    if shape.dense:
-        return 3 * (shape.rows * (shape.columns * 4 + 8))
-    positions = 4 if shape.nnz < 2**31 else 8
-    per_entry = 4 * 5 + 2 * positions + 4  # CSR, transposed index, scratch of the radix sort
-    return 3 * (shape.rows * 16 + shape.nnz * per_entry + min(shape.columns, shape.nnz) * 12)

@@ -21,6 +21,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ..datasources import HashedWords
 from .durable import current, settle, write_folder
 from .errors import ModelFolderError, RunFolderError
 from .manifest import finite, read_manifest, read_verified, verified, write_manifest
@@ -41,17 +42,20 @@ class Saved:
     """What a model folder holds.
 
     kind, config: the model class by name and the values of its fields. tensors: the parameters.
-    names: of the columns, None if unknown. fingerprint: of the training data. metrics: scores at
+    names: of the columns, None if unknown. targets, target_names: how many targets the model has,
+    and what they are called, None if unknown. fingerprint: of the training data. metrics: scores at
     the end of training and how long it was. libraries: versions that wrote it.
     """
 
     kind: str
     config: dict[str, Any]
     tensors: dict[str, NDArray[Any]]
-    names: list[str] | None
+    names: Sequence[str] | None
     fingerprint: str
     metrics: dict[str, Any]
     libraries: dict[str, str]
+    targets: int = 0
+    target_names: list[str] | None = None
 
 
 def save(
@@ -63,6 +67,8 @@ def save(
     names: Sequence[str] | None,
     fingerprint: str,
     metrics: Mapping[str, Any],
+    targets: int = 0,
+    target_names: Sequence[str] | None = None,
 ) -> None:
     """Writes a model to the folder `path`, completely or not at all.
 
@@ -74,6 +80,7 @@ def save(
         OSError: it cannot be written.
     """
     path = Path(path)
+    words = None if isinstance(names, HashedWords) else names  # that can be listed
     settle(path)
     foreign = [name for name in FILES if (path / name).exists()]
     if foreign and MANIFEST not in foreign:
@@ -87,22 +94,25 @@ def save(
         files = [WEIGHTS, METRICS]
         numbers = {name: finite(value) for name, value in metrics.items()}
         (folder / METRICS).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
-        if names is not None:
-            _write_names(folder / VOCABULARY, names)
+        if words is not None:
+            _write_names(folder / VOCABULARY, words)
             files.append(VOCABULARY)
         content = {
             "kind": kind,
             "config": dict(config),
             "tensors": entries,
+            "hash_bits": names.bits if isinstance(names, HashedWords) else None,
+            "targets": targets,
+            "target_names": None if target_names is None else list(target_names),
             "fingerprint": fingerprint,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "libraries": {library: version(library) for library in LIBRARIES},
         }
         write_manifest(folder, MANIFEST, format=FORMAT, content=content, files=files)
-        (folder / README).write_text(_readme(content, numbers, names), encoding="utf-8")
+        (folder / README).write_text(_readme(content, numbers, words), encoding="utf-8")
 
     write_folder(path, fill)
-    if names is None:
+    if words is None:
         (path / VOCABULARY).unlink(missing_ok=True)  # of the model that was replaced
 
 
@@ -137,7 +147,9 @@ def _load(folder: Path) -> Saved:
     manifest = read_manifest(folder, MANIFEST, format=FORMAT, missing=missing)
     tensors = read_tensors(verified(folder, WEIGHTS, manifest), manifest["tensors"])
     metrics = json.loads(read_verified(folder, METRICS, manifest))
-    names = None
+    names: Sequence[str] | None = None
+    if manifest.get("hash_bits") is not None:
+        names = HashedWords(manifest["hash_bits"])
     if VOCABULARY in manifest["files"]:
         names = _read_names(read_verified(folder, VOCABULARY, manifest))
     return Saved(
@@ -148,6 +160,8 @@ def _load(folder: Path) -> Saved:
         fingerprint=manifest["fingerprint"],
         metrics=metrics,
         libraries=manifest["libraries"],
+        targets=manifest.get("targets", 0),
+        target_names=manifest.get("target_names"),
     )
 
 
@@ -181,6 +195,8 @@ def _readme(
         if names is not None
         else ""
     )
+    if content["target_names"]:
+        vocabulary += f"Targets: {', '.join(content['target_names'])}.\n"
     return f"""# {content["kind"]} model
 
 Written by blocklearn {content["libraries"]["blocklearn"]} on {content["created"]}.

@@ -33,6 +33,8 @@ def save(learner: Learner, path: Path | str) -> None:
             **{name: state.position[there] for name, there in POSITION.items()},
             **learner.progress.scores,
         },
+        targets=learner.targets or 0,
+        target_names=learner.target_names,
     )
 
 
@@ -50,6 +52,7 @@ def load(path: Path | str) -> Learner:
         )
     learner = Learner(MODELS[saved.kind].model_validate(saved.config))
     learner.names = saved.names
+    learner.targets, learner.target_names = saved.targets, saved.target_names
     position = {there: saved.metrics[name] for name, there in POSITION.items()}
     learner.restore(State(tensors=saved.tensors, position=position))
     learner.progress.scores = {k: v for k, v in saved.metrics.items() if k not in POSITION}

@@ -103,6 +103,7 @@ def build(
         seed=config.learner.seed,
         threads=config.learner.threads,
         optimizer=config.optimizer,
+        mixins=config.mixins,
         hooks=hooks,
         eval_every=config.learner.eval_every,
     )

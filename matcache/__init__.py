@@ -48,7 +48,7 @@ from .functions import where as where
 from .lazy import Mat as Mat
 from .lazy import Scalar as Scalar
 from .lazy import SparseMat as SparseMat
-from .rowwise import repeat as repeat
 from .rowwise import rowwise as rowwise
-from .rowwise import until as until
 from .tokens import split_tokens as split_tokens
+from .trace import repeat as repeat
+from .trace import until as until

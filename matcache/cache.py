@@ -25,9 +25,19 @@ log = logging.getLogger("blocklearn.matcache")
 Key = tuple[Hashable, ...]
 
 
+def number_key(value: float) -> tuple[str, str]:
+    """A number as part of a key: never a GUID; -0.0 is not 0.0, and NaN is NaN."""
+    return ("number", repr(float(value)))
+
+
 @dataclass(frozen=True)
 class CacheStats:
-    """Counters of a cache. `hits` returned without computing; `recomputations` reused a container."""
+    """Counters since the start.
+
+    entries, bytes: containers held, and their memory (the slab included). hits: results returned
+    without computing; recomputations: computed anew into the container they had. allocations:
+    containers (the slab counts as one); allocations_after_warmup: those since `freeze`.
+    """
 
     entries: int
     bytes: int
@@ -52,18 +62,22 @@ class PlannedArray:
 class MatCache:
     """Containers by name and by expression, on the CPU with `threads` threads.
 
-    enabled=False computes every expression in fresh memory: the reference for tests and the "before"
-    of the allocation benchmark. reserving=True starts in the reserve phase.
+    enabled=False computes every expression in fresh memory: the reference for tests and the
+    "before" of the allocation benchmark. reserving=True starts in the reserve phase.
     """
 
     def __init__(
         self, *, threads: int | None = None, enabled: bool = True, reserving: bool = False
     ) -> None:
+        """threads: by default as many as the process may use."""
+        if reserving and not enabled:
+            raise ValueError("MatCache: without a cache (enabled=False) there is nothing to plan.")
         self.backend = CPU(threads)
         self.enabled = enabled
         self.reserving = reserving
         self.frozen: Literal[False, "raise", "warn"] = False
         self.flops = 0
+        self.programs: dict[Hashable, Any] = {}  # row-wise programs of expressions, by structure
         self._guids = itertools.count(1)
         self._entries: dict[Key, Slot] = {}
         self._planned: list[Slot] = []
@@ -79,50 +93,58 @@ class MatCache:
 
     def result(self, key: Key, shape: tuple[int, int], dtype: Any, label: str) -> Slot:
         """The container for the result `key`: found again, or allocated."""
-        if self._closed:
-            raise RuntimeError("MatCache: used after close().")
+        self.require_open(label)
         slot = self._entries.get(key)
-        if slot is None or not self.enabled:
+        if slot is None:
             slot = self._allocate(key, shape, np.dtype(dtype), label)
         elif slot.shape != shape or slot.dtype != dtype:
             raise ShapeError(
-                f"{label}: its container was {slot.shape} {slot.dtype} (written at {slot.where}) "
-                f"and is now asked for as {shape} {dtype}; containers have one shape for life."
+                f"{label} at {source_line()}: its container was made as {slot.shape} {slot.dtype} "
+                f"at {slot.where} and is now asked for as {shape} {np.dtype(dtype)}; a container "
+                "has one shape for life."
             )
         return slot
 
     def _allocate(self, key: Key, shape: tuple[int, int], dtype: np.dtype[Any], label: str) -> Slot:
         slot = Slot(self.new_guid(), shape, dtype, label, where=source_line())
+        keep = self.enabled or key[0] == "named"
         if self.reserving:
             self._planned.append(slot)
         else:
-            if self.frozen:
+            if self.frozen and self.enabled:
                 self._refuse_or_warn(key, slot)
-            slot.array = allocate_bytes(max(slot.nbytes, 1))[: slot.nbytes].view(dtype).reshape(shape)
+            slot.array = carve(allocate_bytes(slot.nbytes), 0, slot)
             self._allocations += 1
-            self._bytes += slot.nbytes
-        if self.enabled:
+            self._bytes += slot.nbytes if keep else 0
+        if keep:
             self._entries[key] = slot
         return slot
 
     def grow(self, pattern: PatternSlot, needed: int) -> None:
-        """Raise the capacity of a sparse container, and of the values that share its pattern, x1.2.
+        """Raise the capacity of a sparse container, and of the values on its pattern, x1.2.
 
-        GUIDs stay, so everything computed from it is still found.
+        GUIDs stay, so everything computed from it is still found. Contents are lost: handles on
+        them are stale.
         """
-        if self.frozen == "raise":
-            raise AllocationAfterWarmupError(
+        if self.frozen:
+            message = (
                 f"{pattern.label}: a block with {needed:,} non-zeros at {source_line()}, but "
                 f"{pattern.capacity:,} were reserved. The source must state its largest block "
-                "(BlockShape.nnz), or freeze the cache with 'warn'."
+                "(BlockShape.nnz)."
             )
-        pattern.capacity = max(needed, int(pattern.capacity * 1.2))
-        for slot in pattern.dependents:
-            slot.shape = (1, pattern.capacity)
+            if self.frozen == "raise":
+                raise AllocationAfterWarmupError(message)
+            log.warning("%s", message)
+        before, pattern.capacity = pattern.capacity, max(needed, int(pattern.capacity * 1.2))
+        pattern.written()
+        for slot in pattern.dependents.values():
+            held = 0 if slot.array is None or slot.in_slab else slot.nbytes
+            slot.shape = (slot.shape[0], slot.shape[1] // before * pattern.capacity)
+            slot.written()
             if not self.reserving:
-                old = 0 if slot.array is None else slot.array.nbytes
-                slot.array = np.zeros(slot.shape, slot.dtype)
-                self._bytes += slot.nbytes - old
+                slot.array = carve(allocate_bytes(slot.nbytes), 0, slot)
+                slot.in_slab = False
+                self._bytes += slot.nbytes - held
                 self._allocations += 1
                 self._late += bool(self.frozen)
 
@@ -142,47 +164,52 @@ class MatCache:
         if not same:
             return "This expression was not part of the warm-up: run every branch of it there."
         nearest = max(same, key=lambda k: sum(a == b for a, b in zip(k, key, strict=True)))
-        for part, (old, new) in enumerate(zip(nearest, key, strict=True)):
-            if old != new:
-                if part >= 1 and isinstance(new, float | int) and not isinstance(old, tuple):
-                    names = {s.guid: s.label for s in self._entries.values()}
-                    if isinstance(new, float) or new not in names:
-                        return (
-                            f"Operand {part} was {old!r} during warm-up and is {new!r} now: a number "
-                            "that changes belongs in a Scalar, whose contents are set in place."
-                        )
-                    return (
-                        f"Operand {part} was the container '{names.get(old, old)}' during warm-up "
-                        f"and is '{names[new]}' now: assign with <<= into the old one."
-                    )
+        part = next(n for n, (a, b) in enumerate(zip(nearest, key, strict=True)) if a != b)
+        old, new = nearest[part], key[part]
+        match old, new:
+            case ("number", str(before)), ("number", str(after)):
+                return (
+                    f"Operand {part} was {before} during warm-up and is {after} now: a number that "
+                    "changes belongs in a Scalar, whose contents are set in place."
+                )
+            case int(), int():
+                names = {s.guid: f" '{s.label}'" for s in self._entries.values()}
+                return (
+                    f"Operand {part} was the container{names.get(old, f' {old}')} during warm-up "
+                    f"and is{names.get(new, f' {new}')} now: assign with <<= into the old one."
+                )
+            case _:
                 return f"Operand {part} was {old!r} during warm-up and is {new!r} now."
-        return ""
 
     # ------------------------------------------------------------------ phases
 
     def commit(self) -> None:
-        """End the reserve phase: allocate one slab, and place every planned container in it."""
+        """End the reserve phase: allocate one slab for all planned containers; compile kernels."""
         size = sum(aligned(s.nbytes) for s in self._planned)
         try:
             slab = allocate_bytes(size)
         except MemoryError as error:
             raise MemoryPlanError(
-                f"The plan needs {size:,} bytes, which this machine will not give. Lower block_rows, "
-                "or the model's size (its number of topics or factors)."
+                f"The plan needs {size:,} bytes, which this machine will not give. Lower "
+                "block_rows, or the model's size (its number of topics or factors)."
             ) from error
         offset = 0
         for slot in self._planned:
             slot.array = carve(slab, offset, slot)
+            slot.in_slab = True
+            slot.computed = -1  # what was computed while reserving was not computed
             offset += aligned(slot.nbytes)
-        for slot in self._planned:  # what was computed while reserving was not computed
-            slot.computed = -1
         self._bytes += size
         self._allocations += 1
         self._planned = []
         self.reserving = False
+        self.backend.compile_expected()
 
     def freeze(self, mode: Literal["raise", "warn"] = "raise") -> None:
-        """From here on an allocation is an error, or a warning that is counted."""
+        """From here on an allocation is an error, or a warning that is counted.
+
+        Has no effect on a cache with enabled=False, which allocates by design.
+        """
         if self.reserving:
             raise RuntimeError("MatCache.freeze: commit() the plan first.")
         self.frozen = mode
@@ -222,25 +249,36 @@ class MatCache:
             self._recomputations += 1
         return True
 
+    def require_open(self, what: str) -> None:
+        """Refuse to work after `close`."""
+        if self._closed:
+            raise RuntimeError(f"{what} at {source_line()}: its MatCache was closed.")
+
     def require_data(self, what: str) -> None:
-        """Refuse to read numbers while only shapes are known."""
+        """Refuse to read numbers while only shapes are known, or when they are gone."""
+        self.require_open(what)
         if self.reserving:
             raise ReadDuringPlanError(
-                f"{what} at {source_line()}: numbers are read while memory is being planned, before "
-                "any data exist. Keep the choice on the device (where), or move it out of update()."
+                f"{what} at {source_line()}: numbers are read while memory is being planned, "
+                "before any data exist. Keep the choice on the device (where), or move it out of "
+                "update()."
             )
 
     # ------------------------------------------------------------------ life
 
     def close(self) -> None:
-        """Free the memory and stop the threads. The cache cannot be used afterwards."""
+        """Free the memory and stop the threads. Neither the cache nor its Mats can be used then."""
         self._closed = True
+        for slot in (*self._entries.values(), *self._planned):
+            slot.array = None
         self._entries.clear()
+        self.programs.clear()
         self._planned.clear()
         self._bytes = 0
         self.backend.close()
 
     def __enter__(self) -> Self:
+        """Close at the end of a `with` block."""
         return self
 
     def __exit__(
@@ -249,4 +287,5 @@ class MatCache:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Close."""
         self.close()

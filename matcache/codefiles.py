@@ -25,7 +25,9 @@ def cache_folder() -> Path:
 
 
 def load_source(text: str, fingerprint: str) -> ModuleType:
-    """Import generated source. `fingerprint` names what it calls: helpers change, so does the file."""
+    """Import generated source, from a file named after it and `fingerprint`, which names what it
+    calls: when helpers change, so does the file.
+    """
     name = f"blocklearn_kernel_{xxhash.xxh3_128_hexdigest((text + fingerprint).encode())}"
     path = _writable_folder() / f"{name}.py"
     if not path.exists():

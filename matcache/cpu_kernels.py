@@ -3,7 +3,11 @@
 All run one chunk: `kernel(chunk, thread, bounds, ...)`. Each sum runs in a fixed order.
 """
 
+# Numba infers the types.
+# mypy: allow-untyped-defs
+
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -123,7 +127,7 @@ def split_tokens(chunk, thread, bounds, indptr, values, row_ids, key, seen, scor
             scored[j] = values[j] - seen[j]
 
 
-KERNELS = {
+KERNELS: dict[str, Any] = {
     "balance": balance,
     "transposed_product": transposed_product,
     "add_partials": add_partials,

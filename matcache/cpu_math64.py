@@ -1,5 +1,8 @@
 """Scalar functions of the float64 CPU kernels: libm where it has them, series elsewhere."""
 
+# Numba infers the types.
+# mypy: allow-untyped-defs
+
 import math
 
 import numpy as np
@@ -61,7 +64,9 @@ def digamma(x):
         r -= 1.0 / y
         y += 1.0
     w = 1.0 / (y * y)
-    s = w * (1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w * (1 / 132 - w * (691 / 32760))))))
+    s = w * (
+        1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w * (1 / 132 - w * (691 / 32760)))))
+    )
     return r + math.log(y) - 0.5 / y - s
 
 

@@ -1,8 +1,11 @@
 """Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011) for CPU kernels: random numbers by counter.
 
-The number at (row, column) of a stream depends on (seed, pass, block, row, column, stream) alone, so
-neither threads nor order nor a resume can change it.
+The number at (row, column) of a stream depends on (seed, pass, block, row, column, stream) alone,
+so neither threads nor order nor a resume can change it.
 """
+
+# Numba infers the types.
+# mypy: allow-untyped-defs
 
 import numpy as np
 from numba import njit
@@ -19,15 +22,15 @@ def philox(c0, c1, c2, c3, k0, k1):
     for _ in range(10):
         p0 = _M0 * _u64(c0)
         p1 = _M1 * _u64(c2)
-        n0 = _u32(p1 >> _u64(32)) ^ c1 ^ k0
-        n2 = _u32(p0 >> _u64(32)) ^ c3 ^ k1
+        n0 = _u32(_u32(p1 >> _u64(32)) ^ c1 ^ k0)  # Numba widens uint32 ^ uint32
+        n2 = _u32(_u32(p0 >> _u64(32)) ^ c3 ^ k1)
         c1 = _u32(p1 & _u64(0xFFFFFFFF))
         c3 = _u32(p0 & _u64(0xFFFFFFFF))
         c0 = n0
         c2 = n2
         k0 = _u32(k0 + _W0)
         k1 = _u32(k1 + _W1)
-    return c0, c1, c2, c3
+    return _u32(c0), _u32(c1), _u32(c2), _u32(c3)
 
 
 @njit(error_model="numpy", forceinline=True)

@@ -10,27 +10,38 @@ import scipy.sparse as sp
 from .cache import MatCache
 from .errors import ShapeError
 from .fused import Random
-from .lazy import Mat, Scalar, SparseMat
-from .slots import PatternSlot, Slot
+from .lazy import Mat, Scalar, SparseMat, handle
+from .slots import PatternSlot, Slot, source_line
 
 
 def named(cache: MatCache, name: str, shape: tuple[int, int], dtype: Any = np.float32) -> Mat:
     """The container called `name`, of this shape: zeros when it is new."""
-    slot = cache.result(("named", name), shape, dtype, name)
-    return Scalar(cache, slot) if shape == (1, 1) else Mat(cache, slot)
+    return handle(cache, cache.result(("named", name), shape, dtype, name))
 
 
 def from_array(cache: MatCache, array: Any, name: str | None = None) -> Mat:
-    """A Mat with a copy of a two-dimensional array (a vector is one row)."""
+    """A Mat with a copy of a two-dimensional array (a vector is one row).
+
+    float32, float64, int32 and int64 are kept; float16 becomes float32, longer floats float64, and
+    booleans and other integers int64. Raises ShapeError for anything else.
+    """
     array = np.atleast_2d(np.asarray(array))
+    if array.ndim > 2 or array.dtype.kind not in "fiub":
+        raise ShapeError(
+            f"from_array at {source_line()}: an array of {array.dtype} with {array.ndim} "
+            "dimensions; a matrix has two, of real numbers."
+        )
     if array.dtype not in (np.float32, np.float64, np.int32, np.int64):
-        array = array.astype(np.float32 if array.dtype.kind == "f" else np.int64)
+        floating = np.float32 if array.dtype.itemsize < 4 else np.float64
+        array = array.astype(floating if array.dtype.kind == "f" else np.int64)
     mat = named(cache, name or f"mat {cache.new_guid()}", array.shape, array.dtype)
     mat.set(array)
     return mat
 
 
-def scalar(cache: MatCache, value: float, name: str | None = None, dtype: Any = np.float64) -> Scalar:
+def scalar(
+    cache: MatCache, value: float, name: str | None = None, dtype: Any = np.float64
+) -> Scalar:
     """A number that may change without changing any key."""
     mat = named(cache, name or f"scalar {cache.new_guid()}", (1, 1), dtype)
     mat.set(value)
@@ -42,8 +53,8 @@ def random(cache: MatCache, shape: tuple[int, int], key: Mat, stream: int = 0) -
     """Uniform random numbers in (0, 1), by counter: see `Random`."""
     if key.shape != (1, 3) or key.dtype != np.int64:
         raise ShapeError(
-            f"random: the key {key.label} is {key.shape} {key.dtype}; it must be int64 of shape (1, 3): "
-            "seed, pass, block."
+            f"random at {source_line()}: the key {key.label} is {key.shape} {key.dtype}; it must "
+            "be int64 of shape (1, 3): seed, pass, block."
         )
     return Random(cache, shape, key, stream)
 
@@ -55,11 +66,20 @@ class SparseInput:
     containers, since the GUIDs stay.
     """
 
-    def __init__(self, cache: MatCache, name: str, rows: int, columns: int, capacity: int) -> None:
+    def __init__(
+        self,
+        cache: MatCache,
+        name: str,
+        rows: int,
+        columns: int,
+        capacity: int,
+        dtype: Any = np.float32,
+    ) -> None:
+        """Without contents. capacity: most non-zeros that a block may have."""
         self.cache = cache
         capacity = max(capacity, 1)
         self.pattern = PatternSlot(cache.new_guid(), rows, columns, capacity, name)
-        self.values = Slot(cache.new_guid(), (1, capacity), np.dtype(np.float32), name)
+        self.values = Slot(cache.new_guid(), (1, capacity), np.dtype(dtype), name)
 
     def handle(self) -> SparseMat:
         """A handle on the present contents; those of earlier contents become stale."""
@@ -77,13 +97,28 @@ class SparseInput:
         t_rows: np.ndarray[Any, Any] | None = None,
         t_pos: np.ndarray[Any, Any] | None = None,
     ) -> SparseMat:
-        """Use these arrays (see `PatternSlot`) as the contents; returns a handle on them."""
+        """Use these arrays (see `PatternSlot`) as the contents; returns a handle on them.
+
+        They are the caller's: indices within bounds, offsets that ascend (a source checks that).
+        """
         pattern = self.pattern
         if len(indptr) != pattern.rows + 1:
             raise ShapeError(
-                f"{pattern.label}: a block of {len(indptr) - 1} rows; the container has {pattern.rows}."
+                f"{pattern.label}: a block of {len(indptr) - 1} rows; the container has "
+                f"{pattern.rows}."
             )
         nnz = int(indptr[-1])
+        for what, array, dtype in [
+            ("offsets", indptr, np.int64),
+            ("column indices", indices, np.int32),
+            ("values", values, self.values.dtype),
+        ]:
+            _check_array(pattern.label, what, array, dtype)
+        if min(indices.size, values.size) < nnz:
+            raise ShapeError(
+                f"{pattern.label}: offsets end at {nnz:,}, but there are {indices.size:,} column "
+                f"indices and {values.size:,} values."
+            )
         if nnz > pattern.capacity:
             self.cache.grow(pattern, nnz)
         pattern.nnz = nnz
@@ -101,6 +136,7 @@ class DenseInput:
     """The dense container of a block: `bind` points it at a block's array without copying."""
 
     def __init__(self, cache: MatCache, name: str, shape: tuple[int, int], dtype: Any) -> None:
+        """Without contents."""
         self.cache = cache
         self.slot = Slot(cache.new_guid(), shape, np.dtype(dtype), name)
 
@@ -110,18 +146,29 @@ class DenseInput:
 
     def bind(self, array: np.ndarray[Any, Any]) -> Mat:
         """Use `array` (of the container's shape and dtype, C-contiguous) as the contents."""
-        if array.shape != self.slot.shape or array.dtype != self.slot.dtype:
+        if array.shape != self.slot.shape:
             raise ShapeError(
-                f"{self.slot.label}: a block of {array.shape} {array.dtype}; the container is "
-                f"{self.slot.shape} {self.slot.dtype}."
+                f"{self.slot.label}: a block of {array.shape}; the container is {self.slot.shape}."
             )
+        _check_array(self.slot.label, "numbers", array, self.slot.dtype)
         self.slot.array = array
         self.slot.written()
         return self.handle()
 
 
+def _check_array(label: str, what: str, array: np.ndarray[Any, Any], dtype: Any) -> None:
+    if array.dtype != dtype or not array.flags.c_contiguous:
+        raise ShapeError(
+            f"{label}: its {what} must be {np.dtype(dtype)}, C-contiguous; got {array.dtype} with "
+            f"strides {array.strides}."
+        )
+
+
 def from_sparse(cache: MatCache, matrix: Any, name: str | None = None) -> SparseMat:
-    """A SparseMat with a copy of a SciPy sparse matrix, with its transposed index."""
+    """A SparseMat with a copy of a SciPy sparse matrix, with its transposed index.
+
+    Values are kept in float64, and become float32 otherwise.
+    """
     csr = sp.csr_array(matrix, copy=True)
     csr.sum_duplicates()
     csr.sort_indices()
@@ -133,8 +180,8 @@ def from_sparse(cache: MatCache, matrix: Any, name: str | None = None) -> Sparse
     active = np.flatnonzero(counts).astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(counts[active])]).astype(np.int64)
     dtype = np.float64 if csr.dtype == np.float64 else np.float32
-    block = SparseInput(cache, name or f"sparse {cache.new_guid()}", rows, columns, csr.nnz)
-    block.values.dtype = np.dtype(dtype)
+    name = name or f"sparse {cache.new_guid()}"
+    block = SparseInput(cache, name, rows, columns, csr.nnz, dtype)
     return block.bind(
         indptr=csr.indptr.astype(np.int64),
         indices=csr.indices.astype(np.int32),

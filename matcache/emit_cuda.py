@@ -87,7 +87,10 @@ class _RowwisePrinter:
                     for instruction in node.instructions:
                         for value in reads(instruction):
                             note(value)
-                        note(getattr(instruction, "out", None) or getattr(instruction, "target", None))
+                        note(
+                            getattr(instruction, "out", None)
+                            or getattr(instruction, "target", None)
+                        )
 
         visit(self.plan.nodes)
         return list(found.values())
@@ -99,8 +102,13 @@ class _RowwisePrinter:
         names = ["i64 rows"]
         if self.sparse:
             names += ["const i64* indptr", "const int* indices"]
+        if self.program.transposed:
+            position = "int" if self.program.transposed == 4 else "i64"
+            names += ["const int* active", f"const {position}* positions"]
         for n, argument in enumerate(self.program.arguments):
-            names.append({"sparse": f"{f}* v{n}", "mat": f"{f}* a{n}"}.get(argument.form, f"{f} n{n}"))
+            names.append(
+                {"sparse": f"{f}* v{n}", "mat": f"{f}* a{n}"}.get(argument.form, f"{f} n{n}")
+            )
         names += [f"{f}* o{n}" for n in self.outputs.values()]
         return names + [f"{f}* h{n}" for n in self.hidden.values()]
 
@@ -116,7 +124,8 @@ class _RowwisePrinter:
                     out.line(f"const F x{n} = n{n};")
                 elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
                     out.line(f"const F x{n} = a{n}[0];")
-            with out.block("for (i64 i = BL_WARP; i < rows; i += BL_WARPS) {", "}"):
+            with out.block("for (i64 row = BL_WARP; row < rows; row += BL_WARPS) {", "}"):
+                out.line(f"const i64 i = {'active[row]' if self.program.transposed else 'row'};")
                 self.row()
         out.line("}")
         return out.text()
@@ -124,7 +133,7 @@ class _RowwisePrinter:
     def row(self) -> None:
         out = self.out
         if self.sparse:
-            out.line("const i64 p = indptr[i], q = indptr[i + 1];")
+            out.line("const i64 p = indptr[row], q = indptr[row + 1];")
         for name in sorted(self.row_names()):
             out.line(f"F {name} = F(0);")
         for value in self.vectors:
@@ -174,7 +183,9 @@ class _RowwisePrinter:
     def nodes(self, nodes: list[Node]) -> None:
         for node in nodes:
             if isinstance(node, Loop):
-                count = str(node.count) if isinstance(node.count, int) else f"(i64)x{node.count.arg}"
+                count = (
+                    str(node.count) if isinstance(node.count, int) else f"(i64)x{node.count.arg}"
+                )
                 with self.out.block(f"for (i64 round = 0; round < {count}; ++round) {{", "}"):
                     self.nodes(node.body)
             elif isinstance(node, Leave):
@@ -209,6 +220,8 @@ class _RowwisePrinter:
 
     def nonzero(self, value: Value, lane: int) -> str:
         j = f"j + {lane}" if lane else "j"
+        if self.program.transposed:
+            j = f"positions[{j}]"
         if value.access is Access.VALUES:
             return f"v{value.arg}[{j}]"
         if value.access in (Access.COLUMN, Access.ENTRY):
@@ -291,7 +304,10 @@ class _RowwisePrinter:
             for instruction in group.instructions:
                 match instruction:
                     case Apply():
-                        keep(instruction.out, self.apply(instruction, [read(a) for a in instruction.args]))
+                        keep(
+                            instruction.out,
+                            self.apply(instruction, [read(a) for a in instruction.args]),
+                        )
                     case Store():
                         keep(instruction.target, read(instruction.value))
                     case Reduce():
@@ -367,7 +383,9 @@ class _RowwisePrinter:
                     with self.over(length):
                         for lane in every:
                             table = f"a{instruction.table}[c{lane} * {length} + k]"
-                            out.line(f"{self.element(instruction.out)} += {weights[lane]} * {table};")
+                            out.line(
+                                f"{self.element(instruction.out)} += {weights[lane]} * {table};"
+                            )
                 case Reduce():
                     name = f"s{instruction.out.id}"
                     for lane in every:
@@ -377,7 +395,9 @@ class _RowwisePrinter:
     def needs_column(self, group: Group) -> bool:
         if any(isinstance(i, Dot | Gather) for i in group.instructions):
             return True
-        return any(v.access in (Access.COLUMN, Access.ENTRY) for i in group.instructions for v in reads(i))
+        return any(
+            v.access in (Access.COLUMN, Access.ENTRY) for i in group.instructions for v in reads(i)
+        )
 
 
 def fused_source(fused: Fused) -> str:
@@ -392,7 +412,8 @@ def fused_source(fused: Fused) -> str:
     out.raw(device_header())
     out.line(f"typedef {f} F;")
     leaves = [
-        f"const {'i64' if leaf.kind == 'random' else f}* a{n}" for n, leaf in enumerate(fused.leaves)
+        f"const {'i64' if leaf.kind == 'random' else f}* a{n}"
+        for n, leaf in enumerate(fused.leaves)
     ]
     numbers = [f"{f} n{n}" for n in range(fused.numbers)]
     result = "F* out" if fused.ending == "assign" else "double* out"
@@ -415,9 +436,7 @@ def fused_source(fused: Fused) -> str:
 
     with out.block(f'extern "C" __global__ void run({parameters}) {{', "}"):
         if fused.ending == "assign":
-            with out.block(
-                "for (i64 e = BL_THREAD; e < rows * columns; e += BL_THREADS) {", "}"
-            ):
+            with out.block("for (i64 e = BL_THREAD; e < rows * columns; e += BL_THREADS) {", "}"):
                 out.line("const i64 i = e / columns, k = e - i * columns; (void)i; (void)k;")
                 out.line(f"out[e] = {element()};")
         elif fused.ending == "total":
@@ -426,12 +445,12 @@ def fused_source(fused: Fused) -> str:
             out.line("double sum = 0.0;")
             out.line(f"const i64 first = {units} * blockIdx.x / gridDim.x * {width};")
             out.line(f"const i64 last = {units} * (blockIdx.x + 1) / gridDim.x * {width};")
-            with out.block(
-                "for (i64 e = first + threadIdx.x; e < last; e += blockDim.x) {", "}"
-            ):
+            with out.block("for (i64 e = first + threadIdx.x; e < last; e += blockDim.x) {", "}"):
                 out.line("const i64 i = e / columns, k = e - i * columns; (void)i; (void)k;")
                 out.line(f"sum += (double){element()};")
-            out.line("// lanes by butterfly, then warp by warp: a fixed order for a fixed block size")
+            out.line(
+                "// lanes by butterfly, then warp by warp: a fixed order for a fixed block size"
+            )
             out.line("sum = BL_SUM_ACROSS(sum);")
             out.line("__shared__ double parts[32];")
             out.line("if (BL_LANE == 0) parts[threadIdx.x / BL_LANES] = sum;")

@@ -1,12 +1,13 @@
 """Print a scheduled row-wise program, or a fused elementwise expression, as Numba source.
 
-A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals, values
-inside a loop are scalars, and the loop over non-zeros takes four at a time so that row vectors are
-loaded once for four table rows.
+A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals,
+values inside a loop are scalars, and the loop over non-zeros takes four at a time so that row
+vectors are loaded once for four table rows. `F(...)` around what is read converts other dtypes.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .elementwise import ELEMENTWISE
@@ -41,7 +42,9 @@ from blocklearn.matcache.cpu_random import random_bits
 F = np.float{bits}
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "reassoc", "nsz", "arcp"}})
+@njit(
+    nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "reassoc", "nsz", "arcp"}}
+)
 """
 
 _START = {"sum": "F(0)", "max": "F(-np.inf)", "min": "F(np.inf)"}
@@ -54,7 +57,10 @@ def rowwise_source(plan: Schedule) -> str:
 
 
 class _RowwisePrinter:
-    """Prints one schedule. Locals: i row, p..q its non-zeros, j non-zero, c column, k vector index."""
+    """Prints one schedule.
+
+    Locals: i row, p..q its non-zeros, j non-zero, c column, k vector index.
+    """
 
     def __init__(self, plan: Schedule) -> None:
         self.plan = plan
@@ -70,6 +76,8 @@ class _RowwisePrinter:
         names = ["chunk", "thread", "bounds"]
         if self.sparse:
             names += ["indptr", "indices"]
+        if self.program.transposed:
+            names += ["active", "positions"]
         for n, argument in enumerate(self.program.arguments):
             names.append({"sparse": "v", "mat": "a"}.get(argument.form, "n") + str(n))
         names += [f"o{n}" for n in self.outputs.values()]
@@ -89,21 +97,24 @@ class _RowwisePrinter:
                     out.line(f"x{n} = F(a{n}[0, 0])")
             for value in sorted(self.plan.vectors.values()):
                 out.line(f"w{value} = scratch[thread, {value}]")
-            out.line("for i in range(bounds[chunk], bounds[chunk + 1]):")
+            row = "row" if self.program.transposed else "i"
+            out.line(f"for {row} in range(bounds[chunk], bounds[chunk + 1]):")
             with out.block():
+                if self.program.transposed:
+                    out.line("i = np.uintp(active[row])")
                 if self.sparse:
-                    out.line("p = indptr[i]")
-                    out.line("q = indptr[i + 1]")
+                    out.line(f"p = indptr[{row}]")
+                    out.line(f"q = indptr[{row} + 1]")
                 self.nodes(self.plan.nodes)
-                for value in self.program.returns:
-                    if value.kind is Kind.ROW and value.arg < 0:
-                        out.line(f"o{self.outputs[value.id]}[i, 0] = {self.scalar(value)}")
+                for result in self.program.returns:
+                    if result.kind is Kind.ROW and result.arg < 0:
+                        out.line(f"o{self.outputs[result.id]}[i, 0] = {self.scalar(result)}")
         return out.text()
 
     def nodes(self, nodes: list[Node]) -> None:
         for node in nodes:
             if isinstance(node, Loop):
-                count = node.count if isinstance(node.count, int) else self.count(node.count)
+                count = str(node.count) if isinstance(node.count, int) else self.count(node.count)
                 self.out.line(f"for _ in range({count}):")
                 with self.out.block():
                     self.nodes(node.body)
@@ -137,21 +148,25 @@ class _RowwisePrinter:
     def scalar(self, value: Value | float) -> str:
         """A per-row or global number."""
         if not isinstance(value, Value):
-            return f"F({value!r})"
+            return number(value)
         if value.access is Access.NUMBER:
             return f"x{value.arg}"
         if value.access is Access.ROWS:
-            return f"a{value.arg}[i, 0]"
+            return f"F({self.place(value)})"
         return f"s{value.id}"
+
+    def place(self, value: Value) -> str:
+        """Where a per-row number is stored."""
+        return f"a{value.arg}[i, 0]" if value.access is Access.ROWS else f"s{value.id}"
 
     def element(self, value: Value, index: str = "k") -> str:
         """One element of a stored vector."""
         if value.access is Access.ROWS:
             return f"a{value.arg}[i, {index}]"
         if value.access is Access.SHARED:
-            return f"a{value.arg}[0, {index}]"
+            return f"F(a{value.arg}[0, {index}])"
         if value.access is Access.ENTRY:
-            return f"a{value.arg}[{index}, 0]"
+            return f"F(a{value.arg}[{index}, 0])"
         if value.id in self.outputs:
             return f"o{self.outputs[value.id]}[i, {index}]"
         return f"w{self.plan.vectors[value.id]}[{index}]"
@@ -159,12 +174,14 @@ class _RowwisePrinter:
     def nonzero(self, value: Value, lane: int) -> str:
         """Non-zero j + lane of a stored value."""
         j = f"j + {lane}" if lane else "j"
+        if self.program.transposed:
+            j = f"positions[{j}]"
         if value.access is Access.VALUES:
             return f"v{value.arg}[{j}]"
         if value.access is Access.COLUMN:
-            return f"a{value.arg}[0, c{lane}]"
+            return f"F(a{value.arg}[0, c{lane}])"
         if value.access is Access.ENTRY:
-            return f"a{value.arg}[c{lane}, 0]"
+            return f"F(a{value.arg}[c{lane}, 0])"
         if value.id in self.outputs:
             return f"o{self.outputs[value.id]}[{j}]"
         return f"h{self.hidden[value.id]}[{j}]"
@@ -175,9 +192,9 @@ class _RowwisePrinter:
         match instruction:
             case Apply():
                 text = self.apply(instruction, [self.scalar(a) for a in instruction.args])
-                self.out.line(f"{self.scalar(instruction.out)} = {text}")
+                self.out.line(f"{self.place(instruction.out)} = {text}")
             case Store():
-                target = self.scalar(instruction.target)
+                target = self.place(instruction.target)
                 self.out.line(f"{target} = {self.scalar(instruction.value)}")
             case Count():
                 self.out.line(f"{self.scalar(instruction.out)} = F(q - p)")
@@ -192,10 +209,10 @@ class _RowwisePrinter:
             out.line(f"{element} = F(0)")
         out.line(f"for l in range({product.vec.length}):")
         with out.block():
-            out.line(f"t = {self.element(product.vec, 'l')}")
+            out.line(f"t = F({self.element(product.vec, 'l')})")
             out.line(f"for k in range({product.out.length}):")
             with out.block():
-                out.line(f"{element} += t * a{product.matrix}[l, k]")
+                out.line(f"{element} += t * F(a{product.matrix}[l, k])")
 
     def starts(self, group: Group) -> None:
         for instruction in group.instructions:
@@ -218,7 +235,7 @@ class _RowwisePrinter:
                     return self.scalar(value)
                 if value.id not in local:
                     local[value.id] = f"e{value.id}"
-                    out.line(f"e{value.id} = {self.element(value)}")
+                    out.line(f"e{value.id} = F({self.element(value)})")
                 return local[value.id]
 
             def keep(value: Value, text: str) -> None:
@@ -266,7 +283,7 @@ class _RowwisePrinter:
                 return self.scalar(value)
             if value.id not in local:
                 for each in range(lanes):
-                    out.line(f"z{value.id}_{each} = {self.nonzero(value, each)}")
+                    out.line(f"z{value.id}_{each} = F({self.nonzero(value, each)})")
                 local.add(value.id)
             return f"z{value.id}_{lane}"
 
@@ -291,15 +308,15 @@ class _RowwisePrinter:
                         out.line(f"d{lane} = F(0)")
                     out.line(f"for k in range({instruction.vec.length}):")
                     with out.block():
-                        out.line(f"t = {self.element(instruction.vec)}")
+                        out.line(f"t = F({self.element(instruction.vec)})")
                         for lane in every:
-                            out.line(f"d{lane} += t * a{instruction.table}[c{lane}, k]")
+                            out.line(f"d{lane} += t * F(a{instruction.table}[c{lane}, k])")
                     keep(instruction.out, [f"d{lane}" for lane in every])
                 case Gather():
                     weights = [read(instruction.weight, lane) for lane in every]
                     element = self.element(instruction.out)
                     terms = " + ".join(
-                        f"{weights[lane]} * a{instruction.table}[c{lane}, k]" for lane in every
+                        f"{weights[lane]} * F(a{instruction.table}[c{lane}, k])" for lane in every
                     )
                     out.line(f"for k in range({instruction.out.length}):")
                     with out.block():
@@ -313,7 +330,15 @@ class _RowwisePrinter:
     def needs_column(self, group: Group) -> bool:
         if any(isinstance(i, Dot | Gather) for i in group.instructions):
             return True
-        return any(v.access in (Access.COLUMN, Access.ENTRY) for i in group.instructions for v in reads(i))
+        columns = (Access.COLUMN, Access.ENTRY)
+        return any(v.access in columns for i in group.instructions for v in reads(i))
+
+
+def number(value: float) -> str:
+    """A constant as source text."""
+    if math.isfinite(value):
+        return f"F({float(value)!r})"
+    return "F(np.nan)" if math.isnan(value) else f"F({'-' if value < 0 else ''}np.inf)"
 
 
 def fused_source(fused: Fused) -> str:
@@ -351,10 +376,19 @@ def fused_source(fused: Fused) -> str:
             with out.block():
                 out.line("out[chunk, k] = 0.0")
         if fused.flat:
-            out.line("for k in range(bounds[chunk], bounds[chunk + 1]):")
+            # slices: an index that starts at 0 is known not to be negative, and LLVM makes vectors
+            out.line("first, last = bounds[chunk], bounds[chunk + 1]")
+            for n, leaf in enumerate(fused.leaves):
+                if leaf.kind == "full":
+                    out.line(f"a{n} = a{n}[first:last]")
+            if fused.ending == "assign":
+                out.line("out = out[first:last]")
+            out.line("for k in range(last - first):")
             with out.block():
                 value = element()
-                out.line(f"out[k] = {value}" if fused.ending == "assign" else f"s += np.float64({value})")
+                out.line(
+                    f"out[k] = {value}" if fused.ending == "assign" else f"s += np.float64({value})"
+                )
         else:
             out.line("for i in range(bounds[chunk], bounds[chunk + 1]):")
             with out.block():

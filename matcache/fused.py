@@ -1,22 +1,26 @@
 """Dense elementwise expressions as one kernel: linearise the tree, print it, run it over chunks.
 
-A kernel may end in a sum: of all entries, or of each column. Sums run in float64 over a fixed number
-of chunks of rows, whose partial sums are added in order: the same bits with any number of threads.
+A kernel may end in a sum: of all entries, or of each column. Sums run in float64 over a fixed
+number of chunks of rows, whose partial sums are added in order: the same bits with any number of
+threads.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache as remembered
 from typing import Any, Literal
 
 import numpy as np
 
-from .cache import MatCache
-from .cpu import ROW_CHUNKS, SUM_CHUNKS, compiled
+from .cache import Key, MatCache, number_key
+from .cpu import ROW_CHUNKS, SUM_CHUNKS, Kernel, compiled
 from .elementwise import ELEMENTWISE
 from .emit_numba import fused_source
+from .errors import ShapeError
 from .lazy import Elementwise, Lazy, Mat
-from .slots import Slot
+from .rowwise import even_bounds
+from .slots import Slot, source_line
 
 Ending = Literal["assign", "total", "colsum"]
 CHUNK_ELEMENTS = 8192  # fewer are not worth a second thread
@@ -29,12 +33,16 @@ class Random(Lazy):
     row, column and `stream` alone. Philox 4x32-10 (Salmon et al. 2011).
     """
 
-    __slots__ = ("key", "stream")
+    __slots__ = ("key", "stream", "version")
 
     def __init__(self, cache: MatCache, shape: tuple[int, int], key: Mat, stream: int) -> None:
+        """The numbers of the key as it is now: once it changes, the expression is stale."""
+        if key.cache is not cache:
+            raise ShapeError(f"random at {source_line()}: {key.label} belongs to another cache.")
         super().__init__(cache, shape, np.dtype(np.float32), f"random({stream})")
         self.key = key
         self.stream = stream
+        self.version = key.version
 
     def mat(self) -> Mat:
         """The numbers in a container."""
@@ -77,15 +85,26 @@ class Fused:
 
 @dataclass
 class Linear:
-    """A `Fused` with the operands and numbers of this evaluation."""
+    """A `Fused` with its shape, and the operands and numbers of this evaluation."""
 
     fused: Fused
+    shape: tuple[int, int]
     operands: list[Mat]
     numbers: list[float]
 
+    @property
+    def key(self) -> Key:
+        """Its name in the cache."""
+        guids = (m.guid for m in self.operands)
+        return (("fused", self.fused, self.shape), *guids, *map(number_key, self.numbers))
+
 
 def linearise(root: Lazy | float, shape: tuple[int, int], ending: Ending, dtype: str) -> Linear:
-    """Flatten a tree; common sub-trees appear once."""
+    """Flatten a tree; common sub-trees appear once.
+
+    What has another shape (a vector among matrices, say) or needs more precision than `dtype` is
+    computed first, into a container of its own: once, not once per element.
+    """
     leaves: list[Leaf] = []
     operands: list[Mat] = []
     numbers: list[float] = []
@@ -104,28 +123,30 @@ def linearise(root: Lazy | float, shape: tuple[int, int], ending: Ending, dtype:
         if not isinstance(node, Lazy):
             numbers.append(float(node))
             return ("number", len(numbers) - 1)
-        if isinstance(node, Random):
-            node.key.check(node.key.version)
+        if isinstance(node, Random) and node.shape == shape:
+            node.key.check(node.version)
             return leaf(node.key, Leaf("random", node.stream))
-        if isinstance(node, Elementwise) and node._result is None:
+        if isinstance(node, Mat) and version >= 0:
+            node.check(version)
+        inline = isinstance(node, Elementwise) and not node.computed and node.shape == shape
+        if inline and (node.dtype == np.float32 or dtype == "float64"):
+            assert isinstance(node, Elementwise)
             if (place := places.get(id(node))) is None:
-                references = tuple(visit(a, v) for a, v in zip(node.args, node.versions, strict=True))
+                references = tuple(
+                    visit(a, v) for a, v in zip(node.args, node.versions, strict=True)
+                )
                 step = (node.op, references)
                 if (place := places.get(step)) is None:
                     steps.append(step)
                     place = places[step] = ("step", len(steps) - 1)
                 places[id(node)] = place
             return place
-        if isinstance(node, Mat):
-            node.check(version if version >= 0 else node.version)
-            mat = node
-        else:
-            mat = node.mat()
+        mat = node.mat()
         return leaf(mat, Leaf(_kind(mat.shape, shape)))
 
     result = visit(root, -1)
     fused = Fused(tuple(leaves), len(numbers), tuple(steps), result, ending, dtype)
-    return Linear(fused, operands, numbers)
+    return Linear(fused, shape, operands, numbers)
 
 
 def _kind(shape: tuple[int, int], of: tuple[int, int]) -> str:
@@ -136,26 +157,19 @@ def _kind(shape: tuple[int, int], of: tuple[int, int]) -> str:
     return "row" if shape[0] == 1 else "column"
 
 
-def even_bounds(cache: MatCache, rows: int, chunks: int) -> np.ndarray[Any, Any]:
-    """Offsets of `chunks` equal chunks of `rows` rows, in a container."""
-    label = f"bounds of {chunks} chunks"
-    slot = cache.result(("bounds", rows, chunks), (1, chunks + 1), np.int64, label)
-    if slot.array is None:
-        return np.empty(0, np.int64)
-    if slot.computed < 0:
-        for chunk in range(chunks + 1):
-            slot.array[0, chunk] = rows * chunk // chunks
-        slot.computed = slot.version
-    return slot.array[0]
+@remembered
+def _kernel(fused: Fused) -> Kernel:
+    """The compiled kernel; one for each structure that a process uses."""
+    return compiled(fused_source(fused))
 
 
-def run(cache: MatCache, linear: Linear, shape: tuple[int, int], out: Slot) -> None:
-    """Compute the expression, or its sums, into `out`."""
-    fused = linear.fused
-    kernel = compiled(fused_source(fused))
-    rows = shape[0] * shape[1] if fused.flat else shape[0]
+def run(cache: MatCache, linear: Linear, out: Slot) -> None:
+    """Compute the expression, or its sums, into `out`; while planning, reserve what it needs."""
+    fused, (rows, columns), backend = linear.fused, linear.shape, cache.backend
+    out.written()  # first: should it fail half-way, handles on the old contents are stale
+    extent = rows * columns if fused.flat else rows
     if fused.ending == "assign":
-        chunks = max(1, min(ROW_CHUNKS, shape[0] * shape[1] // CHUNK_ELEMENTS, rows))
+        chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, extent))
         target = out
     else:
         chunks = SUM_CHUNKS
@@ -165,18 +179,20 @@ def run(cache: MatCache, linear: Linear, shape: tuple[int, int], out: Slot) -> N
             np.float64,
             "partial sums",
         )
-    bounds = even_bounds(cache, rows, chunks)
+    call: list[Any] = [even_bounds(cache, extent, chunks)]
+    for mat, leaf in zip(linear.operands, fused.leaves, strict=True):
+        data = mat.slot.data()
+        call.append(data.reshape(-1) if fused.flat and leaf.kind == "full" else data)
+    result = target.data().reshape(-1) if fused.flat and target is out else target.data()
+    call += [*linear.numbers, columns, result]
+    ends = () if target is out else (target.data(), out.data())
+    add_partials = backend.kernels["add_partials"]
     if cache.reserving:
+        backend.expect(_kernel(fused), 0, 0, *call)
+        if ends:
+            backend.expect(add_partials, *ends)
         return
-    arrays = [_view(m, leaf, fused.flat) for m, leaf in zip(linear.operands, fused.leaves, strict=True)]
-    assert target.array is not None and out.array is not None
-    result = target.array.reshape(-1) if fused.flat and target is out else target.array
-    cache.backend.run(kernel, chunks, bounds, *arrays, *linear.numbers, shape[1], result)
-    if target is not out:
-        cache.backend.kernels["add_partials"](target.array, out.array)
-    cache.flops += fused.flops * shape[0] * shape[1]
-
-
-def _view(mat: Mat, leaf: Leaf, flat: bool) -> np.ndarray[Any, Any]:
-    assert mat.slot.array is not None
-    return mat.slot.array.reshape(-1) if flat and leaf.kind == "full" else mat.slot.array
+    backend.run(_kernel(fused), chunks, *call)
+    if ends:
+        add_partials(*ends)
+    cache.flops += fused.flops * rows * columns

@@ -7,7 +7,7 @@ result lives in a container of the cache; the `Mat` that stands for it knows the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Lazy(Operand):
         label: str,
         pattern: PatternSlot | None = None,
     ) -> None:
+        """pattern: where the values are, of a sparse one."""
         self.cache = cache
         self.shape = shape
         self.dtype = dtype
@@ -59,6 +60,7 @@ class Lazy(Operand):
         raise NotImplementedError
 
     def __matmul__(self, other: Any) -> Any:
+        """Matrix product."""
         if isinstance(other, Transposed):
             return self._apply("matmul_transposed", (self, other.of))
         return super().__matmul__(other)
@@ -77,21 +79,23 @@ class Lazy(Operand):
         return self.mat().numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """`np.asarray(x)` is `x.numpy()`."""
         if copy is False:
             raise ValueError("np.asarray(mat): contents of a container are always copied out.")
         return np.asarray(self.numpy(), dtype=dtype)
 
     def __float__(self) -> float:
-        if self.shape != (1, 1) or self.pattern is not None:
-            raise ShapeError(f"float({self.label}): it is {self.shape}; only a 1 x 1 is a number.")
+        """The one number of a 1 x 1 matrix."""
         return float(self.mat())
 
     def __getitem__(self, index: Any) -> Any:
-        from .operations import gather
+        """`x[rows]`, `x[rows, columns]`: see `gather`."""
+        from .indexing import gather
 
         return gather(self, index)
 
     def __repr__(self) -> str:
+        """Kind, label, shape and dtype; never the contents."""
         kind = type(self).__name__
         return f"<{kind} {self.label} {self.shape[0]}x{self.shape[1]} {self.dtype}>"
 
@@ -99,13 +103,14 @@ class Lazy(Operand):
 class Mat(Lazy):
     """A matrix in a container, as of the version that this handle saw.
 
-    Reading it after the container has received a newer value raises `StaleValueError`. `x <<= value`
-    writes into the container and keeps this handle current.
+    Reading it after the container has received a newer value raises `StaleValueError`.
+    `x <<= value` writes into the container and keeps this handle current.
     """
 
     __slots__ = ("slot", "version")
 
     def __init__(self, cache: MatCache, slot: Slot, pattern: PatternSlot | None = None) -> None:
+        """A handle on the present contents of `slot`."""
         shape = slot.shape if pattern is None else (pattern.rows, pattern.columns)
         super().__init__(cache, shape, slot.dtype, slot.label, pattern)
         self.slot = slot
@@ -130,6 +135,9 @@ class Mat(Lazy):
                 f"{self.slot.where}, and is read at {source_line()}. Keep it with copy(...) before "
                 "computing the new one, or assign it to a container of its own with <<=."
             )
+        if self.slot.array is None and not self.cache.reserving:
+            self.cache.require_data(self.label)  # closed?
+            raise ShapeError(f"{self.label} at {source_line()}: no block is bound to it yet.")
 
     def _assign(self, value: Any) -> None:
         from .operations import assign
@@ -139,15 +147,31 @@ class Mat(Lazy):
         self.where = self.slot.where
 
     def set(self, value: Any) -> None:
-        """Copy numbers from the host into the container. value: an array of its shape, or a number."""
+        """Copy numbers from the host into the container: an array of its shape, or one number.
+
+        Of a sparse matrix, its stored values [nnz]. Raises ShapeError for another shape, and for
+        numbers that its dtype cannot hold, such as 0.5 in int64.
+        """
         array = np.asarray(value)
-        if array.shape not in ((), self.shape):
+        shape = self.shape if self.pattern is None else (self.pattern.nnz,)
+        if array.shape not in ((), shape):
             raise ShapeError(
-                f"{self.label}.set: got an array of shape {array.shape}, expected {self.shape}."
+                f"{self.label}.set at {source_line()}: got an array of shape {array.shape}, "
+                f"expected {shape}."
             )
-        if self.slot.array is not None:
-            self.slot.array[...] = array
+        if not np.can_cast(array.dtype, self.dtype, "same_kind"):
+            raise ShapeError(
+                f"{self.label}.set at {source_line()}: got {array.dtype}, which {self.dtype} "
+                "cannot hold."
+            )
         self.slot.written()
+        if self.slot.array is not None:
+            target = self.slot.array
+            np.copyto(
+                target if self.pattern is None else target[0, : self.pattern.nnz],
+                array,
+                casting="same_kind",
+            )
         self.version = self.slot.version
         self.where = self.slot.where
 
@@ -161,6 +185,7 @@ class Mat(Lazy):
         return self.slot.array.copy()
 
     def __float__(self) -> float:
+        """The one number of a 1 x 1 matrix."""
         if self.shape != (1, 1) or self.pattern is not None:
             raise ShapeError(f"float({self.label}): it is {self.shape}; only a 1 x 1 is a number.")
         self.check(self.version)
@@ -183,6 +208,7 @@ class SparseMat(Mat):
     pattern: PatternSlot
 
     def __init__(self, cache: MatCache, slot: Slot, pattern: PatternSlot) -> None:
+        """A handle on the present contents of `slot`, at the entries of `pattern`."""
         super().__init__(cache, slot, pattern)
         self.pattern_version = pattern.version
 
@@ -207,6 +233,7 @@ class Transposed(Operand):
     __slots__ = ("of",)
 
     def __init__(self, of: Lazy) -> None:
+        """of: the matrix whose rows and columns are exchanged."""
         self.of = of
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
@@ -216,7 +243,36 @@ class Transposed(Operand):
         raise ShapeError(f"<<= at {source_line()}: {self.of.label}.T cannot be assigned to.")
 
     def __matmul__(self, right: Any) -> Any:
+        """Matrix product, without making the transposed matrix."""
         return self.of._apply("transposed_matmul", (self.of, right))
+
+    def mat(self) -> Mat:
+        """A copy with rows and columns exchanged."""
+        from .products import transpose
+
+        return transpose(self.of.cache, self.of).mat()
+
+    @property
+    def shape(self) -> Shape:
+        """(rows, columns)."""
+        return (self.of.shape[1], self.of.shape[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the matrix."""
+        return self.of.dtype
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy as a NumPy array."""
+        return self.mat().numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """`np.asarray(x.T)` is `x.T.numpy()`."""
+        return self.mat().__array__(dtype, copy)
+
+    def __getitem__(self, index: Any) -> Any:
+        """`x.T[rows, columns]`: see `gather`."""
+        return self.mat()[index]
 
     @property
     def T(self) -> Lazy:
@@ -227,8 +283,8 @@ class Transposed(Operand):
 class Node(Lazy):
     """An expression that computes itself into a container when it is needed.
 
-    key: names the operation and its static parameters; operands: what it reads. `compute(slot)` does
-    the work and is not called while memory is being planned.
+    key: names the operation and its static parameters; operands: what it reads. `compute(slot)`
+    does the work; while memory is being planned it is called too, and reserves what it needs.
     """
 
     __slots__ = ("_result", "compute", "key", "operands", "versions")
@@ -244,6 +300,7 @@ class Node(Lazy):
         compute: Callable[[Slot], None],
         label: str,
     ) -> None:
+        """Not computed yet; its operands are."""
         super().__init__(cache, shape, np.dtype(dtype), label)
         self.key = key
         self.operands = tuple(o.mat() for o in operands)
@@ -254,27 +311,32 @@ class Node(Lazy):
     def mat(self) -> Mat:
         """The value in its container of the cache."""
         if self._result is None:
+            self.check_operands()
             slot = self.cache.result(
                 (self.key, *(o.guid for o in self.operands)), self.shape, self.dtype, self.label
             )
             if self.cache.begin(slot):
                 self.run(slot)
-                slot.inputs = tuple((o.slot, o.slot.version) for o in self.operands) + tuple(
-                    (o.pattern, o.pattern.version) for o in self.operands if o.pattern is not None
-                )
-                slot.computed = slot.version
-            kind = Scalar if self.shape == (1, 1) else Mat
-            self._result = kind(self.cache, slot)
+                slot.computed_from(*slots_of(self.operands))
+            self._result = handle(self.cache, slot)
         self._result.check(self._result.version)
         return self._result
 
-    def run(self, slot: Slot) -> None:
-        """Compute into `slot`."""
+    def check_operands(self) -> None:
+        """Raise `StaleValueError` if an operand was overwritten after this expression was made."""
         for operand, version in zip(self.operands, self.versions, strict=True):
             operand.check(version)
-        if not self.cache.reserving:
-            self.compute(slot)
-        slot.written()
+
+    def fits(self, target: Mat) -> bool:
+        """Whether it can be computed straight into the container of `target`."""
+        same = (self.shape, self.dtype) == (target.shape, target.dtype)
+        return same and self._result is None and all(o.guid != target.guid for o in self.operands)
+
+    def run(self, slot: Slot) -> None:
+        """Compute into `slot`."""
+        self.check_operands()
+        slot.written()  # first: should it fail half-way, handles on the old contents are stale
+        self.compute(slot)
 
 
 class Elementwise(Lazy):
@@ -291,6 +353,7 @@ class Elementwise(Lazy):
         dtype: np.dtype[Any],
         pattern: PatternSlot | None,
     ) -> None:
+        """op: a name in `ELEMENTWISE`."""
         label = f"{op}({', '.join(a.label if isinstance(a, Lazy) else f'{a:g}' for a in args)})"
         super().__init__(cache, shape, dtype, label if len(label) < 120 else f"{op}(...)", pattern)
         assert op in ELEMENTWISE
@@ -298,6 +361,11 @@ class Elementwise(Lazy):
         self.args = args
         self.versions = tuple(a.version if isinstance(a, Mat) else -1 for a in args)
         self._result: Mat | None = None
+
+    @property
+    def computed(self) -> bool:
+        """Whether the value is in a container already."""
+        return self._result is not None
 
     def mat(self) -> Mat:
         """The value in its container of the cache."""
@@ -307,3 +375,27 @@ class Elementwise(Lazy):
             self._result = evaluate(self)
         self._result.check(self._result.version)
         return self._result
+
+
+def handle(cache: MatCache, slot: Slot) -> Mat:
+    """A handle on a dense container: a `Scalar` if it is 1 x 1."""
+    return Scalar(cache, slot) if slot.shape == (1, 1) else Mat(cache, slot)
+
+
+def slots_of(mats: Iterable[Mat]) -> list[Slot | PatternSlot]:
+    """The containers that the values of `mats` are in, patterns included."""
+    found: list[Slot | PatternSlot] = []
+    for mat in mats:
+        found.append(mat.slot)
+        if mat.pattern is not None:
+            found.append(mat.pattern)
+    return found
+
+
+def result_dtype(lazies: Iterable[Lazy]) -> np.dtype[Any]:
+    """float64 if a matrix is (a 1 x 1 does not count) or if all are integers; else float32."""
+    lazies = list(lazies)
+    large = [a.dtype for a in lazies if a.shape != (1, 1)] or [a.dtype for a in lazies]
+    if any(d == np.float64 for d in large) or all(d.kind in "iu" for d in large):
+        return np.dtype(np.float64)
+    return np.dtype(np.float32)

@@ -2,7 +2,8 @@
 
 An `Operand` only records: it hands the name of the operation and its arguments to `_apply`, which
 each family of operands defines once: `Lazy` builds an expression, `Traced` records an instruction
-of a row-wise program, `Ref` computes with NumPy in float64. So the same model text runs on all three.
+of a row-wise program, `Ref` computes with NumPy in float64. So the same model text runs on all
+three.
 """
 
 from __future__ import annotations
@@ -26,70 +27,93 @@ class Operand(ABC):
         """Write `value` into this operand's container (`x <<= value`)."""
 
     def __ilshift__(self, value: Any) -> Self:
+        """Assign into this container."""
         self._assign(value)
         return self
 
     def __add__(self, other: Any) -> Any:
+        """Elementwise sum."""
         return self._apply("add", (self, other))
 
     def __radd__(self, other: Any) -> Any:
+        """Elementwise sum."""
         return self._apply("add", (other, self))
 
     def __sub__(self, other: Any) -> Any:
+        """Elementwise difference."""
         return self._apply("sub", (self, other))
 
     def __rsub__(self, other: Any) -> Any:
+        """Elementwise difference."""
         return self._apply("sub", (other, self))
 
     def __mul__(self, other: Any) -> Any:
+        """Elementwise product."""
         return self._apply("mul", (self, other))
 
     def __rmul__(self, other: Any) -> Any:
+        """Elementwise product."""
         return self._apply("mul", (other, self))
 
     def __truediv__(self, other: Any) -> Any:
+        """Elementwise quotient."""
         return self._apply("div", (self, other))
 
     def __rtruediv__(self, other: Any) -> Any:
+        """Elementwise quotient."""
         return self._apply("div", (other, self))
 
     def __pow__(self, other: Any) -> Any:
+        """Elementwise power."""
+        if isinstance(other, int | float) and other == 2:  # exact, and 20 times faster than pow
+            return self._apply("mul", (self, self))
         return self._apply("pow", (self, other))
 
     def __rpow__(self, other: Any) -> Any:
+        """Elementwise power."""
         return self._apply("pow", (other, self))
 
     def __neg__(self) -> Any:
+        """Elementwise negation."""
         return self._apply("neg", (self,))
 
     def __pos__(self) -> Any:
+        """A copy."""
         return self._apply("copy", (self,))
 
     def __abs__(self) -> Any:
+        """Elementwise absolute value."""
         return self._apply("abs", (self,))
 
     def __lt__(self, other: Any) -> Any:
+        """1 where less, else 0."""
         return self._apply("less", (self, other))
 
     def __le__(self, other: Any) -> Any:
+        """1 where less or equal, else 0."""
         return self._apply("less_equal", (self, other))
 
     def __gt__(self, other: Any) -> Any:
+        """1 where greater, else 0."""
         return self._apply("less", (other, self))
 
     def __ge__(self, other: Any) -> Any:
+        """1 where greater or equal, else 0."""
         return self._apply("less_equal", (other, self))
 
     def __matmul__(self, other: Any) -> Any:
+        """Matrix product."""
         return self._apply("matmul", (self, other))
 
     def __rmatmul__(self, other: Any) -> Any:
+        """Matrix product."""
         return self._apply("matmul", (other, self))
 
     def __bool__(self) -> bool:
+        """Always an error: a matrix is neither true nor false."""
         raise TypeError(
-            f"{type(self).__name__}: the truth of a matrix is not defined. Use where(condition, a, b)"
-            " for an elementwise choice, or float(scalar) to read a number on the host."
+            f"{type(self).__name__}: the truth of a matrix is not defined. Use where(condition, a, "
+            "b) for an elementwise choice, or float(scalar) to read a number on the host."
         )
 
 

@@ -9,70 +9,112 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable
 from queue import SimpleQueue
 
 Task = Callable[[int, int], None]  # (chunk, thread)
 
 
 class _Job:
-    """One call of `run`: the chunks not yet taken, and the first error."""
+    """One call of `run`: the chunks not yet taken, who is at work, and the first error."""
 
-    def __init__(self, task: Task, chunks: int, helpers: int) -> None:
+    def __init__(self, task: Task, chunks: int) -> None:
+        """Nobody is at work yet."""
         self.task = task
         self.chunks = chunks
-        self.next: Iterator[int] = itertools.count()
+        self.next = itertools.count()
         self.error: BaseException | None = None
-        self.done = threading.Semaphore(0)
-        self.helpers = helpers
+        self._helpers = 0
+        self._over = False
+        self._changed = threading.Condition()
 
     def work(self, thread: int) -> None:
+        """Take chunks until there are none left, or one failed."""
         try:
-            while self.error is None:
-                chunk = next(self.next)
-                if chunk >= self.chunks:
-                    return
+            while self.error is None and (chunk := next(self.next)) < self.chunks:
                 self.task(chunk, thread)
         except BaseException as error:
-            self.error = error
+            self.error = self.error or error
+
+    def help(self, thread: int) -> None:
+        """`work` on another thread; does nothing once the job is over."""
+        with self._changed:
+            if self._over:
+                return
+            self._helpers += 1
+        self.work(thread)
+        with self._changed:
+            self._helpers -= 1
+            self._changed.notify()
+
+    def finish(self) -> None:
+        """Let no further helper in, and wait for those at work. May be repeated."""
+        with self._changed:
+            self._over = True
+            while self._helpers:
+                self._changed.wait()
 
 
 class Pool:
-    """`threads` threads, the caller included."""
+    """`threads` threads, the caller included; they stop at `close`, or when it is forgotten."""
 
     def __init__(self, threads: int) -> None:
+        """Start the threads."""
         if threads < 1:
-            raise ValueError(f"Pool: threads={threads}, but one at least must do the work.")
+            raise ValueError(f"threads={threads}, but one at least must do the work.")
         self.threads = threads
-        self._tasks: SimpleQueue[_Job | None] = SimpleQueue()
-        self._workers = [
-            threading.Thread(target=self._loop, args=(i,), name=f"blocklearn-{i}", daemon=True)
+        self._closed = False
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        workers = [
+            threading.Thread(
+                target=_loop, args=(self._jobs, i), name=f"blocklearn-{i}", daemon=True
+            )
             for i in range(1, threads)
         ]
-        for worker in self._workers:
+        for worker in workers:
             worker.start()
-
-    def _loop(self, thread: int) -> None:
-        while (job := self._tasks.get()) is not None:
-            job.work(thread)
-            job.done.release()
+        self._workers = workers
+        self._stop = weakref.finalize(self, _stop, self._jobs, len(workers))
 
     def run(self, task: Task, chunks: int) -> None:
-        """Call `task(chunk, thread)` for every chunk in [0, chunks); returns when all are done."""
-        helpers = min(self.threads, chunks) - 1
-        job = _Job(task, chunks, helpers)
-        for _ in range(helpers):
-            self._tasks.put(job)
-        job.work(0)
-        for _ in range(helpers):
-            job.done.acquire()
+        """Call `task(chunk, thread)` for every chunk in [0, chunks); returns when none is running.
+
+        The first error of any thread is raised here, as is an interrupt of the caller: in either
+        case no further chunk starts, and those that run are waited for.
+        """
+        if self._closed:
+            raise RuntimeError("MatCache: used after close().")
+        job = _Job(task, chunks)
+        try:
+            for _ in range(min(self.threads, chunks) - 1):
+                self._jobs.put(job)
+            job.work(0)
+        except BaseException as error:
+            job.error = job.error or error
+        while True:
+            try:
+                job.finish()
+                break
+            except BaseException as error:  # an interrupt while waiting: wait on, then raise it
+                job.error = job.error or error
         if job.error is not None:
             raise job.error
 
     def close(self) -> None:
         """Stop the threads and wait for them."""
-        for _ in self._workers:
-            self._tasks.put(None)
+        self._closed = True
+        self._stop()
         for worker in self._workers:
             worker.join()
-        self._workers = []
+
+
+def _loop(jobs: SimpleQueue[_Job | None], thread: int) -> None:
+    while (job := jobs.get()) is not None:
+        job.help(thread)
+        del job  # a waiting thread must not keep a job's arrays alive
+
+
+def _stop(jobs: SimpleQueue[_Job | None], workers: int) -> None:
+    for _ in range(workers):
+        jobs.put(None)

@@ -1,4 +1,4 @@
-"""Row-wise programs as data: what `@rowwise` records, what the schedule orders, what emitters print.
+"""Row-wise programs as data: what `@rowwise` records, the schedule orders, and emitters print.
 
 A program computes one row at a time. Its values are of four kinds: one number per non-zero of the
 row (NNZ), a row vector (VEC), one number per row (ROW), one number for all rows (UNI).
@@ -6,6 +6,7 @@ row (NNZ), a row vector (VEC), one number per row (ROW), one number for all rows
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -126,7 +127,9 @@ class Argument:
 
     form: "sparse", "mat" or "number". columns: of a mat (static; 0 for a table, whose columns are
     in `columns` too). rowlike: it has as many rows as the program. pattern: number of the pattern
-    among the program's sparse arguments.
+    among the program's sparse arguments. transposed: the program runs over the columns of the
+    sparse argument that occur (it was passed as X.T), whose non-zeros are found through positions
+    of this many bytes.
     """
 
     form: str
@@ -135,6 +138,7 @@ class Argument:
     rows_one: bool = False
     rowlike: bool = False
     pattern: int = -1
+    transposed: int = 0
 
 
 @dataclass(eq=False)
@@ -146,6 +150,11 @@ class Program:
     body: list[Instruction]
     returns: tuple[Value, ...]
     dtype: str  # "float32" or "float64"
+
+    @property
+    def transposed(self) -> int:
+        """Bytes of a position if the program runs over columns of its sparse argument, else 0."""
+        return max((a.transposed for a in self.arguments), default=0)
 
 
 def reads(instruction: Instruction) -> list[Value]:
@@ -176,3 +185,51 @@ def writes(instruction: Instruction) -> Value | None:
             return instruction.target
         case _:
             return None
+
+
+def walk(body: list[Instruction]) -> Iterator[Instruction]:
+    """All instructions in order, those inside loops after their `Repeat`."""
+    for instruction in body:
+        yield instruction
+        if isinstance(instruction, Repeat):
+            yield from walk(instruction.body)
+
+
+def made_in(body: list[Instruction]) -> set[int]:
+    """Ids of the values that `body` makes (and not merely stores to)."""
+    found = (None if isinstance(i, Store) else writes(i) for i in walk(body))
+    return {value.id for value in found if value is not None}
+
+
+def loops_that_must_run(program: Program) -> list[Repeat]:
+    """The loops that make values which are read after them: they need at least one round."""
+    found: list[Repeat] = []
+    returned = {v.id for v in program.returns}
+
+    def visit(body: list[Instruction]) -> None:
+        for instruction in body:
+            if not isinstance(instruction, Repeat):
+                continue
+            inside = set(map(id, walk(instruction.body)))
+            outside = (i for i in walk(program.body) if id(i) not in inside)
+            read = {v.id for i in outside for v in reads(i)} | returned
+            if read & made_in(instruction.body):
+                found.append(instruction)
+            visit(instruction.body)
+
+    visit(program.body)
+    return found
+
+
+def tables_of(program: Program) -> set[int]:
+    """Numbers of the arguments that are read across rows."""
+    found: set[int] = set()
+    for instruction in walk(program.body):
+        match instruction:
+            case Dot() | Gather():
+                found.add(instruction.table)
+            case Product():
+                found.add(instruction.matrix)
+            case _:
+                pass
+    return found

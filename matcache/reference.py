@@ -13,35 +13,41 @@ import scipy.sparse as sp
 
 from .elementwise import ELEMENTWISE
 from .operand import Operand
-from .rowwise import EagerLoop, eager_loop
+from .trace import EagerLoop, eager_loop
 
-_REDUCE = {"rowsum": np.sum, "rowmax": np.max, "rowmin": np.min}
+_REDUCE: dict[str, tuple[Callable[..., Any], float]] = {
+    "rowsum": (np.sum, 0.0),
+    "rowmax": (np.max, -np.inf),
+    "rowmin": (np.min, np.inf),
+}
 
 
 class Ref(Operand):
     """One row of a matrix (or a whole table) as a NumPy array; `columns` marks non-zeros."""
 
-    def __init__(self, array: Any, columns: Any = None) -> None:
+    def __init__(self, array: Any, columns: Any = None, table: Any = None) -> None:
+        """array: [1 x k], or the values of one row's non-zeros, at `columns`. table: all rows."""
         self.array = array
         self.columns = columns
+        self.table = array if table is None else table
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Ref:
         if op in ELEMENTWISE:
-            columns = next((a.columns for a in args if isinstance(a, Ref) and a.columns is not None), None)
+            columns = next((a.columns for a in args if _sparse(a)), None)
             arrays = [_values(a, columns) for a in args]
             with np.errstate(all="ignore"):
                 return Ref(np.array(ELEMENTWISE[op].define(*arrays), dtype=np.float64), columns)
         if op == "sddmm":
             row, table, pattern = args
-            return Ref(table.array[pattern.columns] @ row.array.ravel(), pattern.columns)
+            return Ref(table.table[pattern.columns] @ row.array.ravel(), pattern.columns)
         if op == "matmul":
             left, table = args
-            rows = table.array if left.columns is None else table.array[left.columns]
+            rows = table.table if left.columns is None else table.table[left.columns]
             return Ref((left.array.ravel() @ rows)[None, :])
         if op in _REDUCE:
             array = args[0].array
-            start = {"rowsum": 0.0, "rowmax": -np.inf, "rowmin": np.inf}[op]
-            return Ref(np.array([[_REDUCE[op](array, initial=start)]]))
+            reduce, start = _REDUCE[op]
+            return Ref(np.array([[reduce(array, initial=start)]]))
         if op == "rownnz":
             return Ref(np.array([[float(len(args[0].columns))]]))
         raise TypeError(f"{op} is not row-local")
@@ -50,10 +56,16 @@ class Ref(Operand):
         self.array[...] = value.array if isinstance(value, Ref) else value
 
     def __float__(self) -> float:
+        """The first number."""
         return float(self.array.ravel()[0])
 
     def __int__(self) -> int:
+        """The first number, as a count of rounds."""
         return int(float(self))
+
+
+def _sparse(arg: Any) -> bool:
+    return isinstance(arg, Ref) and arg.columns is not None
 
 
 def _values(arg: Any, columns: Any) -> Any:
@@ -70,16 +82,13 @@ def run_rows(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
     Returns what the function returns, stacked: arrays [rows x k], or SciPy CSR for non-zeros.
     """
-    csr = [sp.csr_array(a).astype(np.float64) if sp.issparse(a) else a for a in args]
-    for matrix in csr:
-        if sp.issparse(matrix):
-            matrix.sort_indices()
-    shapes = [a.shape for a in csr if sp.issparse(a)] or [np.shape(a) for a in csr if np.ndim(a) == 2]
-    rows = shapes[0][0]
+    work = [_float64(a) for a in args]
+    shapes = [a.shape for a in work if sp.issparse(a)]
+    rows = (shapes or [np.shape(a) for a in work if np.ndim(a) == 2])[0][0]
     results: list[tuple[Any, ...]] = []
     single = False
     for i in range(rows):
-        inputs = [_row(a, i, rows) for a in csr]
+        inputs = [_row(a, i, rows) for a in work]
         token = eager_loop.set(EagerLoop())
         try:
             result = function(*inputs)
@@ -87,9 +96,12 @@ def run_rows(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
             eager_loop.reset(token)
         single = not isinstance(result, tuple)
         results.append((result,) if single else result)
+    for arg, after in zip(args, work, strict=True):
+        if isinstance(arg, np.ndarray):
+            arg[...] = after
     if not results or results[0][0] is None:
         return None
-    pattern = next((a for a in csr if sp.issparse(a)), None)
+    pattern = next((a for a in work if sp.issparse(a)), None)
     stacked = tuple(_stack([r[n] for r in results], pattern) for n in range(len(results[0])))
     return stacked[0] if single else stacked
 
@@ -99,8 +111,16 @@ def _row(arg: Any, i: int, rows: int) -> Any:
         part = slice(arg.indptr[i], arg.indptr[i + 1])
         return Ref(arg.data[part], arg.indices[part])
     if np.ndim(arg) == 2:
-        return Ref(arg[i : i + 1]) if arg.shape[0] == rows else Ref(arg)
+        return Ref(arg[i : i + 1], table=arg) if arg.shape[0] == rows else Ref(arg)
     return arg
+
+
+def _float64(arg: Any) -> Any:
+    if sp.issparse(arg):
+        csr = sp.csr_array(arg, dtype=np.float64, copy=True)
+        csr.sort_indices()
+        return csr
+    return arg.astype(np.float64) if isinstance(arg, np.ndarray) else arg
 
 
 def _stack(values: list[Ref], pattern: Any) -> Any:

@@ -1,314 +1,43 @@
 """`@rowwise`: trace a row-local function once, compile it to one kernel, run it over the rows.
 
-The function is called once with `Traced` arguments; what it does is recorded as a `Program`. A row
-sees its own row of the row-shaped arguments, and tables as a whole: row i of every result depends on
-row i of the row-shaped arguments only, so rows may run in any order on any thread.
+A row sees its own row of the row-shaped arguments, and tables as a whole: row i of every result
+depends on row i of the row-shaped arguments only, so rows may run in any order on any thread.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .cache import MatCache
+from .cache import MatCache, number_key
 from .cpu import ROW_CHUNKS, compiled
-from .elementwise import ELEMENTWISE
 from .emit_numba import rowwise_source
 from .errors import ShapeError
-from .lazy import Lazy, Mat, Scalar, SparseMat
-from .operand import Operand, apply
+from .lazy import Lazy, Mat, SparseMat, Transposed, handle, result_dtype, slots_of
+from .operand import Operand
 from .program import (
     Access,
     Apply,
     Argument,
-    Count,
     Dot,
     Gather,
-    Instruction,
     Kind,
     Product,
     Program,
-    Reduce,
     Repeat,
-    Store,
-    Until,
     Value,
+    loops_that_must_run,
     reads,
+    tables_of,
+    walk,
 )
 from .schedule import Schedule, flops, schedule
 from .slots import PatternSlot, Slot, source_line
-
-_REDUCE = {"rowsum": "sum", "rowmax": "max", "rowmin": "min"}
-
-
-class Recorder:
-    """What is being recorded: instructions, and the stack of open `repeat` bodies."""
-
-    def __init__(self, arguments: tuple[Argument, ...], dtype: str) -> None:
-        self.arguments = arguments
-        self.dtype = dtype
-        self.body: list[Instruction] = []
-        self.open = [self.body]
-        self.ids = itertools.count()
-        self.argument_values: dict[tuple[int, Access, Kind], Value] = {}
-
-    def add(self, instruction: Instruction) -> None:
-        """Append to the innermost open body."""
-        if self.open[-1] and isinstance(self.open[-1][-1], Until):
-            raise ShapeError("@rowwise: until(...) must be the last statement of its repeat.")
-        self.open[-1].append(instruction)
-
-    def new(self, kind: Kind, length: int = 1) -> Value:
-        """A fresh value."""
-        return Value(next(self.ids), kind, length)
-
-    def argument(self, number: int, access: Access, kind: Kind, length: int = 1) -> Value:
-        """The one value that stands for an argument read in this way."""
-        key = (number, access, kind)
-        if key not in self.argument_values:
-            value = Value(next(self.ids), kind, length, number, access)
-            self.argument_values[key] = value
-        return self.argument_values[key]
-
-
-_recorder: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
-
-
-class Traced(Operand):
-    """A value, or an argument whose use decides what it is, inside a function being traced."""
-
-    def __init__(self, recorder: Recorder, value: Value | None, argument: int = -1) -> None:
-        self.recorder = recorder
-        self.value = value
-        self.argument = argument
-
-    # ------------------------------------------------------------- what an argument is
-
-    def described(self) -> str:
-        """Name for messages."""
-        return f"'{self.recorder.arguments[self.argument].name}'" if self.argument >= 0 else "a value"
-
-    def as_value(self, target: Kind | None = None) -> Value:
-        """This operand as a value; `target` is the kind of the others in the same operation."""
-        if self.value is not None:
-            return self.value
-        argument = self.recorder.arguments[self.argument]
-        if argument.rows_one and argument.columns == 1:
-            return self.recorder.argument(self.argument, Access.NUMBER, Kind.UNI)
-        if argument.rowlike:
-            kind = Kind.ROW if argument.columns == 1 else Kind.VEC
-            return self.recorder.argument(self.argument, Access.ROWS, kind, argument.columns)
-        if argument.rows_one and target is Kind.NNZ:
-            return self.recorder.argument(self.argument, Access.COLUMN, Kind.NNZ)
-        if argument.rows_one:
-            return self.recorder.argument(
-                self.argument, Access.SHARED, Kind.VEC, argument.columns
-            )
-        raise ShapeError(
-            f"@rowwise: {self.described()} is used element by element, but has neither one row per "
-            "row of the block nor a single row. A table can be used in sddmm(rows, table, pattern), "
-            "in sparse @ table and in rows @ matrix."
-        )
-
-    def kind(self) -> Kind | None:
-        """Kind, or None for an argument that adapts (1 x n)."""
-        if self.value is not None:
-            return self.value.kind
-        argument = self.recorder.arguments[self.argument]
-        if argument.rows_one and argument.columns == 1:
-            return Kind.UNI
-        return None if argument.rows_one and not argument.rowlike else self.as_value().kind
-
-    def table(self, what: str) -> int:
-        """The number of the argument that is used as a table."""
-        if self.argument < 0 or self.recorder.arguments[self.argument].form != "mat":
-            raise ShapeError(
-                f"@rowwise: {what} needs a whole matrix, an argument of the function, as its table; "
-                f"got {self.described()} computed inside it, of which each row has only its own."
-            )
-        return self.argument
-
-    # ------------------------------------------------------------- operations
-
-    def _apply(self, op: str, args: tuple[Any, ...]) -> Traced:
-        recorder = self.recorder
-        for arg in args:
-            if isinstance(arg, Operand) and not isinstance(arg, Traced):
-                raise ShapeError(
-                    f"@rowwise: {op} mixes an argument with {arg!r} from outside the function; pass "
-                    "it as an argument."
-                )
-        if op in ELEMENTWISE:
-            return self._elementwise(op, args)
-        out: Value
-        if op == "sddmm":
-            vec, table, pattern = args
-            vector = vec.as_value(Kind.VEC)
-            self._expect(
-                vector.kind in (Kind.VEC, Kind.ROW), op, "its first argument must be row vectors"
-            )
-            self._expect(pattern.kind() is Kind.NNZ, op, "its third argument must be sparse")
-            number = table.table(op)
-            self._same_length(op, vector.length, recorder.arguments[number].columns)
-            out = recorder.new(Kind.NNZ)
-            if vector.kind is Kind.ROW:  # vectors of one number
-                entries = recorder.argument(number, Access.ENTRY, Kind.NNZ)
-                recorder.add(Apply(out, "mul", (vector, entries)))
-            else:
-                recorder.add(Dot(out, vector, number))
-        elif op == "matmul":
-            left, table = args
-            number = table.table("@")
-            columns = recorder.arguments[number].columns
-            value = left.as_value(Kind.VEC)
-            self._expect(value.kind is not Kind.UNI, "@", "its left side must be sparse or vectors")
-            out = self._product(value, number, columns)
-        elif op in _REDUCE:
-            source = args[0].as_value(Kind.VEC)
-            out = recorder.new(Kind.ROW)
-            if source.kind in (Kind.VEC, Kind.NNZ):
-                recorder.add(Reduce(out, _REDUCE[op], source))
-            else:  # a vector of one number
-                recorder.add(Apply(out, "copy", (source,)))
-        elif op == "rownnz":
-            out = recorder.new(Kind.ROW)
-            recorder.add(Count(out))
-        else:
-            raise ShapeError(
-                f"@rowwise: '{op}' is not row-local: its result for a row depends on other rows. "
-                "Compute it outside the function."
-            )
-        return Traced(recorder, out)
-
-    def _product(self, value: Value, matrix: int, columns: int) -> Value:
-        """value @ matrix, where vectors of one number are numbers."""
-        recorder = self.recorder
-        out = recorder.new(Kind.VEC if columns > 1 else Kind.ROW, columns)
-        if value.kind is Kind.ROW:
-            row = recorder.argument(matrix, Access.SHARED, Kind.VEC, columns)
-            if columns == 1:
-                row = recorder.argument(matrix, Access.NUMBER, Kind.UNI)
-            recorder.add(Apply(out, "mul", (value, row)))
-        elif columns == 1:
-            entries = recorder.argument(matrix, Access.ENTRY, value.kind, value.length)
-            terms = recorder.new(value.kind, value.length)
-            recorder.add(Apply(terms, "mul", (value, entries)))
-            recorder.add(Reduce(out, "sum", terms))
-        elif value.kind is Kind.NNZ:
-            recorder.add(Gather(out, value, matrix))
-        else:
-            recorder.add(Product(out, value, matrix))
-        return out
-
-    def _elementwise(self, op: str, args: tuple[Any, ...]) -> Traced:
-        kinds = [a.kind() for a in args if isinstance(a, Traced)]
-        known = [k for k in kinds if k is not None]
-        target = max(known, key=lambda k: k.value) if known else Kind.VEC
-        if None in kinds and target in (Kind.ROW, Kind.UNI):
-            target = Kind.VEC
-        if Kind.NNZ in known and Kind.VEC in known:
-            raise ShapeError(
-                f"@rowwise: {op} mixes a value per non-zero with a row vector; use sddmm to bring "
-                "vectors to the non-zeros, or sparse @ table for the other way."
-            )
-        values = tuple(a.as_value(target) if isinstance(a, Traced) else float(a) for a in args)
-        lengths = {v.length for v in values if isinstance(v, Value) and v.kind is Kind.VEC}
-        if len(lengths) > 1:
-            raise ShapeError(f"@rowwise: {op} of row vectors of lengths {sorted(lengths)}.")
-        kind = Kind.ROW if target is Kind.UNI else target
-        out = self.recorder.new(kind, lengths.pop() if lengths else 1)
-        self.recorder.add(Apply(out, op, values))
-        return Traced(self.recorder, out)
-
-    def _assign(self, value: Any) -> None:
-        target = self.as_value()
-        if target.access not in (None, Access.ROWS, Access.VALUES):
-            raise ShapeError(
-                f"@rowwise: <<= to {self.described()}, which all rows share; a row may write only to "
-                "its own row."
-            )
-        if isinstance(value, Traced):
-            source: Value | float = value.as_value(target.kind)
-            assert isinstance(source, Value)
-            if source.kind.value > target.kind.value or (
-                source.kind is Kind.VEC and source.length != target.length
-            ):
-                raise ShapeError(
-                    f"@rowwise: <<= of a {source.kind.name} value of length {source.length} into a "
-                    f"{target.kind.name} of length {target.length}."
-                )
-        else:
-            source = float(value)
-        target.mutable = True
-        self.recorder.add(Store(target, source))
-
-    def _expect(self, condition: bool, op: str, rule: str) -> None:
-        if not condition:
-            raise ShapeError(f"@rowwise: {op}: {rule}.")
-
-    def _same_length(self, op: str, vector: int, table: int) -> None:
-        if vector != table:
-            raise ShapeError(
-                f"@rowwise: {op}: row vectors have {vector} numbers, the table's rows have {table}."
-            )
-
-
-class EagerLoop:
-    """State of a `repeat` that runs for real (in the reference): whether `until` was reached."""
-
-    def __init__(self) -> None:
-        self.stop = False
-
-
-eager_loop: ContextVar[EagerLoop | None] = ContextVar("eager_loop", default=None)
-
-
-def repeat(count: Any) -> Iterator[None]:
-    """A loop of `count` rounds inside a `@rowwise` function, compiled as a loop.
-
-    count: an int, or an argument of the function (a number or a 1 x 1 Mat), the same for all rows.
-    """
-    recorder = _recorder.get()
-    if recorder is None:
-        loop = eager_loop.get()
-        for _ in range(int(count)):
-            yield None
-            if loop is not None and loop.stop:
-                loop.stop = False
-                return
-        return
-    times = count.as_value() if isinstance(count, Traced) else int(count)
-    if isinstance(times, Value) and times.access is not Access.NUMBER:
-        raise ShapeError("@rowwise: repeat(n): n must be an int or an argument that is one number.")
-    body: list[Instruction] = []
-    recorder.open.append(body)
-    yield None
-    recorder.open.pop()
-    recorder.add(Repeat(times, body))
-
-
-def until(condition: Any) -> None:
-    """End the innermost `repeat` for this row when the condition, one number per row, is not zero.
-
-    It must be the last statement of the loop.
-    """
-    recorder = _recorder.get()
-    if recorder is None:
-        loop = eager_loop.get()
-        if loop is None:
-            raise ShapeError("until(...) belongs inside a @rowwise function.")
-        loop.stop = bool(float(condition))
-        return
-    value = condition.as_value()
-    if value.kind is not Kind.ROW or len(recorder.open) < 2:
-        raise ShapeError("@rowwise: until(c) needs one number per row, inside a repeat.")
-    recorder.add(Until(value))
+from .trace import Recorder, Traced, recorder_in_use
 
 
 @dataclass(eq=False)
@@ -319,6 +48,7 @@ class Compiled:
     single: bool  # returned one value, not a tuple
     returned: tuple[int, ...]  # argument number for a returned argument, else -1
     writes: tuple[int, ...]  # arguments that the function assigns to
+    must_run: tuple[Repeat, ...]  # loops that need a round, since their values are used after them
 
     @functools.cached_property
     def kernel(self) -> Callable[..., None]:
@@ -327,19 +57,27 @@ class Compiled:
 
 
 class Rowwise:
-    """A function of rows. Call it with Mats; `reference` runs the same text with NumPy in float64."""
+    """A function of rows. Call it with Mats; `reference` runs the same text in NumPy float64.
+
+    It is traced once for each signature (shapes of vectors, dtype, which arguments are sparse), so
+    what it takes from outside its arguments is fixed then.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        """Nothing is traced yet."""
         self.function = function
         self.name = function.__name__
-        self._compiled: dict[Any, Compiled] = {}
+        self._compiled: dict[Hashable, Compiled] = {}
         functools.update_wrapper(self, function)
 
     # ------------------------------------------------------------- tracing
 
-    def compile(self, *args: Any) -> Compiled:
-        """The program for arguments of these shapes; traced at the first call only."""
-        arguments, dtype = describe(self.function, args)
+    def compile(self, *args: Any, rows: int | None = None) -> Compiled:
+        """The program for arguments of these shapes; traced at the first call only.
+
+        rows: by default those of the first sparse argument, or else of the first matrix.
+        """
+        arguments, dtype = describe(self, args, row_count(args) if rows is None else rows)
         statics = tuple(a for a in args if _static(a))
         key = (arguments, dtype, statics)
         found = self._compiled.get(key)
@@ -347,8 +85,10 @@ class Rowwise:
             found = self._compiled[key] = self._trace(arguments, dtype, args)
         return found
 
-    def _trace(self, arguments: tuple[Argument, ...], dtype: str, args: tuple[Any, ...]) -> Compiled:
-        recorder = Recorder(arguments, dtype)
+    def _trace(
+        self, arguments: tuple[Argument, ...], dtype: str, args: tuple[Any, ...]
+    ) -> Compiled:
+        recorder = Recorder(arguments)
         inputs: list[Any] = []
         for number, (argument, arg) in enumerate(zip(arguments, args, strict=True)):
             if argument.form == "static":
@@ -361,26 +101,61 @@ class Rowwise:
                 inputs.append(Traced(recorder, value, number))
             else:
                 inputs.append(Traced(recorder, None, number))
-        token = _recorder.set(recorder)
+        token = recorder_in_use.set(recorder)
         try:
             result = self.function(*inputs)
         finally:
-            _recorder.reset(token)
+            recorder_in_use.reset(token)
+        if len(recorder.open) > 1:
+            raise ShapeError(
+                f"@rowwise {self.name}: break or return inside a repeat; the rows would leave it "
+                "one by one. Use until(condition) as its last statement."
+            )
         single = not isinstance(result, tuple)
         results = () if result is None else ((result,) if single else result)
         if not all(isinstance(r, Traced) for r in results):
-            raise ShapeError(f"@rowwise {self.name}: returns {result!r}; return values it computed.")
-        values = tuple(r.as_value() for r in results)
-        program = Program(self.name, arguments, recorder.body, values, dtype)
-        plan = schedule(program)
-        written = {v.arg for v in recorder.argument_values.values() if v.mutable}
-        returned = tuple(r.argument if r.as_value().arg >= 0 else -1 for r in results)
-        return Compiled(plan, single, returned, tuple(sorted(written)))
+            raise ShapeError(
+                f"@rowwise {self.name}: returns {result!r}; return values it computed."
+            )
+        values: list[Value] = []
+        for value in (r.as_value() for r in results):
+            if value.arg < 0 and value in values:  # each result has a container of its own
+                twin = recorder.new(value.kind, value.length)
+                recorder.add(Apply(twin, "copy", (value,)))
+                value = twin
+            values.append(value)
+        program = Program(self.name, arguments, recorder.body, tuple(values), dtype)
+        writes = tuple(sorted({v.arg for v in recorder.argument_values.values() if v.mutable}))
+        self._check_writes(program, recorder, writes)
+        return Compiled(
+            schedule(program),
+            single,
+            returned=tuple(v.arg for v in values),
+            writes=writes,
+            must_run=tuple(loops_that_must_run(program)),
+        )
+
+    def _check_writes(self, program: Program, recorder: Recorder, writes: tuple[int, ...]) -> None:
+        """An argument that a row writes to may be read by that row only, and in one way only."""
+        tables = tables_of(program)
+        for number in writes:
+            accesses = {access for n, access, _ in recorder.argument_values if n == number}
+            if number in tables or len(accesses) > 1:
+                raise ShapeError(
+                    f"@rowwise {self.name}: '{program.arguments[number].name}' is assigned to, and "
+                    "also read across rows (as a table, or by column), while other rows write to "
+                    "it. Pass copy(...) of it as another argument for that."
+                )
 
     # ------------------------------------------------------------- running
 
     def __call__(self, *args: Any) -> Any:
-        """Run over all rows. Returns Mats and SparseMats, found again by the operands' GUIDs."""
+        """Run over all rows. Returns Mats and SparseMats, found again by the operands' GUIDs.
+
+        Inside another `@rowwise` function it becomes part of it.
+        """
+        if any(isinstance(a, Operand) and not isinstance(a, Lazy | Transposed) for a in args):
+            return self.function(*args)
         return run(self, args)
 
     def reference(self, *args: Any) -> Any:
@@ -402,242 +177,314 @@ def _static(arg: Any) -> bool:
     return arg is None or isinstance(arg, bool | str)
 
 
-def describe(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[tuple[Argument, ...], str]:
-    """What the compiler must know of the arguments."""
-    code = getattr(function, "__code__", None)
+def row_count(args: tuple[Any, ...]) -> int:
+    """Rows of the first sparse argument, or else of the first matrix."""
+    for arg in args:
+        if isinstance(arg, Lazy) and arg.pattern is not None:
+            return arg.shape[0]
+        if isinstance(arg, Transposed) and arg.of.pattern is not None:
+            return arg.shape[0]
+    return next((a.shape[0] for a in args if isinstance(a, Lazy)), 0)
+
+
+def describe(
+    rowwise: Rowwise, args: tuple[Any, ...], rows: int
+) -> tuple[tuple[Argument, ...], str]:
+    """What the compiler must know of the arguments, and the dtype of the work.
+
+    X.T of a sparse X makes a program that runs over the columns of X that occur.
+    """
+    code = getattr(rowwise.function, "__code__", None)
     names = code.co_varnames if code is not None else ()
-    rows = next((a.shape[0] for a in args if isinstance(a, SparseMat)), None)
-    if rows is None:
-        rows = next((a.shape[0] for a in args if isinstance(a, Lazy)), 0)
     patterns: list[int] = []
-    dtype = "float32"
     found: list[Argument] = []
     for number, arg in enumerate(args):
         name = names[number] if number < len(names) else f"argument {number}"
+        position = 0
+        if isinstance(arg, Transposed):
+            arg = arg.of
+            position = _position_bytes(arg)
         if _static(arg):
             found.append(Argument("static", name))
-            continue
-        if not isinstance(arg, Lazy):
-            float(arg)
+        elif not isinstance(arg, Lazy):
+            try:
+                float(arg)
+            except (TypeError, ValueError):
+                raise ShapeError(
+                    f"@rowwise {rowwise.name} at {source_line()}: '{name}' is a "
+                    f"{type(arg).__name__}; arguments are matrices of a cache (see from_array, "
+                    "from_sparse), numbers, strings, booleans or None."
+                ) from None
             found.append(Argument("number", name))
-            continue
-        if arg.dtype == np.float64 and arg.shape != (1, 1):
-            dtype = "float64"
-        if arg.pattern is not None:
+        elif arg.pattern is not None:
             if arg.pattern.guid not in patterns:
                 patterns.append(arg.pattern.guid)
-            found.append(Argument("sparse", name, pattern=patterns.index(arg.pattern.guid)))
+            place = patterns.index(arg.pattern.guid)
+            found.append(Argument("sparse", name, pattern=place, transposed=position))
         else:
             one = arg.shape[0] == 1
             found.append(Argument("mat", name, arg.shape[1], one, arg.shape[0] == rows))
     if len(patterns) > 1:
         raise ShapeError(
-            f"@rowwise: {len(patterns)} sparse arguments with different patterns of non-zeros; they "
-            "must share one (results of operations on one sparse matrix do)."
+            f"@rowwise {rowwise.name} at {source_line()}: {len(patterns)} sparse arguments with "
+            "different patterns of non-zeros; they must share one (results of operations on one "
+            "sparse matrix do)."
         )
-    return tuple(found), dtype
+    if len({a.transposed for a in found if a.form == "sparse"}) > 1:
+        raise ShapeError(
+            f"@rowwise {rowwise.name} at {source_line()}: both X and X.T among the arguments; a "
+            "program runs over the rows of one of them."
+        )
+    return tuple(found), result_dtype(
+        a.of if isinstance(a, Transposed) else a for a in args if isinstance(a, Lazy | Transposed)
+    ).name
 
 
-def run(rowwise: Rowwise, args: tuple[Any, ...], key: Any = None) -> Any:
-    """Call a row-wise function. key: its identity in the cache, by default the function itself."""
-    args = tuple(a.mat() if isinstance(a, Lazy) else a for a in args)
+def _position_bytes(x: Lazy) -> int:
+    """Bytes of a position in the values of a sparse matrix."""
+    return 4 if x.pattern is None or x.pattern.capacity < 2**31 else 8
+
+
+def run(
+    rowwise: Rowwise,
+    args: tuple[Any, ...],
+    *,
+    key: Hashable = None,
+    rows: int | None = None,
+    label: str | None = None,
+) -> Any:
+    """Call a row-wise function.
+
+    key: its identity in the cache, by default the function itself (which the cache then keeps
+    alive, so that no other one can take its identity). rows: as in `Rowwise.compile`. label: of its
+    result.
+    """
+    args = tuple(_current(a) for a in args)
+    rows = row_count(args) if rows is None else rows
+    given, args = args, tuple(a.of if isinstance(a, Transposed) else a for a in args)
     mats = [a for a in args if isinstance(a, Mat)]
     if not mats:
         raise ShapeError(f"@rowwise {rowwise.name}: no matrix among its arguments.")
     cache = mats[0].cache
     for mat in mats:
         if mat.cache is not cache:
-            raise ShapeError(f"@rowwise {rowwise.name}: {mat.label} belongs to another cache.")
-    found = rowwise.compile(*args)
+            raise ShapeError(
+                f"@rowwise {rowwise.name} at {source_line()}: {mat.label} belongs to another cache."
+            )
+    found = rowwise.compile(*given, rows=rows)
     for argument in found.writes:
         if sum(m.guid == args[argument].guid for m in mats) > 1:
             raise ShapeError(
-                f"@rowwise {rowwise.name}: '{args[argument].label}' is written to, and is passed as "
-                "another argument too; pass copy(...) of it there."
+                f"@rowwise {rowwise.name} at {source_line()}: '{args[argument].label}' is written "
+                "to, and is passed as another argument too; pass copy(...) of it there."
             )
+    _check_shapes(rowwise, found, args)
     sparse = next((a for a in args if isinstance(a, SparseMat)), None)
-    rows = sparse.shape[0] if sparse is not None else mats[0].shape[0]
-    name = ("rowwise", key if key is not None else id(rowwise))
-    identity = (name, *(a.guid if isinstance(a, Mat) else a for a in args))
-    _check_tables(rowwise, found, args)
+    transposed = found.plan.program.transposed
+    identity = (("rowwise", rowwise if key is None else key, transposed), *map(_key_part, args))
 
     slots: list[Slot] = []
-    results: list[Mat] = []
     for number, value in enumerate(found.plan.program.returns):
-        if value.arg >= 0:
-            continue
-        label = f"{rowwise.name}()" if found.single else f"{rowwise.name}()[{number}]"
-        slots.append(_container(cache, (*identity, number), value, rows, sparse, found, label))
-    compute = not slots or bool(found.writes)
-    for slot in slots:
-        compute = cache.begin(slot) or compute
-    if compute:
-        _launch(cache, found, args, slots, rows, sparse, identity)
-        for argument in found.writes:
-            mat = args[argument]
-            mat.slot.written()
+        if value.arg < 0:
+            title = label or rowwise.name + "()" + ("" if found.single else f"[{number}]")
+            place = (*identity, ("result", number))
+            dtype = found.plan.program.dtype
+            if value.kind is Kind.NNZ:
+                assert sparse is not None
+                slots.append(values_container(cache, place, sparse.pattern, dtype, title))
+            elif transposed:
+                raise ShapeError(
+                    f"@rowwise {rowwise.name} at {source_line()}: a program over X.T visits only the "
+                    "columns that occur in the block, so it cannot return a row per column; assign to "
+                    "an argument with <<=."
+                )
+            else:
+                slots.append(cache.result(place, (rows, value.length), dtype, title))
+    due = [cache.begin(slot) for slot in slots]
+    if found.writes or any(due):
+        changed = [args[argument] for argument in found.writes]
+        for slot in [*slots, *(mat.slot for mat in changed)]:
+            slot.written()  # first: should it fail half-way, handles on the old contents are stale
+        for mat in changed:
             mat.version, mat.where = mat.slot.version, mat.slot.where
-        inputs = tuple((m.slot, m.slot.version) for m in mats)
-        if sparse is not None:
-            inputs += ((sparse.pattern, sparse.pattern.version),)
+        _launch(rowwise, cache, found, args, slots, rows, sparse)
         for slot in slots:
-            slot.written()
-            slot.inputs, slot.computed = inputs, slot.version
+            slot.computed_from(*slots_of(mats))
     fresh = iter(slots)
+    results: list[Any] = []
     for argument, value in zip(found.returned, found.plan.program.returns, strict=True):
         if argument >= 0:
             results.append(args[argument])
-            continue
-        slot = next(fresh)
-        if value.kind is Kind.NNZ:
+        elif value.kind is Kind.NNZ:
             assert sparse is not None
-            results.append(SparseMat(cache, slot, sparse.pattern))
+            results.append(SparseMat(cache, next(fresh), sparse.pattern))
         else:
-            results.append(Scalar(cache, slot) if slot.shape == (1, 1) else Mat(cache, slot))
+            results.append(handle(cache, next(fresh)))
     if not results:
         return None
     return results[0] if found.single else tuple(results)
 
 
-def _container(
-    cache: MatCache,
-    key: Any,
-    value: Value,
-    rows: int,
-    sparse: SparseMat | None,
-    found: Compiled,
-    label: str,
-) -> Slot:
-    dtype = found.plan.program.dtype
-    if value.kind is not Kind.NNZ:
-        return cache.result(key, (rows, value.length), dtype, label)
-    assert sparse is not None
-    return values_container(cache, key, sparse.pattern, dtype, label)
+def _current(arg: Any) -> Any:
+    """An argument as a Mat, or as X.T of a sparse Mat, after checking that it is not stale."""
+    if isinstance(arg, Transposed) and arg.of.pattern is not None:
+        return Transposed(arg.of.mat())
+    return arg.mat() if isinstance(arg, Lazy | Transposed) else arg
+
+
+def _key_part(arg: Any) -> Hashable:
+    if isinstance(arg, Mat):
+        return arg.guid
+    return ("static", arg) if _static(arg) else number_key(arg)
 
 
 def values_container(
-    cache: MatCache, key: Any, pattern: PatternSlot, dtype: Any, label: str
+    cache: MatCache, key: tuple[Hashable, ...], pattern: PatternSlot, dtype: Any, label: str
 ) -> Slot:
     """A container for values on a pattern, which grows with it."""
     slot = cache.result(key, (1, pattern.capacity), dtype, label)
-    if not any(s is slot for s in pattern.dependents):
-        pattern.dependents.append(slot)
+    if cache.enabled:
+        pattern.dependents.setdefault(slot.guid, slot)
     return slot
 
 
-def _check_tables(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> None:
-    """Tables must have a row for each column of the sparse argument."""
+def _check_shapes(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> None:
+    """Tables must have a row for each column of the sparse argument, and so on."""
     sparse = next((a for a in args if isinstance(a, SparseMat)), None)
+    across = 0 if found.plan.program.transposed else 1
+    what_across = f"{'columns' if across else 'rows'} of the sparse argument"
 
-    def visit(body: list[Instruction]) -> None:
-        for instruction in body:
-            match instruction:
-                case Repeat():
-                    visit(instruction.body)
-                case Dot() | Gather():
-                    assert sparse is not None
-                    expect(instruction.table, sparse.shape[1], "columns of the sparse argument")
-                case Product():
-                    expect(instruction.matrix, instruction.vec.length, "numbers of the row vectors")
-                case Apply():
-                    for value in reads(instruction):
-                        if value.access is Access.ENTRY and value.kind is Kind.VEC:
-                            expect(value.arg, value.length, "numbers of the row vectors")
-                        elif value.access in (Access.ENTRY, Access.COLUMN):
-                            assert sparse is not None
-                            side = 0 if value.access is Access.ENTRY else 1
-                            expect(value.arg, sparse.shape[1], "columns of the sparse argument", side)
-
-    def expect(argument: int, rows: int, what: str, side: int = 0) -> None:
-        if args[argument].shape[side] != rows:
+    def expect(argument: int, side: int, size: int, what: str) -> None:
+        if args[argument].shape[side] != size:
+            rows, columns = args[argument].shape
             raise ShapeError(
-                f"@rowwise {rowwise.name}: the table '{found.plan.program.arguments[argument].name}'"
-                f" is {args[argument].shape}, but there are {rows} {what}. A table has one row per "
-                "column of the data."
+                f"@rowwise {rowwise.name} at {source_line()}: "
+                f"'{found.plan.program.arguments[argument].name}' is {rows} x {columns}, but there "
+                f"are {size} {what}. A table has one row per column of the data."
             )
 
-    visit(found.plan.program.body)
-    for value in found.plan.program.returns:
-        if value.kind is Kind.NNZ and sparse is None:
-            raise ShapeError(f"@rowwise {rowwise.name}: returns non-zeros without a sparse argument.")
+    for instruction in walk(found.plan.program.body):
+        match instruction:
+            case Dot() | Gather():
+                assert sparse is not None
+                expect(instruction.table, 0, sparse.shape[across], what_across)
+            case Product():
+                expect(instruction.matrix, 0, instruction.vec.length, "numbers in a row vector")
+            case _:
+                pass
+        for value in () if isinstance(instruction, Repeat) else reads(instruction):
+            if value.access is Access.ENTRY and value.kind is Kind.VEC:
+                expect(value.arg, 0, value.length, "numbers in a row vector")
+            elif value.access in (Access.ENTRY, Access.COLUMN):
+                assert sparse is not None
+                side = 0 if value.access is Access.ENTRY else 1
+                expect(value.arg, side, sparse.shape[across], what_across)
 
 
 def _launch(
+    rowwise: Rowwise,
     cache: MatCache,
     found: Compiled,
     args: tuple[Any, ...],
     slots: list[Slot],
     rows: int,
     sparse: SparseMat | None,
-    identity: Any,
 ) -> None:
-    """Run the kernel over all rows (only shapes, while memory is being planned)."""
+    """Run the kernel over all rows; while memory is being planned, reserve what it needs."""
     plan, backend = found.plan, cache.backend
     dtype = plan.program.dtype
-    hidden = [
-        values_container(cache, (*identity, "hidden", n), sparse.pattern, dtype, "non-zeros")
-        for n, _ in enumerate(plan.hidden)
-        if sparse is not None
-    ]
-    vectors, length = max(1, len(plan.vectors)), max(1, plan.scratch_length)
+    pattern = None if sparse is None else sparse.pattern
+    vectors, width = max(1, len(plan.vectors)), -(-max(1, plan.scratch_length) // 16) * 16
     scratch = cache.result(
-        ("scratch", vectors, length, dtype),
-        (backend.threads * vectors, -(-length // 16) * 16),
+        ("scratch", vectors, width, dtype),
+        (backend.threads * vectors, width),
         dtype,
         "scratch rows of threads",
     )
-    bounds = row_bounds(cache, rows, None if sparse is None else sparse.pattern)
-    kernel = found.kernel
-    if cache.reserving:
-        return
-    call: list[Any] = [bounds]
-    if sparse is not None:
-        call += [sparse.pattern.indptr, sparse.pattern.indices]
+    if pattern is not None and plan.program.transposed:
+        bounds = column_bounds(cache, pattern)
+        active, starts, t_rows, positions = pattern.transposed()
+        call: list[Any] = [bounds, starts, t_rows, active, positions]
+        rows = pattern.active_count
+    else:
+        bounds = row_bounds(cache, rows, pattern)
+        call = [bounds, *(() if pattern is None else pattern.offsets())]
     numbers: dict[int, float] = {}
     for number, arg in enumerate(args):
         if isinstance(arg, SparseMat):
-            assert arg.slot.array is not None
-            call.append(arg.slot.array[0])
+            call.append(arg.slot.data()[0])
         elif isinstance(arg, Mat):
-            call.append(arg.slot.array)
-            if arg.shape == (1, 1) and arg.slot.array is not None:
-                numbers[number] = float(arg.slot.array[0, 0])
+            call.append(arg.slot.data())
+            if arg.shape == (1, 1) and not cache.reserving:
+                numbers[number] = float(arg.slot.data()[0, 0])
         else:
-            call.append(0.0 if _static(arg) else float(arg))
-            numbers[number] = call[-1]
-    call += [_flat_values(slot, v) for slot, v in zip(slots, _new(plan.program), strict=True)]
-    call += [slot.array[0] for slot in hidden if slot.array is not None]
-    assert scratch.array is not None
-    call.append(scratch.array.reshape(backend.threads, vectors, -1))
-    backend.run(kernel, len(bounds) - 1, *call)
-    cache.flops += flops(plan, numbers, 0 if sparse is None else sparse.nnz, rows)
-
-
-def _new(program: Program) -> list[Value]:
-    return [v for v in program.returns if v.arg < 0]
-
-
-def _flat_values(slot: Slot, value: Value) -> Any:
-    assert slot.array is not None
-    return slot.array[0] if value.kind is Kind.NNZ else slot.array
+            numbers[number] = 0.0 if _static(arg) else float(arg)
+            call.append(numbers[number])
+    fresh = [v for v in plan.program.returns if v.arg < 0]
+    for slot, value in zip(slots, fresh, strict=True):
+        call.append(slot.data()[0] if value.kind is Kind.NNZ else slot.data())
+    for n, _ in enumerate(plan.hidden):
+        assert pattern is not None
+        key = ("hidden", pattern.guid, dtype, n)
+        call.append(values_container(cache, key, pattern, dtype, "non-zeros").data()[0])
+    if cache.reserving:
+        backend.expect(found.kernel, 0, 0, *call, np.empty((0, 0, 0), dtype))
+        return
+    for loop in found.must_run:
+        rounds = loop.count if isinstance(loop.count, int) else numbers[loop.count.arg]
+        if not rounds >= 1:
+            raise ShapeError(
+                f"@rowwise {rowwise.name} at {source_line()}: repeat({rounds:g}), but a value made "
+                "in the loop is used after it, so it needs one round at least."
+            )
+    call.append(scratch.data().reshape(backend.threads, vectors, width))
+    backend.run(found.kernel, len(bounds) - 1, *call)
+    cache.flops += flops(plan, numbers, 0 if pattern is None else pattern.nnz, rows)
 
 
 def row_bounds(cache: MatCache, rows: int, pattern: PatternSlot | None) -> np.ndarray[Any, Any]:
     """Chunks of rows of about equal work."""
     chunks = max(1, min(ROW_CHUNKS, rows // 8))
     if pattern is None:
-        from .fused import even_bounds
-
         return even_bounds(cache, rows, chunks)
     slot = cache.result(
         ("row bounds", pattern.guid), (1, chunks + 1), np.int64, "bounds of row chunks"
     )
-    if slot.array is None:
-        return np.empty(0, np.int64)
-    if slot.computed != pattern.version:
-        cache.backend.kernels["balance"](pattern.indptr, rows, slot.array[0])
+    balance = cache.backend.kernels["balance"]
+    if cache.reserving:
+        cache.backend.expect(balance, pattern.offsets()[0], rows, slot.data()[0])
+    elif slot.computed != pattern.version:
+        balance(pattern.indptr, rows, slot.data()[0])
         slot.computed = pattern.version
-    return slot.array[0]
+    bounds: np.ndarray[Any, Any] = slot.data()[0]
+    return bounds
 
 
-__all__ = ["Rowwise", "Traced", "apply", "repeat", "rowwise", "until"]
+def column_bounds(cache: MatCache, pattern: PatternSlot) -> np.ndarray[Any, Any]:
+    """Chunks of about equal work of the columns that occur."""
+    slot = cache.result(
+        ("column bounds", pattern.guid), (1, ROW_CHUNKS + 1), np.int64, "bounds of column chunks"
+    )
+    balance = cache.backend.kernels["balance"]
+    starts = pattern.transposed()[1]
+    if cache.reserving:
+        cache.backend.expect(balance, starts, pattern.active_count, slot.data()[0])
+    elif pattern.starts is None:
+        raise ShapeError(f"{pattern.label}.T: this sparse matrix has no transposed index.")
+    elif slot.computed != pattern.version:
+        balance(starts, pattern.active_count, slot.data()[0])
+        slot.computed = pattern.version
+    bounds: np.ndarray[Any, Any] = slot.data()[0]
+    return bounds
+
+
+def even_bounds(cache: MatCache, rows: int, chunks: int) -> np.ndarray[Any, Any]:
+    """Offsets of `chunks` equal chunks of `rows` rows, in a container."""
+    label = f"bounds of {chunks} chunks"
+    slot = cache.result(("bounds", rows, chunks), (1, chunks + 1), np.int64, label)
+    if slot.array is not None and slot.computed < 0:
+        for chunk in range(chunks + 1):
+            slot.array[0, chunk] = rows * chunk // chunks
+        slot.computed = slot.version
+    bounds: np.ndarray[Any, Any] = slot.data()[0]
+    return bounds

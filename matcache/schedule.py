@@ -1,8 +1,8 @@
-"""Order a row-wise program into loops: which instructions share a loop, and where values are kept.
+"""Order a row-wise program into loops: what shares a loop, and where values are kept.
 
-The result is the same for every backend. A group is one loop over the row's non-zeros, one loop over
-a vector, a vector-matrix product, or straight scalar code; instructions join an earlier group of
-their class unless something in between, or a sum that ends with that group, stands in the way.
+The result is the same for every backend. A group is one loop over the row's non-zeros, one loop
+over a vector, a vector-matrix product, or straight scalar code; instructions join an earlier group
+of their class unless something in between, or a sum that ends with that group, stands in the way.
 """
 
 from __future__ import annotations

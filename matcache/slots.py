@@ -1,7 +1,8 @@
-"""Containers: storage with an identity (GUID), a version and a place in the source that wrote it."""
+"""Containers: storage with an identity (GUID), a version, and the source line that wrote it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +12,8 @@ import numpy as np
 
 ALIGNMENT = 256  # bytes; what cudaMalloc guarantees, and four cache lines
 
-_HERE = str(Path(__file__).resolve().parent)
-_LINKED = str(Path(__file__).absolute().parent)
+_HERE = str(Path(__file__).resolve().parent) + os.sep
+_LINKED = str(Path(__file__).absolute().parent) + os.sep
 
 
 def source_line() -> str:
@@ -39,11 +40,16 @@ class Slot:
     array: np.ndarray[Any, Any] | None = None
     inputs: tuple[tuple[Slot | PatternSlot, int], ...] = ()  # what the contents were computed from
     computed: int = -1  # the version that this computation gave
+    in_slab: bool = False  # placed by the memory plan
 
     @property
     def nbytes(self) -> int:
         """Bytes of the contents."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    def data(self) -> np.ndarray[Any, Any]:
+        """The contents; while memory is being planned, an empty array of the same type."""
+        return np.empty((1, 0), self.dtype) if self.array is None else self.array
 
     def written(self) -> None:
         """Count a write, and remember the line that asked for it."""
@@ -54,14 +60,19 @@ class Slot:
         """Whether the contents are still those computed, from operands that have not changed."""
         return self.version == self.computed and all(s.version == v for s, v in self.inputs)
 
+    def computed_from(self, *inputs: Slot | PatternSlot) -> None:
+        """Note that the contents follow from `inputs` as they are now: what makes a hit."""
+        self.inputs = tuple((s, s.version) for s in inputs)
+        self.computed = self.version
+
 
 @dataclass(eq=False)
 class PatternSlot:
-    """Where the non-zeros of a sparse matrix are: CSR offsets and columns, and the transposed index.
+    """Where the non-zeros of a sparse matrix are: CSR offsets and columns; the transposed index.
 
     indptr int64 [rows + 1], indices int32 [capacity]; the transposed index names the columns that
-    occur, ascending (`active` [active_count]), and for each its non-zeros by ascending row: `t_rows`
-    and `t_pos` (their position in the values) between `starts[a]` and `starts[a + 1]`.
+    occur, ascending (`active` [active_count]), and for each its non-zeros by ascending row:
+    `t_rows` and `t_pos` (their position in the values) from `starts[a]` to `starts[a + 1]`.
     Shape and GUID never change; the capacity may grow, and the arrays are replaced at each block.
     """
 
@@ -80,12 +91,29 @@ class PatternSlot:
     starts: np.ndarray[Any, Any] | None = None
     t_rows: np.ndarray[Any, Any] | None = None
     t_pos: np.ndarray[Any, Any] | None = None
-    dependents: list[Slot] = field(default_factory=list)  # values slots that must grow with it
+    dependents: dict[int, Slot] = field(default_factory=dict)  # values that grow with it, by GUID
+
+    def offsets(self) -> list[np.ndarray[Any, Any]]:
+        """indptr and indices; while memory is being planned, empty arrays of their types."""
+        return [_or_empty(self.indptr, np.int64), _or_empty(self.indices, np.int32)]
+
+    def transposed(self) -> list[np.ndarray[Any, Any]]:
+        """active, starts, t_rows and t_pos; empty arrays while memory is being planned."""
+        return [
+            _or_empty(self.active, np.int32),
+            _or_empty(self.starts, np.int64),
+            _or_empty(self.t_rows, np.int32),
+            _or_empty(self.t_pos, np.int32 if self.capacity < 2**31 else np.int64),
+        ]
 
     def written(self) -> None:
         """Count a write, and remember the line that asked for it."""
         self.version += 1
         self.where = source_line()
+
+
+def _or_empty(array: np.ndarray[Any, Any] | None, dtype: Any) -> np.ndarray[Any, Any]:
+    return np.empty(0, dtype) if array is None else array
 
 
 def aligned(nbytes: int) -> int:

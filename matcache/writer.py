@@ -10,6 +10,7 @@ class Writer:
     """Collects lines; `block()` indents what is written inside it."""
 
     def __init__(self) -> None:
+        """Empty."""
         self._lines: list[str] = []
         self._depth = 0
 

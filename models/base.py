@@ -7,14 +7,15 @@ builds one in 30 lines. The learner owns the loop, the threads, the files.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from ..matcache import Mat, MatCache, Scalar, ShapeError, SparseMat, named, random, scalar
-from ..optimizers import Optimizer
+from ..optimizers import Meaning, Objective, Optimizer, Term
 from .score import Score
 
 Merge = Literal["mean", "sum"]
@@ -22,11 +23,18 @@ Merge = Literal["mean", "sum"]
 
 @dataclass(frozen=True)
 class Shapes:
-    """What `allocate` is told. rows: of a block; columns: features; total_rows: of one pass."""
+    """What `allocate` is told. rows: of a block; columns: features; total_rows: of one pass.
+
+    targets: columns of block.Y, 0 where the data have none. names, target_names: of the columns of
+    X and of Y, None where nobody knows them.
+    """
 
     rows: int
     columns: int
     total_rows: int
+    targets: int = 0
+    names: Sequence[str] | None = None
+    target_names: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -36,12 +44,19 @@ class Block:
     X: [shapes.rows x columns], SparseMat or Mat; rows beyond the true `rows` are empty (zero).
     row_ids: int64 [shapes.rows x 1], numbers of the rows in their source, -1 for padding.
     key: int64 [1 x 3], (seed, pass, block): the key for random numbers.
+    Y: [shapes.rows x shapes.targets], what the rows are labelled with, padding rows 0; None where
+    the data have no targets (`predict` never needs them).
+    weights: [shapes.rows x 1], weights of the rows: 1 where none are given, 0 for padding rows.
+    pass_: number of the pass, from 0.
     """
 
     X: Any  # SparseMat or Mat; Any, so that model code needs no casts
     rows: int
     row_ids: Mat
     key: Mat
+    Y: Any  # Mat or None
+    weights: Mat
+    pass_: int = 0
 
 
 class Randomness:
@@ -64,8 +79,12 @@ class Model(BaseModel):
 
     `parameters` are what is saved, merged and resumed. `updates`, filled by `update`, are what the
     optimizer takes: an expression by name of parameter, its meaning agreed between the two.
+    `needs_targets`: `update` and `score` read `block.Y`, so the learner asks for data that have it.
+    `meaning`: of the updates, "gradients" or "estimates"; None where any optimizer will do.
     """
 
+    needs_targets: ClassVar[bool] = False
+    meaning: ClassVar[Meaning | None] = None
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -93,6 +112,13 @@ class Model(BaseModel):
     def predict(self, block: Block) -> Mat:
         """One result row per row of the block."""
 
+    def phases(self) -> Sequence[int]:
+        """Passes from which on `update` does something else; memory is planned for each of them.
+
+        The optimizer hears of each new phase: step sizes that count blocks start again.
+        """
+        return (0,)
+
     def default_optimizer(self) -> Optimizer | None:
         """The optimizer that is used when none is given; None if `update` assigns by itself."""
         return None
@@ -100,8 +126,19 @@ class Model(BaseModel):
     # ------------------------------------------------------------- what it is given
 
     def attach(self, cache: MatCache) -> None:
-        """Called by the learner before `allocate`: where this replica's Mats live."""
+        """Called by the learner before `allocate`: where this replica's Mats live.
+
+        What `allocate` may fill: `penalised`, names of the parameters that mixins act on unless told
+        otherwise (weights, not intercepts); `terms`, penalties of the model's own, by parameter;
+        `rates`, factors of the optimizer's rate [1 x columns], by parameter. What `update` sets
+        where `wants_objective` is true: `objective`, the block's sums of losses and of weights.
+        """
         self.cache = cache
+        self.penalised: list[str] = []
+        self.terms: dict[str, list[Term]] = {}
+        self.rates: dict[str, Mat] = {}
+        self.wants_objective = False
+        self.objective: Objective | None = None
         self.parameters: dict[str, Mat] = {}
         self.merge_rules: dict[str, Merge] = {}
         self.updates: dict[str, Any] = {}

@@ -1,6 +1,36 @@
-"""How updates change parameters. Configuration files name optimizers by `kind`."""
+"""How updates change parameters. Configuration files name optimizers by `kind`.
 
+Gradients, block by block: sgd, adagrad, rmsprop, adam, ftrl. Gradients, pass by pass:
+conjugate-gradient, lbfgs. Estimates: streaming-average, inc-norm, telescoping.
+"""
+
+from .adagrad import AdaGrad as AdaGrad
+from .adam import Adam as Adam
+from .base import Gradient as Gradient
+from .base import Meaning as Meaning
+from .base import Objective as Objective
 from .base import Optimizer as Optimizer
+from .base import Penalty as Penalty
+from .base import Term as Term
+from .conjugate_gradient import ConjugateGradient as ConjugateGradient
+from .errors import CombinationError as CombinationError
+from .ftrl import FTRL as FTRL
+from .inc_norm import IncNorm as IncNorm
+from .lbfgs import LBFGS as LBFGS
+from .rmsprop import RMSProp as RMSProp
+from .sgd import SGD as SGD
 from .streaming_average import StreamingAverage as StreamingAverage
+from .telescoping import Telescoping as Telescoping
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"streaming-average": StreamingAverage}
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "streaming-average": StreamingAverage,
+    "inc-norm": IncNorm,
+    "telescoping": Telescoping,
+    "sgd": SGD,
+    "adagrad": AdaGrad,
+    "rmsprop": RMSProp,
+    "adam": Adam,
+    "ftrl": FTRL,
+    "conjugate-gradient": ConjugateGradient,
+    "lbfgs": LBFGS,
+}

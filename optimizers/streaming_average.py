@@ -1,19 +1,24 @@
-"""The streaming average: natural gradient of Hoffman, Blei, Bach (2010), IncNorm of BIDMach.
+"""The streaming average: natural gradient of Hoffman, Blei, Bach (2010).
 
-rho_t = (tau0 + t)^-kappa,   w <- (1 - rho_t) w + rho_t u,   t = 0, 1, ... blocks seen so far.
+rho_t = (tau0 + t)^-kappa,   w <- (1 - rho_t) w + rho_t u,   t = 0, 1, ... blocks of this phase.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..matcache import Mat, MatCache, scalar
-from .base import Optimizer
+from ..matcache import scalar
+from .base import Objective
+from .estimates import StatisticsOptimizer
 
 
-class StreamingAverage(Optimizer):
+Delay = Annotated[float, Field(ge=0)]
+
+
+class StreamingAverage(StatisticsOptimizer):
     """Each update is an estimate of the parameter made from one block alone; average them.
 
     For conjugate models this is stochastic natural gradient (Hoffman et al. 2013, eq. 26).
@@ -22,19 +27,27 @@ class StreamingAverage(Optimizer):
     """
 
     kind: Literal["streaming-average"] = "streaming-average"
-    tau0: float = Field(1.0, ge=0, description="delay: larger values down-weight early blocks")
+    tau0: Delay | list[Delay] = Field(
+        1.0, description="delay: larger values down-weight early blocks; one, or one per phase"
+    )
     kappa: float = Field(0.7, ge=0, le=1, description="forgetting rate; 0.5 < kappa <= 1 converges")
 
-    def attach(self, cache: MatCache, parameters: dict[str, Mat]) -> None:
+    def attach(self, *args: Any, **kwargs: Any) -> None:
         """Make the one number that changes from step to step."""
-        super().attach(cache, parameters)
-        self.rho = scalar(cache, 0.0, "rho (streaming average)")
+        super().attach(*args, **kwargs)
+        self._rho = scalar(self.cache, 0.0, "rho (streaming average)")
 
-    def step(self, parameters: dict[str, Mat], updates: dict[str, Any]) -> None:
+    def enter(self, phase: int) -> None:
+        """Steps count from the beginning of the phase."""
+        super().enter(phase)
+        self.steps = 0
+
+    def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
         """w <- (1 - rho) w + rho u, in one kernel with the expression u."""
-        base = self.tau0 + self.steps
-        self.rho.set(1.0 if base <= 1.0 else base**-self.kappa)
+        delays = self.tau0 if isinstance(self.tau0, list) else [self.tau0]
+        base = delays[min(self.phase, len(delays) - 1)] + self.steps
+        self._rho.set(1.0 if base <= 1.0 else base**-self.kappa)
         for name, update in updates.items():
-            parameter = parameters[name]
-            parameter <<= parameter + self.rho * (update - parameter)
+            w = self.parameters[name]
+            w <<= w + self._rho * (update - w)
         self.steps += 1

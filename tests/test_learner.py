@@ -163,7 +163,7 @@ def test_close_frees_memory_and_threads_and_keeps_the_model(data: Any) -> None:
     learner = bl.Learner(Means(), data, passes=1, threads=3).fit()
     predictions = learner.predict(data)
     learner.close()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # fewer: earlier learners were collected
     np.testing.assert_array_equal(learner.predict(data), predictions)
     learner.close()
 
@@ -207,7 +207,7 @@ def test_a_model_that_fails_stops_the_run_with_its_own_error(data: Any) -> None:
     with pytest.raises(RuntimeError, match="block of five"):
         learner.fit()
     learner.close()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # fewer: earlier learners were collected
 
 
 def test_the_plan_is_what_is_allocated(data: Any) -> None:

@@ -2,6 +2,12 @@
 
 Every `run_*` trains on X [documents x words] and keeps its topics at the job's checkpoints. The
 clock runs while it trains: conversion of X to its own format is left out.
+
+Learning rates are not always a package's defaults, but what served it best among those tried, so
+that nobody is beaten for a bad default. Perplexity after one pass over 36,824 abstracts, K=100:
+gensim 1892 by default (decay 0.5, offset 1), 1585 with 0.7 and 10 (0.7, 1: 1901); VW 1667
+by default (power_t 0.5, initial_t 1), 1575 with 0.7 and 1 (0.6, 1: 1602; 0.8, 1: 1578; 0.7, 10:
+1924; 0.5, 10: 1705). Spark runs with its defaults: it was not at hand to try others.
 """
 
 from __future__ import annotations
@@ -62,7 +68,7 @@ def run_gensim(job: Job, X: Any) -> None:
             self.passes += 1
             return iter(super().__iter__())
 
-    own: dict[str, Any] = {"decay": 0.5, "offset": 1.0, "iterations": 50, "gamma_threshold": 1e-3}
+    own: dict[str, Any] = {"decay": 0.7, "offset": 10.0, "iterations": 50, "gamma_threshold": 1e-3}
     own["chunksize"] = max(1, job.batch // job.threads)
     model = LdaMulticore(
         corpus=None, num_topics=job.topics, id2word={i: str(i) for i in range(X.shape[1])},
@@ -115,7 +121,7 @@ def run_vw(job: Job, X: Any) -> None:
     common = ["--minibatch", job.batch, "--ring_size", 4 * job.batch, "-b", bits, "--quiet"]
     options = [
         "--lda", job.topics, "--lda_alpha", job.alpha, "--lda_rho", job.eta, "--lda_D", X.shape[0],
-        "--power_t", 0.5, "--initial_t", 1, "-l", 1, "--holdout_off", "--random_seed", 1, *common,
+        "--power_t", 0.7, "--initial_t", 1, "-l", 1, "--holdout_off", "--random_seed", 1, *common,
     ]  # fmt: skip
     # a cache keeps the kind of its labels, so it is made by a run with --lda
     _vw(job, ["--lda", 1, *common, "-d", data, "--cache_file", cache])

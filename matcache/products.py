@@ -1,0 +1,172 @@
+"""Products: dense by BLAS, sparse by rows, transposed sparse over the transposed index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .cache import MatCache
+from .cpu import ROW_CHUNKS
+from .errors import ShapeError
+from .lazy import Elementwise, Lazy, Mat, Node, Shape, result_dtype
+from .operand import apply
+from .rowwise import Rowwise, column_bounds, run
+from .slots import PatternSlot, Slot, source_line
+
+
+def matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
+    """left @ right: [n x m] dense or sparse, [m x k] dense -> [n x k]."""
+    _dense("@", right, f"{left.label} @ {right.label}: the right side must be dense")
+    _inner(left.shape, right.shape)
+    if left.pattern is not None:
+        label = f"matmul({left.label}, {right.label})"
+        return run(_SPARSE_MATMUL, (left.mat(), right.mat()), label=label)
+    return _blas(cache, "matmul", left, right)
+
+
+def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
+    """left.T @ right: [n x m] dense or sparse, [n x k] dense -> [m x k]."""
+    _dense("@", right, f"{left.label}.T @ {right.label}: the right side must be dense")
+    _inner((left.shape[1], left.shape[0]), right.shape)
+    if left.pattern is None:
+        return _blas(cache, "transposed_matmul", left, right)
+    dtype = result_dtype((left, right))
+    values, table = left.mat(), cast(right, dtype)
+    pattern, shape = left.pattern, (left.shape[1], right.shape[1])
+
+    def compute(slot: Slot) -> None:
+        _transposed_product(cache, pattern, values.slot, table.slot, slot)
+        cache.flops += 2 * pattern.nnz * shape[1]
+
+    return node(cache, shape, "transposed_matmul", (values, table), compute, dtype)
+
+
+def matmul_transposed(cache: MatCache, left: Lazy, right: Lazy) -> Any:
+    """left @ right.T, both dense: [n x k], [m x k] -> [n x m]."""
+    for side in (left, right):
+        _dense(
+            "@",
+            side,
+            f"{left.label} @ {right.label}.T: both must be dense; for a sparse matrix, sddmm(rows, "
+            "table, pattern) computes the entries of a product at its non-zeros",
+        )
+    _inner(left.shape, (right.shape[1], right.shape[0]))
+    return _blas(cache, "matmul_transposed", left, right)
+
+
+def gram(cache: MatCache, x: Lazy) -> Any:
+    """x.T @ x: [n x k] dense -> [k x k]."""
+    x = x.mat()
+    return transposed_matmul(cache, x, x)
+
+
+def sddmm(cache: MatCache, rows: Lazy, table: Lazy, pattern: Lazy) -> Any:
+    """rows[i] . table[j] at the stored entries (i, j) of `pattern`."""
+    if pattern.pattern is None:
+        raise ShapeError(f"sddmm at {source_line()}: the third argument must be a sparse matrix.")
+    for side in (rows, table):
+        _dense("sddmm", side, "the first two arguments must be dense")
+    if (rows.shape[0], table.shape[0]) != pattern.shape or rows.shape[1] != table.shape[1]:
+        raise ShapeError(
+            f"sddmm at {source_line()}: rows {_x(rows)}, table {_x(table)}, pattern {_x(pattern)}; "
+            "expected n x k, m x k, n x m."
+        )
+    label = f"sddmm({rows.label}, {table.label}, {pattern.label})"
+    return run(_SDDMM, (rows.mat(), table.mat(), pattern.mat()), label=label)
+
+
+def transpose(cache: MatCache, x: Lazy) -> Node:
+    """A copy of a dense matrix with rows and columns exchanged."""
+    if x.pattern is not None:
+        raise ShapeError(
+            f"{x.label}.T at {source_line()}: of a sparse matrix it can only be the left side of @."
+        )
+    source = x.mat()
+
+    def compute(slot: Slot) -> None:
+        if not cache.reserving:
+            np.copyto(slot.data(), source.slot.data().T)
+
+    return node(cache, (x.shape[1], x.shape[0]), "transpose", (source,), compute, x.dtype)
+
+
+_SPARSE_MATMUL = Rowwise(lambda x, table: x @ table)
+_SDDMM = Rowwise(lambda rows, table, pattern: apply("sddmm", rows, table, pattern))
+
+
+# ---------------------------------------------------------------- how
+
+
+def _blas(cache: MatCache, op: str, left: Lazy, right: Lazy) -> Node:
+    """A dense product. op says which side is transposed."""
+    dtype = result_dtype((left, right))
+    a, b = cast(left, dtype), cast(right, dtype)
+
+    def side(mat: Mat, transposed: bool) -> np.ndarray[Any, Any]:
+        return mat.slot.data().T if transposed else mat.slot.data()
+
+    def compute(slot: Slot) -> None:
+        if cache.reserving:
+            return
+        x, y = side(a, op == "transposed_matmul"), side(b, op == "matmul_transposed")
+        cache.backend.matmul(x, y, slot.data())
+        cache.flops += 2 * x.shape[0] * x.shape[1] * y.shape[1]
+
+    shape = (
+        left.shape[op == "transposed_matmul"],
+        right.shape[op != "matmul_transposed"],
+    )
+    return node(cache, shape, op, (a, b), compute, dtype)
+
+
+def _transposed_product(
+    cache: MatCache, pattern: PatternSlot, values: Slot, table: Slot, out: Slot
+) -> None:
+    backend = cache.backend
+    bounds = column_bounds(cache, pattern)
+    active, starts, t_rows, t_pos = pattern.transposed()
+    kernel = backend.kernels["transposed_product"]
+    call = (bounds, active, starts, t_rows, t_pos, values.data()[0], table.data(), out.data())
+    if cache.reserving:
+        backend.expect(kernel, 0, 0, *call)
+        return
+    backend.run(kernel, ROW_CHUNKS, *call)
+
+
+def cast(x: Lazy, dtype: np.dtype[Any]) -> Mat:
+    """`x` as a Mat of `dtype`: itself, or a converted copy."""
+    if x.dtype == dtype:
+        return x.mat()
+    return Elementwise(x.cache, "copy", (x,), x.shape, dtype, None).mat()
+
+
+def node(
+    cache: MatCache,
+    shape: Shape,
+    op: str,
+    operands: tuple[Mat, ...],
+    compute: Callable[[Slot], None],
+    dtype: Any,
+) -> Node:
+    """A node called `op`, for its label and its key."""
+    label = f"{op}({', '.join(o.label for o in operands)})"
+    return Node(cache, shape, dtype, key=(op,), operands=operands, compute=compute, label=label)
+
+
+def _dense(op: str, x: Lazy, rule: str) -> None:
+    if x.pattern is not None:
+        raise ShapeError(f"{op} at {source_line()}: {rule}.")
+
+
+def _inner(left: Shape, right: Shape) -> None:
+    if left[1] != right[0]:
+        raise ShapeError(
+            f"@ at {source_line()}: {left[0]} x {left[1]} times {right[0]} x {right[1]}: "
+            f"{left[1]} columns against {right[0]} rows."
+        )
+
+
+def _x(x: Lazy) -> str:
+    return f"{x.shape[0]} x {x.shape[1]}"

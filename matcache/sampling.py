@@ -1,0 +1,108 @@
+"""Sampling topics: the operation that is sequential within a document, and its counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .cache import MatCache
+from .cpu import ROW_CHUNKS, compiled
+from .cpu_gibbs import CAP, GROUP, count_particles, gibbs_source, padded, topic_counts
+from .errors import ShapeError
+from .lazy import Mat, SparseMat, slots_of
+from .rowwise import column_bounds, row_bounds, values_container
+from .slots import Slot, source_line
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Topics drawn for the particles of X: `first` [nnz] (of each entry), `z` [sweeps x particles]."""
+
+    X: SparseMat
+    first: Slot
+    z: Slot
+
+    def counts(self, topics: int) -> Mat:
+        """Weight of each topic in each column of X, averaged over the sweeps [columns x topics]."""
+        X, cache = self.X, self.X.cache
+        pattern = X.pattern
+        shape = (pattern.columns, topics)
+        slot = cache.result((("topic counts",), self.z.guid), shape, np.float32, "topic counts")
+        if cache.begin(slot):
+            bounds = column_bounds(cache, pattern)
+            active, starts, _, positions = pattern.transposed()
+            call = [bounds, active, starts, positions, X.slot.data()[0]]
+            call += [self.first.data()[0], self.z.data(), slot.data()]
+            slot.written()
+            if cache.reserving:
+                cache.backend.expect(topic_counts, 0, 0, *call)
+            else:
+                cache.backend.run(topic_counts, ROW_CHUNKS, *call)
+            slot.computed_from(self.z, *slots_of([X]))
+        return Mat(cache, slot)
+
+
+def sample_topics(
+    X: SparseMat, phi: Mat, alpha: Mat, row_ids: Mat, key: Mat, *, burn: int, save: int
+) -> Samples:
+    """Collapsed Gibbs sweeps over the tokens of each row, the table held fixed.
+
+    X: counts [n x m]; phi: positive float32 [m x k]; alpha: [1 x k]; row_ids: int64 [n x 1]; key:
+    int64 [1 x 3] (seed, pass, block). The first `burn` sweeps are dropped, the next `save` kept.
+    What a row draws depends on (seed, pass), its row id, its entries and the tables alone. An entry
+    of weight x counts as min(ceil(x), 16) particles of equal weight. Mimno, Hoffman, Blei (2012).
+    """
+    cache, k = X.cache, phi.shape[1]
+    mats = [m.mat() for m in (X, phi, alpha, row_ids, key)]
+    expected = [(X.shape[1], k), (1, k), (X.shape[0], 1), (1, 3)]
+    for mat, shape in zip(mats[1:], expected, strict=True):
+        if mat.shape != shape:
+            raise ShapeError(
+                f"sample_topics at {source_line()}: {mat.label} is {mat.shape}, expected {shape}."
+            )
+    if not 1 <= k <= 2**16:
+        raise ShapeError(f"sample_topics: {k:,} topics; the sampler takes 1 to 65,536.")
+    pattern, identity = X.pattern, (("sample_topics", burn, save), *(m.guid for m in mats))
+    capacity = pattern.capacity
+
+    def container(name: str, rows: int, per_entry: int, dtype: object) -> Slot:
+        slot = cache.result((*identity, name), (rows, capacity * per_entry), dtype, f"{name} (sampler)")
+        if cache.enabled:
+            pattern.dependents.setdefault(slot.guid, slot)
+        return slot
+
+    first = values_container(cache, (*identity, "first"), pattern, np.int64, "particles of entries")
+    z = container("topics of saved sweeps", save, CAP, np.uint16)
+    if cache.begin(z):
+        u = container("uniform numbers", 1, CAP, np.float32)
+        weights = container("weights", 1, CAP, np.float32)
+        words = container("words", 1, CAP, np.int64)
+        topics = container("topics", 1, CAP, np.int32)
+        counts = cache.result(
+            ("sampler counts", k), (cache.backend.threads, GROUP * padded(k)), np.float32, "counts"
+        )
+        _run(cache, mats, burn, k, [first, z, counts, u, weights, words, topics])
+        z.written()
+        z.computed_from(*slots_of(mats))
+    return Samples(X, first, z)
+
+
+def _run(cache: MatCache, mats: list[Mat], burn: int, k: int, slots: list[Slot]) -> None:
+    X, phi, alpha, row_ids, key = mats
+    first, z, counts, *scratch = slots
+    pattern = X.pattern
+    assert pattern is not None
+    kernel = compiled(gibbs_source(k))
+    indptr, indices = pattern.offsets()
+    values = X.slot.data()[0]
+    call = [row_bounds(cache, X.shape[0], pattern), indptr, indices, values, first.data()[0]]
+    call += [row_ids.slot.data(), key.slot.data(), phi.slot.data(), alpha.slot.data(), burn]
+    call += [z.data(), counts.data(), *(s.data()[0] for s in scratch)]
+    if cache.reserving:
+        cache.backend.expect(count_particles, indptr, X.shape[0], values, first.data()[0])
+        cache.backend.expect(kernel, 0, 0, *call)
+    else:
+        count_particles(indptr, X.shape[0], values, first.data()[0])
+        cache.backend.run(kernel, len(call[0]) - 1, *call)
+        cache.flops += 2 * k * int(values[: pattern.nnz].sum()) * (burn + z.shape[0])

@@ -1,0 +1,40 @@
+"""AdaGrad: rates that fall with the gradients seen. Duchi, Hazan, Singer, JMLR 12 (2011).
+
+    G <- G + g^2,     w <- w - rate g / (sqrt(G) + eps).
+
+Differs from torch.optim.Adagrad: schedules instead of `lr_decay`; penalties are proximal, with each
+weight's own rate. BIDMach's ADAGrad with vexp = texp = 1/2 is the same written as a running mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from ..matcache import sqrt
+from .gradient import ALL, GradientOptimizer, Slot
+
+
+class AdaGrad(GradientOptimizer):
+    """Each update is a gradient. A feature that does not occur has none, so G is exact."""
+
+    kind: Literal["adagrad"] = "adagrad"
+    eps: float = Field(1e-6, gt=0, description="keeps the first steps finite")
+    initial: float = Field(0.0, ge=0, description="of G")
+    by_entry: ClassVar[bool] = True
+
+    def slots(self) -> dict[str, Slot]:
+        """G, sum of squared gradients."""
+        return {"G": Slot(ALL, self.initial)}
+
+    def direction(self, g: Any, *state: Any) -> Any:
+        """The gradient itself."""
+        (G,) = state
+        G <<= G + g * g
+        return g
+
+    def scale(self, *state: Any) -> Any:
+        """1 / (sqrt(G) + eps)."""
+        (G,) = state
+        return 1.0 / (sqrt(G) + self.eps)

@@ -1,0 +1,7 @@
+"""What can go wrong when parts are put together."""
+
+from ..matcache import BlocklearnError
+
+
+class CombinationError(BlocklearnError, ValueError):
+    """A model, an optimizer and mixins, or two mixins, that do not go together."""

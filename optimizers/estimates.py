@@ -1,0 +1,25 @@
+"""What optimizers of statistics models share: their updates are estimates, not gradients."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .base import Meaning, Optimizer
+from .errors import CombinationError
+
+
+class StatisticsOptimizer(Optimizer):
+    """Base of optimizers whose updates are estimates of the parameter, each from one block alone."""
+
+    meaning: ClassVar[Meaning] = "estimates"
+
+    def attach(self, *args: Any, **kwargs: Any) -> None:
+        """As every optimizer, but without terms: there is no gradient that they could join."""
+        super().attach(*args, **kwargs)
+        kind = str(getattr(self, "kind", type(self).__name__))
+        for name, terms in self.terms.items():
+            raise CombinationError(
+                f"{terms[0].kind} on {name!r}: {kind} takes updates as estimates of a parameter, "
+                "not as gradients of an objective that terms could be added to. Leave it out, or "
+                "set its weight to 0 to have it reported only."
+            )

@@ -1,0 +1,276 @@
+"""What optimizers by full passes share: a gradient summed over a pass, and a line search by passes.
+
+In every pass the parameters hold the trial x + step * d, and the gradients and losses of its blocks
+are summed. After it the line search accepts the trial or proposes another one. Between passes, and
+whenever parameters are read as a whole, they hold x, the best point so far.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import astuple
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from ..matcache import Mat, from_array, named, scalar, total
+from .base import Gradient, Objective, Optimizer
+from .errors import CombinationError
+from .line_search import LineSearch
+from .row import Row, kernel
+
+
+class FullPass(Optimizer):
+    """Base of optimizers whose updates are gradients of blocks' mean losses, summed over a pass.
+
+    A rule defines `direction`. Penalties: L2 only. Needs `model.objective`. `converged` when the
+    gradient's norm has fallen to `tolerance` times its first one, or no step lowers the loss.
+    """
+
+    tolerance: float = Field(1e-4, gt=0, lt=1, description="of the gradient's norm, relative")
+
+    needs_objective: ClassVar[bool] = True
+    curvature: ClassVar[float] = 0.9
+
+    @abstractmethod
+    def direction(self) -> None:
+        """Set `self.d` from the new gradient `self.sum`, the last one `self.g` and the last step.
+
+        Called before `self.g` is replaced; the last step was `self.search.step` times `self.d`.
+        """
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Forget earlier directions: `self.d` was set to the steepest descent."""
+
+    def first_step(self, slope: float) -> float:
+        """What the line search tries first; slope: along the new direction."""
+        return 1.0
+
+    # ------------------------------------------------------------- life
+
+    def attach(self, cache: Any, parameters: dict[str, Mat], **kwargs: Any) -> None:
+        """Make x, gradient, direction and sum for each parameter."""
+        super().attach(cache, parameters, **kwargs)
+        self.kind_ = str(getattr(self, "kind", type(self).__name__))
+        self._check()
+        self.x = self.keep("x")
+        self.g = self.keep("g")
+        self.d = self.keep("d")
+        self.sum = self.keep("sum")
+        self.l2 = {name: self._l2(name) for name in parameters}
+        for name, w in parameters.items():
+            x = self.x[name]
+            x <<= w
+        self._loss = self._number("loss of the pass")
+        self._weight = self._number("weight of the pass")
+        self._step = scalar(cache, 0.0, f"step ({self.kind_})")
+        self.state["search"] = named(
+            cache, f"optimizer.search ({self.kind_})", (1, LineSearch.NUMBERS + 3), np.float64
+        )
+        self.state["search"].set(np.zeros((1, LineSearch.NUMBERS + 3)))
+        self._accumulate = kernel(_accumulate_row, "accumulate")
+        self.search = LineSearch()
+        self._started = False
+        self._first_norm = 0.0
+        self._steepest = False
+        self._at_x = True
+
+    def begin(self, X: Any) -> None:
+        """The trial: w = x + step d."""
+        if self._at_x:
+            self._step.set(self.search.step if self._started else 0.0)
+            for name, w in self.parameters.items():
+                w <<= self.x[name] + self._step * self.d[name]
+            self._at_x = False
+
+    def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
+        """Add the block's gradients and losses to those of the pass."""
+        if objective is None:
+            raise CombinationError(
+                f"{self.kind_} needs the loss of every block, and the model does not state it: "
+                "`update` must set self.objective where self.wants_objective is true. Use sgd, "
+                "adagrad or ftrl."
+            )
+        for name, update in updates.items():
+            s = self.sum[name]
+            if isinstance(update, Gradient) and update.sparse:
+                self._accumulate(XT=update.X.T, R=update.R, w=s, rate=objective.weight)
+            else:
+                g = update.X.T @ update.R if isinstance(update, Gradient) else update
+                s <<= s + objective.weight * g
+        self._loss <<= self._loss + objective.loss
+        self._weight <<= self._weight + objective.weight
+        self.steps += 1
+
+    def settle(self) -> None:
+        """Parameters hold x."""
+        if not self._at_x or self.cache.reserving:
+            for name, w in self.parameters.items():
+                w <<= self.x[name]
+            self._at_x = True
+
+    def end_pass(self) -> None:
+        """Accept the trial or propose another one."""
+        if self.cache.reserving:
+            self._rehearse()
+            return
+        f, slope, norm = self._finish()
+        if not self._started:
+            self._started, self._first_norm = True, norm
+            self._steepest_descent()
+            self._look(f, norm)
+            self.converged = norm == 0.0
+        elif self.search.accepts(f, slope):
+            self._accept()
+            self.direction()
+            self._take_gradient()
+            self._steepest = False
+            self._look(f, norm)
+            self.converged = norm <= self.tolerance * self._first_norm
+        elif self.search.failed:
+            self.converged = self._steepest  # nothing lowers the loss any more
+            self.search.step = 0.0
+            if not self.converged:
+                self._descend_from_x()
+        self._clear()
+        self.settle()
+        self._remember()
+
+    def resume(self, steps: int) -> None:
+        """Go on in the search that the state describes."""
+        super().resume(steps)
+        numbers = self.state["search"].numpy()[0]
+        self.search = LineSearch(*(float(x) for x in numbers[: LineSearch.NUMBERS]))
+        started, self._first_norm, steepest = (float(x) for x in numbers[LineSearch.NUMBERS :])
+        self._started = bool(started)
+        self._steepest, self.converged = bool(int(steepest) & 1), bool(int(steepest) & 2)
+        self._at_x = True
+
+    # ------------------------------------------------------------- the search
+
+    def _finish(self) -> tuple[float, float, float]:
+        """Loss and gradient of the pass, penalties included: value, slope along d, norm."""
+        for name, s in self.sum.items():
+            s <<= s / self._weight
+            if self.l2[name] is not None:
+                s <<= s + self.l2[name] * self.parameters[name]
+        penalty = sum(
+            self.read(total(l2 * self.parameters[name] * self.parameters[name]))
+            for name, l2 in self.l2.items()
+            if l2 is not None
+        )
+        f = self.read(self._loss) / self.read(self._weight) + penalty / 2.0
+        return f, self.dot(self.sum, self.d), self.dot(self.sum, self.sum) ** 0.5
+
+    def _look(self, f: float, norm: float) -> None:
+        """A new line search along d from x, where the value is f."""
+        slope = self.dot(self.g, self.d)
+        if not slope < 0:  # not downhill
+            self._steepest_descent(self.g)
+            slope = -norm * norm
+        step = self.first_step(slope)
+        if self._steepest:
+            step = min(1.0, 1.0 / max(norm, 1e-30))
+        self.search = LineSearch.start(f, slope, step, self.curvature)
+
+    def _accept(self) -> None:
+        for name, x in self.x.items():
+            x <<= self.parameters[name]
+
+    def _take_gradient(self) -> None:
+        for name, g in self.g.items():
+            g <<= self.sum[name]
+
+    def _steepest_descent(self, of: dict[str, Mat] | None = None) -> None:
+        if of is None:
+            self._take_gradient()
+        for name, d in self.d.items():
+            d <<= -self.g[name]
+        self.restart()
+        self._steepest = True
+
+    def _descend_from_x(self) -> None:
+        f0 = self.search.f0
+        self._steepest_descent(self.g)
+        self._look(f0, self.dot(self.g, self.g) ** 0.5)
+
+    def _clear(self) -> None:
+        self._loss.set(0.0)
+        self._weight.set(0.0)
+        for s in self.sum.values():
+            s <<= 0.0
+
+    def _remember(self) -> None:
+        flags = float(self._steepest) + 2.0 * self.converged
+        numbers = [*astuple(self.search), float(self._started), self._first_norm, flags]
+        self.state["search"].set(np.array([numbers]))
+
+    def _rehearse(self) -> None:
+        """Everything that the end of a pass may compute, while memory is being planned."""
+        self._finish()
+        self._steepest_descent()
+        self._look(1.0, 1.0)
+        self._accept()
+        self.direction()
+        self._take_gradient()
+        self._clear()
+        self._at_x = False
+        self.settle()
+
+    # ------------------------------------------------------------- helpers
+
+    def keep(self, what: str) -> dict[str, Mat]:
+        """A Mat of zeros beside each parameter, which belongs to the state."""
+        found: dict[str, Mat] = {}
+        for name, w in self.parameters.items():
+            mat = named(self.cache, f"optimizer.{name}.{what}", w.shape)
+            mat <<= 0.0
+            found[name] = self.state[f"{name}.{what}"] = mat
+        return found
+
+    def read(self, number: Any) -> float:
+        """A number on the host; 1 while memory is being planned."""
+        if self.cache.reserving:
+            number.mat()
+            return 1.0
+        return float(number)
+
+    def dot(self, a: dict[str, Mat], b: dict[str, Mat]) -> float:
+        """Sum of the products over all parameters."""
+        return sum(self.read(total(a[name] * b[name])) for name in a)
+
+    def _number(self, what: str) -> Mat:
+        number = scalar(self.cache, 0.0, f"{what} ({self.kind_})")
+        self.state[what] = number
+        return number
+
+    def _l2(self, name: str) -> Mat | None:
+        terms = self.terms.get(name, [])
+        if not terms:
+            return None
+        columns = self.parameters[name].shape[1]
+        row = np.zeros((1, columns), np.float32)
+        for term in terms:
+            row += np.asarray(term.l2, np.float32)
+        return from_array(self.cache, row, f"{name}: l2 weights ({self.kind_})")
+
+    def _check(self) -> None:
+        for name, terms in self.terms.items():
+            for term in terms:
+                if np.any(term.l1) or term.flows or term.smooth:
+                    raise CombinationError(
+                        f"{term.kind} on {name!r}: {self.kind_} searches along smooth objectives, and "
+                        "of penalties takes l2 only. Use sgd, adagrad or ftrl."
+                    )
+        if self.rates:
+            raise CombinationError(
+                f"{self.kind_}: the model sets rates for {', '.join(self.rates)}, but the length of "
+                "a step is found by line search. Leave the rates out."
+            )
+
+
+def _accumulate_row(row: Row) -> None:
+    row.w <<= row.w + row.rate * (row.XT @ row.R)

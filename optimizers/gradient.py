@@ -1,0 +1,380 @@
+"""What optimizers by gradients share: one kernel per parameter, for dense and for sparse updates.
+
+The kernel of a step reads, row by row: gradient, clipping, rule of the optimizer, penalties. Of a
+sparse `Gradient` it runs over the features that occur in the block, and nothing else is touched:
+- the state of a row *rests* while its feature does not occur (as in torch.optim.SparseAdam);
+- penalties do not rest. What a row has missed is made up for when it is read next (`begin`,
+  `settle`), exactly: see `flow.py`. The clock is the sum of the rates of the steps done.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ..matcache import Mat, clip, copy, from_array, maximum, minimum, named, rowsum, scalar, sqrt
+from ..matcache import total as total_of
+from .base import Gradient, Objective, Optimizer, Term, Weights
+from .errors import CombinationError
+from .flow import shrunk
+from .row import Row, kernel
+from .schedules import AnySchedule, Constant
+
+ALL: Literal["all"] = "all"
+ONE: Literal["one"] = "one"
+TINY = 1e-30
+
+
+@dataclass(frozen=True)
+class Slot:
+    """State of a parameter: columns as the parameter's (ALL) or one number per row (ONE)."""
+
+    columns: Literal["all", "one"]
+    initial: float = 0.0
+
+
+@dataclass
+class Managed:
+    """A parameter, with its terms and its state."""
+
+    name: str
+    w: Mat
+    terms: list[Term]
+    state: tuple[Mat, ...] = ()
+    rates: Mat | None = None
+    l1: Mat | None = None
+    l2: Mat | None = None
+    average: Mat | None = None
+    averaged: Mat | None = None
+    seen: Mat | None = None
+    sparse: bool = False  # its latest update was sparse
+    kernels: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rests(self) -> bool:
+        """Whether penalties move a row that has no gradient."""
+        return bool(self.terms)
+
+    def common(self) -> dict[str, Any]:
+        """Arguments of every kernel."""
+        names = ("w", "rates", "l1", "l2", "seen", "state")
+        return {name: getattr(self, name) for name in names}
+
+
+class GradientOptimizer(Optimizer):
+    """Base of optimizers whose updates are gradients of a block's mean loss, to be descended.
+
+    A rule defines `slots`, `direction` and `scale`: the step is rate * scale * direction, and
+    direction has the size of a gradient, so that rate * scale is the time that penalties act for.
+    """
+
+    rate: float = Field(0.1, gt=0, description="step size")
+    schedule: AnySchedule = Field(Constant(), description="how the rate changes, in steps (blocks)")
+    clip_value: float | None = Field(None, gt=0, description="bound of each entry of a gradient")
+    clip_row_norm: float | None = Field(None, gt=0, description="bound of the norm of each row")
+    clip_global_norm: float | None = Field(
+        None, gt=0, description="bound of the norm of all gradients together; dense updates only"
+    )
+    average_from: int | None = Field(
+        None, ge=0, description="step from which on iterates are averaged (Polyak, Ruppert)"
+    )
+
+    by_entry: ClassVar[bool] = False  # whether entries of one row have different scales
+    keeps_time: ClassVar[bool] = True  # whether what rows missed is measured by `seen`
+
+    # ------------------------------------------------------------- what a rule defines
+
+    @abstractmethod
+    def slots(self) -> dict[str, Slot]:
+        """State of a parameter, by the paper's names."""
+
+    def direction(self, g: Any, *state: Any) -> Any:
+        """What to descend, from the row g of the gradient; assigns the state."""
+        return g
+
+    def scale(self, *state: Any) -> Any:
+        """The rule's own factor of the rate, from the state."""
+        return 1.0
+
+    def move(self, row: Row, g: Any) -> Any:
+        """One step of a row. Returns the time that penalties acted for."""
+        direction = self.direction(g, *row.state)
+        time = row.pace() * self.scale(*row.state)
+        row.w <<= shrunk(row.w, time, row.l1, row.l2, direction)
+        return time
+
+    def rest(self, row: Row) -> Any:
+        """What penalties do to a row until `now`. Returns the time that they acted for."""
+        missed = row.now - row.seen
+        time = (missed if row.rates is None else missed * row.rates) * self.scale(*row.state)
+        row.w <<= shrunk(row.w, time, row.l1, row.l2)
+        return time
+
+    def tick(self, rate: float) -> float:
+        """What the clock of the penalties shows after a step with this rate."""
+        return self._time + rate
+
+    # ------------------------------------------------------------- life
+
+    def attach(
+        self,
+        cache: Any,
+        parameters: dict[str, Mat],
+        *,
+        terms: Any = None,
+        rates: Any = None,
+    ) -> None:
+        """Make the state: `slots` of every parameter, and its average where one is kept."""
+        super().attach(cache, parameters, terms=terms, rates=rates)
+        self._time = 0.0
+        self._reading = False  # parameters hold averages now
+        self._rate = scalar(cache, self.rate, f"rate ({self._kind})")
+        self._now = scalar(cache, 0.0, f"clock of penalties ({self._kind})")
+        self._count = scalar(cache, 0.0, f"steps averaged ({self._kind})")
+        self._managed = {name: self._manage(name, w) for name, w in parameters.items()}
+
+    def begin(self, X: Any) -> None:
+        """Bring the rows up to date that the block will read."""
+        for p in self._managed.values():
+            if self._reading or (self.cache.reserving and p.average is not None):
+                p.kernels["swap"](w=p.w, average=p.average)
+            if p.sparse and p.rests and X.pattern is not None and X.shape[1] == p.w.shape[0]:
+                p.kernels["rest"](XT=X.T, now=self._now, rate=self._rate, **p.common())
+        self._reading = False
+
+    def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
+        """One kernel for each update."""
+        rate = self.rate * self.schedule.factor(self.steps)
+        self._rate.set(rate)
+        self._count.set(self._averaged_steps())
+        time = self.tick(rate)
+        gradients = {name: self._gradient(self._find(name), u) for name, u in updates.items()}
+        shorten = self._shorten(gradients)
+        self._now.set(time)
+        for name, gradient in gradients.items():
+            p = self._managed[name]
+            p.kernels["step"](
+                shorten=shorten,
+                rate=self._rate,
+                now=self._now,
+                average=p.average,
+                averaged=p.averaged,
+                count=None if p.average is None else self._count,
+                **gradient,
+                **p.common(),
+            )
+        self._time = time
+        self.steps += 1
+
+    def settle(self) -> None:
+        """Bring all rows up to date, and put the averages in place of the iterates."""
+        planning = self.cache.reserving
+        for p in self._managed.values():
+            if p.sparse and p.rests and (planning or self._time > 0):
+                p.kernels["settle"](now=self._now, rate=self._rate, **p.common())
+        if self.keeps_time:
+            self._time = 0.0
+            self._now.set(0.0)
+        self._count.set(self._averaged_steps())
+        if planning or (self._averaged_steps() > 0 and not self._reading):
+            for p in self._managed.values():
+                if p.average is not None:
+                    p.kernels["catch up"](
+                        w=p.w, average=p.average, averaged=p.averaged, count=self._count
+                    )
+                    p.kernels["swap"](w=p.w, average=p.average)
+                    self._reading = True
+
+    def resume(self, steps: int) -> None:
+        """Parameters hold averages if there are any, and no row has missed anything."""
+        self.steps = steps
+        self._time = 0.0 if self.keeps_time else float(steps)
+        self._now.set(self._time)
+        self._reading = self._averaged_steps() > 0
+        for p in self._managed.values():
+            if p.seen is not None:
+                p.seen <<= 0.0
+            if p.averaged is not None:
+                p.averaged <<= float(self._averaged_steps())
+
+    # ------------------------------------------------------------- gradients
+
+    def _find(self, name: str) -> Managed:
+        if name not in self._managed:
+            raise CombinationError(
+                f"{self._kind}: updates[{name!r}], but the model's parameters are "
+                f"{', '.join(self._managed)}."
+            )
+        return self._managed[name]
+
+    def _gradient(self, p: Managed, update: Any) -> dict[str, Any]:
+        """The arguments of the step's kernel that hold the gradient."""
+        sparse = isinstance(update, Gradient) and update.sparse
+        if sparse:
+            self._check_sparse(p)
+            if not p.sparse and p.rests and self.keeps_time:
+                p.seen = named(self.cache, f"{p.name}: time seen", (p.w.shape[0], 1))
+                p.seen <<= self._time
+            p.sparse = True
+            return {"XT": update.X.T, "R": update.R}
+        if p.sparse and self._time > 0 and p.rests:
+            raise CombinationError(
+                f"{self._kind}: the updates of {p.name!r} were sparse, and now one is dense. Keep "
+                "to one kind: rows that missed a penalty would miss it for good."
+            )
+        g = update.X.T @ update.R if isinstance(update, Gradient) else update
+        for term in p.terms:
+            if term.smooth:
+                g = g + term.gradient(p.w)
+        return {"g": g}
+
+    def _check_sparse(self, p: Managed) -> None:
+        """What has no exact form where only some rows are touched."""
+        smooth = [t.kind for t in p.terms if t.smooth]
+        flows = [t.kind for t in p.terms if t.flows and not t.projects]
+        way_out = "Give the data as a dense matrix (NumPy), or leave it out."
+        if smooth:
+            raise CombinationError(
+                f"{smooth[0]} needs the whole table {p.name!r} in every step, but the block is "
+                f"sparse, and a step touches only the features that occur in it. {way_out}"
+            )
+        if flows and (len(flows) > 1 or p.l1 is not None or p.l2 is not None):
+            others = [t.kind for t in p.terms if t.kind != flows[0]]
+            raise CombinationError(
+                f"{flows[0]} together with {', '.join(others) or 'itself'} on {p.name!r}: for a "
+                "feature that does not occur in a block, the two have no exact common form. "
+                f"{way_out}"
+            )
+        if self.average_from is not None and p.rests:
+            raise CombinationError(
+                f"{self._kind}: average_from with {', '.join(t.kind for t in p.terms)} on "
+                f"{p.name!r}: penalties move the rows that a sparse block does not touch, and the "
+                "average of that has no exact form. Set average_from: null, or give dense data."
+            )
+        if self.clip_global_norm is not None:
+            raise CombinationError(
+                f"{self._kind}: clip_global_norm={self.clip_global_norm} needs the whole gradient "
+                f"of {p.name!r} before the step, but for a sparse block it is never stored. Use "
+                "clip_row_norm or clip_value."
+            )
+
+    def _shorten(self, gradients: dict[str, dict[str, Any]]) -> Any:
+        """The factor that brings all gradients together to the norm `clip_global_norm`."""
+        if self.clip_global_norm is None or not gradients:
+            return None
+        squares = 0.0
+        for found in gradients.values():
+            found["g"] = copy(found["g"]).mat()
+            squares = squares + total_of(found["g"] * found["g"])
+        return minimum(self.clip_global_norm / sqrt(squares), 1.0)
+
+    # ------------------------------------------------------------- kernels
+
+    def _step_row(self, p: Managed, row: Row) -> None:
+        g = row.g if row.XT is None else row.XT @ row.R
+        if row.shorten is not None:
+            g = g * row.shorten
+        if self.clip_value is not None:
+            g = clip(g, -self.clip_value, self.clip_value)
+        if self.clip_row_norm is not None:
+            norm = sqrt(rowsum(g * g))
+            g = g * minimum(self.clip_row_norm / maximum(norm, TINY), 1.0)
+        if row.average is not None:
+            self._average_row(row)
+        time = self.move(row, g)
+        self._flow(p, row, time)
+        if row.seen is not None:
+            row.seen <<= row.now
+
+    def _rest_row(self, p: Managed, row: Row, seen: bool) -> None:
+        self._flow(p, row, self.rest(row))
+        if row.seen is not None:
+            row.seen <<= row.now if seen else 0.0
+
+    def _flow(self, p: Managed, row: Row, time: Any) -> None:
+        for term in p.terms:
+            if term.flows:
+                row.w <<= term.flow(row.w, time)
+
+    def _average_row(self, row: Row) -> None:
+        """The mean of the row over `count` steps; it was the same in those since `averaged`."""
+        missed = (row.count - row.averaged) / maximum(row.count, 1.0)
+        row.average <<= row.average + (row.w - row.average) * missed
+        row.averaged <<= row.count
+
+    def _swap_row(self, row: Row) -> None:
+        w = copy(row.w)
+        row.w <<= row.average
+        row.average <<= w
+
+    # ------------------------------------------------------------- helpers
+
+    @property
+    def _kind(self) -> str:
+        return str(getattr(self, "kind", type(self).__name__))
+
+    def _averaged_steps(self) -> int:
+        return 0 if self.average_from is None else max(0, self.steps - self.average_from)
+
+    def _manage(self, name: str, w: Mat) -> Managed:
+        terms = sorted(self.terms.get(name, []), key=lambda t: not t.projects)
+        p = Managed(name, w, terms, rates=self.rates.get(name))
+        self._check(p)
+        for slot, what in self.slots().items():
+            p.state += (self._keep(f"{name}.{slot}", w, what),)
+        p.l1 = self._weights(p, "l1", [t.l1 for t in terms])
+        p.l2 = self._weights(p, "l2", [t.l2 for t in terms])
+        if self.average_from is not None:
+            p.average = self._keep(f"{name}.average", w, Slot(ALL))
+            p.averaged = named(self.cache, f"{name}: steps averaged", (w.shape[0], 1))
+            p.averaged <<= 0.0
+        p.kernels = {
+            "step": kernel(lambda row: self._step_row(p, row), f"{self._kind} step"),
+            "rest": kernel(lambda row: self._rest_row(p, row, True), f"{self._kind} rest"),
+            "settle": kernel(lambda row: self._rest_row(p, row, False), f"{self._kind} settle"),
+            "catch up": kernel(self._average_row, "average"),
+            "swap": kernel(self._swap_row, "swap"),
+        }
+        return p
+
+    def _check(self, p: Managed) -> None:
+        """Refuse terms that need one time for a whole row where entries have times of their own."""
+        for term in p.terms:
+            if term.by_row and (self.by_entry or p.rates is not None):
+                why = "gives every weight a rate of its own"
+                if not self.by_entry:
+                    why = "has a rate for each target here"
+                raise CombinationError(
+                    f"{term.kind} on {p.name!r} shrinks a row of weights as a whole, but "
+                    f"{self._kind} {why}. Use {term.kind} with sgd and one rate."
+                )
+
+    def _keep(self, name: str, w: Mat, slot: Slot) -> Mat:
+        rows, columns = w.shape
+        label = f"optimizer.{name}"
+        mat = named(self.cache, label, (rows, columns if slot.columns == ALL else 1))
+        mat <<= slot.initial
+        self.state[name] = mat
+        return mat
+
+    def _weights(self, p: Managed, what: str, weights: list[Weights]) -> Mat | None:
+        """The sum of the weights as a number or a row; None where all are zero."""
+        columns = p.w.shape[1]
+        for weight in weights:
+            if not isinstance(weight, float | int) and len(weight) != columns:
+                raise CombinationError(
+                    f"{what} on {p.name!r} has {len(weight)} weights, but there are {columns} "
+                    "columns (targets). Give one number, or one for each column."
+                )
+        row = np.zeros(columns, np.float32)
+        for weight in weights:
+            row += np.asarray(weight, np.float32)
+        if not row.any():
+            return None
+        label = f"{p.name}: {what} weights ({self._kind})"
+        return from_array(self.cache, row[None, :1] if (row == row[0]).all() else row[None], label)

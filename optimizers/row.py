@@ -1,0 +1,70 @@
+"""What a row of a parameter sees inside a kernel, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..matcache import rowwise
+
+NAMES = (
+    "XT",  # X.T of a sparse block: the rows are then those of the features that occur
+    "w",  # the row of the parameter, [1 x columns]
+    "R",  # residuals, the table of the product XT @ R
+    "g",  # the row of the gradient, where it is computed already
+    "shorten",  # factor of the gradient (clipping by its global norm)
+    "rate",
+    "rates",  # factors of the rate, [1 x columns]
+    "now",  # the clock of the penalties
+    "seen",  # what the clock showed when the row was last exact, one number
+    "l1",
+    "l2",
+    "average",  # of the row's past
+    "averaged",  # steps in it
+    "count",  # steps that belong into it
+)
+
+
+class Row:
+    """The arguments of a kernel, one attribute each; None where there is no such argument."""
+
+    XT: Any
+    w: Any
+    R: Any
+    g: Any
+    shorten: Any
+    rate: Any
+    rates: Any
+    now: Any
+    seen: Any
+    l1: Any
+    l2: Any
+    average: Any
+    averaged: Any
+    count: Any
+    state: tuple[Any, ...]
+
+    def __init__(self, *args: Any) -> None:
+        """args: those of NAMES, then the optimizer's state."""
+        for name, arg in zip(NAMES, args, strict=False):
+            setattr(self, name, arg)
+        self.state = args[len(NAMES) :]
+
+    def pace(self) -> Any:
+        """The step size: one number, or one per column."""
+        return self.rate if self.rates is None else self.rate * self.rates
+
+
+def kernel(body: Callable[[Row], None], name: str) -> Callable[..., None]:
+    """`body` as one row-wise kernel, called with keyword arguments of NAMES and `state`."""
+
+    def program(*args: Any) -> None:
+        body(Row(*args))
+
+    program.__name__ = name
+    compiled = rowwise(program)
+
+    def call(*, state: tuple[Any, ...] = (), **args: Any) -> None:
+        compiled(*(args.get(n) for n in NAMES), *state)
+
+    return call

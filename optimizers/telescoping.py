@@ -1,0 +1,66 @@
+"""Telescoping: parameters stay as they are for longer and longer, then take the mean of the estimates.
+
+    w <- mean of u over the last window,  windows of first, first * growth, first * growth^2, ... blocks.
+
+Stepwise EM with growing batches; after BIDMach's Telescoping. Differs: windows are counted in blocks
+(there in samples, so that it refreshed in every block for a long time), and a window's estimates are
+forgotten with it (there they stayed in the sum).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, PositiveInt
+
+from ..matcache import named, scalar, where
+from .base import Objective
+from .estimates import StatisticsOptimizer
+from .row import Row, kernel
+
+
+class Telescoping(StatisticsOptimizer):
+    """Each update is an estimate of the parameter made from one block alone."""
+
+    kind: Literal["telescoping"] = "telescoping"
+    first: PositiveInt = Field(1, description="blocks of the first window")
+    growth: float = Field(1.5, ge=1, description="of the windows")
+
+    def attach(self, *args: Any, **kwargs: Any) -> None:
+        """Make the sum of a window's estimates."""
+        super().attach(*args, **kwargs)
+        self._done = scalar(self.cache, 0.0, "blocks of the window that ends (telescoping)")
+        for name, w in self.parameters.items():
+            s = self.state[f"{name}.sum"] = named(self.cache, f"optimizer.{name}.sum", w.shape)
+            s <<= 0.0
+        self._refresh = kernel(_refresh_row, "telescoping")
+
+    def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
+        """Add the estimates; at the end of a window they become the parameters."""
+        self._done.set(float(self._window_that_ends(self.steps + 1)))
+        for name, update in updates.items():
+            s = self.state[f"{name}.sum"]
+            self._refresh(w=self.parameters[name], g=update, count=self._done, state=(s,))
+        self.steps += 1
+
+    def _window_that_ends(self, step: int) -> int:
+        """Length of the window that ends with this step; 0 if none does.
+
+        >>> [Telescoping(first=1, growth=2)._window_that_ends(n) for n in range(1, 9)]
+        [1, 0, 2, 0, 0, 0, 4, 0]
+        """
+        end, exact = 0, float(self.first)
+        while end < step:
+            window = int(exact)
+            end += window
+            exact *= self.growth
+        return window if end == step else 0
+
+
+def _refresh_row(row: Row) -> None:
+    (s,) = row.state
+    mean = (s + row.g) / where(row.count, row.count, 1.0)
+    s <<= s + row.g
+    row.w <<= where(row.count, mean, row.w)
+    s <<= where(row.count, 0.0, s)

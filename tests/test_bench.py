@@ -1,0 +1,126 @@
+"""Every benchmark runs, and its JSON has the fields that programs rely on. No figure is tested."""
+
+import doctest
+import importlib
+import json
+import math
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scripts.benchmarks.__main__ import main
+from scripts.benchmarks.data import power_law, split
+from scripts.benchmarks.lda import ratios
+from scripts.benchmarks.perplexity import completion, halves, unigram
+from scripts.benchmarks.report import Row
+
+
+def run(tmp_path: Path, *arguments: str) -> dict[str, Any]:
+    """The JSON document of a quick run, its form checked."""
+    file = tmp_path / "result.json"
+    assert main([*arguments, "--quick", "--json", str(file)]) == 0
+    report: dict[str, Any] = json.loads(file.read_text())
+    assert report["task"] == arguments[0] and report["failed"] == {}
+    assert {"cpu", "cores", "memory_bytes", "python", "load_before"} <= report["machine"].keys()
+    assert {"documents", "words", "nnz", "tokens", "name"} <= report["data"].keys()
+    assert report["rows"]
+    for row in report["rows"]:
+        assert isinstance(row["system"], str) and isinstance(row["version"], str)
+        assert isinstance(row["settings"], dict) and row["quality"]
+        assert row["seconds"] > 0
+        assert row["memory"] is None or row["memory"] > 0
+    for ratio in report["ratios"]:
+        assert ratio.keys() == {"name", "of", "to", "value", "note"}
+        assert ratio["value"] is None or ratio["value"] > 0
+    return report
+
+
+def systems(report: dict[str, Any]) -> set[str]:
+    return {row["system"] for row in report["rows"]}
+
+
+def test_allocation(tmp_path: Path) -> None:
+    report = run(tmp_path, "allocation")
+    assert systems(report) == {"cache on", "cache off", "numpy"}
+    for row in report["rows"]:
+        if row["system"] == "cache on":
+            assert row["quality"]["allocations"] == row["quality"]["allocated_bytes"] == 0
+        if row["system"] == "cache off":
+            assert row["quality"]["allocations"] > 0
+
+
+def test_kernels(tmp_path: Path) -> None:
+    report = run(tmp_path, "kernels")
+    assert systems(report) == {"generated", "hand-blocked", "hand-plain"}
+    assert {r["to"] for r in report["ratios"]} == {"hand-blocked", "hand-plain"}
+    assert all(row["quality"]["gflops"] > 0 for row in report["rows"])
+
+
+def test_lda(tmp_path: Path) -> None:
+    recipe = "{name: mine, model: {inference: cvb0}, learner: {passes: 2}}"
+    report = run(tmp_path, "lda", "--ours", "vb", "--recipe", recipe, "--peers", "none")
+    assert systems(report) == {"blocklearn vb", "blocklearn mine"}
+    for row in report["rows"]:
+        assert row["quality"]["perplexity"] > 1
+        passes = [point["passes"] for point in row["curve"]]
+        assert passes == sorted(passes) and passes[-1] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("peer", ["sklearn", "gensim", "tomotopy", "vw"])
+def test_lda_peer(tmp_path: Path, peer: str) -> None:
+    module = {"vw": "vowpalwabbit"}.get(peer, peer)
+    if find_spec(module) is None:
+        pytest.skip(f"{module} is not installed (extra `bench`)")
+    report = run(tmp_path, "lda", "--ours", "cvb0", "--peers", peer)
+    assert systems(report) == {"blocklearn cvb0", peer}
+    assert len(report["ratios"]) == 2
+
+
+def test_missing_peer_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("scripts.benchmarks.lda_peers.find_spec", lambda name: None)
+    report = run(tmp_path, "lda", "--ours", "vb", "--peers", "gensim")
+    assert report["missing"] == ["gensim"]
+    assert "not installed: gensim" in capsys.readouterr().out
+
+
+def test_unknown_peer_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["lda", "--peers", "mallet"])
+    assert stop.value.code == 2
+    assert "sklearn, gensim" in capsys.readouterr().err
+
+
+def test_ratio_is_taken_at_the_first_checkpoint_that_is_good_enough() -> None:
+    curve = [{"seconds": s, "perplexity": p} for s, p in [(1.0, 1600), (2.0, 1490), (4.0, 1400)]]
+    ours = Row("blocklearn vb", "1", {}, 4.0, {"perplexity": 1400}, curve=curve)
+    peer = Row("sklearn", "1", {}, 60.0, {"perplexity": 1500})
+    time, final = ratios([peer, ours])
+    assert time.value == 30.0
+    assert final.value == pytest.approx(1500 / 1400, abs=1e-4)
+    far = Row("tomotopy", "1", {}, 50.0, {"perplexity": 1300})
+    assert ratios([far, ours])[0].value is None
+
+
+def test_perplexity_of_the_true_topics_is_that_of_the_words() -> None:
+    """With one topic there is no theta: perplexity is exp of the scored half's cross entropy."""
+    train, held = split(power_law(200, 50))
+    phi, parts = unigram(train, 0.1), halves(held)
+    scored = np.zeros(50)
+    for words, counts in parts[1]:
+        scored[words] += counts
+    expected = math.exp(-(scored @ np.log(phi[0])) / scored.sum())
+    found, tokens = completion(phi, parts, 0.1)
+    assert found == pytest.approx(expected, rel=1e-12)
+    assert tokens == scored.sum()
+
+
+@pytest.mark.parametrize("name", ["__main__", "data", "lda_ours", "report"])
+def test_examples_in_docstrings(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(f"scripts.benchmarks.{name}"))
+    assert result.attempted and not result.failed
