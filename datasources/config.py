@@ -13,7 +13,6 @@ from .files import read_counts
 from .python_docs import python_docs
 from .split import split_rows
 
-
 HashBits = Annotated[
     int | None,
     Field(ge=1, le=MOST_BITS, description="2**hash_bits hashed columns; null: one for each word"),
@@ -55,13 +54,21 @@ class FileData(BaseModel, extra="forbid"):
     hash_bits: HashBits = None
 
     def open(self, vocabulary: Sequence[str] | None = None) -> Corpus:
-        """Counts of all documents, over the words of `vocabulary` if one is given."""
+        """Counts of all documents, over the words of `vocabulary` if one is given.
+
+        With targets they are features, which may be negative.
+        """
         hashed = None if self.hash_bits is None else HashedWords(self.hash_bits)
         limited = self.min_df > 1 or self.max_df < 1.0
         if vocabulary is None and not limited:
             vocabulary = hashed  # no list of words is ever made
         corpus = read_counts(
-            self.path, vocabulary, min_df=self.min_df, max_df=self.max_df, targets=self.targets
+            self.path,
+            vocabulary,
+            min_df=self.min_df,
+            max_df=self.max_df,
+            targets=self.targets,
+            signed=self.targets is not None,
         )
         return corpus.over(hashed) if vocabulary is None and hashed is not None else corpus
 

@@ -15,17 +15,18 @@ from .features import HashedWords
 from .text_files import read_lines
 
 READERS = {".npz": sparse.load_npz, ".mtx": io.mmread}
-UNREADABLE = (OSError, ValueError, KeyError, OverflowError, EOFError, zipfile.BadZipFile)
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, OverflowError, EOFError, zipfile.BadZipFile)
 
 
-def read_matrix(path: Path, vocabulary: Sequence[str] | None) -> Corpus:
-    """Documents x words from a .npz or .mtx file.
+def read_matrix(path: Path, vocabulary: Sequence[str] | None, *, signed: bool = False) -> Corpus:
+    """Documents x words from a .npz or .mtx file. signed: values may be negative, for features
+    that are no counts.
 
     The words are those of `vocab.txt` in the same folder, else `vocabulary`, else the column
     numbers. With both, columns are matched by word, and `HashedWords` take the column numbers for
     words. Raises `DataError` naming file and row.
     """
-    counts = read_sparse(path)
+    counts = read_sparse(path, signed)
     rows, columns = counts.shape
     documents = [f"row {i}" for i in range(rows)]
     listed = path.with_name("vocab.txt")
@@ -41,8 +42,8 @@ def read_matrix(path: Path, vocabulary: Sequence[str] | None) -> Corpus:
     return Corpus(counts, list(vocabulary), documents)
 
 
-def read_sparse(path: Path) -> Any:
-    """The matrix as a verified `csr_array` of float32 >= 0."""
+def read_sparse(path: Path, signed: bool) -> Any:
+    """The matrix as a verified `csr_array` of float32, >= 0 unless `signed`."""
     try:
         with path.open("rb") as file:
             matrix = READERS[path.suffix](file)
@@ -53,7 +54,7 @@ def read_sparse(path: Path) -> Any:
     csr = accept(matrix, f"{path}: the matrix")
     assert isinstance(csr, CSR)
     negative = np.flatnonzero(csr.values < 0)
-    if negative.size:
+    if negative.size and not signed:
         row = int(np.searchsorted(csr.indptr, negative[0], side="right")) - 1
         raise DataError(
             f"{path}: row {row}, column {csr.indices[negative[0]]} is {csr.values[negative[0]]}, "

@@ -22,6 +22,7 @@ def read_counts(
     min_df: int = 1,
     max_df: float = 1.0,
     targets: str | Path | None = None,
+    signed: bool = False,
 ) -> Corpus:
     """Count the words of the documents at `path`.
 
@@ -36,7 +37,8 @@ def read_counts(
     and others are counted in `dropped`; counts without a `vocab.txt` must have its columns.
     `HashedWords` have a column for every word.
 
-    targets: a file with the targets of the documents, see `target_files.read_targets`.
+    targets: a file with the targets of the documents, see `target_files.read_targets`. signed:
+    numbers in .npz and .mtx files may be negative, features that are no counts.
 
     Raises `DataError` naming file and line (or row) for whatever cannot be read.
     """
@@ -45,7 +47,7 @@ def read_counts(
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder.")
     if path.suffix in MATRICES:
-        corpus = read_matrix(path, vocabulary)
+        corpus = read_matrix(path, vocabulary, signed=signed)
     elif path.is_dir() or path.suffix in TEXTS:
         texts = read_folder(path) if path.is_dir() else TEXTS[path.suffix](path)
         corpus = count_words(((name, words(text)) for name, text in texts), vocabulary)

@@ -68,9 +68,9 @@ def open_for(learner: Learner, path: Path, targets: Path | None = None) -> Corpu
     require(path)
     if targets is not None:
         require(targets)
-    corpus = read_counts(path, learner.names, targets=targets)
+    corpus = read_counts(path, learner.names, targets=targets, signed=bool(learner.targets))
     known = float(corpus.counts.sum())
-    if corpus.dropped and not known:
+    if corpus.dropped and not corpus.counts.nnz:
         raise DataError(f"{path}: none of its {corpus.dropped:,} words is known to the model")
     if corpus.dropped:
         print(

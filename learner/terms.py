@@ -1,4 +1,4 @@
-"""Which parameters the mixins of a run act on, and whether model, optimizer and mixins go together."""
+"""Which parameters mixins act on, and whether model, optimizer and mixins go together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..optimizers import CombinationError, Optimizer, Term
 
 
 def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
-    """Raise CombinationError where the model's updates are not what the optimizer takes them for."""
+    """Raise CombinationError where the optimizer takes the model's updates for something else."""
     if optimizer is None or model.meaning is None or model.meaning == optimizer.meaning:
         return
     kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
@@ -27,7 +27,7 @@ def terms_of(
 ) -> dict[str, list[Term]]:
     """The terms of the objective by parameter; every mixin is told the parameters that it is for.
 
-    Raises CombinationError for a parameter that is not there, and for a mixin that would do nothing.
+    Raises CombinationError for a parameter that is not there, and a mixin that would do nothing.
     """
     found: dict[str, list[Term]] = {name: list(terms) for name, terms in model.terms.items()}
     title = type(model).__name__

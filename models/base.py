@@ -128,10 +128,10 @@ class Model(BaseModel):
     def attach(self, cache: MatCache) -> None:
         """Called by the learner before `allocate`: where this replica's Mats live.
 
-        What `allocate` may fill: `penalised`, names of the parameters that mixins act on unless told
-        otherwise (weights, not intercepts); `terms`, penalties of the model's own, by parameter;
-        `rates`, factors of the optimizer's rate [1 x columns], by parameter. What `update` sets
-        where `wants_objective` is true: `objective`, the block's sums of losses and of weights.
+        What `allocate` may fill: `penalised`, names of the parameters that mixins act on unless
+        told otherwise (weights, not intercepts); `terms`, penalties of the model's own, by
+        parameter; `rates`, factors of the optimizer's rate [1 x columns], by parameter. What
+        `update` sets where `wants_objective` is true: `objective`, sums of losses and of weights.
         """
         self.cache = cache
         self.penalised: list[str] = []

@@ -1,10 +1,23 @@
-"""Scores of blocks as sums, so that they add up over blocks and replicas without rounding games."""
+"""Scores of blocks that add up over blocks and replicas, without rounding games."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
+
+
+class Part(Protocol):
+    """What a model's `score` returns by name: something that adds up over blocks."""
+
+    def read(self) -> Any:
+        """The same with plain numbers in place of Mats, which the next block will overwrite."""
+
+    def __add__(self, other: Any) -> Any:
+        """The same of both sets of rows together."""
+
+    def figures(self, name: str) -> dict[str, float]:
+        """The final figures. Those of a single target are called `NAME/TARGET`."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +51,12 @@ class Sum:
             return math.exp(-mean) if -mean < 700 else math.inf
         return math.sqrt(mean) if self.kind == "root" else mean
 
+    def figures(self, name: str) -> dict[str, float]:
+        """The one figure."""
+        return {name: self.value()}
 
-Score = dict[str, Sum]
+
+Score = dict[str, Part]
 
 
 def add_scores(a: Score, b: Score) -> Score:
@@ -51,4 +68,7 @@ def add_scores(a: Score, b: Score) -> Score:
 
 def values(score: Score) -> dict[str, float]:
     """The final figures by name."""
-    return {name: part.value() for name, part in score.items()}
+    found: dict[str, float] = {}
+    for name, part in score.items():
+        found |= part.figures(name)
+    return found

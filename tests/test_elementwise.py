@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blocklearn.matcache import MatCache, from_array, rowwise
-from blocklearn.matcache.elementwise import ELEMENTWISE, TINY
-from blocklearn.matcache.operand import apply
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
+from blocklearn.matcache import MatCache, from_array, rowwise
+from blocklearn.matcache.elementwise import ELEMENTWISE, TINY
+from blocklearn.matcache.operand import apply
 
 UNARY = [name for name, op in ELEMENTWISE.items() if op.arity == 1]
 BINARY = [name for name, op in ELEMENTWISE.items() if op.arity == 2]
@@ -129,7 +130,10 @@ def test_binary_operations_match_their_definition(dtype: Any) -> None:
 def test_powers(dtype: Any) -> None:
     rng = np.random.default_rng(2)
     a, b = rng.uniform(0.1, 5.0, (64, 8)).astype(dtype), rng.uniform(-4, 4, (64, 8)).astype(dtype)
-    a[0], b[0] = [0.0, 0.0, 0.0, 1.0, -2.0, -2.0, np.inf, 3.0], [0.0, 2.0, -1, 7.0, 3.0, 0.5, 2.0, 0]
+    a[0], b[0] = (
+        [0.0, 0.0, 0.0, 1.0, -2.0, -2.0, np.inf, 3.0],
+        [0.0, 2.0, -1, 7.0, 3.0, 0.5, 2.0, 0],
+    )
     check("pow", computed(binary, [*BINARY, "where"], a, b)["pow"], defined("pow", a, b), dtype)
 
 

@@ -1,4 +1,4 @@
-"""Expressions on Mats against NumPy and SciPy: operators, shapes, assignment, products, indexing."""
+"""Expressions on Mats against NumPy and SciPy: operators, shapes, assignment, products, ..."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from blocklearn.matcache import (
     MatCache,
     Scalar,
@@ -34,9 +37,6 @@ from blocklearn.matcache import (
     total,
     where,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests import philox
 
 rng = np.random.default_rng(0)
@@ -104,7 +104,9 @@ def test_rows_and_columns_broadcast(memory: MatCache, left: Any, right: Any) -> 
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.tuples(st.integers(0, 3), st.integers(0, 3)), st.tuples(st.integers(0, 3), st.integers(0, 3)))
+@given(
+    st.tuples(st.integers(0, 3), st.integers(0, 3)), st.tuples(st.integers(0, 3), st.integers(0, 3))
+)
 def test_shapes_broadcast_as_in_numpy(a: tuple[int, int], b: tuple[int, int]) -> None:
     with MatCache(threads=1) as memory:
         x, y = np.full(a, 2.0, np.float32), np.full(b, 3.0, np.float32)
@@ -117,6 +119,20 @@ def test_shapes_broadcast_as_in_numpy(a: tuple[int, int], b: tuple[int, int]) ->
         got = from_array(memory, x) + from_array(memory, y)
         assert got.shape == wanted.shape
         np.testing.assert_array_equal(np.asarray(got), wanted)
+
+
+def test_long_expressions(memory: MatCache) -> None:
+    """Deeper than Python's stack, and with shared parts that would double at every step."""
+    x: Any = from_array(memory, A)
+    for _ in range(1500):
+        x = x * 0.5 + 1
+    close(x, np.full(A.shape, 2.0))
+    y: Any = from_array(memory, A)
+    z: Any = from_sparse(memory, X)
+    for _ in range(60):
+        y, z = (y + y) * 0.5, (z + z) * 0.5
+    close(y, A)
+    close(z, X.data)
 
 
 def test_shapes_that_do_not_fit_are_named(memory: MatCache) -> None:
@@ -181,7 +197,9 @@ def test_mixed_products(memory: MatCache) -> None:
     close(from_array(memory, COLUMN) @ one, 2 * COLUMN)
     x64 = from_sparse(memory, X.astype(np.float64))
     close(x64 @ from_array(memory, B[:6]), X.toarray().astype(float) @ B[:6], rtol=1e-12)
-    close(from_sparse(memory, X) @ b64[:, [0, 1]].mat(), X.toarray() @ B.T[:, :2].astype(float), 1e-12)
+    close(
+        from_sparse(memory, X) @ b64[:, [0, 1]].mat(), X.toarray() @ B.T[:, :2].astype(float), 1e-12
+    )
 
 
 def test_what_a_container_cannot_hold_is_refused(memory: MatCache) -> None:
@@ -318,7 +336,9 @@ def test_dense_products(memory: MatCache) -> None:
         A @ a
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 5, 1), (300, 1, 1), (300, 4, 1), (1, 4, 300), (257, 3, 5)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (1, 5, 1), (300, 1, 1), (300, 4, 1), (1, 4, 300), (257, 3, 5)]
+)
 def test_products_of_all_shapes(memory: MatCache, shape: tuple[int, int, int]) -> None:
     n, m, k = shape
     a, b = rng.normal(size=(n, m)), rng.normal(size=(m, k))
@@ -337,7 +357,13 @@ def test_sparse_products(memory: MatCache) -> None:
     got = sddmm(rows, table, x)
     assert isinstance(got, SparseMat)
     close(dense(got, X), (A @ B[:6].T) * (X.toarray() != 0))
-    for wrong in (lambda: table @ x, lambda: x.T @ x, lambda: x @ x, lambda: rows @ x.T, lambda: gram(x)):
+    for wrong in (
+        lambda: table @ x,
+        lambda: x.T @ x,
+        lambda: x @ x,
+        lambda: rows @ x.T,
+        lambda: gram(x),
+    ):
         with pytest.raises(ShapeError):
             wrong()
     with pytest.raises(ShapeError, match="n x k, m x k, n x m"):
@@ -346,7 +372,9 @@ def test_sparse_products(memory: MatCache) -> None:
         x.T + 1
 
 
-@pytest.mark.parametrize("kind", ["empty", "no rows", "no columns", "one row", "one column", "full"])
+@pytest.mark.parametrize(
+    "kind", ["empty", "no rows", "no columns", "one row", "one column", "full"]
+)
 def test_sparse_products_of_extreme_matrices(memory: MatCache, kind: str) -> None:
     matrix = {
         "empty": sp.csr_array((50, 9), dtype=np.float32),
@@ -403,7 +431,10 @@ def test_sparse_elementwise_with_rows_and_columns(memory: MatCache) -> None:
     close(dense(x * 2 + 1, X), (full * 2 + 1) * there)
     close(dense(x * row, X), full * ROW * there)
     close(dense(column - x, X), (COLUMN - full) * there)
-    close(dense(exp(x) * (row + 1) / exp(column), X), np.exp(full) * (ROW + 1) / np.exp(COLUMN) * there)
+    close(
+        dense(exp(x) * (row + 1) / exp(column), X),
+        np.exp(full) * (ROW + 1) / np.exp(COLUMN) * there,
+    )
     close(dense(scalar(memory, 0.5) * x * x, X), 0.5 * full**2 * there)
     close(rowsum(x * row), (full * ROW).sum(1, keepdims=True))
     close(rownnz(x), there.sum(1, keepdims=True))
@@ -527,7 +558,9 @@ def test_philox_reference_has_the_known_answers() -> None:
 
 @pytest.mark.parametrize("stream", [0, 3])
 @pytest.mark.parametrize("key", [(0, 0, 0), (2**40 + 7, 3, 5), (-1, 2**31 - 1, 2**31)])
-def test_random_numbers_are_philox(memory: MatCache, key: tuple[int, int, int], stream: int) -> None:
+def test_random_numbers_are_philox(
+    memory: MatCache, key: tuple[int, int, int], stream: int
+) -> None:
     mat = from_array(memory, np.array([key]))
     got = random(memory, (3, 4), mat, stream).numpy()
     bits = np.array([[philox.element(*key, i, j, stream) for j in range(4)] for i in range(3)])
@@ -573,7 +606,9 @@ def test_random_numbers_in_expressions(memory: MatCache) -> None:
 def test_halves_of_tokens_add_up(seed: int, fractional: bool) -> None:
     generator = np.random.default_rng(seed)
     counts = sp.random_array((20, 15), density=0.3, rng=generator, format="csr", dtype=np.float32)
-    counts.data = np.ceil(counts.data * 20).astype(np.float32) * np.float32(0.37 if fractional else 1)
+    counts.data = np.ceil(counts.data * 20).astype(np.float32) * np.float32(
+        0.37 if fractional else 1
+    )
     with MatCache(threads=1) as memory:
         ids = from_array(memory, np.arange(20)[:, None])
         key = from_array(memory, np.array([[seed, 0, 0]]))

@@ -14,9 +14,9 @@ import pytest
 from scipy import sparse
 
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
-from blocklearn.datasources.check import check_csr, check_dense
-from blocklearn.datasources.gather import count_up, gather_csr, gather_dense
-from blocklearn.datasources.transpose import transpose_csr
+from blocklearn.datasources.check import check_csr, check_dense, check_weights
+from blocklearn.datasources.gather import count_up, expand_csr, gather_csr, gather_dense
+from blocklearn.datasources.transpose import transpose_by_counting, transpose_csr
 
 
 def reader_threads() -> list[threading.Thread]:
@@ -90,12 +90,23 @@ def test_dense_blocks() -> None:
     np.testing.assert_array_equal(found, X)
 
 
-@pytest.mark.parametrize("kind", ["csr int32", "csr shuffled", "dense shuffled"])
+@pytest.mark.parametrize(
+    "kind", ["csr int32", "csr shuffled", "csr in blocks", "csr hashed", "dense shuffled"]
+)
 def test_steady_state_allocates_no_arrays(kind: str) -> None:
     """Blocks of varying size and a ragged last one; the smallest array of a block is 16 kB."""
     X = matrix(rows=20_001, columns=5_000, density=0.004)
     given = X[:, :40].toarray() if kind.startswith("dense") else X
-    source = MatrixSource(given, block_rows=2_000, shuffle="shuffled" in kind)
+    if "hashed" in kind:
+        given = sparse.csr_array((X.data, X.indices * 2_000, X.indptr), shape=(20_001, 10_000_000))
+    source = MatrixSource(
+        given,
+        targets=X[:, :30],
+        weights=np.arange(20_001.0),
+        block_rows=2_000,
+        shuffle="blocks" if "in blocks" in kind else "shuffled" in kind or "hashed" in kind,
+        keep_bytes=1_000_000,  # room for half of the blocks
+    )
     with Reader(source) as reader:
         for pass_ in range(2):  # compiles, allocates
             for _ in reader.blocks(pass_):
@@ -122,10 +133,16 @@ def allocates(function: Any, signatures: list[Any]) -> bool:
 
 
 def test_kernels_allocate_nothing() -> None:
-    for X in (matrix(), matrix().toarray()):
-        with Reader(MatrixSource(X, block_rows=10, shuffle=True)) as reader:
+    wide = sparse.csr_array(matrix())
+    wide.resize((100, 10_000))
+    for X in (matrix(), wide, matrix().toarray()):
+        source = MatrixSource(X, targets=matrix(), block_rows=10, shuffle=True)
+        with Reader(source) as reader:
             assert len(list(reader.blocks(0))) == 10
-    kernels: list[Any] = [check_csr, check_dense, count_up, gather_csr, gather_dense, transpose_csr]
+    kernels: list[Any] = [
+        check_csr, check_dense, check_weights, count_up, expand_csr, gather_csr, gather_dense,
+        transpose_by_counting, transpose_csr,
+    ]  # fmt: skip
     for kernel in kernels:
         assert kernel.signatures and not allocates(kernel.py_func, kernel.signatures)
     assert allocates(lambda n: np.ones(n).sum(), [(numba.int64,)])  # it would be seen

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from blocklearn.matcache import (
     MatCache,
     ShapeError,
@@ -36,9 +39,6 @@ from blocklearn.matcache import (
     where,
 )
 from blocklearn.matcache.rowwise import Rowwise
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests import programs
 
 
@@ -94,7 +94,7 @@ def explicit_als(R: Any, u: Any, items: Any, penalty: Any) -> Any:
 
 @rowwise
 def implicit_als(C: Any, u: Any, items: Any, gram: Any, penalty: Any) -> Any:
-    """Hu, Koren, Volinsky (2008): (Y'Y + Y'(C - 1)Y + penalty) u = Y'C p, by conjugate gradients."""
+    """Hu, Koren, Volinsky (2008): (Y'Y + Y'(C - 1)Y + penalty) u = Y'C p, by CG."""
     r = C @ items - (u @ gram + ((C - 1.0) * sddmm(u, items, C)) @ items + penalty * u)
     p = copy(r)
     rs = rowdot(r, r)
@@ -132,7 +132,16 @@ def glm(X: Any, W: Any, bias: Any, y: Any) -> Any:
     return p - y, rowsum(softplus(z) - y * z), where(p > 0.5, 1.0, 0.0)
 
 
-MODELS = ["lda", "explicit_als", "implicit_als", "nmf", "k_means", "glm", "until_settled", "weighted"]
+MODELS = [
+    "lda",
+    "explicit_als",
+    "implicit_als",
+    "nmf",
+    "k_means",
+    "glm",
+    "until_settled",
+    "weighted",
+]
 
 
 def data(kind: str, rows: int = 12, columns: int = 9) -> Any:
@@ -179,7 +188,16 @@ def model(name: str) -> Rowwise:
     return globals().get(name) or getattr(programs, name)  # type: ignore[no-any-return]
 
 
-KINDS = ["plain", "empty rows", "one huge row", "nothing", "one row", "full", "one column", "square"]
+KINDS = [
+    "plain",
+    "empty rows",
+    "one huge row",
+    "nothing",
+    "one row",
+    "full",
+    "one column",
+    "square",
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -203,7 +221,9 @@ def test_programs_in_float32(name: str) -> None:
 @given(st.integers(1, 40), st.integers(1, 30), st.floats(0, 1), st.integers(0, 2**32 - 1))
 def test_e_step_on_any_matrix(rows: int, columns: int, density: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    X = sp.csr_array(rng.poisson(3, (rows, columns)) * (rng.random((rows, columns)) < density) * 1.0)
+    X = sp.csr_array(
+        rng.poisson(3, (rows, columns)) * (rng.random((rows, columns)) < density) * 1.0
+    )
     compare(programs.lda, *arguments("lda", X, 5))
 
 
@@ -216,7 +236,9 @@ def test_conjugate_gradients_solve_the_normal_equations() -> None:
     for i, row in enumerate(X.toarray()):
         rated = items[row != 0]
         left = rated.T @ rated + penalty * max(len(rated), 1) * np.eye(5)
-        np.testing.assert_allclose(got[i], np.linalg.solve(left, rated.T @ row[row != 0]), rtol=1e-5)
+        np.testing.assert_allclose(
+            got[i], np.linalg.solve(left, rated.T @ row[row != 0]), rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("name", ["lda", "explicit_als", "weighted", "glm"])
@@ -344,7 +366,9 @@ def test_hazards(kind: str, k: int) -> None:
     compare(nested, X, u, table, 3)
 
 
-@pytest.mark.parametrize("shape", [(6, 5, 3), (1, 5, 3), (6, 1, 3), (6, 5, 1), (1, 1, 1), (5, 5, 5)])
+@pytest.mark.parametrize(
+    "shape", [(6, 5, 3), (1, 5, 3), (6, 1, 3), (6, 5, 1), (1, 1, 1), (5, 5, 5)]
+)
 def test_programs_without_a_sparse_argument(shape: tuple[int, int, int]) -> None:
     n, k, m = shape
     rng = np.random.default_rng(0)
@@ -384,6 +408,48 @@ def test_any_sequence_of_assignments(steps: list[tuple[int, int]]) -> None:
 
     X, (_, u, table, *_) = data("empty rows"), arguments("nmf", data("plain"), 3)
     compare(Rowwise(random_program), X, u, table)
+
+
+# ---------------------------------------------------------------- over columns
+
+
+@rowwise
+def column_step(XT: Any, items: Any, users: Any, rate: Any) -> Any:
+    """A gradient step for each column that occurs in the block; the error of each non-zero."""
+    error = XT - sddmm(items, users, XT)
+    items <<= items + rate * (error @ users)
+    for _ in repeat(2):
+        error <<= error * 0.5 + rowsum(error)
+    return error
+
+
+@pytest.mark.parametrize("kind", ["plain", "one huge row", "nothing", "one row", "one column"])
+@pytest.mark.parametrize("k", [5, 1])
+def test_programs_over_the_columns_that_occur(kind: str, k: int) -> None:
+    full = data(kind).toarray()
+    full[:, 2 % full.shape[1]] = 0
+    X = sp.csr_array(full)
+    _, users, items, *_ = arguments("nmf", X, k)
+    x, u, t = from_sparse(memory(), X), from_array(memory(), users), from_array(memory(), items)
+    got = column_step(x.T, t, u, 0.1)
+    wanted_items = items.copy()
+    wanted = column_step.reference(sp.csr_array(X.T), wanted_items, users, 0.1)
+    np.testing.assert_allclose(t.numpy(), wanted_items, rtol=1e-10)
+    assert got.shape == X.shape
+    error = sp.csr_array((got.numpy(), X.indices, X.indptr), shape=X.shape)
+    np.testing.assert_allclose(error.toarray(), wanted.T.toarray(), rtol=1e-9, atol=1e-12)
+
+
+def test_programs_over_columns_write_in_place_only() -> None:
+    x = from_sparse(memory(), data("plain"))
+    u = from_array(memory(), np.ones((12, 5)))
+    with wrong("visits only the columns that occur"):
+        rowwise(lambda XT, u: XT @ u)(x.T, u)
+    with wrong("both X and X.T"):
+        rowwise(lambda X, XT, u: X @ u)(x, x.T, u)
+    with wrong("but there are 12 rows of the sparse argument"):
+        table, other = (from_array(memory(), np.ones((9, 5))) for _ in range(2))
+        rowwise(lambda XT, t, u: t.__ilshift__(XT @ u))(x.T, table, other)
 
 
 # ---------------------------------------------------------------- results and arguments
@@ -584,7 +650,7 @@ def test_what_is_not_row_local_is_refused() -> None:
     t, one = from_array(memory(), np.ones((9, 5))), from_array(memory(), np.ones((1, 5)))
     scale = from_array(memory(), np.ones((1, 1)))
     cases: list[tuple[str, Any, tuple[Any, ...]]] = [
-        ("'theta'.*also read across rows", lambda X, theta: theta.__ilshift__(sddmm(theta, theta, X) @ theta), (x, u)),
+        ("'v'.*also read across rows", lambda X, v: v.__ilshift__(sddmm(v, v, X) @ v), (x, u)),
         ("all rows share", lambda X, alpha: alpha.__ilshift__(alpha + 1), (x, one)),
         ("all rows share", lambda X, s: s.__ilshift__(s + 1), (x, scale)),
         ("'total' is not row-local", lambda X, u: total(u), (x, u)),
@@ -595,7 +661,7 @@ def test_what_is_not_row_local_is_refused() -> None:
         ("got a row vector of 5 numbers", lambda X, u: X.__ilshift__(u * 2), (x, u)),
         ("from outside the function", lambda X: X * log(u), (x,)),
         ("from outside", lambda X: u * X, (x,)),
-        ("pass matrices as arguments", lambda X, v: v.__ilshift__(u), (x, from_array(memory(), np.ones((9, 5))))),
+        ("pass matrices as arguments", lambda X, v: v.__ilshift__(u), (x, t)),
         ("its argument must be sparse", lambda X, u: rownnz(u), (x, u)),
         ("third argument must be sparse", lambda X, u, t: sddmm(u, t, u), (x, u, t)),
         ("returns 5", lambda X: 5, (x,)),

@@ -16,6 +16,7 @@ from blocklearn.datasources import (
     DataError,
     EvalData,
     FileData,
+    HashedWords,
     Holdout,
     TrainData,
     count_words,
@@ -225,3 +226,83 @@ def test_holdout_parts_a_corpus() -> None:
     assert train.vocabulary == held.vocabulary == corpus.vocabulary
     with pytest.raises(DataError, match="share=0.01 of 2 documents leaves 2 to train on and 0"):
         Holdout(share=0.01).split(corpus.rows(np.array([0, 1])))
+
+
+def test_targets_of_documents_from_a_file(tmp_path: Path) -> None:
+    docs = tmp_path / "docs.txt"
+    docs.write_text("socket\n\npath path\n")
+    y, Y = np.array([1, 0, 1]), np.array([[0.0, 1], [1, 0], [1, 1]])
+    np.save(tmp_path / "y.npy", y)
+    np.save(tmp_path / "dense.npy", Y)
+    sparse.save_npz(tmp_path / "Y.npz", sparse.csc_matrix(Y))
+    io.mmwrite(tmp_path / "Y.mtx", sparse.coo_array(Y))
+    assert read_counts(docs, targets=tmp_path / "y.npy").targets.tolist() == [[1], [0], [1]]
+    for name in ("dense.npy", "Y.npz", "Y.mtx"):
+        corpus = read_counts(docs, targets=tmp_path / name)
+        found = corpus.targets if name == "dense.npy" else corpus.targets.toarray()
+        assert found.tolist() == Y.tolist() and corpus.target_names is None
+        part = corpus.rows(np.array([2, 0]))
+        found = part.targets if name == "dense.npy" else part.targets.toarray()
+        assert found.tolist() == Y[[2, 0]].tolist()
+    (tmp_path / "labels.txt").write_text("first\nsecond\n")
+    data = FileData(path=docs, targets=tmp_path / "Y.npz", min_df=1)
+    assert data.open().target_names == data.open(["path"]).target_names == ["first", "second"]
+    assert read_counts(docs, targets=tmp_path / "y.npy").target_names is None  # one target
+    assert FileData(path=docs).open().targets is None
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "message"),
+    [
+        ("y.npy", np.ones(2), r"y\.npy: targets of 2 rows, but there are 3 documents"),
+        ("y.npy", np.array([0, np.nan, 1]), r"y\.npy: the targets: row 1, column 0 is nan"),
+        ("y.npy", np.array([{}, 1, 2], object), r"y\.npy: cannot be read as targets"),
+        ("y.npy", np.array(["a", "b", "c"]), r"y\.npy: the targets.*real numbers"),
+        ("y.csv", np.ones(3), r"y\.csv: unknown kind of targets.*\.npy, \.npz, \.mtx"),
+        ("y.npz", np.ones(3), r"y\.npz: cannot be read as targets"),
+        ("none.npy", None, r"none\.npy: there is no such file"),
+    ],
+)
+def test_faults_of_targets_are_named(
+    tmp_path: Path, name: str, contents: Any, message: str
+) -> None:
+    docs = tmp_path / "docs.txt"
+    docs.write_text("socket\n\npath path\n")
+    if contents is not None:
+        with (tmp_path / name).open("wb") as file:
+            np.save(file, contents)
+    with pytest.raises(DataError, match=message):
+        read_counts(docs, targets=tmp_path / name)
+
+
+@pytest.mark.parametrize("max_df", [1.0, 0.7])
+def test_words_are_hashed_in_place_of_a_vocabulary(tmp_path: Path, max_df: float) -> None:
+    docs = tmp_path / "docs.txt"
+    docs.write_text("socket bytes\nbytes\npath path bytes\n")
+    plain = FileData(path=docs, max_df=max_df).open()
+    hashed = FileData(path=docs, max_df=max_df, hash_bits=22).open()
+    assert hashed.vocabulary == HashedWords(22) and hashed.counts.shape == (3, 2**22)
+    columns = [HashedWords(22).column(word) for word in plain.vocabulary]
+    assert (hashed.counts[:, columns] != plain.counts).nnz == 0
+    assert hashed.counts.sum() == plain.counts.sum() and hashed.counts.has_canonical_format
+    known = read_counts(docs, hashed.vocabulary)  # whatever a trained model is shown
+    assert known.vocabulary == hashed.vocabulary and known.dropped == 0
+
+
+def test_hashed_words_may_share_a_column(tmp_path: Path) -> None:
+    corpus = count_words([("a", ["aaa", "bbb", "ccc", "ccc"])], HashedWords(1))
+    assert corpus.counts.sum() == 4 and corpus.counts.nnz <= 2
+    again = count_words([("a", ["aaa", "bbb", "ccc", "ccc"])]).over(HashedWords(1))
+    assert (again.counts != corpus.counts).nnz == 0 and again.counts.has_canonical_format
+    sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(np.ones((2, 5))))
+    assert read_counts(tmp_path / "x.npz", HashedWords(1)).counts.sum() == 10
+
+
+def test_features_with_targets_may_be_negative(tmp_path: Path) -> None:
+    X = np.array([[0.5, -1.5], [0.0, 2.0]])
+    sparse.save_npz(tmp_path / "X.npz", sparse.csr_array(X))
+    np.save(tmp_path / "y.npy", [0, 1])
+    data = FileData(path=tmp_path / "X.npz", targets=tmp_path / "y.npy")
+    assert data.open().counts.toarray().tolist() == X.tolist()
+    with pytest.raises(DataError, match="column 1 is -1.5, but a count is not negative"):
+        FileData(path=tmp_path / "X.npz").open()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
 from blocklearn.matcache import (
     MatCache,
     colsum,
@@ -26,7 +27,6 @@ from blocklearn.matcache import (
     total,
 )
 from blocklearn.matcache.pool import Pool
-
 from tests import programs
 
 
@@ -39,7 +39,10 @@ def everything(threads: int) -> list[bytes]:
     u, t = rng.random((700, 33), np.float32), rng.random((90, 33), np.float32)
     with MatCache(threads=threads) as memory:
         x, rows, table = from_sparse(memory, X), from_array(memory, u), from_array(memory, t)
-        key, ids = from_array(memory, np.array([[1, 2, 3]])), from_array(memory, np.arange(700)[:, None])
+        key, ids = (
+            from_array(memory, np.array([[1, 2, 3]])),
+            from_array(memory, np.arange(700)[:, None]),
+        )
         found = [
             exp(rows) * 2 + colsum(rows),
             total(rows * 1.1),

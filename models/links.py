@@ -1,0 +1,151 @@
+"""Links of generalised linear models: from the linear score eta = X W + b to mean, loss, residual.
+
+| link | mean | loss of one row | residual = d loss / d eta |
+|---|---|---|---|
+| linear | eta | (eta - y)^2 / 2 | eta - y |
+| logistic | 1 / (1 + e^-eta) | ln(1 + e^eta) - y eta | mean - y |
+| hinge | eta | max(0, 1 - s eta), s = 2y - 1 | -s where s eta < 1 |
+| poisson | e^eta | e^eta - y eta | mean - y |
+| softmax | e^eta_k / sum_j e^eta_j | -sum_k y_k ln mean_k | mean sum_j y_j - y |
+
+y is 0 or 1 for logistic and hinge (in between: a mixture of both), a count or rate for poisson, a
+column of 0 and 1 per class for softmax; a row of zeros does not count there. McCullagh, Nelder,
+Generalized Linear Models (1989); hinge: Cortes, Vapnik (1995). Functions of operands: they run
+inside `@rowwise`, and in float64 in its reference. `mask` [1 x columns] is 1 at the columns of a
+softmax group, None where all columns are of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..matcache import equal, exp, log, maximum, minimum, rowmax, rowsum, sigmoid, softplus, where
+
+LinkName = Literal["linear", "logistic", "hinge", "poisson", "softmax"]
+LARGEST = 30.0  # poisson: of eta; e^30 = 10^13 is beyond any count, and must not overflow
+NOWHERE = -1e30  # score of a class outside the group: its probability is 0
+TINY = 1e-30
+
+
+@dataclass(frozen=True)
+class Link:
+    """One row of the table above, as functions of (eta, [y,] mask), [1 x columns] each.
+
+    measure: what evaluations report, by the name `metric`. binary: targets are 0 or 1, so ranking
+    rows by the score (AUC) makes sense.
+    """
+
+    mean: Callable[..., Any]
+    loss: Callable[..., Any]
+    residual: Callable[..., Any]
+    measure: Callable[..., Any]
+    metric: str
+    binary: bool = False
+
+
+def _exponential(eta: Any, mask: Any = None) -> Any:
+    return exp(minimum(eta, LARGEST))
+
+
+def _squared_error(eta: Any, y: Any, mask: Any) -> Any:
+    return (eta - y) * (eta - y)
+
+
+def _logistic_loss(eta: Any, y: Any, mask: Any) -> Any:
+    return softplus(eta) - y * eta
+
+
+def _hinge_loss(eta: Any, y: Any, mask: Any) -> Any:
+    return y * maximum(0.0, 1.0 - eta) + (1.0 - y) * maximum(0.0, 1.0 + eta)
+
+
+def _hinge_residual(eta: Any, y: Any, mask: Any) -> Any:
+    return (1.0 - y) * (eta > -1.0) - y * (eta < 1.0)
+
+
+def _deviance(eta: Any, y: Any, mask: Any) -> Any:
+    """2 (y ln(y / mean) - y + mean), with 0 ln 0 = 0."""
+    return 2.0 * (y * (log(maximum(y, TINY)) - minimum(eta, LARGEST)) - y + _exponential(eta))
+
+
+def _inside(x: Any, mask: Any, outside: float) -> Any:
+    return x if mask is None else where(mask, x, outside)
+
+
+def log_softmax(eta: Any, mask: Any) -> Any:
+    """Logarithms of the probabilities of the classes of a group."""
+    shifted = _inside(eta, mask, NOWHERE)
+    shifted = shifted - rowmax(shifted)
+    return shifted - log(rowsum(exp(shifted)))
+
+
+def _softmax(eta: Any, mask: Any) -> Any:
+    shifted = _inside(eta, mask, NOWHERE)
+    e = exp(shifted - rowmax(shifted))
+    return e / rowsum(e)
+
+
+def _softmax_loss(eta: Any, y: Any, mask: Any) -> Any:
+    """Its part of each class; their sum is the loss."""
+    return -(y * log_softmax(eta, mask))
+
+
+def _softmax_residual(eta: Any, y: Any, mask: Any) -> Any:
+    return _softmax(eta, mask) * rowsum(_inside(y, mask, 0.0)) - y
+
+
+def softmax_hit(eta: Any, y: Any, mask: Any) -> Any:
+    """y of the most probable class, at that class; classes with the same score share it."""
+    shifted = _inside(eta, mask, NOWHERE)
+    top = equal(shifted, rowmax(shifted))
+    return top * y / rowsum(top)
+
+
+def softmax_label(eta: Any, mask: Any) -> Any:
+    """1 at the most probable class (at each of several with the same score), else 0."""
+    shifted = _inside(eta, mask, NOWHERE)
+    return equal(shifted, rowmax(shifted))
+
+
+LINKS: dict[str, Link] = {
+    "linear": Link(
+        mean=lambda eta, mask: +eta,
+        loss=lambda eta, y, mask: _squared_error(eta, y, mask) / 2.0,
+        residual=lambda eta, y, mask: eta - y,
+        measure=_squared_error,
+        metric="squared_error",
+    ),
+    "logistic": Link(
+        mean=lambda eta, mask: sigmoid(eta),
+        loss=_logistic_loss,
+        residual=lambda eta, y, mask: sigmoid(eta) - y,
+        measure=_logistic_loss,
+        metric="log_loss",
+        binary=True,
+    ),
+    "hinge": Link(
+        mean=lambda eta, mask: +eta,
+        loss=_hinge_loss,
+        residual=_hinge_residual,
+        measure=_hinge_loss,
+        metric="hinge_loss",
+        binary=True,
+    ),
+    "poisson": Link(
+        mean=_exponential,
+        loss=lambda eta, y, mask: _exponential(eta) - y * minimum(eta, LARGEST),
+        residual=lambda eta, y, mask: _exponential(eta) - y,
+        measure=_deviance,
+        metric="deviance",
+    ),
+    "softmax": Link(
+        mean=_softmax,
+        loss=_softmax_loss,
+        residual=_softmax_residual,
+        measure=_softmax_loss,
+        metric="log_loss",
+        binary=True,
+    ),
+}

@@ -1,0 +1,246 @@
+"""What a generalised linear model regresses on: targets as a user states them, fits as they run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from annotated_types import Ge, Gt
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ..matcache import ShapeError
+from .links import LinkName
+
+Column = int | str
+Weight = Annotated[float, Ge(0)]
+ClassWeight = Literal["balanced"] | dict[int | str, Weight]
+GRID = ("l1", "l2", "rate")  # fields that may be lists
+
+
+class Target(BaseModel):
+    """One thing to predict: a column of the data's targets, or several of a softmax group.
+
+    Lists for l1, l2, rate make a grid: one fit for each combination, all trained in one run.
+    Columns are numbers, or names where the data have them. What is None is taken from the model.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = Field(None, description="what it is called; null: as its column")
+    link: LinkName | None = Field(None, description="null: that of the model")
+    column: Column | None = Field(None, description="column of the data's targets")
+    columns: list[Column] | None = Field(
+        None, min_length=2, description="softmax: a column of 0 and 1 for each class"
+    )
+    l1: Weight | list[Weight] | None = Field(None, description="of the sum of absolute weights")
+    l2: Weight | list[Weight] | None = Field(None, description="of half the sum of their squares")
+    rate: Annotated[float, Gt(0)] | list[Annotated[float, Gt(0)]] = Field(
+        1.0, description="factor of the optimizer's rate"
+    )
+    class_weight: ClassWeight | None = Field(
+        None, description="factors of the losses, by class (0, 1; names for softmax), or balanced"
+    )
+    row_weights: Column | None = Field(
+        None, description="column of the data's targets that holds weights of rows for this target"
+    )
+    features: list[Column] | None = Field(
+        None, min_length=1, description="the only features that it may use; null: all"
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if (self.column is None) == (self.columns is None):
+            raise ValueError("a target has either `column`, or `columns` (softmax: its classes)")
+        if self.columns is not None and len(set(self.columns)) < len(self.columns):
+            raise ValueError(f"columns={self.columns} has one twice; a class has one column")
+        if self.link is not None and (self.link == "softmax") != (self.columns is not None):
+            raise ValueError(
+                f"link={self.link} with {'columns' if self.columns else 'column'}: softmax takes "
+                "`columns`, one for each class, and every other link one `column`"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One problem that is solved: some columns of W, from `start` on, one for each of `y`.
+
+    y: columns of the data's targets. classes: their names. base: name of the target that it is
+    of, and grid: what tells it from other fits of that target.
+    """
+
+    name: str
+    base: str
+    link: LinkName
+    y: tuple[int, ...]
+    classes: tuple[str, ...]
+    start: int
+    l1: float
+    l2: float
+    rate: float
+    class_weight: ClassWeight | None
+    row_weights: int | None
+    features: tuple[int, ...] | None
+    grid: dict[str, float]
+
+    @property
+    def columns(self) -> slice:
+        """Its columns of W."""
+        return slice(self.start, self.start + len(self.y))
+
+    @property
+    def names(self) -> list[str]:
+        """What its columns are called."""
+        if self.link != "softmax":
+            return [self.name]
+        return [f"{self.name}.{name}" for name in self.classes]
+
+    def weights_of_classes(self) -> tuple[dict[str, float], str]:
+        """The class weights that were given, by class, and what the classes are called."""
+        known = self.classes if self.link == "softmax" else ("0", "1")
+        assert isinstance(self.class_weight, dict)
+        found = {str(key): float(weight) for key, weight in self.class_weight.items()}
+        if self.link == "softmax":
+            by_number = {str(y): name for y, name in zip(self.y, self.classes, strict=True)}
+            found = {key if key in known else by_number.get(key, key): w for key, w in found.items()}
+        for key in found:
+            if key not in known:
+                raise ShapeError(
+                    f"GLM: target {self.name!r}: class_weight names the class {key!r}; there are "
+                    f"{', '.join(known)}."
+                )
+        return {name: found.get(name, 1.0) for name in known}, ", ".join(known)
+
+
+class Names:
+    """Columns by number or name. what: for messages, "target" or "feature"."""
+
+    def __init__(self, what: str, count: int, names: Sequence[str] | None) -> None:
+        """names: None where nobody knows them."""
+        self.what, self.count, self.names = what, count, names
+        self._number: dict[str, int] | None = None
+
+    def number(self, column: Column) -> int:
+        """Its number. Raises ShapeError for one that is not there."""
+        if isinstance(column, int):
+            if 0 <= column < self.count:
+                return column
+            raise ShapeError(
+                f"GLM: {self.what} {column}, but the data have {self.count:,}, numbered from 0."
+            )
+        if self.names is None:
+            raise ShapeError(
+                f"GLM: {self.what} {column!r}, but the data have no names of {self.what}s; use "
+                "its number."
+            )
+        if self._number is None:
+            self._number = {name: i for i, name in enumerate(self.names)}
+        if column not in self._number:
+            some = ", ".join(self.names[: min(8, self.count)])
+            raise ShapeError(
+                f"GLM: there is no {self.what} {column!r}. The data have {self.count:,}: {some}"
+                f"{', ...' if self.count > 8 else ''}."
+            )
+        return self._number[column]
+
+    def name(self, number: int) -> str:
+        """Its name, or its number as one."""
+        return str(number) if self.names is None else str(self.names[number])
+
+
+def fits_of(
+    targets: Sequence[Target] | None,
+    defaults: Any,
+    labels: Names,
+    features: Names,
+) -> list[Fit]:
+    """Every fit of the targets; None: one for each column of the data's targets.
+
+    defaults: has `link`, `l1`, `l2`, `class_weight` for what a target leaves open. Raises
+    ShapeError for columns that are not there, and names that come twice.
+    """
+    if targets is None:
+        targets = every_column(defaults.link, labels.count)
+    found: list[Fit] = []
+    start = 0
+    for target in targets:
+        link = target.link or ("softmax" if target.columns is not None else defaults.link)
+        if (link == "softmax") != (target.columns is not None):
+            raise ShapeError(
+                f"GLM: target {target.column!r} has the link softmax, which needs `columns`, one "
+                "for each class."
+            )
+        given = target.columns if target.columns is not None else [target.column]
+        y = tuple(labels.number(column) for column in given if column is not None)
+        classes = tuple(labels.name(i) for i in y)
+        base = target.name or (classes[0] if len(y) == 1 else group_name(classes))
+        only = None
+        if target.features is not None:
+            only = tuple(sorted({features.number(column) for column in target.features}))
+        settings = {
+            "l1": defaults.l1 if target.l1 is None else target.l1,
+            "l2": defaults.l2 if target.l2 is None else target.l2,
+            "rate": target.rate,
+        }
+        for grid in combinations(settings):
+            several = {k: v for k, v in grid.items() if isinstance(settings[k], list)}
+            label = "".join(f" {k}={v:.4g}" for k, v in several.items())
+            fit = Fit(
+                name=base + label,
+                base=base,
+                link=link,
+                y=y,
+                classes=classes,
+                start=start,
+                class_weight=target.class_weight or defaults.class_weight,
+                row_weights=None if target.row_weights is None else labels.number(target.row_weights),
+                features=only,
+                grid=several,
+                **grid,
+            )
+            start += len(y)
+            found.append(fit)
+    check_names(found)
+    return found
+
+
+def every_column(link: LinkName, count: int) -> list[Target]:
+    """One target for each column, or one softmax group of all."""
+    if link == "softmax":
+        return [Target(link=link, columns=list(range(count)))]
+    return [Target(column=i) for i in range(count)]
+
+
+def combinations(settings: dict[str, Any]) -> list[dict[str, float]]:
+    """The product of all lists.
+
+    >>> combinations({"l1": [0.0, 1.0], "l2": 0.5})
+    [{'l1': 0.0, 'l2': 0.5}, {'l1': 1.0, 'l2': 0.5}]
+    """
+    lists = (v if isinstance(v, list) else [v] for v in settings.values())
+    return [dict(zip(settings, values, strict=True)) for values in itertools.product(*lists)]
+
+
+def group_name(classes: tuple[str, ...]) -> str:
+    """Of a softmax group without a name.
+
+    >>> group_name(("cat", "dog"))
+    'cat+dog'
+    >>> group_name(tuple("abcdef"))
+    'a+...+f'
+    """
+    return "+".join(classes if len(classes) <= 4 else (classes[0], "...", classes[-1]))
+
+
+def check_names(fits: Sequence[Fit]) -> None:
+    """Every fit has a name of its own."""
+    seen: set[str] = set()
+    for fit in fits:
+        if fit.name in seen:
+            raise ShapeError(
+                f"GLM: two targets are called {fit.name!r}, and scores are told apart by name; "
+                "give one of them another `name`."
+            )
+        seen.add(fit.name)
