@@ -51,6 +51,12 @@ def _writable_folder() -> Path:
             return folder
     except OSError:
         pass
-    folder = Path(tempfile.gettempdir()) / f"blocklearn-{os.getuid()}" / folder.name
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Code is run from here, so it must be ours: anyone may have made a folder of that name.
+    own = os.getuid() if hasattr(os, "getuid") else 0
+    base = Path(tempfile.gettempdir()) / f"blocklearn-{own}"
+    base.mkdir(exist_ok=True, mode=0o700)
+    if base.stat().st_uid != own or base.is_symlink():
+        base = Path(tempfile.mkdtemp(prefix="blocklearn-"))
+    folder = base / folder.name
+    folder.mkdir(exist_ok=True, mode=0o700)
     return folder

@@ -1,16 +1,18 @@
 """Collapsed Gibbs sampling of topics on the CPU, the table of topics held fixed.
 
-Mimno, Hoffman, Blei (ICML 2012), section 3. A row depends on its own data, its own key and the table
-only. An entry of weight x counts as min(ceil(x), CAP) particles of equal weight, each with a topic.
+Mimno, Hoffman, Blei (ICML 2012), section 3. A row depends on its own data, its own key and the
+table only. An entry of weight x counts as min(ceil(x), CAP) particles of equal weight, each with a
+topic.
 """
 
 # Numba infers the types.
-# mypy: allow-untyped-defs
+# mypy: allow-untyped-defs, allow-untyped-calls
 
 import math
+from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -30,20 +32,22 @@ def padded(k: int) -> int:
     return -(-k // LANES) * LANES
 
 
-def make_sample_token(k: int):
-    """The sampling step as one instruction sequence: `topic = sample(n, at, phi, w, u, old, weight)`.
+def make_sample_token(k: int) -> Any:
+    """The sampling step as one sequence of instructions.
+
+    `topic = sample(n, at, phi, w, u, old, weight)`.
 
     n[at : at + padded(k)] are the row's topic counts plus alpha (zero in the padding); phi is the
     flattened table and w the offset of the word's row in it. Takes `weight` out of topic `old`
     (old < 0: none), draws a topic with probability proportional to n[topic] * phi[w + topic] from
     the uniform number u, adds `weight` to it and returns it.
 
-    Topic 16 v + l lies in lane l of vector v. Each lane keeps running sums over v; a prefix sum over
-    the 16 lane totals finds the lane; then the running sums of all lanes are compared with what is
-    left of the threshold, and the lane's count of sums passed is v. The order of topics does not
-    matter to sampling, so nothing is transposed. Counts are updated as whole vectors: a 4-byte
-    store followed by a 64-byte load would wait for the store buffer. The topic is in [0, k) for
-    any input, NaN included.
+    Topic 16 v + l lies in lane l of vector v. Each lane keeps running sums over v; a prefix sum
+    over the 16 lane totals finds the lane; then the running sums of all lanes are compared with
+    what is left of the threshold, and the lane's count of sums passed is v. The order of topics
+    does not matter to sampling, so nothing is transposed. Counts are updated as whole vectors: a
+    4-byte store followed by a 64-byte load would wait for the store buffer. The topic is in [0,
+    k) for any input, NaN included.
     """
     vectors, tail = padded(k) // LANES, k - (padded(k) - LANES)
 
@@ -79,7 +83,8 @@ def make_sample_token(k: int):
 
             pn, pf = pointer(0, n, at), pointer(2, phi, w)
             olds, weights = splat(old, _VI), splat(weight, _VF)
-            counts, sums = [], []
+            counts: list[Any] = []
+            sums: list[Any] = []
             for v in range(vectors):
                 x = b.load(vec(pn, v), align=4)
                 x = b.select(b.icmp_signed("==", olds, topics(v)), b.fsub(x, weights), x)
@@ -204,8 +209,10 @@ def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z,
 
 
 def gibbs_source(k: int) -> str:
-    """Source of the sampler for k topics: `run(chunk, thread, bounds, indptr, indices, values, first,
-    row_ids, key, phi, alpha, burn, z, counts, u, weights, words, topics)`.
+    """Source of the sampler for k topics.
+
+    `run(chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha, burn, z,
+    counts, u, weights, words, topics)`.
 
     phi float32 [columns x k], positive, any factor common to a column is fine; alpha [1 x k];
     first from `count_particles`; z uint16 [saved sweeps x particles]: the topics after each of the
@@ -231,9 +238,13 @@ def gibbs_source(k: int) -> str:
         lines += [f"        if r + {s} < end:"]
         lines += [f"            p{s}, size{s} = prepare(r + {s}, {s} * {kp}, n, indptr, indices,"]
         lines += ["                values, first, alpha, weights, words, topics)"]
-    lines += ["        shortest = " + "min(" * (group - 1) + "size0, " + "), ".join(
-        f"size{s}" for s in rows[1:]
-    ) + ")"]
+    lines += [
+        "        shortest = "
+        + "min(" * (group - 1)
+        + "size0, "
+        + "), ".join(f"size{s}" for s in rows[1:])
+        + ")"
+    ]
     lines += ["        for sweep in range(burn + save):"]
     for s in rows:
         lines += [f"            if size{s} > 0:"]
@@ -248,8 +259,8 @@ def gibbs_source(k: int) -> str:
     for s in rows:
         lines += [
             f"            for i in range(p{s} + shortest, p{s} + size{s}):",
-            f"                topics[i] = sample(n, {int(s) * kp}, table, words[i], u[i], topics[i],",
-            "                    weights[i])",
+            f"                topics[i] = sample(n, {int(s) * kp}, table, words[i], u[i],",
+            "                    topics[i], weights[i])",
         ]
     lines += ["            if sweep >= burn:"]
     for s in rows:

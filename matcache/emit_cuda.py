@@ -2,8 +2,8 @@
 
 The same schedule as for the CPU. A warp owns a row; a vector of k numbers is spread over its lanes,
 ceil(k / 32) registers each, k a literal. Per-row numbers are the same on every lane. Sums across
-lanes run in a fixed order. Loops over lanes are stride loops, so the text also runs on the host with
-one lane (tests/cuda_host.py).
+lanes run in a fixed order. Loops over lanes are stride loops, so the text also runs on the host
+with one lane (tests/cuda_host.py).
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def library_source() -> str:
 
 
 def rowwise_source(plan: Schedule) -> str:
-    """Module with one kernel, `run(rows, [indptr, indices,] arguments..., outputs..., hidden...)`."""
+    """Module with one kernel.
+
+    `run(rows, [indptr, indices, [active, positions,]] arguments..., outputs..., hidden...)`.
+    """
     return _RowwisePrinter(plan).source()
 
 
@@ -177,8 +180,8 @@ class _RowwisePrinter:
     def over(self, length: int) -> AbstractContextManager[None]:
         """A loop over this lane's part of a vector: `r` its registers, `k` the place."""
         self.out.line("#pragma unroll")
-        head = f"for (int r = 0, k = lane; r < BL_PER({length}); ++r, k += BL_LANES) if (k < {length}) {{"
-        return self.out.block(head, "}")
+        head = f"for (int r = 0, k = lane; r < BL_PER({length}); ++r, k += BL_LANES)"
+        return self.out.block(f"{head} if (k < {length}) {{", "}")
 
     def nodes(self, nodes: list[Node]) -> None:
         for node in nodes:
@@ -404,8 +407,8 @@ def fused_source(fused: Fused) -> str:
     """Module with one kernel, `run(rows, columns, leaves..., numbers..., out)`.
 
     "assign" runs over the elements with any grid. "total" and "colsum" need one block per chunk of
-    rows (of elements, if flat) and write the chunk's sums in float64 to out[chunk, :]; `add_partials`
-    adds them up.
+    rows (of elements, if flat) and write the chunk's sums in float64 to out[chunk, :];
+    `add_partials` adds them up.
     """
     out = Writer()
     f = "float" if fused.dtype == "float32" else "double"

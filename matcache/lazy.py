@@ -342,7 +342,7 @@ class Node(Lazy):
 class Elementwise(Lazy):
     """A tree of elementwise operations over `Mat`s and numbers; not yet computed."""
 
-    __slots__ = ("_result", "args", "op", "versions")
+    __slots__ = ("_result", "args", "depth", "op", "versions")
 
     def __init__(
         self,
@@ -359,6 +359,7 @@ class Elementwise(Lazy):
         assert op in ELEMENTWISE
         self.op = op
         self.args = args
+        self.depth: int = 1 + max((a.depth for a in args if isinstance(a, Elementwise)), default=0)
         self.versions = tuple(a.version if isinstance(a, Mat) else -1 for a in args)
         self._result: Mat | None = None
 

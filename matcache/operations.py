@@ -33,6 +33,8 @@ from .products import gram, matmul, matmul_transposed, sddmm, transpose, transpo
 from .rowwise import Rowwise, run
 from .slots import PatternSlot, source_line
 
+DEEPEST = 64  # operations on the longest path of a tree; beyond, it is computed in between
+
 
 def build(cache: MatCache, op: str, args: tuple[Any, ...]) -> Any:
     """The node, or the result, of `op` on `args`."""
@@ -92,7 +94,11 @@ def _elementwise(cache: MatCache, op: str, args: tuple[Lazy | float, ...]) -> El
                     f"{_x((shape[0], 1))} and a row {_x((1, shape[1]))}."
                 )
             shape = together
-    return Elementwise(cache, op, args, shape, result_dtype(lazies), pattern)
+    node = Elementwise(cache, op, args, shape, result_dtype(lazies), pattern)
+    if node.depth >= DEEPEST:
+        node.mat()
+        node.depth = 0
+    return node
 
 
 def _is_full(a: Shape, of: Shape) -> bool:

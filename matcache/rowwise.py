@@ -294,9 +294,9 @@ def run(
                 slots.append(values_container(cache, place, sparse.pattern, dtype, title))
             elif transposed:
                 raise ShapeError(
-                    f"@rowwise {rowwise.name} at {source_line()}: a program over X.T visits only the "
-                    "columns that occur in the block, so it cannot return a row per column; assign to "
-                    "an argument with <<=."
+                    f"@rowwise {rowwise.name} at {source_line()}: a program over X.T visits only "
+                    "the columns that occur in the block, so it cannot return a row per column; "
+                    "assign to an argument with <<=."
                 )
             else:
                 slots.append(cache.result(place, (rows, value.length), dtype, title))

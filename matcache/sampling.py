@@ -17,7 +17,7 @@ from .slots import Slot, source_line
 
 @dataclass(frozen=True)
 class Samples:
-    """Topics drawn for the particles of X: `first` [nnz] (of each entry), `z` [sweeps x particles]."""
+    """Topics drawn for the particles of X: `z` [sweeps x particles]; `first` [nnz], of an entry."""
 
     X: SparseMat
     first: Slot
@@ -67,7 +67,9 @@ def sample_topics(
     capacity = pattern.capacity
 
     def container(name: str, rows: int, per_entry: int, dtype: object) -> Slot:
-        slot = cache.result((*identity, name), (rows, capacity * per_entry), dtype, f"{name} (sampler)")
+        slot = cache.result(
+            (*identity, name), (rows, capacity * per_entry), dtype, f"{name} (sampler)"
+        )
         if cache.enabled:
             pattern.dependents.setdefault(slot.guid, slot)
         return slot
