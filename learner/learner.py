@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,13 +14,14 @@ import numpy as np
 from ..datasources import BlockShape, DataSource, HostBlock, MatrixSource, Reader, target_names
 from ..matcache import ShapeError
 from ..mixins import Mixin
-from ..models import Model, Score
+from ..models import LabelCounts, Model, Score
 from ..models.score import add_scores, values
 from ..optimizers import Optimizer
+from .errors import DivergedError
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
 from .replica import Replica
-from .sources import check_labelled, open_source
+from .sources import check_labelled, count_labels, open_source
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ class Learner:
     targets, a tuple (X, Y), Y being [rows] or [rows x targets], dense or sparse; with weights of
     the rows, too, (X, Y, weights), where Y may be None; or a DataSource, such as
     `MatrixSource(X, targets=Y, target_names=names)`. `evaluate` takes the same. optimizer: by
-    default the model's own. mixins: terms added to the objective, and reports. threads: by default all that the process may use; the number never
-    changes a bit of the result. block_rows, seed: for data given as matrices, whose rows are
-    shuffled in every pass; the seed is also that of the initial values.
+    default the model's own. mixins: terms added to the objective, and reports. threads: by default
+    all that the process may use; the number never changes a bit of the result. block_rows, seed:
+    for data given as matrices, whose rows are shuffled in every pass; the seed is also that of the
+    initial values.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
@@ -195,7 +198,15 @@ class Learner:
         reports = {name: float(value) for name, value in replica.scores_of_mixins().items()}
         for host in reader.blocks(0):
             found = replica.model.score(replica.bind(host))
-            score = add_scores(score, {name: part.read() for name, part in found.items()})
+            sums = {name: part.read() for name, part in found.items()}
+            for name, part in sums.items():
+                if not math.isfinite(part.total):
+                    raise DivergedError(
+                        f"{name} of block {host.index} is {part.total} after "
+                        f"{self.progress.rows:,} rows of training: the model has diverged. Lower the optimizer's rate or "
+                        "raise the regularisation; the last checkpoint is from before."
+                    )
+            score = add_scores(score, sums)
         return values(score) | reports
 
     def _blocks(self, source: DataSource, replica: Replica) -> Iterator[HostBlock]:
@@ -327,7 +338,13 @@ class Learner:
         """The replica, made for `shape` at the first call, with room for `like` at later ones."""
         if self._replica is None:
             self._check_columns(shape)
-            self._replica = self._make(self.model, self.optimizer, self.mixins, self._shape(shape))
+            counts = None
+            if self.model.needs_counts and self.train is not None:
+                counts = count_labels(self.train)
+            shape = self._shape(shape)
+            self._replica = self._make(
+                self.model, self.optimizer, self.mixins, shape, counts=counts
+            )
             self._trained = [0, 0.0, 0]
             self._load_restored(self._replica)
             if self.eval is not None:
@@ -344,6 +361,7 @@ class Learner:
         shape: BlockShape,
         *,
         commit: bool = True,
+        counts: LabelCounts | None = None,
     ) -> Replica:
         return Replica(
             model,
@@ -355,13 +373,14 @@ class Learner:
             names=self.names,
             target_names=self.target_names,
             mixins=mixins,
+            counts=counts,
         )
 
     def _check_columns(self, shape: BlockShape) -> None:
         if self.names is not None and len(self.names) != shape.columns:
             raise ShapeError(
-                f"data of {shape.columns:,} columns, but the model knows {len(self.names):,} names of "
-                "columns. Rows are samples, columns features: check the orientation."
+                f"data of {shape.columns:,} columns, but the model knows {len(self.names):,} names "
+                "of columns. Rows are samples, columns features: check the orientation."
             )
 
     def _ready(self) -> Replica:

@@ -12,7 +12,7 @@ import numpy as np
 from ..datasources import BlockShape, HostBlock
 from ..matcache import DenseInput, MatCache, ReadDuringPlanError, ShapeError, SparseInput, named
 from ..mixins import Mixin
-from ..models import Block, Model, Randomness, Shapes
+from ..models import Block, LabelCounts, Model, Randomness, Shapes
 from ..optimizers import Optimizer
 from .terms import check_meaning, terms_of
 
@@ -34,6 +34,7 @@ class Replica:
         names: Sequence[str] | None = None,
         target_names: Sequence[str] | None = None,
         mixins: Sequence[Mixin] = (),
+        counts: LabelCounts | None = None,
     ) -> None:
         check_meaning(model, optimizer)
         self.model = model
@@ -41,7 +42,7 @@ class Replica:
         self.mixins = mixins
         self.shape = shape
         self.seed = seed
-        self.names, self.target_names = names, target_names
+        self.names, self.target_names, self.counts = names, target_names, counts
         self.cache = MatCache(threads=threads, reserving=True)
         self.complete = True  # the plan covers everything
         rows = shape.rows
@@ -90,6 +91,7 @@ class Replica:
             targets=self.shape.targets,
             names=self.names,
             target_names=self.target_names,
+            counts=self.counts,
         )
         self.model.allocate(shapes, Randomness(self.cache, self.seed))
         terms = terms_of(self.model, self.optimizer, self.mixins)
@@ -147,8 +149,8 @@ class Replica:
         self.model.update(block)
         if self.model.updates and self.optimizer is None:
             raise ShapeError(
-                f"{type(self.model).__name__}.update fills self.updates, but there is no optimizer: "
-                "pass one to the Learner, or let the model's default_optimizer() return one."
+                f"{type(self.model).__name__}.update fills self.updates, but there is no "
+                "optimizer: pass one to the Learner, or let the model's default_optimizer() return one."
             )
         if self.optimizer is not None:
             self.optimizer.step(self.model.updates, self.model.objective)
@@ -189,8 +191,8 @@ class Replica:
                 f"data of {shape.columns:,} columns in blocks of {shape.rows:,} rows "
                 f"({'dense' if shape.dense else 'sparse'}); this model has {self.shape.columns:,} "
                 f"columns and blocks of {self.shape.rows:,} rows "
-                f"({'dense' if self.shape.dense else 'sparse'}). Rows are samples, columns features: "
-                "check the orientation."
+                f"({'dense' if self.shape.dense else 'sparse'}). Rows are samples, columns "
+                "features: check the orientation."
             )
         if shape.targets and self.shape.targets and shape.targets != self.shape.targets:
             raise ShapeError(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..datasources import DataSource, MatrixSource
+import numpy as np
+
+from ..datasources import DataSource, HostBlock, MatrixSource
 from ..datasources.matrix import KEEP_BYTES
 from ..matcache import ShapeError
-from ..models import Model
+from ..models import LabelCounts, Model
 
 
 def open_source(
@@ -44,3 +46,15 @@ def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
             f"Learner: {type(model).__name__} learns from targets and is scored by them, but the "
             f"data for {name} have none; pass (X, Y) in place of X."
         )
+
+
+def count_labels(source: DataSource) -> LabelCounts:
+    """Sums of the rows' weights, and of their targets times these, over one pass."""
+    block = HostBlock(source.shape)
+    weight, sums = 0.0, np.zeros(source.shape.targets)
+    for index in range(source.blocks):
+        source.read(0, index, block)
+        weights = block.weights.astype(np.float64)
+        weight += float(weights.sum())
+        sums += weights @ block.targets
+    return LabelCounts(weight, sums.tolist())

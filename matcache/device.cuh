@@ -36,6 +36,7 @@ typedef unsigned long long u64;
 // registers per lane for a vector of k numbers
 #define BL_PER(k) (((k) + BL_LANES - 1) / BL_LANES)
 #define BL_INF(F) ((F)1e300 * (F)1e300)
+#define BL_NAN(F) (BL_INF(F) - BL_INF(F))
 
 template <class F> __device__ __forceinline__ F bl_maximum(F a, F b) { return (a > b || a != a) ? a : b; }
 template <class F> __device__ __forceinline__ F bl_minimum(F a, F b) { return (a < b || a != a) ? a : b; }

@@ -8,6 +8,7 @@ with one lane (tests/cuda_host.py).
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -207,7 +208,7 @@ class _RowwisePrinter:
 
     def scalar(self, value: Value | float) -> str:
         if not isinstance(value, Value):
-            return f"F({value!r})"
+            return number(value)
         if value.access is Access.NUMBER:
             return f"x{value.arg}"
         return f"a{value.arg}[i]" if value.access is Access.ROWS else f"s{value.id}"
@@ -401,6 +402,13 @@ class _RowwisePrinter:
         return any(
             v.access in (Access.COLUMN, Access.ENTRY) for i in group.instructions for v in reads(i)
         )
+
+
+def number(value: float) -> str:
+    """A constant as source text."""
+    if math.isfinite(value):
+        return f"F({float(value)!r})"
+    return "BL_NAN(F)" if math.isnan(value) else f"({'-' if value < 0 else ''}BL_INF(F))"
 
 
 def fused_source(fused: Fused) -> str:

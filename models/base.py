@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -21,12 +21,20 @@ from .score import Score
 Merge = Literal["mean", "sum"]
 
 
+class LabelCounts(NamedTuple):
+    """Of all training rows: the sum of their weights; weighted sums of their targets [targets]."""
+
+    weight: float
+    sums: Sequence[float]
+
+
 @dataclass(frozen=True)
 class Shapes:
     """What `allocate` is told. rows: of a block; columns: features; total_rows: of one pass.
 
     targets: columns of block.Y, 0 where the data have none. names, target_names: of the columns of
-    X and of Y, None where nobody knows them.
+    X and of Y, None where nobody knows them. counts: where the model `needs_counts`, and there are
+    training data.
     """
 
     rows: int
@@ -35,6 +43,7 @@ class Shapes:
     targets: int = 0
     names: Sequence[str] | None = None
     target_names: Sequence[str] | None = None
+    counts: LabelCounts | None = None
 
 
 @dataclass(frozen=True)
@@ -63,13 +72,14 @@ class Randomness:
     """Random tables for `allocate`; each call draws from a stream of its own."""
 
     def __init__(self, cache: MatCache, seed: int) -> None:
+        """cache: where the tables will live."""
         self._cache = cache
         self._key = named(cache, "key of initial values", (1, 3), np.int64)
         self._key.set(np.array([[seed, 2**31 - 1, 0]]))  # a pass that no training reaches
         self._stream = 0
 
     def uniform(self, rows: int, columns: int) -> Any:
-        """Uniform numbers in (0, 1): an expression of shape [rows x columns], never stored itself."""
+        """Uniform numbers in (0, 1): an expression [rows x columns], never stored by itself."""
         self._stream += 1
         return random(self._cache, (rows, columns), self._key, self._stream)
 
@@ -111,6 +121,11 @@ class Model(BaseModel):
     @abstractmethod
     def predict(self, block: Block) -> Mat:
         """One result row per row of the block."""
+
+    @property
+    def needs_counts(self) -> bool:
+        """Whether `allocate` wants the targets counted: a pass over the data before training."""
+        return False
 
     def phases(self) -> Sequence[int]:
         """Passes from which on `update` does something else; memory is planned for each of them.

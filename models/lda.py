@@ -123,7 +123,7 @@ class LDA(Model):
     sweeps: Annotated[int, Ge(1)] = Field(9, description="gibbs: sweeps that are averaged")
 
     def default_optimizer(self) -> Optimizer:
-        """The streaming step of Hoffman et al. (2010), with the rates that were best on abstracts."""
+        """The streaming step of Hoffman et al. (2010); the rates were best on abstracts."""
         if self.inference == "vb":
             return StreamingAverage(tau0=11.0, kappa=0.7)
         if self.inference == "cvb0":
@@ -159,7 +159,13 @@ class LDA(Model):
         if self.inference == "gibbs" and block.pass_ >= self.warm_up:
             phi <<= self.mean_topics()
             samples = sample_topics(
-                X, phi, self.alpha_row, block.row_ids, block.key, burn=self.burn_in, save=self.sweeps
+                X,
+                phi,
+                self.alpha_row,
+                block.row_ids,
+                block.key,
+                burn=self.burn_in,
+                save=self.sweeps,
             )
             statistics = samples.counts(self.topics)
         elif self.inference == "vb":

@@ -38,6 +38,7 @@ class Sum:
         return Sum(float(self.total), float(self.count), self.kind)
 
     def __add__(self, other: Sum) -> Sum:
+        """Of the rows of both."""
         if self.kind != other.kind:
             raise ValueError(f"Sum: a {self.kind} and a {other.kind} do not add.")
         return Sum(self.total + other.total, self.count + other.count, self.kind)

@@ -12,7 +12,7 @@ from scipy.special import digamma
 def planted(
     documents: int = 600, words: int = 60, topics: int = 6, length: int = 60, seed: int = 0
 ) -> tuple[sp.csr_array, np.ndarray[Any, Any]]:
-    """Documents drawn from topics that share no words: counts [documents x words], beta [topics x words]."""
+    """Documents of topics that share no words: counts [documents x words], beta [topics x V]."""
     rng = np.random.default_rng(seed)
     beta = np.zeros((topics, words))
     per = words // topics

@@ -1,7 +1,7 @@
 """Run generated CUDA text on the host: g++, one lane, one thread per block.
 
-Kernels are written as stride loops over lanes, threads and warps, so that the same text with one lane
-computes the same thing. Tests the arithmetic; not the parallel part.
+Kernels are written as stride loops over lanes, threads and warps, so that the same text with one
+lane computes the same thing. Tests the arithmetic; not the parallel part.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ template <class F> inline F BL_SUM_ACROSS(F x) { return x; }
 template <class F> inline F BL_MAX_ACROSS(F x) { return x; }
 template <class F> inline F BL_MIN_ACROSS(F x) { return x; }
 template <class F> inline F BL_FROM_LANE(F x, int) { return x; }
-extern "C" void set_block(unsigned block, unsigned blocks) { blockIdx.x = block; gridDim.x = blocks; }
+extern "C" void set_block(unsigned block, unsigned blocks) {
+  blockIdx.x = block;
+  gridDim.x = blocks;
+}
 """
 
 
@@ -55,7 +58,17 @@ class HostModule:
             text = folder / f"{name}.cpp"
             text.write_text(SHIM + source)
             part = folder / f"{name}.{id(self)}.tmp"
-            command = ["g++", "-std=c++17", "-O1", "-w", "-shared", "-fPIC", str(text), "-o", str(part)]
+            command = [
+                "g++",
+                "-std=c++17",
+                "-O1",
+                "-w",
+                "-shared",
+                "-fPIC",
+                str(text),
+                "-o",
+                str(part),
+            ]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise AssertionError(f"{done.stderr[:3000]}\n{source[-3000:]}")
@@ -63,7 +76,7 @@ class HostModule:
         self.library = ctypes.CDLL(str(library))
 
     def call(self, name: str, *args: Any, blocks: int = 1) -> None:
-        """args: arrays (passed as pointers), Python ints (as int64), NumPy scalars (as they are)."""
+        """args: arrays (as pointers), Python ints (as int64), NumPy scalars (as they are)."""
         converted = [_convert(a) for a in args]
         function = self.library[name]
         function.restype = None

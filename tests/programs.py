@@ -71,7 +71,8 @@ def weighted(X: Any, u: Any, columns: Any, rows: Any) -> Any:
     """Row and column scalings of non-zeros, a reduction, and values used after their loop."""
     scaled = X * columns * rows
     largest = rowmax(abs(scaled))
-    return where(scaled < 0.0, scaled, scaled / maximum(largest, 1e-6)), rowsum(scaled), sigmoid(u)
+    bounded = where(scaled > float("inf"), 0.0, scaled)
+    return where(bounded < 0.0, scaled, scaled / maximum(largest, 1e-6)), rowsum(scaled), sigmoid(u)
 
 
 @rowwise

@@ -12,7 +12,9 @@ PAGES = ["README.md", "docs/custom-model.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_python_blocks_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_of_a_page_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All Python blocks of a page, in order, as one program in an empty folder."""
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
     assert blocks, f"{page} has no Python code"

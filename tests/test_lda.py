@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import blocklearn as bl
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from blocklearn.optimizers import StreamingAverage
 from scipy.special import digamma, gammaln
 
+import blocklearn as bl
+from blocklearn.optimizers import StreamingAverage
 from tests.corpora import completion_perplexity, e_step, exp_e_log, planted
 
 INFERENCES = ["vb", "cvb0", "gibbs"]
@@ -52,7 +52,7 @@ def test_one_vb_step_is_that_of_the_paper(alpha: Any, eta: Any) -> None:
 
 
 def test_blocks_of_a_pass_add_up_to_the_corpus() -> None:
-    """With kappa = 0 the last block alone counts: scaled to the corpus, its tokens are the corpus's."""
+    """With kappa = 0 the last block alone counts, scaled to the corpus: it has as many tokens."""
     X, _ = planted(documents=100)
     model = bl.models.LDA(topics=4, inference="vb", eta=0.1)
     lam = lam_of(full_steps(model, X, 1, rows=50))
@@ -139,7 +139,8 @@ def test_same_bits_at_any_number_of_threads(inference: Any) -> None:
 def test_another_seed_gives_another_model() -> None:
     X, _ = planted(documents=100)
     models = [
-        lam_of(bl.Learner(bl.models.LDA(topics=5), train=X, seed=s, threads=1).fit()) for s in (0, 1)
+        lam_of(bl.Learner(bl.models.LDA(topics=5), train=X, seed=s, threads=1).fit())
+        for s in (0, 1)
     ]
     assert not np.allclose(*models)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import blocklearn as bl
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from blocklearn.datasources import DataError, MatrixSource
-from blocklearn.matcache import ShapeError, colsum, total
 
+import blocklearn as bl
+from blocklearn.datasources import DataError, MatrixSource
+from blocklearn.learner.errors import DivergedError
+from blocklearn.matcache import ShapeError, colsum, total
 from tests.corpora import planted
 
 
@@ -208,6 +209,16 @@ def test_a_model_that_fails_stops_the_run_with_its_own_error(data: Any) -> None:
         learner.fit()
     learner.close()
     assert threading.active_count() <= before  # fewer: earlier learners were collected
+
+
+def test_divergence_stops_the_run_and_names_the_block(data: Any) -> None:
+    class Diverges(Means):
+        def update(self, block: Any) -> None:
+            super().update(block)
+            self.sums <<= self.sums * 1e30
+
+    with pytest.raises(DivergedError, match="squared of block 0 is inf after 25 rows"):
+        bl.Learner(Diverges(), data, data, passes=9, block_rows=10, threads=1).fit()
 
 
 def test_the_plan_is_what_is_allocated(data: Any) -> None:

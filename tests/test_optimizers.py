@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import blocklearn as bl
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from pydantic import ValidationError
+
+import blocklearn as bl
 from blocklearn.matcache import MatCache, colsum, from_array, from_sparse
 from blocklearn.mixins import L1, L2, ElasticNet, Mixin, NonNegative
 from blocklearn.optimizers import (
@@ -32,8 +34,7 @@ from blocklearn.optimizers import (
 )
 from blocklearn.optimizers.line_search import LineSearch
 from blocklearn.optimizers.schedules import Constant, Exponential, Piecewise, Power, WarmUp
-from pydantic import ValidationError
-
+from tests.corpora import planted
 from tests.optimizing import (
     Array,
     Tiny,
@@ -189,7 +190,7 @@ def test_without_state_the_first_step_of_float32_is_the_same() -> None:
 def test_the_directions_of_full_passes(kind: str) -> None:
     """d of every accepted step by the textbook formula, from the gradients and steps so far."""
     X, Y = regression()
-    optimizer: Any = OPTIMIZERS[kind](tolerance=1e-6)
+    optimizer: Any = OPTIMIZERS[kind](tolerance=1e-3)
     xs: list[Array] = []
     gs: list[Array] = []
     d_old = np.zeros(0)
@@ -221,6 +222,8 @@ def test_the_directions_of_full_passes(kind: str) -> None:
             np.testing.assert_allclose(d, want, rtol=1e-6, atol=1e-9)
             compared += len(xs) > 2
             d_old = d
+            if optimizer.converged:
+                break
     assert compared >= 3
 
 
@@ -240,7 +243,7 @@ def bfgs(steps: Array, differences: Array) -> Array:
 CONVERGES: dict[str, Optimizer] = {
     "sgd": SGD(rate=0.3, momentum=0.5),
     "adagrad": AdaGrad(rate=1.0),
-    "rmsprop": RMSProp(rate=0.3, schedule=Power(exponent=1.0, delay=10)),
+    "rmsprop": RMSProp(rate=0.2, schedule=Power(exponent=1.0, delay=5)),
     "adam": Adam(rate=0.2, schedule=Power(exponent=1.0, delay=50)),
     "ftrl": FTRL(rate=1.0),
     "conjugate-gradient": ConjugateGradient(tolerance=1e-7),
@@ -309,7 +312,9 @@ def test_clipping(sparse: bool) -> None:
     np.testing.assert_allclose(by_value, w - sum(np.clip(g, -0.2, 0.2) for g in gradients))
     by_row = run(SGD(rate=1.0, clip_row_norm=0.5), data, w, sparse=sparse)
     norms = [np.linalg.norm(g, axis=1, keepdims=True) for g in gradients]
-    clipped = (g * np.minimum(1, 0.5 / np.maximum(n, 1e-9)) for g, n in zip(gradients, norms))
+    clipped = (
+        g * np.minimum(1, 0.5 / np.maximum(n, 1e-9)) for g, n in zip(gradients, norms, strict=True)
+    )
     np.testing.assert_allclose(by_row, w - sum(clipped))
     assert max(n.max() for n in norms) > 0.5
 
@@ -519,12 +524,10 @@ def test_updates_must_mean_what_the_optimizer_takes_them_for() -> None:
 
 @pytest.mark.parametrize("kind", ESTIMATES)
 def test_statistics_models_train(kind: str) -> None:
-    X = sp.csr_array(np.random.default_rng(0).poisson(0.3, (120, 20)).astype(np.float32))
+    X, _ = planted(300, words=30, topics=3)
     optimizer = OPTIMIZERS[kind]()
-    run = bl.Learner(bl.models.LDA(topics=3), X, X, optimizer=optimizer, passes=3, block_rows=20)
-    run.fit()
-    assert np.isfinite(run.progress.scores["perplexity"])
-    assert run.progress.scores["perplexity"] < 20
+    run = bl.Learner(bl.models.LDA(topics=3), X, X, optimizer=optimizer, passes=5, block_rows=50)
+    assert run.fit().progress.scores["perplexity"] < 15  # 30 words of equal probability have 30
 
 
 def test_an_optimizer_by_passes_needs_the_loss() -> None:

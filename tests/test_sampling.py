@@ -1,4 +1,4 @@
-"""The sampler of topics: its distribution, its statistics, its independence of threads and blocks."""
+"""The sampler of topics: its distribution and statistics; independence of threads and blocks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from blocklearn.matcache import MatCache, ShapeError, from_array, from_sparse
 from blocklearn.matcache.cpu_gibbs import CAP
 from blocklearn.matcache.sampling import sample_topics
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 
 def draw(
@@ -69,7 +70,9 @@ def test_draws_follow_the_posterior() -> None:
     for assignment in itertools.product(range(k), repeat=3):
         counts = np.bincount(assignment, minlength=k)
         weight = sum(lgamma(a + n) for a, n in zip(alpha, counts, strict=True))
-        exact[assignment] = np.exp(weight) * np.prod([phi[w, t] for w, t in zip(words, assignment)])
+        exact[assignment] = np.exp(weight) * np.prod(
+            [phi[w, t] for w, t in zip(words, assignment, strict=True)]
+        )
     total = sum(exact.values())
     frequencies = {a: (seen == a).all(axis=1).mean() for a in exact}
     distance = 0.5 * sum(abs(frequencies[a] - exact[a] / total) for a in exact)
