@@ -1,11 +1,14 @@
 """Models. Configuration files name them by `kind`."""
 
 from .base import Block as Block
+from .base import LabelCounts as LabelCounts
 from .base import Model as Model
 from .base import Randomness as Randomness
 from .base import Shapes as Shapes
+from .glm import GLM as GLM
 from .lda import LDA as LDA
 from .score import Score as Score
 from .score import Sum as Sum
+from .targets import Target as Target
 
-MODELS: dict[str, type[Model]] = {"lda": LDA}
+MODELS: dict[str, type[Model]] = {"lda": LDA, "glm": GLM}

@@ -13,11 +13,15 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from ..matcache import sqrt
-from .gradient import ALL, GradientOptimizer, Slot
+from .gradient import GradientOptimizer
+from .managed import ALL, Slot
 
 
 class AdaGrad(GradientOptimizer):
-    """Each update is a gradient. A feature that does not occur has none, so G is exact."""
+    """Each update is a gradient. A feature that does not occur has none, so G is exact.
+
+    A weight that no gradient has reached has the rate `rate / eps`: any penalty takes it to 0.
+    """
 
     kind: Literal["adagrad"] = "adagrad"
     eps: float = Field(1e-6, gt=0, description="keeps the first steps finite")

@@ -16,7 +16,8 @@ from pydantic import Field
 
 from ..matcache import maximum, sqrt
 from .flow import saturation
-from .gradient import ALL, ONE, GradientOptimizer, Slot
+from .gradient import GradientOptimizer
+from .managed import ALL, ONE, Slot
 
 
 class Adam(GradientOptimizer):

@@ -24,11 +24,13 @@ class Gradient:
     """The gradient `X.T @ R` of a block's mean loss, not yet computed.
 
     X: the block's data [rows x features], R: derivative of the loss by X @ W [rows x targets]. Of a
-    sparse X only the rows of W whose features occur in the block are computed and touched.
+    sparse X only the rows of W whose features occur in the block are computed and touched. mask:
+    0 where W is to stay 0 [features x targets], else 1; None: nowhere.
     """
 
     X: Any
     R: Any
+    mask: Any = None
 
     @property
     def sparse(self) -> bool:
@@ -46,9 +48,9 @@ class Objective(NamedTuple):
 class Term(Protocol):
     """What an optimizer asks of a term of the objective: of a mixin, or of a model's own penalty.
 
-    The objective is (mean loss) + (terms). l1, l2: weights of ||W||_1 and of ||W||^2 / 2, numbers or
-    one per column; all terms' are added up and applied as one. `flows`: `flow` is the movement of a
-    row w [1 x columns] along the term's own descent for some time, inside a row-wise program.
+    The objective is (mean loss) + (terms). l1, l2: weights of ||W||_1 and of ||W||^2 / 2, numbers
+    or one per column; all terms' are added up and applied as one. `flows`: `flow` is the movement
+    of a row w [1 x columns] along the term's own descent for some time, in a row-wise program.
     `projects`: it is a projection, whatever the time. `by_row`: it needs one time for a whole row.
     `smooth`: `gradient` is an expression of W's shape that needs the whole table.
     """

@@ -9,7 +9,7 @@ from .errors import CombinationError
 
 
 class StatisticsOptimizer(Optimizer):
-    """Base of optimizers whose updates are estimates of the parameter, each from one block alone."""
+    """Base of optimizers whose updates are estimates of the parameter, from one block each."""
 
     meaning: ClassVar[Meaning] = "estimates"
 

@@ -14,13 +14,15 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ..matcache import clip, sqrt
-from .gradient import ALL, GradientOptimizer, Row, Slot
+from ..matcache import Mat, MatCache, clip, sqrt
+from .gradient import GradientOptimizer
+from .managed import ALL, Slot
+from .row import Row
 from .schedules import Constant
 
 
 class FTRL(GradientOptimizer):
-    """Each update is a gradient. Starts from w = 0, whatever the initial values were."""
+    """Each update is a gradient. Parameters are set to 0 first, where the leader starts."""
 
     kind: Literal["ftrl"] = "ftrl"
     beta: float = Field(1.0, gt=0, description="keeps the first steps small")
@@ -29,6 +31,12 @@ class FTRL(GradientOptimizer):
     schedule: Constant = Field(Constant(), description="its rates fall by themselves")
     by_entry: ClassVar[bool] = True
     keeps_time: ClassVar[bool] = False
+
+    def attach(self, cache: MatCache, parameters: dict[str, Mat], **kwargs: Any) -> None:
+        """Also sets the parameters to 0."""
+        super().attach(cache, parameters, **kwargs)
+        for w in parameters.values():
+            w <<= 0.0
 
     def slots(self) -> dict[str, Slot]:
         """z, gradients less what holds w at its past values; n, sum of squared gradients."""

@@ -56,7 +56,9 @@ class FullPass(Optimizer):
         super().attach(cache, parameters, **kwargs)
         self.kind_ = str(getattr(self, "kind", type(self).__name__))
         self._check()
-        self.x = self.keep("x")
+        self.x = {
+            n: named(cache, f"{n}: best point", w.shape, w.dtype) for n, w in parameters.items()
+        }
         self.g = self.keep("g")
         self.d = self.keep("d")
         self.sum = self.keep("sum")
@@ -97,9 +99,13 @@ class FullPass(Optimizer):
         for name, update in updates.items():
             s = self.sum[name]
             if isinstance(update, Gradient) and update.sparse:
-                self._accumulate(XT=update.X.T, R=update.R, w=s, rate=objective.weight)
+                self._accumulate(
+                    XT=update.X.T, R=update.R, mask=update.mask, w=s, rate=objective.weight
+                )
             else:
                 g = update.X.T @ update.R if isinstance(update, Gradient) else update
+                if isinstance(update, Gradient) and update.mask is not None:
+                    g = g * update.mask
                 s <<= s + objective.weight * g
         self._loss <<= self._loss + objective.loss
         self._weight <<= self._weight + objective.weight
@@ -148,6 +154,8 @@ class FullPass(Optimizer):
         self._started = bool(started)
         self._steepest, self.converged = bool(int(steepest) & 1), bool(int(steepest) & 2)
         self._at_x = True
+        for name, x in self.x.items():
+            x <<= self.parameters[name]
 
     # ------------------------------------------------------------- the search
 
@@ -226,7 +234,7 @@ class FullPass(Optimizer):
         """A Mat of zeros beside each parameter, which belongs to the state."""
         found: dict[str, Mat] = {}
         for name, w in self.parameters.items():
-            mat = named(self.cache, f"optimizer.{name}.{what}", w.shape)
+            mat = named(self.cache, f"optimizer.{name}.{what}", w.shape, w.dtype)
             mat <<= 0.0
             found[name] = self.state[f"{name}.{what}"] = mat
         return found
@@ -238,7 +246,7 @@ class FullPass(Optimizer):
             return 1.0
         return float(number)
 
-    def dot(self, a: dict[str, Mat], b: dict[str, Mat]) -> float:
+    def dot(self, a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
         """Sum of the products over all parameters."""
         return sum(self.read(total(a[name] * b[name])) for name in a)
 
@@ -251,10 +259,10 @@ class FullPass(Optimizer):
         terms = self.terms.get(name, [])
         if not terms:
             return None
-        columns = self.parameters[name].shape[1]
-        row = np.zeros((1, columns), np.float32)
+        w = self.parameters[name]
+        row = np.zeros((1, w.shape[1]), w.dtype)
         for term in terms:
-            row += np.asarray(term.l2, np.float32)
+            row += np.asarray(term.l2)
         return from_array(self.cache, row, f"{name}: l2 weights ({self.kind_})")
 
     def _check(self) -> None:
@@ -262,15 +270,16 @@ class FullPass(Optimizer):
             for term in terms:
                 if np.any(term.l1) or term.flows or term.smooth:
                     raise CombinationError(
-                        f"{term.kind} on {name!r}: {self.kind_} searches along smooth objectives, and "
-                        "of penalties takes l2 only. Use sgd, adagrad or ftrl."
+                        f"{term.kind} on {name!r}: {self.kind_} searches along smooth objectives, "
+                        "and of penalties takes l2 only. Use sgd, adagrad or ftrl."
                     )
         if self.rates:
             raise CombinationError(
-                f"{self.kind_}: the model sets rates for {', '.join(self.rates)}, but the length of "
-                "a step is found by line search. Leave the rates out."
+                f"{self.kind_}: the model sets rates for {', '.join(self.rates)}, but the length "
+                "of a step is found by line search. Leave the rates out."
             )
 
 
 def _accumulate_row(row: Row) -> None:
-    row.w <<= row.w + row.rate * (row.XT @ row.R)
+    g = row.XT @ row.R
+    row.w <<= row.w + row.rate * (g if row.mask is None else g * row.mask)

@@ -11,59 +11,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-import numpy as np
 from pydantic import Field
 
-from ..matcache import Mat, clip, copy, from_array, maximum, minimum, named, rowsum, scalar, sqrt
+from ..matcache import Mat, clip, copy, maximum, minimum, named, rowsum, scalar, sqrt
 from ..matcache import total as total_of
-from .base import Gradient, Objective, Optimizer, Term, Weights
+from .base import Gradient, Objective, Optimizer
 from .errors import CombinationError
 from .flow import shrunk
+from .managed import ALL, Managed, Slot, check_rows, check_sparse, weight_row
 from .row import Row, kernel
 from .schedules import AnySchedule, Constant
 
-ALL: Literal["all"] = "all"
-ONE: Literal["one"] = "one"
 TINY = 1e-30
-
-
-@dataclass(frozen=True)
-class Slot:
-    """State of a parameter: columns as the parameter's (ALL) or one number per row (ONE)."""
-
-    columns: Literal["all", "one"]
-    initial: float = 0.0
-
-
-@dataclass
-class Managed:
-    """A parameter, with its terms and its state."""
-
-    name: str
-    w: Mat
-    terms: list[Term]
-    state: tuple[Mat, ...] = ()
-    rates: Mat | None = None
-    l1: Mat | None = None
-    l2: Mat | None = None
-    average: Mat | None = None
-    averaged: Mat | None = None
-    seen: Mat | None = None
-    sparse: bool = False  # its latest update was sparse
-    kernels: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def rests(self) -> bool:
-        """Whether penalties move a row that has no gradient."""
-        return bool(self.terms)
-
-    def common(self) -> dict[str, Any]:
-        """Arguments of every kernel."""
-        names = ("w", "rates", "l1", "l2", "seen", "state")
-        return {name: getattr(self, name) for name in names}
 
 
 class GradientOptimizer(Optimizer):
@@ -216,12 +177,17 @@ class GradientOptimizer(Optimizer):
         """The arguments of the step's kernel that hold the gradient."""
         sparse = isinstance(update, Gradient) and update.sparse
         if sparse:
-            self._check_sparse(p)
+            check_sparse(
+                self._kind,
+                p,
+                average_from=self.average_from,
+                clip_global_norm=self.clip_global_norm,
+            )
             if not p.sparse and p.rests and self.keeps_time:
-                p.seen = named(self.cache, f"{p.name}: time seen", (p.w.shape[0], 1))
+                p.seen = named(self.cache, f"{p.name}: time seen", (p.w.shape[0], 1), p.w.dtype)
                 p.seen <<= self._time
             p.sparse = True
-            return {"XT": update.X.T, "R": update.R}
+            return {"XT": update.X.T, "R": update.R, "mask": update.mask}
         if p.sparse and self._time > 0 and p.rests:
             raise CombinationError(
                 f"{self._kind}: the updates of {p.name!r} were sparse, and now one is dense. Keep "
@@ -231,37 +197,7 @@ class GradientOptimizer(Optimizer):
         for term in p.terms:
             if term.smooth:
                 g = g + term.gradient(p.w)
-        return {"g": g}
-
-    def _check_sparse(self, p: Managed) -> None:
-        """What has no exact form where only some rows are touched."""
-        smooth = [t.kind for t in p.terms if t.smooth]
-        flows = [t.kind for t in p.terms if t.flows and not t.projects]
-        way_out = "Give the data as a dense matrix (NumPy), or leave it out."
-        if smooth:
-            raise CombinationError(
-                f"{smooth[0]} needs the whole table {p.name!r} in every step, but the block is "
-                f"sparse, and a step touches only the features that occur in it. {way_out}"
-            )
-        if flows and (len(flows) > 1 or p.l1 is not None or p.l2 is not None):
-            others = [t.kind for t in p.terms if t.kind != flows[0]]
-            raise CombinationError(
-                f"{flows[0]} together with {', '.join(others) or 'itself'} on {p.name!r}: for a "
-                "feature that does not occur in a block, the two have no exact common form. "
-                f"{way_out}"
-            )
-        if self.average_from is not None and p.rests:
-            raise CombinationError(
-                f"{self._kind}: average_from with {', '.join(t.kind for t in p.terms)} on "
-                f"{p.name!r}: penalties move the rows that a sparse block does not touch, and the "
-                "average of that has no exact form. Set average_from: null, or give dense data."
-            )
-        if self.clip_global_norm is not None:
-            raise CombinationError(
-                f"{self._kind}: clip_global_norm={self.clip_global_norm} needs the whole gradient "
-                f"of {p.name!r} before the step, but for a sparse block it is never stored. Use "
-                "clip_row_norm or clip_value."
-            )
+        return {"g": g, "mask": update.mask if isinstance(update, Gradient) else None}
 
     def _shorten(self, gradients: dict[str, dict[str, Any]]) -> Any:
         """The factor that brings all gradients together to the norm `clip_global_norm`."""
@@ -269,7 +205,8 @@ class GradientOptimizer(Optimizer):
             return None
         squares = 0.0
         for found in gradients.values():
-            found["g"] = copy(found["g"]).mat()
+            mask = found["mask"]
+            found["g"] = copy(found["g"] if mask is None else found["g"] * mask).mat()
             squares = squares + total_of(found["g"] * found["g"])
         return minimum(self.clip_global_norm / sqrt(squares), 1.0)
 
@@ -277,6 +214,8 @@ class GradientOptimizer(Optimizer):
 
     def _step_row(self, p: Managed, row: Row) -> None:
         g = row.g if row.XT is None else row.XT @ row.R
+        if row.mask is not None:
+            g = g * row.mask
         if row.shorten is not None:
             g = g * row.shorten
         if self.clip_value is not None:
@@ -324,14 +263,14 @@ class GradientOptimizer(Optimizer):
     def _manage(self, name: str, w: Mat) -> Managed:
         terms = sorted(self.terms.get(name, []), key=lambda t: not t.projects)
         p = Managed(name, w, terms, rates=self.rates.get(name))
-        self._check(p)
+        check_rows(self._kind, p, by_entry=self.by_entry)
         for slot, what in self.slots().items():
             p.state += (self._keep(f"{name}.{slot}", w, what),)
-        p.l1 = self._weights(p, "l1", [t.l1 for t in terms])
-        p.l2 = self._weights(p, "l2", [t.l2 for t in terms])
+        p.l1 = weight_row(self.cache, self._kind, p, "l1", [t.l1 for t in terms])
+        p.l2 = weight_row(self.cache, self._kind, p, "l2", [t.l2 for t in terms])
         if self.average_from is not None:
             p.average = self._keep(f"{name}.average", w, Slot(ALL))
-            p.averaged = named(self.cache, f"{name}: steps averaged", (w.shape[0], 1))
+            p.averaged = named(self.cache, f"{name}: steps averaged", (w.shape[0], 1), w.dtype)
             p.averaged <<= 0.0
         p.kernels = {
             "step": kernel(lambda row: self._step_row(p, row), f"{self._kind} step"),
@@ -342,39 +281,10 @@ class GradientOptimizer(Optimizer):
         }
         return p
 
-    def _check(self, p: Managed) -> None:
-        """Refuse terms that need one time for a whole row where entries have times of their own."""
-        for term in p.terms:
-            if term.by_row and (self.by_entry or p.rates is not None):
-                why = "gives every weight a rate of its own"
-                if not self.by_entry:
-                    why = "has a rate for each target here"
-                raise CombinationError(
-                    f"{term.kind} on {p.name!r} shrinks a row of weights as a whole, but "
-                    f"{self._kind} {why}. Use {term.kind} with sgd and one rate."
-                )
-
     def _keep(self, name: str, w: Mat, slot: Slot) -> Mat:
         rows, columns = w.shape
         label = f"optimizer.{name}"
-        mat = named(self.cache, label, (rows, columns if slot.columns == ALL else 1))
+        mat = named(self.cache, label, (rows, columns if slot.columns == ALL else 1), w.dtype)
         mat <<= slot.initial
         self.state[name] = mat
         return mat
-
-    def _weights(self, p: Managed, what: str, weights: list[Weights]) -> Mat | None:
-        """The sum of the weights as a number or a row; None where all are zero."""
-        columns = p.w.shape[1]
-        for weight in weights:
-            if not isinstance(weight, float | int) and len(weight) != columns:
-                raise CombinationError(
-                    f"{what} on {p.name!r} has {len(weight)} weights, but there are {columns} "
-                    "columns (targets). Give one number, or one for each column."
-                )
-        row = np.zeros(columns, np.float32)
-        for weight in weights:
-            row += np.asarray(weight, np.float32)
-        if not row.any():
-            return None
-        label = f"{p.name}: {what} weights ({self._kind})"
-        return from_array(self.cache, row[None, :1] if (row == row[0]).all() else row[None], label)

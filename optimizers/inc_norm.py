@@ -2,8 +2,8 @@
 
 rho_t = (1 + t)^-power,   w <- (1 - rho_t) w + rho_t u,   then each column is divided by its sum.
 
-Differs from BIDMach: the first estimate replaces the initial values (there: by 99 %); t counts blocks
-alone; a column that sums to 0 is left as it is instead of becoming NaN.
+Differs from BIDMach: the first estimate replaces the initial values (there: by 99 %); t counts
+blocks alone; a column that sums to 0 is left as it is instead of becoming NaN.
 """
 
 from __future__ import annotations

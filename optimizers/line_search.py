@@ -1,8 +1,8 @@
 """Line search with the strong Wolfe conditions, one function value at a time.
 
 Nocedal, Wright, Numerical Optimization (2nd ed.), algorithms 3.5 and 3.6 as one bracket. Differs:
-1. sufficient decrease has a slack of `NOISE` times |f0|, since losses come from float32 kernels (Hager,
-Zhang, SIAM J. Optim. 2005); 2. it is a state machine, because a value costs a pass over the data.
+1. sufficient decrease has a slack of `NOISE` times |f0|, since losses come from float32 kernels
+(Hager, Zhang, SIAM J. Optim. 2005); 2. it is a state machine, as a value costs a whole pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""RMSProp: rates by a running mean of squared gradients. Tieleman, Hinton, Coursera lecture 6.5 (2012).
+"""RMSProp: rates by a running mean of squared gradients. Tieleman, Hinton, lecture 6.5 (2012).
 
     G <- decay G + (1 - decay) g^2,     w <- w - rate g / (sqrt(G) + eps).
 
@@ -12,12 +12,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from ..matcache import sqrt
-from .gradient import ALL, GradientOptimizer, Slot
+from .gradient import GradientOptimizer
+from .managed import ALL, Slot
 
 
 class RMSProp(GradientOptimizer):
-    """Each update is a gradient. G rests with its row while a feature does not occur: it is the mean
-    over the blocks that have the feature.
+    """Each update is a gradient. G rests with its row while a feature does not occur: it is the
+    mean over the blocks that have the feature.
     """
 
     kind: Literal["rmsprop"] = "rmsprop"

@@ -11,6 +11,7 @@ NAMES = (
     "XT",  # X.T of a sparse block: the rows are then those of the features that occur
     "w",  # the row of the parameter, [1 x columns]
     "R",  # residuals, the table of the product XT @ R
+    "mask",  # 0 where w stays 0, else 1
     "g",  # the row of the gradient, where it is computed already
     "shorten",  # factor of the gradient (clipping by its global norm)
     "rate",
@@ -31,6 +32,7 @@ class Row:
     XT: Any
     w: Any
     R: Any
+    mask: Any
     g: Any
     shorten: Any
     rate: Any

@@ -98,9 +98,9 @@ class WarmUp(Schedule):
 
     kind: Literal["warm-up"] = "warm-up"
     steps: PositiveInt = Field(description="steps until the full rate")
-    then: Annotated[
-        Constant | Power | Exponential | Piecewise, Field(discriminator="kind")
-    ] = Constant()
+    then: Annotated[Constant | Power | Exponential | Piecewise, Field(discriminator="kind")] = (
+        Constant()
+    )
 
     def factor(self, step: int) -> float:
         """Rises linearly first.

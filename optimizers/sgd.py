@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, with momentum. Robbins, Monro 1951; Polyak 1964; Sutskever et al. 2013.
+"""Stochastic gradient descent. Robbins, Monro 1951; momentum: Polyak 1964; Sutskever et al. 2013.
 
     v <- mu v + g,     w <- w - rate v,     Nesterov: w <- w - rate (g + mu v).
 
@@ -12,7 +12,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .gradient import ALL, GradientOptimizer, Slot
+from .gradient import GradientOptimizer
+from .managed import ALL, Slot
 
 
 class SGD(GradientOptimizer):

@@ -14,7 +14,6 @@ from ..matcache import scalar
 from .base import Objective
 from .estimates import StatisticsOptimizer
 
-
 Delay = Annotated[float, Field(ge=0)]
 
 

@@ -1,10 +1,10 @@
-"""Telescoping: parameters stay as they are for longer and longer, then take the mean of the estimates.
+"""Telescoping: parameters rest for longer and longer, then take the mean of the estimates.
 
-    w <- mean of u over the last window,  windows of first, first * growth, first * growth^2, ... blocks.
+    w <- mean of u over the last window,  windows of first, first * growth, ... blocks.
 
-Stepwise EM with growing batches; after BIDMach's Telescoping. Differs: windows are counted in blocks
-(there in samples, so that it refreshed in every block for a long time), and a window's estimates are
-forgotten with it (there they stayed in the sum).
+Stepwise EM with growing batches; after BIDMach's Telescoping. Differs: windows are counted in
+blocks (there in samples, so that it refreshed in every block for a long time), and a window's
+estimates are forgotten with it (there they stayed in the sum).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Telescoping(StatisticsOptimizer):
         super().attach(*args, **kwargs)
         self._done = scalar(self.cache, 0.0, "blocks of the window that ends (telescoping)")
         for name, w in self.parameters.items():
-            s = self.state[f"{name}.sum"] = named(self.cache, f"optimizer.{name}.sum", w.shape)
+            s = self.state[f"{name}.sum"] = named(
+                self.cache, f"optimizer.{name}.sum", w.shape, w.dtype
+            )
             s <<= 0.0
         self._refresh = kernel(_refresh_row, "telescoping")
 

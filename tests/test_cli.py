@@ -217,5 +217,5 @@ def test_schema_is_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert learn("schema") == 0
     schema = json.loads(capsys.readouterr().out)
-    assert set(schema["properties"]) == {"model", "data", "optimizer", "learner", "out"}
+    assert set(schema["properties"]) == {"model", "data", "optimizer", "mixins", "learner", "out"}
     assert schema["required"] == ["model", "data"]

@@ -1,0 +1,31 @@
+"""Entropy and perplexity of columns, taken as distributions: how many words a topic really uses.
+
+p = |W_j| / sum |W_j|,  entropy -sum p log p,  perplexity exp(entropy).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ..matcache import Mat, colsum, exp, log, maximum, total
+from .base import Mixin
+
+TINY = 1e-30
+
+
+class TopicEntropy(Mixin):
+    """Reports only. Scores: `topic_entropy`, `topic_perplexity`, means over columns."""
+
+    kind: Literal["topic-entropy"] = "topic-entropy"
+
+    def scores(self) -> dict[str, Any]:
+        """Means over the columns."""
+        return self.per_table(
+            "topic_entropy", lambda W: total(_entropy(W)) / W.shape[1]
+        ) | self.per_table("topic_perplexity", lambda W: total(exp(_entropy(W))) / W.shape[1])
+
+
+def _entropy(W: Mat) -> Any:
+    """Entropy of each column [1 x columns]; of a column of zeros it is 0."""
+    p = abs(W) / maximum(colsum(abs(W)), TINY)
+    return -colsum(p * log(maximum(p, TINY)))

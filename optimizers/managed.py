@@ -1,0 +1,117 @@
+"""A parameter as an optimizer by gradients sees it, and what does not go together on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ..matcache import Mat, MatCache, from_array
+from .base import Term, Weights
+from .errors import CombinationError
+
+ALL: Literal["all"] = "all"
+ONE: Literal["one"] = "one"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """State of a parameter: columns as the parameter's (ALL) or one number per row (ONE)."""
+
+    columns: Literal["all", "one"]
+    initial: float = 0.0
+
+
+@dataclass
+class Managed:
+    """A parameter, with its terms and its state."""
+
+    name: str
+    w: Mat
+    terms: list[Term]
+    state: tuple[Mat, ...] = ()
+    rates: Mat | None = None
+    l1: Mat | None = None
+    l2: Mat | None = None
+    average: Mat | None = None
+    averaged: Mat | None = None
+    seen: Mat | None = None
+    sparse: bool = False  # its latest update was sparse
+    kernels: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rests(self) -> bool:
+        """Whether penalties move a row that has no gradient."""
+        return bool(self.terms)
+
+    def common(self) -> dict[str, Any]:
+        """Arguments of every kernel."""
+        names = ("w", "rates", "l1", "l2", "seen", "state")
+        return {name: getattr(self, name) for name in names}
+
+
+def weight_row(
+    cache: MatCache, kind: str, p: Managed, what: str, weights: list[Weights]
+) -> Mat | None:
+    """The sum of the weights as a number or a row; None where all are zero."""
+    columns = p.w.shape[1]
+    for weight in weights:
+        if not isinstance(weight, float | int) and len(weight) != columns:
+            raise CombinationError(
+                f"{what} on {p.name!r} has {len(weight)} weights, but there are {columns} "
+                "columns (targets). Give one number, or one for each column."
+            )
+    row = np.zeros(columns, p.w.dtype)
+    for weight in weights:
+        row += np.asarray(weight)
+    if not row.any():
+        return None
+    label = f"{p.name}: {what} weights ({kind})"
+    return from_array(cache, row[None, :1] if (row == row[0]).all() else row[None], label)
+
+
+def check_rows(kind: str, p: Managed, *, by_entry: bool) -> None:
+    """Refuse terms that need one time for a whole row where entries have times of their own."""
+    for term in p.terms:
+        if term.by_row and (by_entry or p.rates is not None):
+            why = "gives every weight a rate of its own"
+            if not by_entry:
+                why = "has a rate for each target here"
+            raise CombinationError(
+                f"{term.kind} on {p.name!r} shrinks a row of weights as a whole, but "
+                f"{kind} {why}. Use {term.kind} with sgd and one rate."
+            )
+
+
+def check_sparse(
+    kind: str, p: Managed, *, average_from: int | None, clip_global_norm: float | None
+) -> None:
+    """What has no exact form where only some rows are touched."""
+    smooth = [t.kind for t in p.terms if t.smooth]
+    flows = [t.kind for t in p.terms if t.flows and not t.projects]
+    way_out = "Give the data as a dense matrix (NumPy), or leave it out."
+    if smooth:
+        raise CombinationError(
+            f"{smooth[0]} needs the whole table {p.name!r} in every step, but the block is "
+            f"sparse, and a step touches only the features that occur in it. {way_out}"
+        )
+    if flows and (len(flows) > 1 or p.l1 is not None or p.l2 is not None):
+        others = [t.kind for t in p.terms if t.kind != flows[0]]
+        raise CombinationError(
+            f"{flows[0]} together with {', '.join(others) or 'itself'} on {p.name!r}: for a "
+            "feature that does not occur in a block, the two have no exact common form. "
+            f"{way_out}"
+        )
+    if average_from is not None and p.rests:
+        raise CombinationError(
+            f"{kind}: average_from with {', '.join(t.kind for t in p.terms)} on "
+            f"{p.name!r}: penalties move the rows that a sparse block does not touch, and the "
+            "average of that has no exact form. Set average_from: null, or give dense data."
+        )
+    if clip_global_norm is not None:
+        raise CombinationError(
+            f"{kind}: clip_global_norm={clip_global_norm} needs the whole gradient "
+            f"of {p.name!r} before the step, but for a sparse block it is never stored. Use "
+            "clip_row_norm or clip_value."
+        )
