@@ -197,7 +197,7 @@ def test_missing_sections_and_kinds(write) -> None:
     found = problems([write("model: {topics: 3}\n")], {})
     assert found == [
         "a.yaml:1:1: data: missing, and there is no default",
-        "a.yaml:1:1: model.kind: missing, choose one of: lda",
+        "a.yaml:1:1: model.kind: missing, choose one of: glm, lda",
     ]
 
 

@@ -54,7 +54,7 @@ class Watch(Hook):
         tracemalloc.reset_peak()
 
 
-@pytest.mark.parametrize("inference", ["vb", "cvb0"])
+@pytest.mark.parametrize("inference", ["vb", "cvb0", "gibbs"])
 def test_three_passes_of_lda_allocate_nothing(inference: Any) -> None:
     X, watch = documents(), Watch()
     model = bl.models.LDA(topics=TOPICS, inference=inference, inner_iterations=3)
