@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 
 from .cpu_random import philox
 
-CAP = 16  # most particles of an entry: larger counts get heavier particles
+CAP = 8  # most particles of an entry: larger counts get heavier particles
 GROUP = 4  # rows sampled in step: 34 ns a token alone, 19 with 4, since their chains overlap
 LANES = 16  # LLVM splits the vectors where the machine's are shorter
 

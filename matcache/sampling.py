@@ -51,7 +51,7 @@ def sample_topics(
     X: counts [n x m]; phi: positive float32 [m x k]; alpha: [1 x k]; row_ids: int64 [n x 1]; key:
     int64 [1 x 3] (seed, pass, block). The first `burn` sweeps are dropped, the next `save` kept.
     What a row draws depends on (seed, pass), its row id, its entries and the tables alone. An entry
-    of weight x counts as min(ceil(x), 16) particles of equal weight. Mimno, Hoffman, Blei (2012).
+    of weight x counts as min(ceil(x), 8) particles of equal weight. Mimno, Hoffman, Blei (2012).
     """
     cache, k = X.cache, phi.shape[1]
     mats = [m.mat() for m in (X, phi, alpha, row_ids, key)]
