@@ -26,6 +26,7 @@ class Labels:
 
     def __init__(self, rows: int, targets: Any, weights: Any, names: Sequence[str] | None) -> None:
         """Verify everything."""
+        self.rows = rows
         self.targets = None if targets is None else accept_targets(targets, rows)
         self.weights = None if weights is None else accept_weights(weights, rows)
         self.names = names
@@ -58,6 +59,25 @@ class Labels:
             gather_dense(ids, self.targets, into.targets)
         if self.weights is not None:
             np.take(self.weights, ids, out=into.weights[: ids.size], mode="clip")
+
+    def sums(self) -> tuple[float, list[float]]:
+        """The sum of the weights of all rows, and of the targets times these [columns]."""
+        rows = 0 if self.targets is None else self.rows
+        weights = np.ones(rows) if self.weights is None else self.weights.astype(np.float64)
+        if isinstance(self.targets, CSR):
+            matrix = sparse.csr_array(
+                (self.targets.values, self.targets.indices, self.targets.indptr),
+                shape=(self.rows, self.columns),
+            )
+            found = weights @ matrix
+        elif self.targets is not None:
+            found = np.zeros(self.columns)
+            for start in range(0, self.rows, 4096):  # no copy of the whole table in float64
+                part = slice(start, start + 4096)
+                found += weights[part] @ self.targets[part].astype(np.float64)
+        else:
+            found = np.zeros(0)
+        return float(weights.sum()), found.tolist()
 
     def hash(self, digest: xxhash.xxh3_64) -> None:
         """Add what there is to a digest."""

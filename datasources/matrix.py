@@ -105,6 +105,10 @@ class MatrixSource:
         """Names of the targets, or None."""
         return self._labels.names
 
+    def label_sums(self) -> tuple[float, list[float]]:
+        """The sum of the weights of all rows, and of the targets times these, one per target."""
+        return self._labels.sums()
+
     @property
     def keeps(self) -> int:
         """Most bytes that this source will keep of blocks that it has read."""

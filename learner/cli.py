@@ -63,6 +63,23 @@ DataOption = Annotated[
 ]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from .. import __version__
+
+        typer.echo(f"blocklearn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """What every command has."""
+
+
 @app.command()
 def train(
     config: ConfigOption,
@@ -82,11 +99,19 @@ def train(
     log_format: Annotated[
         LogFormat, typer.Option("--log-format", help="Progress as lines or as JSON events.")
     ] = LogFormat.text,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Picture of a regularisation path."),
+    ] = None,
 ) -> None:
     """Train a model as the configuration says."""
     if overwrite and resume:
         raise typer.BadParameter("choose one of --overwrite and --resume")
     run = _resolve(config, set_, out, seed, threads)
+    if plot is not None:
+        from .target_reports import check_plot
+
+        check_plot(run.model)
     from .training import Manners, plan_lines
     from .training import train as train_run
 
@@ -96,6 +121,11 @@ def train(
         return
     json = log_format is LogFormat.json
     trained = train_run(run, Manners(overwrite, resume is not None, quiet, json))
+    if plot is not None:
+        from .persistence import load
+        from .target_reports import plot_path
+
+        plot_path(load(run.out), plot)
     if trained and not quiet and not json:
         from .persistence import load
         from .reports import summary_lines
@@ -163,6 +193,9 @@ def evaluate(
     verbose: VerboseOption = False,
 ) -> None:
     """Score a model on data that it was not trained on."""
+    import math
+
+    from ..datasources import DataError
     from .inputs import open_for
     from .persistence import load
     from .reports import score_lines
@@ -170,6 +203,9 @@ def evaluate(
     learner = load(run)
     corpus = open_for(learner, data, targets)
     scores = learner.evaluate((corpus.counts, corpus.targets))
+    if any(math.isnan(value) for value in scores.values()):
+        unknown = ", ".join(name for name, value in scores.items() if math.isnan(value))
+        raise DataError(f"{data}: nothing to score: {unknown} is of no token or row.")
     for line in score_lines(scores, json):
         print(line)
 
@@ -220,7 +256,9 @@ def _with_command(arguments: list[str]) -> list[str]:
     """Puts `train` before options that have no command, so that `learn --config X` trains."""
     if not arguments:
         return ["--help"]
-    if arguments[0].startswith("-") and arguments[0] != "--help":
+    if arguments[0] == "-h":
+        return ["--help", *arguments[1:]]
+    if arguments[0].startswith("-") and arguments[0] not in ("--help", "--version"):
         return ["train", *arguments]
     return arguments
 

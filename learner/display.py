@@ -1,5 +1,6 @@
 """What a person sees of training: a live table on a terminal, plain lines anywhere else."""
 
+from collections.abc import Mapping
 from typing import TextIO
 
 from rich.console import Console
@@ -28,6 +29,7 @@ class PlainLines(Hook):
     def __init__(self, stream: TextIO, every: float) -> None:
         """Lines go to `stream` and are flushed."""
         self.stream, self.interval = stream, Interval(every)
+        self.shown = False  # scores, at least once
 
     def block(self, learner: Learner, progress: Progress) -> None:
         """A line if it is time for one, so that a long pass does not look like a hang."""
@@ -35,8 +37,11 @@ class PlainLines(Hook):
             self._print(progress, f"block {progress.block}/{progress.blocks}")
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
-        """A line with the held-out scores."""
-        self._print(progress, f"held out: {scores(progress)}")
+        """A line with the held-out scores: the first and last ones, and those in time for one."""
+        last = progress.pass_ + 1 >= progress.passes
+        if self.interval.due() or last or not self.shown:
+            self.shown = True
+            self._print(progress, f"held out: {scores(progress)}")
 
     def end(self, learner: Learner, progress: Progress) -> None:
         """The last line: what training cost."""
@@ -112,8 +117,17 @@ def speed(progress: Progress) -> str:
 
 def scores(progress: Progress) -> str:
     """`perplexity 1,290.1, elbo_per_token -7.163`; a dash before the first evaluation."""
-    numbers = (f"{name} {number(value)}" for name, value in progress.scores.items())
+    numbers = (f"{name} {number(value)}" for name, value in overall(progress.scores).items())
     return ", ".join(numbers) or "-"
+
+
+def overall(scores: Mapping[str, float]) -> dict[str, float]:
+    """Scores that are not of a single target (those are called `NAME/TARGET`).
+
+    >>> overall({"auc": 0.8, "auc/cat": 0.7, "auc/dog": 0.9})
+    {'auc': 0.8}
+    """
+    return {name: value for name, value in scores.items() if "/" not in name}
 
 
 def number(value: float) -> str:

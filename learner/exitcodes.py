@@ -48,10 +48,11 @@ def exit_code(error: BaseException) -> ExitCode:
     The first line that fits decides, so the narrower class stands first.
     """
     from ..datasources.errors import DataError  # after the import of a light `learn --help`
+    from ..models.errors import ModelConfigError
     from ..optimizers.errors import CombinationError
 
     table: list[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode]] = [
-        ((ConfigError, CombinationError), ExitCode.CONFIG),
+        ((ConfigError, CombinationError, ModelConfigError), ExitCode.CONFIG),
         (RunFolderError, ExitCode.USAGE),
         (RunInterrupted, ExitCode.INTERRUPTED),
         (DivergedError, ExitCode.DIVERGED),

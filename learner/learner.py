@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -96,6 +95,7 @@ class Learner:
         self.progress = Progress(passes, 0 if self.train is None else self.train.blocks)
         self._replica: Replica | None = None
         self._restored: State | None = None
+        self._trained_on = False  # rows, or a restored state: parameters mean something
 
     # ------------------------------------------------------------- training
 
@@ -103,6 +103,7 @@ class Learner:
         """Train for the passes that are left: all of them, or those after a restored state."""
         source = self._training_source()
         replica, progress = self._prepare(source.shape), self.progress
+        self._trained_on = True
         self._tell("start")
         with Reader(source) as reader, self._evaluation(replica) as evaluate:
             while progress.pass_ < self.passes and not replica.converged:
@@ -170,6 +171,7 @@ class Learner:
 
         Targets, where X is given as (X, Y) or has them, do not matter.
         """
+        self._check_trained()
         source = self._source(X)
         replica = self._prepare(source.shape, like=source)
         replica.settle()
@@ -187,6 +189,7 @@ class Learner:
 
         X: a matrix, (X, Y), (X, Y, weights) or a DataSource, as for `train`.
         """
+        self._check_trained()
         source = self._source(X, "evaluate")
         replica = self._prepare(source.shape, like=source)
         with Reader(source) as reader:
@@ -200,11 +203,11 @@ class Learner:
             found = replica.model.score(replica.bind(host))
             sums = {name: part.read() for name, part in found.items()}
             for name, part in sums.items():
-                if not math.isfinite(part.total):
+                if not part.finite:
                     raise DivergedError(
-                        f"{name} of block {host.index} is {part.total} after "
-                        f"{self.progress.rows:,} rows of training: the model has diverged. Lower the optimizer's rate or "
-                        "raise the regularisation; the last checkpoint is from before."
+                        f"{name} of block {host.index} is {part} after {self.progress.rows:,} rows "
+                        "of training: the model has diverged. Lower the optimizer's rate or raise "
+                        "the regularisation."
                     )
             score = add_scores(score, sums)
         return values(score) | reports
@@ -288,6 +291,7 @@ class Learner:
         state, self._restored = self._restored, None
         if state is None:
             return
+        self._trained_on = True
         mats = dict(replica.model.parameters)
         if replica.optimizer is not None:
             mats |= {f"optimizer.{n}": m for n, m in replica.optimizer.state.items()}
@@ -315,7 +319,12 @@ class Learner:
     ) -> DataSource:
         """The source that `data` is or holds; `name` says what needs its targets, if anything."""
         source = open_source(
-            data, block_rows=self.block_rows, shuffle=shuffle, seed=self.seed, keep=keep
+            data,
+            block_rows=self.block_rows,
+            shuffle=shuffle,
+            seed=self.seed,
+            keep=keep,
+            counts=self.model.takes_counts,
         )
         if name is not None:
             check_labelled(self.model, source, name)
@@ -374,6 +383,7 @@ class Learner:
             target_names=self.target_names,
             mixins=mixins,
             counts=counts,
+            passes=self.passes,
         )
 
     def _check_columns(self, shape: BlockShape) -> None:
@@ -382,6 +392,10 @@ class Learner:
                 f"data of {shape.columns:,} columns, but the model knows {len(self.names):,} names "
                 "of columns. Rows are samples, columns features: check the orientation."
             )
+
+    def _check_trained(self) -> None:
+        if not self._trained_on and self._restored is None:
+            raise ValueError("Learner: nothing is trained or loaded yet; call fit().")
 
     def _ready(self) -> Replica:
         if self._replica is None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..matcache import MatCache, from_array
-from ..models import MODELS
+from ..models import MODELS, Model
 from . import model_folder
 from .errors import ModelFolderError
 from .learner import Learner, State
@@ -24,7 +24,7 @@ def save(learner: Learner, path: Path | str) -> None:
     config = model.model_dump(mode="json")
     model_folder.save(
         Path(path),
-        kind=config["kind"],
+        kind=kind_of(type(model)),
         config=config,
         tensors={name: state.tensors[name] for name in model.parameters},
         names=learner.names,
@@ -38,19 +38,29 @@ def save(learner: Learner, path: Path | str) -> None:
     )
 
 
-def load(path: Path | str) -> Learner:
+def kind_of(model: type[Model]) -> str:
+    """The name of a model in files: its `kind`, or that of a class which has none."""
+    field = model.model_fields.get("kind")
+    return str(field.default) if field is not None else model.__name__
+
+
+def load(path: Path | str, model: type[Model] | None = None) -> Learner:
     """The model in the folder `path`, ready to predict and evaluate.
+
+    model: the class of a model that does not come with this package.
 
     Raises:
         ModelMissingError: there is none.
         ModelFolderError: it is damaged, newer than this package, or of an unknown kind.
     """
     saved = model_folder.load(Path(path))
-    if saved.kind not in MODELS:
+    known = MODELS if model is None else {kind_of(model): model}
+    if saved.kind not in known:
         raise ModelFolderError(
-            f"{path}: a model of kind {saved.kind!r}; this blocklearn knows {', '.join(MODELS)}"
+            f"{path}: a model of kind {saved.kind!r}, but known here: {', '.join(known)}. A model "
+            "of your own is loaded with load(path, model=YourClass)."
         )
-    learner = Learner(MODELS[saved.kind].model_validate(saved.config))
+    learner = Learner(known[saved.kind].model_validate(saved.config))
     learner.names = saved.names
     learner.targets, learner.target_names = saved.targets, saved.target_names
     position = {there: saved.metrics[name] for name, there in POSITION.items()}

@@ -34,12 +34,14 @@ class Replica:
         names: Sequence[str] | None = None,
         target_names: Sequence[str] | None = None,
         mixins: Sequence[Mixin] = (),
+        passes: int = 1,
         counts: LabelCounts | None = None,
     ) -> None:
         check_meaning(model, optimizer)
         self.model = model
         self.optimizer = optimizer
         self.mixins = mixins
+        self.passes = passes
         self.shape = shape
         self.seed = seed
         self.names, self.target_names, self.counts = names, target_names, counts
@@ -91,6 +93,7 @@ class Replica:
             targets=self.shape.targets,
             names=self.names,
             target_names=self.target_names,
+            passes=self.passes,
             counts=self.counts,
         )
         self.model.allocate(shapes, Randomness(self.cache, self.seed))
@@ -102,7 +105,7 @@ class Replica:
         self._key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
         self._key_array = np.array([[self.seed, 0, 0]], np.int64)
 
-    def _block(self, rows: int, *, labelled: bool, pass_: int = 0) -> Block:
+    def _block(self, rows: int, *, labelled: bool, pass_: int = 0, weight: float = 0.0) -> Block:
         return Block(
             self._X.handle(),
             rows,
@@ -111,6 +114,7 @@ class Replica:
             self._Y.handle() if self._Y is not None and labelled else None,
             self._weights.handle(),
             pass_,
+            weight,
         )
 
     def bind(self, host: HostBlock) -> Block:
@@ -135,7 +139,8 @@ class Replica:
             self._Y.bind(host.targets)
         self._key_array[0, 1:] = host.pass_, host.index
         self._key.set(self._key_array)
-        return self._block(host.rows, labelled=labelled, pass_=host.pass_)
+        weight = float(np.sum(host.weights, dtype=np.float64))
+        return self._block(host.rows, labelled=labelled, pass_=host.pass_, weight=weight)
 
     def update(self, block: Block) -> None:
         """Train on one block."""
@@ -182,6 +187,12 @@ class Replica:
         """Make room for blocks of another source; its rows per block and columns must agree, and
         the number of its targets, if it has any.
         """
+        if shape.dense != self.shape.dense and shape.columns == self.shape.columns:
+            given, ours = ("dense", "sparse") if shape.dense else ("sparse", "dense")
+            raise ShapeError(
+                f"{given} data for a model that was made for {ours} data; convert it: "
+                + ("scipy.sparse.csr_array(X)." if shape.dense else "X.toarray().")
+            )
         if (shape.rows, shape.columns, shape.dense) != (
             self.shape.rows,
             self.shape.columns,

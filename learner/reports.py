@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models import LDA
-from .display import number
+from ..models import GLM, LDA
+from . import target_reports
+from .display import number, overall
 from .errors import ConfigError
 from .learner import Learner
 from .manifest import finite
@@ -55,12 +56,17 @@ def summary_lines(learner: Learner) -> Iterator[str]:
     """What a person wants to see of a model right after training."""
     if isinstance(learner.model, LDA):
         yield from topic_lines(learner, SUMMARY_WORDS)
+    elif isinstance(learner.model, GLM):
+        yield from target_reports.target_lines(learner)
 
 
 def prediction_lines(
     learner: Learner, documents: Sequence[str], rows: NDArray[Any]
 ) -> Iterator[str]:
     """One readable line per row: its name, and its largest topics with their first words."""
+    if isinstance(learner.model, GLM):
+        yield from target_reports.prediction_lines(learner, documents, rows)
+        return
     if not isinstance(learner.model, LDA):
         for name, row in zip(documents, np.atleast_2d(rows.T).T, strict=True):
             yield f"{name}: {' '.join(number(float(value)) for value in row)}"
@@ -69,6 +75,9 @@ def prediction_lines(
     for name, row in zip(documents, rows, strict=True):
         order = np.argsort(-row, kind="stable")[:MENTIONED_TOPICS]
         largest = [k for k in order if row[k] >= MENTIONED_SHARE] or order[:1]
+        if float(np.ptp(row)) == 0.0 and len(row) > 1:
+            yield f"{name}: no words that the model knows"
+            continue
         yield f"{name}: " + ", ".join(f"{row[k]:.0%} {labels[k]} ({k})" for k in largest)
 
 
@@ -115,9 +124,12 @@ def _write_parquet(path: Path, documents: Sequence[str], rows: NDArray[Any]) -> 
 
 
 def score_lines(scores: Mapping[str, float], as_json: bool) -> Iterator[str]:
-    """`perplexity 1,290.1`, one line per score; or one JSON object."""
+    """`perplexity 1,290.1`, one line per score, and a table of those of single targets; or one JSON
+    object.
+    """
     if as_json:
         yield json.dumps({name: finite(float(value)) for name, value in scores.items()})
         return
-    for name, value in scores.items():
+    for name, value in overall(scores).items():
         yield f"{name} {number(value)}"
+    yield from target_reports.score_table(scores)

@@ -5,19 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from ..datasources import DataSource, HostBlock, MatrixSource
+from ..datasources import DataError, DataSource, HostBlock, MatrixSource
 from ..datasources.matrix import KEEP_BYTES
 from ..matcache import ShapeError
 from ..models import LabelCounts, Model
 
 
 def open_source(
-    data: Any, *, block_rows: int, shuffle: bool = False, seed: int = 0, keep: bool = False
+    data: Any,
+    *,
+    block_rows: int,
+    shuffle: bool = False,
+    seed: int = 0,
+    keep: bool = False,
+    counts: bool = False,
 ) -> DataSource:
     """`data` itself if it is a source, else one over a matrix X, (X, Y) or (X, Y, weights).
 
     keep: blocks that are the same in every pass may be kept, because there will be other passes.
+    counts: the model works on counts, so a matrix becomes sparse and must not be negative.
     """
     if hasattr(data, "read") and hasattr(data, "blocks"):
         return data  # type: ignore[no-any-return]
@@ -28,6 +36,8 @@ def open_source(
                 f"Learner: data as a tuple of {len(data)}, but it is (X, Y) or (X, Y, weights)."
             )
         X, targets, weights = (*data, None)[:3]
+    if counts:
+        X = as_counts(X)
     return MatrixSource(
         X,
         targets=targets,
@@ -37,6 +47,19 @@ def open_source(
         seed=seed,
         keep_bytes=KEEP_BYTES if keep else 0,
     )
+
+
+def as_counts(X: Any) -> Any:
+    """A matrix of counts as SciPy CSR. Raises DataError for a negative number."""
+    counts = X if sp.issparse(X) and X.format == "csr" else sp.csr_array(X)
+    if counts.nnz and counts.data.min() < 0:
+        place = int(counts.data.argmin())
+        row = int(np.searchsorted(counts.indptr, place, side="right")) - 1
+        raise DataError(
+            f"X: row {row}, column {counts.indices[place]} is {counts.data[place]:g}, but counts "
+            "are not negative."
+        )
+    return counts
 
 
 def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
@@ -49,7 +72,12 @@ def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
 
 
 def count_labels(source: DataSource) -> LabelCounts:
-    """Sums of the rows' weights, and of their targets times these, over one pass."""
+    """Sums of the rows' weights, and of their targets times these, over one pass.
+
+    A source that has `label_sums` tells; any other is read once.
+    """
+    if hasattr(source, "label_sums"):
+        return LabelCounts(*source.label_sums())
     block = HostBlock(source.shape)
     weight, sums = 0.0, np.zeros(source.shape.targets)
     for index in range(source.blocks):

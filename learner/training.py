@@ -48,6 +48,7 @@ def train(config: RunConfig, manners: Manners) -> bool:
     folder = RunFolder(config.out)
     folder.check(overwrite=manners.overwrite, resume=manners.resume)
     train_data, eval_data = open_data(config)
+    build(config, train_data, eval_data, []).plan()  # what cannot work fails before files are made
     with folder.opened(overwrite=manners.overwrite, resume=manners.resume):
         last = checkpoint.newest(folder.checkpoints)
         settings = config.model_dump(mode="json")

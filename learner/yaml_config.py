@@ -273,7 +273,9 @@ class _Names:
         for depth, node in enumerate(trail):
             last = depth == len(trail) - 1
             schema = self._open(schema, node.kind if choose_last or not last else None)
-            if not last:
+            if not last and isinstance(node.value, list):
+                schema = schema.get("items", {})
+            elif not last:
                 assert isinstance(node.value, dict)
                 name = next(k for k, child in node.value.items() if child is trail[depth + 1])
                 schema = schema.get("properties", {}).get(name, {})
@@ -288,7 +290,8 @@ class _Names:
                 target = schema["discriminator"]["mapping"].get(kind)
                 schema = {"$ref": target} if target else {}
             elif "anyOf" in schema:  # `X | None`: the alternative that has an inside
-                inner = [s for s in schema["anyOf"] if {"$ref", "oneOf", "properties"} & set(s)]
+                inside = {"$ref", "oneOf", "properties", "items"}
+                inner = [s for s in schema["anyOf"] if inside & set(s)]
                 schema = inner[0] if inner else {}
             else:
                 return schema

@@ -210,6 +210,8 @@ class MatCache:
 
         Has no effect on a cache with enabled=False, which allocates by design.
         """
+        if mode not in ("raise", "warn"):
+            raise ValueError(f"MatCache.freeze({mode!r}): it is 'raise' or 'warn'.")
         if self.reserving:
             raise RuntimeError("MatCache.freeze: commit() the plan first.")
         self.frozen = mode

@@ -101,22 +101,30 @@ def gather(chunk, thread, bounds, source, rows, columns, out, bad):
 
 
 @_kernel
+def drawn_tokens(count):
+    """How many of `count` tokens are dealt by drawing; the others make an even number."""
+    return count if count <= 64 else 64 + count % 2
+
+
+@_kernel
 def split_tokens(chunk, thread, bounds, indptr, values, row_ids, key, seen, scored):
     """Deal the tokens of each row to `seen` and `scored`, the half (rounded up) to `seen`.
 
     Selection sampling (Knuth, TAOCP 2, 3.4.2 S): token t of n is taken with probability
-    (still needed) / (still to come). An entry of weight x counts as ceil(x) tokens of equal weight.
+    (still needed) / (still to come). An entry of weight x counts as ceil(x) tokens of equal weight;
+    of more than 64, all but 64 or 65 are dealt in equal halves without drawing.
     """
     for i in range(bounds[chunk], bounds[chunk + 1]):
         left = 0
         for j in range(indptr[i], indptr[i + 1]):
-            left += int(math.ceil(values[j]))
+            left += drawn_tokens(int(math.ceil(values[j])))
         need = (left + 1) // 2
         token = 0
         for j in range(indptr[i], indptr[i + 1]):
             count = int(math.ceil(values[j]))
-            taken = 0
-            for _ in range(count):
+            drawn = drawn_tokens(count)
+            taken = (count - drawn) // 2
+            for _ in range(drawn):
                 draw = (np.float64(random_bits(key, row_ids[i, 0], token, 0)) + 0.5) * 2.0**-32
                 if draw * left < need:
                     taken += 1

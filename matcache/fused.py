@@ -172,7 +172,7 @@ def run(cache: MatCache, linear: Linear, out: Slot) -> None:
         chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, extent))
         target = out
     else:
-        chunks = SUM_CHUNKS
+        chunks = max(1, min(SUM_CHUNKS, rows * columns // CHUNK_ELEMENTS))  # by shape alone
         target = cache.result(
             ("partials", fused.ending, out.shape[1]),
             (SUM_CHUNKS, out.shape[1]),
@@ -185,7 +185,7 @@ def run(cache: MatCache, linear: Linear, out: Slot) -> None:
         call.append(data.reshape(-1) if fused.flat and leaf.kind == "full" else data)
     result = target.data().reshape(-1) if fused.flat and target is out else target.data()
     call += [*linear.numbers, columns, result]
-    ends = () if target is out else (target.data(), out.data())
+    ends = () if target is out else (target.data()[:chunks], out.data())
     add_partials = backend.kernels["add_partials"]
     if cache.reserving:
         backend.expect(_kernel(fused), 0, 0, *call)

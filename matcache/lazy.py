@@ -35,14 +35,15 @@ class Lazy(Operand):
         dtype: np.dtype[Any],
         label: str,
         pattern: PatternSlot | None = None,
+        where: str | None = None,
     ) -> None:
-        """pattern: where the values are, of a sparse one."""
+        """pattern: where the values are, of a sparse one. where: the line that made it."""
         self.cache = cache
         self.shape = shape
         self.dtype = dtype
         self.label = label
         self.pattern = pattern  # not None: a value per stored entry of this pattern
-        self.where = source_line()
+        self.where = source_line() if where is None else where
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
         from .operations import build  # operations know how to make every node from its name
@@ -112,10 +113,9 @@ class Mat(Lazy):
     def __init__(self, cache: MatCache, slot: Slot, pattern: PatternSlot | None = None) -> None:
         """A handle on the present contents of `slot`."""
         shape = slot.shape if pattern is None else (pattern.rows, pattern.columns)
-        super().__init__(cache, shape, slot.dtype, slot.label, pattern)
+        super().__init__(cache, shape, slot.dtype, slot.label, pattern, slot.where)
         self.slot = slot
         self.version = slot.version
-        self.where = slot.where
 
     @property
     def guid(self) -> int:

@@ -8,23 +8,25 @@ three.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, Self
 
 
-class Operand(ABC):
-    """Base of everything that takes part in expressions."""
+class Operand:
+    """Base of everything that takes part in expressions.
+
+    Not an ABC: `isinstance` of those is slow, and a block asks it hundreds of times.
+    """
 
     __array_ufunc__ = None  # `numpy_array * operand` asks us, not NumPy
     __slots__ = ()
 
-    @abstractmethod
     def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
         """Result of the operation `op` on `args`, at least one of which is of this family."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _assign(self, value: Any) -> None:
         """Write `value` into this operand's container (`x <<= value`)."""
+        raise NotImplementedError
 
     def __ilshift__(self, value: Any) -> Self:
         """Assign into this container."""

@@ -44,14 +44,10 @@ def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 
 
 def matmul_transposed(cache: MatCache, left: Lazy, right: Lazy) -> Any:
-    """left @ right.T, both dense: [n x k], [m x k] -> [n x m]."""
-    for side in (left, right):
-        _dense(
-            "@",
-            side,
-            f"{left.label} @ {right.label}.T: both must be dense; for a sparse matrix, sddmm(rows, "
-            "table, pattern) computes the entries of a product at its non-zeros",
-        )
+    """left @ right.T: [n x k], [m x k] -> [n x m]; right must be dense."""
+    _dense("@", right, f"{left.label} @ {right.label}.T: the right side must be dense")
+    if left.pattern is not None:
+        return matmul(cache, left, transpose(cache, right))
     _inner(left.shape, (right.shape[1], right.shape[0]))
     return _blas(cache, "matmul_transposed", left, right)
 

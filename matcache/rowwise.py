@@ -35,9 +35,11 @@ from .program import (
     tables_of,
     walk,
 )
-from .schedule import Schedule, flops, schedule
+from .schedule import Schedule, all_values, flops, schedule
 from .slots import PatternSlot, Slot, source_line
 from .trace import Recorder, Traced, recorder_in_use
+
+CHUNK_WORK = 2**15  # numbers to work on that are worth a second chunk
 
 
 @dataclass(eq=False)
@@ -49,6 +51,36 @@ class Compiled:
     returned: tuple[int, ...]  # argument number for a returned argument, else -1
     writes: tuple[int, ...]  # arguments that the function assigns to
     must_run: tuple[Repeat, ...]  # loops that need a round, since their values are used after them
+
+    @functools.cached_property
+    def loops(self) -> bool:
+        """Whether there is a `repeat` in it, so that the work of a row is not known beforehand."""
+        return any(isinstance(i, Repeat) for i in self.plan.program.body)
+
+    @functools.cached_property
+    def width(self) -> int:
+        """Numbers in the longest vector."""
+        return max((v.length for v in all_values(self.plan.program.body)), default=1)
+
+    @functools.cached_property
+    def flops_each(self) -> tuple[int, int]:
+        """Operations per non-zero and per row, of a program without loops."""
+        return flops(self.plan, {}, 1, 0), flops(self.plan, {}, 0, 1)
+
+    def flops(self, numbers: dict[int, float], nnz: int, rows: int) -> int:
+        """Operations of one call; numbers: argument -> value, for loop counts."""
+        if self.loops:
+            return flops(self.plan, numbers, nnz, rows)
+        per_entry, per_row = self.flops_each
+        return per_entry * nnz + per_row * rows
+
+    def chunks(self, nnz: int, rows: int) -> int:
+        """How many chunks are worth their while: a power of two."""
+        work = (nnz + rows) * self.width
+        chunks = ROW_CHUNKS
+        while chunks > 1 and not self.loops and work < chunks * CHUNK_WORK:
+            chunks //= 2
+        return chunks
 
     @functools.cached_property
     def kernel(self) -> Callable[..., None]:
@@ -271,14 +303,19 @@ def run(
             raise ShapeError(
                 f"@rowwise {rowwise.name} at {source_line()}: {mat.label} belongs to another cache."
             )
-    found = rowwise.compile(*given, rows=rows)
-    for argument in found.writes:
-        if sum(m.guid == args[argument].guid for m in mats) > 1:
-            raise ShapeError(
-                f"@rowwise {rowwise.name} at {source_line()}: '{args[argument].label}' is written "
-                "to, and is passed as another argument too; pass copy(...) of it there."
-            )
-    _check_shapes(rowwise, found, args)
+    known = (rowwise, rows, *map(_signature, given))
+    found = cache.programs.get(known)
+    if found is None:
+        found = rowwise.compile(*given, rows=rows)
+        for argument in found.writes:
+            if sum(m.guid == args[argument].guid for m in mats) > 1:
+                raise ShapeError(
+                    f"@rowwise {rowwise.name} at {source_line()}: '{args[argument].label}' is "
+                    "written to, and is passed as another argument too; pass copy(...) of it there."
+                )
+        _check_shapes(rowwise, found, args)
+        if cache.enabled:
+            cache.programs[known] = found
     sparse = next((a for a in args if isinstance(a, SparseMat)), None)
     transposed = found.plan.program.transposed
     identity = (("rowwise", rowwise if key is None else key, transposed), *map(_key_part, args))
@@ -330,6 +367,15 @@ def _current(arg: Any) -> Any:
     if isinstance(arg, Transposed) and arg.of.pattern is not None:
         return Transposed(arg.of.mat())
     return arg.mat() if isinstance(arg, Lazy | Transposed) else arg
+
+
+def _signature(arg: Any) -> Hashable:
+    """All of an argument that its program and its checks depend on: a container has one shape."""
+    if isinstance(arg, Transposed):
+        return ("T", _signature(arg.of))
+    if isinstance(arg, Mat):
+        return arg.guid if arg.pattern is None else (arg.guid, arg.pattern.capacity)
+    return ("static", arg) if _static(arg) else "number"
 
 
 def _key_part(arg: Any) -> Hashable:
@@ -401,13 +447,14 @@ def _launch(
         dtype,
         "scratch rows of threads",
     )
+    nnz = 0 if pattern is None else pattern.nnz
     if pattern is not None and plan.program.transposed:
-        bounds = column_bounds(cache, pattern)
+        rows = pattern.active_count
+        bounds = column_bounds(cache, pattern, found.chunks(nnz, rows))
         active, starts, t_rows, positions = pattern.transposed()
         call: list[Any] = [bounds, starts, t_rows, active, positions]
-        rows = pattern.active_count
     else:
-        bounds = row_bounds(cache, rows, pattern)
+        bounds = row_bounds(cache, rows, pattern, found.chunks(nnz, rows))
         call = [bounds, *(() if pattern is None else pattern.offsets())]
     numbers: dict[int, float] = {}
     for number, arg in enumerate(args):
@@ -439,42 +486,51 @@ def _launch(
             )
     call.append(scratch.data().reshape(backend.threads, vectors, width))
     backend.run(found.kernel, len(bounds) - 1, *call)
-    cache.flops += flops(plan, numbers, 0 if pattern is None else pattern.nnz, rows)
+    cache.flops += found.flops(numbers, 0 if pattern is None else pattern.nnz, rows)
 
 
-def row_bounds(cache: MatCache, rows: int, pattern: PatternSlot | None) -> np.ndarray[Any, Any]:
-    """Chunks of rows of about equal work."""
-    chunks = max(1, min(ROW_CHUNKS, rows // 8))
+def row_bounds(
+    cache: MatCache, rows: int, pattern: PatternSlot | None, chunks: int = ROW_CHUNKS
+) -> np.ndarray[Any, Any]:
+    """Offsets of `chunks` chunks of rows of about equal work, or of fewer; a power of two."""
+    while chunks > 1 and rows < 8 * chunks:
+        chunks //= 2
     if pattern is None:
         return even_bounds(cache, rows, chunks)
-    slot = cache.result(
-        ("row bounds", pattern.guid), (1, chunks + 1), np.int64, "bounds of row chunks"
-    )
-    balance = cache.backend.kernels["balance"]
-    if cache.reserving:
-        cache.backend.expect(balance, pattern.offsets()[0], rows, slot.data()[0])
-    elif slot.computed != pattern.version:
-        balance(pattern.indptr, rows, slot.data()[0])
-        slot.computed = pattern.version
-    bounds: np.ndarray[Any, Any] = slot.data()[0]
-    return bounds
+    return _balanced(cache, "row bounds", pattern, pattern.offsets()[0], rows, chunks)
 
 
-def column_bounds(cache: MatCache, pattern: PatternSlot) -> np.ndarray[Any, Any]:
-    """Chunks of about equal work of the columns that occur."""
-    slot = cache.result(
-        ("column bounds", pattern.guid), (1, ROW_CHUNKS + 1), np.int64, "bounds of column chunks"
-    )
-    balance = cache.backend.kernels["balance"]
-    starts = pattern.transposed()[1]
-    if cache.reserving:
-        cache.backend.expect(balance, starts, pattern.active_count, slot.data()[0])
-    elif pattern.starts is None:
+def column_bounds(
+    cache: MatCache, pattern: PatternSlot, chunks: int = ROW_CHUNKS
+) -> np.ndarray[Any, Any]:
+    """The same of the columns that occur."""
+    if not cache.reserving and pattern.starts is None:
         raise ShapeError(f"{pattern.label}.T: this sparse matrix has no transposed index.")
-    elif slot.computed != pattern.version:
-        balance(starts, pattern.active_count, slot.data()[0])
+    starts = pattern.transposed()[1]
+    return _balanced(cache, "column bounds", pattern, starts, pattern.active_count, chunks)
+
+
+def _balanced(
+    cache: MatCache, kind: str, pattern: PatternSlot, offsets: Any, rows: int, chunks: int
+) -> np.ndarray[Any, Any]:
+    """One row of a table of the bounds of 1, 2, 4, ... chunks: each is every second of the next."""
+    powers = ROW_CHUNKS.bit_length()
+    slot = cache.result(
+        (kind, pattern.guid), (powers, ROW_CHUNKS + 1), np.int64, f"{kind} of chunks"
+    )
+    table = slot.data()
+    balance = cache.backend.kernels["balance"]
+    if cache.reserving:
+        cache.backend.expect(balance, offsets, rows, table[-1])
+        placeholder: np.ndarray[Any, Any] = table[-1]
+        return placeholder
+    if slot.computed != pattern.version:
+        balance(offsets, rows, table[-1])
+        for power in range(powers - 1):
+            count = 1 << power
+            table[power, : count + 1] = table[-1, :: ROW_CHUNKS // count]
         slot.computed = pattern.version
-    bounds: np.ndarray[Any, Any] = slot.data()[0]
+    bounds: np.ndarray[Any, Any] = table[chunks.bit_length() - 1, : chunks + 1]
     return bounds
 
 

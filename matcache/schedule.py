@@ -8,10 +8,10 @@ of their class unless something in between, or a sum that ends with that group, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .elementwise import ELEMENTWISE
 from .program import (
-    Access,
     Apply,
     Count,
     Dot,
@@ -74,7 +74,7 @@ class Schedule:
     hidden: list[Value]
     stored: set[int]
 
-    @property
+    @cached_property
     def scratch_length(self) -> int:
         """Longest scratch vector."""
         values = [v for v in all_values(self.program.body) if v.id in self.vectors]
@@ -269,11 +269,6 @@ def _extent(value: Value, nnz: int, rows: int) -> float:
     if value.kind is Kind.NNZ:
         return float(nnz)
     return float(rows * value.length) if value.kind is Kind.VEC else float(rows)
-
-
-def is_shared_number(value: Value) -> bool:
-    """Whether a value is one number for all rows."""
-    return value.access is Access.NUMBER or value.kind is Kind.UNI
 
 
 __all__ = ["Count", "Group", "Leave", "Loop", "Node", "Schedule", "flops", "schedule"]

@@ -30,7 +30,8 @@ class LabelCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Shapes:
-    """What `allocate` is told. rows: of a block; columns: features; total_rows: of one pass.
+    """What `allocate` is told. rows: of a block; columns: features; total_rows: of one pass;
+    passes: that are planned in all.
 
     targets: columns of block.Y, 0 where the data have none. names, target_names: of the columns of
     X and of Y, None where nobody knows them. counts: where the model `needs_counts`, and there are
@@ -43,6 +44,7 @@ class Shapes:
     targets: int = 0
     names: Sequence[str] | None = None
     target_names: Sequence[str] | None = None
+    passes: int = 1
     counts: LabelCounts | None = None
 
 
@@ -56,7 +58,7 @@ class Block:
     Y: [shapes.rows x shapes.targets], what the rows are labelled with, padding rows 0; None where
     the data have no targets (`predict` never needs them).
     weights: [shapes.rows x 1], weights of the rows: 1 where none are given, 0 for padding rows.
-    pass_: number of the pass, from 0.
+    weight: their sum, a number that changes from block to block. pass_: number of the pass, from 0.
     """
 
     X: Any  # SparseMat or Mat; Any, so that model code needs no casts
@@ -66,6 +68,7 @@ class Block:
     Y: Any  # Mat or None
     weights: Mat
     pass_: int = 0
+    weight: float = 0.0
 
 
 class Randomness:
@@ -90,12 +93,16 @@ class Model(BaseModel):
     `parameters` are what is saved, merged and resumed. `updates`, filled by `update`, are what the
     optimizer takes: an expression by name of parameter, its meaning agreed between the two.
     `needs_targets`: `update` and `score` read `block.Y`, so the learner asks for data that have it.
+    `takes_counts`: X must be sparse and not negative; the learner converts dense arrays and checks.
     `meaning`: of the updates, "gradients" or "estimates"; None where any optimizer will do.
     """
 
     needs_targets: ClassVar[bool] = False
+    takes_counts: ClassVar[bool] = False
     meaning: ClassVar[Meaning | None] = None
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", arbitrary_types_allowed=True, validate_assignment=True
+    )
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Fields stay validated; every other attribute is state of the replica."""

@@ -8,11 +8,11 @@ Welling, KDD 2013. Sampled: Mimno, Hoffman, Blei, ICML 2012.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from annotated_types import Ge, Gt
-from pydantic import Field
+from annotated_types import Ge, Gt, Lt
+from pydantic import Field, model_validator
 
 from ..matcache import (
     Mat,
@@ -34,11 +34,12 @@ from ..matcache import (
 from ..matcache.sampling import sample_topics
 from ..optimizers import Meaning, Optimizer, StreamingAverage
 from .base import Block, Model, Randomness, Shapes
+from .errors import ModelConfigError
 from .score import Score, Sum
 
 FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is still a normal number
 
-Positive = Annotated[float, Gt(0)]
+Positive = Annotated[float, Gt(0), Lt(1e30)]
 
 
 @rowwise
@@ -104,6 +105,7 @@ class LDA(Model):
     """
 
     meaning: ClassVar[Meaning] = "estimates"
+    takes_counts: ClassVar[bool] = True
     kind: Literal["lda"] = "lda"
     topics: int = Field(100, ge=1, description="number of topics, K")
     inference: Literal["vb", "cvb0", "gibbs"] = Field(
@@ -118,9 +120,24 @@ class LDA(Model):
     inner_iterations: Annotated[int, Ge(1)] | None = Field(
         None, description="iterations per document of vb (null: 5) and cvb0 (null: 10)"
     )
-    warm_up: Annotated[int, Ge(0)] = Field(1, description="gibbs: passes of cvb0 before it")
+    warm_up: Annotated[int, Ge(0)] = Field(
+        1, description="gibbs: passes of cvb0 before it; the last pass always samples"
+    )
     burn_in: Annotated[int, Ge(0)] = Field(1, description="gibbs: sweeps that are not counted")
     sweeps: Annotated[int, Ge(1)] = Field(9, description="gibbs: sweeps that are averaged")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """One alpha per topic, if several; topics that the sampler can number."""
+        if isinstance(self.alpha, list) and len(self.alpha) != self.topics:
+            raise ValueError(
+                f"alpha has {len(self.alpha)} numbers, but there are {self.topics} topics"
+            )
+        if self.inference == "gibbs" and self.topics > 2**16:
+            raise ValueError(
+                f"gibbs takes up to 65,536 topics, not {self.topics:,}; use cvb0 or vb"
+            )
+        return self
 
     def default_optimizer(self) -> Optimizer:
         """The streaming step of Hoffman et al. (2010); the rates were best on abstracts."""
@@ -131,13 +148,14 @@ class LDA(Model):
         return StreamingAverage(tau0=[2.0, 11.0] if self.warm_up else 2.0, kappa=0.6)
 
     def phases(self) -> Sequence[int]:
-        """Sampling begins after the warm-up."""
-        return (0, self.warm_up) if self.inference == "gibbs" and self.warm_up else (0,)
+        """Sampling begins after the warm-up, if there is more than one pass."""
+        return (0, self.warm) if self.inference == "gibbs" and self.warm else (0,)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """lambda [V x K] near 1 with some noise, so that topics differ."""
         V, K = shapes.columns, self.topics
         self.total_rows = shapes.total_rows
+        self.warm = min(self.warm_up, shapes.passes - 1)
         self.lam = self.parameter("lambda", V, K, 0.8 + 0.4 * rng.uniform(V, K))
         self.phi = self.scratch("phi", V, K)
         self.theta = self.scratch("theta", shapes.rows, K)
@@ -156,7 +174,7 @@ class LDA(Model):
     def update(self, block: Block) -> None:
         """One E-step; the update is the lambda that this block alone would suggest."""
         X, theta, phi = block.X, self.theta, self.phi
-        if self.inference == "gibbs" and block.pass_ >= self.warm_up:
+        if self.inference == "gibbs" and block.pass_ >= self.warm:
             phi <<= self.mean_topics()
             samples = sample_topics(
                 X,
@@ -234,5 +252,8 @@ def vector(value: Any, length: int, name: str, of: str) -> np.ndarray[Any, Any]:
     if array.ndim == 0:
         return np.full(length, array, dtype=np.float32)
     if array.shape != (length,):
-        raise ValueError(f"LDA: {name} has {array.size} numbers, but there are {length} {of}.")
+        raise ModelConfigError(
+            f"LDA: {name} has {array.size} numbers, but there are {length} {of}; give one number, "
+            "or one for each."
+        )
     return array

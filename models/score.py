@@ -16,6 +16,10 @@ class Part(Protocol):
     def __add__(self, other: Any) -> Any:
         """The same of both sets of rows together."""
 
+    @property
+    def finite(self) -> bool:
+        """Whether all of its numbers are: a model that diverges has others."""
+
     def figures(self, name: str) -> dict[str, float]:
         """The final figures. Those of a single target are called `NAME/TARGET`."""
 
@@ -51,6 +55,15 @@ class Sum:
         if self.kind == "perplexity":
             return math.exp(-mean) if -mean < 700 else math.inf
         return math.sqrt(mean) if self.kind == "root" else mean
+
+    @property
+    def finite(self) -> bool:
+        """Whether the total is."""
+        return math.isfinite(self.total)
+
+    def __str__(self) -> str:
+        """The total."""
+        return str(self.total)
 
     def figures(self, name: str) -> dict[str, float]:
         """The one figure."""

@@ -10,13 +10,12 @@ from typing import Annotated, Any, Literal, Self
 from annotated_types import Ge, Gt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..matcache import ShapeError
+from .errors import TargetError
 from .links import LinkName
 
 Column = int | str
 Weight = Annotated[float, Ge(0)]
 ClassWeight = Literal["balanced"] | dict[int | str, Weight]
-GRID = ("l1", "l2", "rate")  # fields that may be lists
 
 
 class Target(BaseModel):
@@ -97,21 +96,21 @@ class Fit:
             return [self.name]
         return [f"{self.name}.{name}" for name in self.classes]
 
-    def weights_of_classes(self) -> tuple[dict[str, float], str]:
-        """The class weights that were given, by class, and what the classes are called."""
+    def weights_of_classes(self) -> list[float]:
+        """The class weights that were given, in order of the classes; 1 where none is."""
         known = self.classes if self.link == "softmax" else ("0", "1")
+        numbers = dict(zip(map(str, self.y), known, strict=True)) if self.link == "softmax" else {}
         assert isinstance(self.class_weight, dict)
-        found = {str(key): float(weight) for key, weight in self.class_weight.items()}
-        if self.link == "softmax":
-            by_number = {str(y): name for y, name in zip(self.y, self.classes, strict=True)}
-            found = {key if key in known else by_number.get(key, key): w for key, w in found.items()}
-        for key in found:
-            if key not in known:
-                raise ShapeError(
+        found: dict[str, float] = {}
+        for key, weight in self.class_weight.items():
+            name = str(key) if str(key) in known else numbers.get(str(key))
+            if name is None:
+                raise TargetError(
                     f"GLM: target {self.name!r}: class_weight names the class {key!r}; there are "
                     f"{', '.join(known)}."
                 )
-        return {name: found.get(name, 1.0) for name in known}, ", ".join(known)
+            found[name] = float(weight)
+        return [found.get(name, 1.0) for name in known]
 
 
 class Names:
@@ -123,15 +122,15 @@ class Names:
         self._number: dict[str, int] | None = None
 
     def number(self, column: Column) -> int:
-        """Its number. Raises ShapeError for one that is not there."""
+        """Its number. Raises TargetError for one that is not there."""
         if isinstance(column, int):
             if 0 <= column < self.count:
                 return column
-            raise ShapeError(
+            raise TargetError(
                 f"GLM: {self.what} {column}, but the data have {self.count:,}, numbered from 0."
             )
         if self.names is None:
-            raise ShapeError(
+            raise TargetError(
                 f"GLM: {self.what} {column!r}, but the data have no names of {self.what}s; use "
                 "its number."
             )
@@ -139,7 +138,7 @@ class Names:
             self._number = {name: i for i, name in enumerate(self.names)}
         if column not in self._number:
             some = ", ".join(self.names[: min(8, self.count)])
-            raise ShapeError(
+            raise TargetError(
                 f"GLM: there is no {self.what} {column!r}. The data have {self.count:,}: {some}"
                 f"{', ...' if self.count > 8 else ''}."
             )
@@ -159,7 +158,7 @@ def fits_of(
     """Every fit of the targets; None: one for each column of the data's targets.
 
     defaults: has `link`, `l1`, `l2`, `class_weight` for what a target leaves open. Raises
-    ShapeError for columns that are not there, and names that come twice.
+    TargetError for columns that are not there, and names that come twice.
     """
     if targets is None:
         targets = every_column(defaults.link, labels.count)
@@ -168,7 +167,7 @@ def fits_of(
     for target in targets:
         link = target.link or ("softmax" if target.columns is not None else defaults.link)
         if (link == "softmax") != (target.columns is not None):
-            raise ShapeError(
+            raise TargetError(
                 f"GLM: target {target.column!r} has the link softmax, which needs `columns`, one "
                 "for each class."
             )
@@ -176,6 +175,7 @@ def fits_of(
         y = tuple(labels.number(column) for column in given if column is not None)
         classes = tuple(labels.name(i) for i in y)
         base = target.name or (classes[0] if len(y) == 1 else group_name(classes))
+        own = None if target.row_weights is None else labels.number(target.row_weights)
         only = None
         if target.features is not None:
             only = tuple(sorted({features.number(column) for column in target.features}))
@@ -195,7 +195,7 @@ def fits_of(
                 classes=classes,
                 start=start,
                 class_weight=target.class_weight or defaults.class_weight,
-                row_weights=None if target.row_weights is None else labels.number(target.row_weights),
+                row_weights=own,
                 features=only,
                 grid=several,
                 **grid,
@@ -239,7 +239,7 @@ def check_names(fits: Sequence[Fit]) -> None:
     seen: set[str] = set()
     for fit in fits:
         if fit.name in seen:
-            raise ShapeError(
+            raise TargetError(
                 f"GLM: two targets are called {fit.name!r}, and scores are told apart by name; "
                 "give one of them another `name`."
             )

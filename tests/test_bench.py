@@ -80,6 +80,30 @@ def test_lda_peer(tmp_path: Path, peer: str) -> None:
     assert len(report["ratios"]) == 2
 
 
+@pytest.mark.parametrize("peers", ["none", "sgd,liblinear"])
+def test_glm(tmp_path: Path, peers: str) -> None:
+    report = run(tmp_path, "glm", "--peers", peers)
+    ours = {"blocklearn", "blocklearn 1 target", "blocklearn 3 targets"}
+    assert systems(report) == ours | (set() if peers == "none" else set(peers.split(",")))
+    for row in report["rows"]:
+        assert row["quality"]["sample_auc"] > 0.5
+        if row["system"] in ours:
+            assert row["settings"]["flops"] > 0 and row["settings"]["bytes"] > 0
+            assert row["quality"]["share_of_copy_bandwidth"] > 0
+    names = {ratio["name"] for ratio in report["ratios"]}
+    assert {"3_targets_over_1", "3_targets_over_1 (processor seconds)"} <= names
+    if peers != "none":
+        assert "seconds to the peer's final AUC" in names
+
+
+@pytest.mark.slow
+def test_glm_vw(tmp_path: Path) -> None:
+    if find_spec("vowpalwabbit") is None:
+        pytest.skip("vowpalwabbit is not installed (extra `bench`)")
+    report = run(tmp_path, "glm", "--made", "1", "--peers", "vw")
+    assert "vw" in systems(report)
+
+
 def test_missing_peer_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,7 +144,7 @@ def test_perplexity_of_the_true_topics_is_that_of_the_words() -> None:
     assert tokens == scored.sum()
 
 
-@pytest.mark.parametrize("name", ["__main__", "data", "lda_ours", "report"])
+@pytest.mark.parametrize("name", ["__main__", "data", "glm", "glm_peers", "lda_ours", "report"])
 def test_examples_in_docstrings(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"scripts.benchmarks.{name}"))
     assert result.attempted and not result.failed

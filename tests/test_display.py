@@ -106,3 +106,12 @@ def test_a_narrow_terminal_does_not_break() -> None:
 
 def test_before_the_first_evaluation() -> None:
     assert scores(progress(scores={})) == "-"
+
+
+def test_evaluations_do_not_flood() -> None:
+    """Of many evaluations in no time: the first, and the last."""
+    stream = io.StringIO()
+    lines = PlainLines(stream, 1000.0)
+    for pass_ in range(5):
+        lines.evaluated(LEARNER, progress(pass_=pass_))
+    assert len(stream.getvalue().splitlines()) == 2

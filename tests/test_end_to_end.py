@@ -259,3 +259,34 @@ def test_the_delivered_configuration(learn: Learn) -> None:
         "thread process lock queue multiprocessing",
     ):
         assert max(len(set(words.split()) & topic) for topic in topics) >= 3, words
+
+
+def test_wrong_models_leave_no_run_behind(learn: Learn) -> None:
+    code, _, err = learn("--config", "themes.yaml", "--set", "model.alpha=[0.1, 0.2]")
+    assert (code, Path("runs").exists()) == (ExitCode.CONFIG, False)
+    assert "alpha has 2 numbers, but there are 3 topics" in err
+    code, _, err = learn("--config", "themes.yaml", "--set", "model.eta=[0.1, 0.2]")
+    assert (code, Path("runs").exists()) == (ExitCode.CONFIG, False)
+    assert "eta has 2 numbers, but there are 18 words" in err
+    code, _, _ = learn("--config", "themes.yaml", "--quiet")
+    assert code == 0
+
+
+def test_documents_without_a_known_word_are_named(learn: Learn) -> None:
+    learn("--config", "themes.yaml", "--quiet")
+    Path("other.txt").write_text("nothing known here\nharbour\n")
+    code, out, _ = learn("predict", "runs/themes", "--data", "other.txt")
+    assert (code, "other.txt:1: no words that the model knows" in out) == (0, True)
+    code, _, err = learn("evaluate", "runs/themes", "--data", "other.txt")
+    assert (code, "nothing to score" in err) == (ExitCode.DATA, True)
+
+
+def test_version(learn: Learn) -> None:
+    assert learn("--version")[:2] == (0, f"blocklearn {bl.__version__}\n")
+    assert learn("-h")[:2] == learn("--help")[:2]
+
+
+def test_files_of_a_model_can_be_read_by_others(learn: Learn) -> None:
+    learn("--config", "themes.yaml", "--quiet")
+    modes = {p.name: oct(p.stat().st_mode & 0o777) for p in Path("runs/themes").iterdir()}
+    assert modes["weights.safetensors"] == modes["config.yaml"]

@@ -154,10 +154,40 @@ def test_fractional_counts_are_accepted(inference: Any) -> None:
     assert np.isfinite(lam_of(learner)).all()
 
 
+def test_dense_counts_are_taken_and_negative_ones_refused() -> None:
+    X, _ = planted(documents=50)
+    model = bl.models.LDA(topics=3)
+    learner = bl.Learner(model, train=X.toarray(), threads=1).fit()
+    sparse = bl.Learner(model, train=X, threads=1).fit()
+    assert lam_of(learner).tobytes() == lam_of(sparse).tobytes()
+    np.testing.assert_array_equal(learner.predict(X.toarray()), sparse.predict(X))
+    X = X.tolil()
+    X[7, 4] = -2
+    with pytest.raises(ValueError, match="row 7, column 4 is -2, but counts are not negative"):
+        bl.Learner(model, train=X.tocsr())
+
+
+def test_one_pass_of_gibbs_samples() -> None:
+    X, _ = planted(documents=60)
+    runs = [
+        bl.Learner(bl.models.LDA(topics=3, warm_up=w), train=X, threads=1).fit() for w in (0, 1)
+    ]
+    other = bl.Learner(bl.models.LDA(topics=3, inference="cvb0"), train=X, threads=1).fit()
+    assert lam_of(runs[0]).sum() == pytest.approx(lam_of(runs[1]).sum(), rel=1e-3)
+    assert not np.allclose(lam_of(runs[1]), lam_of(other))
+
+
+def test_huge_counts_are_split_in_no_time() -> None:
+    X, _ = planted(documents=40)
+    X.data *= 1e7
+    learner = bl.Learner(bl.models.LDA(topics=3, inference="vb"), train=X, eval=X, threads=1).fit()
+    assert np.isfinite(learner.progress.scores["perplexity"])
+
+
 def test_prior_vectors_of_the_wrong_length_are_refused() -> None:
     X, _ = planted(documents=20)
     with pytest.raises(ValueError, match="alpha has 3 numbers, but there are 5 topics"):
-        bl.Learner(bl.models.LDA(topics=5, alpha=[0.1, 0.2, 0.3]), train=X).fit()
+        bl.models.LDA(topics=5, alpha=[0.1, 0.2, 0.3])
     with pytest.raises(ValueError, match="eta has 2 numbers, but there are 60 words"):
         bl.Learner(bl.models.LDA(topics=5, eta=[0.1, 0.2]), train=X).fit()
 

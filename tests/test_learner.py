@@ -196,6 +196,25 @@ def test_mistakes_are_explained(data: Any) -> None:
         bl.Learner(Forgot(), data).fit()
 
 
+def test_an_untrained_model_does_not_predict(data: Any) -> None:
+    learner = bl.Learner(Means(), data)
+    for use in (learner.predict, learner.evaluate):
+        with pytest.raises(ValueError, match="nothing is trained or loaded yet"):
+            use(data)
+
+
+def test_dense_and_sparse_data_are_told_apart(data: Any) -> None:
+    learner = bl.Learner(Means(), data, block_rows=10).fit()
+    with pytest.raises(ShapeError, match=r"sparse data for a model .* X.toarray\(\)"):
+        learner.predict(sp.csr_array(data))
+
+
+def test_state_of_a_model_stays_valid() -> None:
+    model = bl.models.LDA(topics=3)
+    with pytest.raises(ValueError, match="greater than or equal to 1"):
+        model.topics = -5
+
+
 def test_a_model_that_fails_stops_the_run_with_its_own_error(data: Any) -> None:
     class Broken(Means):
         def update(self, block: Any) -> None:

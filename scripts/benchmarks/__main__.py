@@ -6,10 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import allocation, kernels, lda
-from .lda_peers import PEERS
+from . import allocation, glm, kernels, lda
+from .glm_peers import PEERS as GLM_PEERS
+from .lda_peers import PEERS as LDA_PEERS
 
-TASKS = {"allocation": allocation, "kernels": kernels, "lda": lda}
+TASKS = {"allocation": allocation, "glm": glm, "kernels": kernels, "lda": lda}
+PEERS = GLM_PEERS | LDA_PEERS  # packages that may be missing
 
 
 def main(arguments: list[str] | None = None) -> int:

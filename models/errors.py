@@ -1,0 +1,11 @@
+"""What a model can object to in its configuration."""
+
+from ..matcache.errors import BlocklearnError
+
+
+class ModelConfigError(BlocklearnError, ValueError):
+    """A configuration that contradicts itself or the data."""
+
+
+class TargetError(ModelConfigError):
+    """Targets of a model that the data do not have, or that contradict each other."""

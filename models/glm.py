@@ -1,0 +1,298 @@
+"""Generalised linear models with many targets: one product of a block with one table serves all.
+
+eta = X W + b, a column of W [features x columns] and a number of b [1 x columns] for each target (a
+column per class for softmax). The objective of each is
+
+    sum_i w_i loss(eta_i, y_i) / sum_i w_i + l1 ||W||_1 + l2 / 2 ||W||^2,
+
+w the weights of the rows times those of the classes (which leave the divisor alone), b without
+penalty. scikit-learn's LogisticRegression(C) has l2 = 1 / (C n), its SGDClassifier l2 = alpha.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ..matcache import Mat, colsum, from_array, rowwise, total, where
+from ..optimizers import AdaGrad, Gradient, Meaning, Objective, Optimizer, Penalty
+from .base import Block, Model, Randomness, Shapes
+from .glm_scores import Measured
+from .label_counts import best_constants, class_weight_rows
+from .links import LINKS, LinkName, log_softmax, softmax_hit, softmax_label
+from .score import Score
+from .targets import ClassWeight, Fit, Names, Target, Weight, fits_of
+
+TINY = 1e-30
+
+
+def by_link(plan: str, masks: tuple[Any, ...], compute: Any) -> Any:
+    """compute(link, mask) of every link in `plan`, each at its columns. One link needs no mask."""
+    links = plan.split()
+    if len(links) == 1:
+        return compute(links[0], None)
+    result = None
+    for link, mask in zip(links, masks, strict=True):
+        value = compute(link, mask)
+        result = value if result is None else where(mask, value, result)
+    return result
+
+
+def scores_of(X: Any, W: Any, b: Any) -> Any:
+    """eta. Of dense data it is computed before: W is None then, and X is X W."""
+    return (X if W is None else X @ W) + b
+
+
+def row_factor(weights: Any, own: Any, has_own: Any) -> Any:
+    """Weights of the rows: one number, or by column where some targets have `own` weights."""
+    return weights if own is None else weights * where(has_own, own, 1.0)
+
+
+@rowwise
+def residuals(
+    X: Any, W: Any, b: Any, Y: Any, weights: Any, own: Any, has_own: Any, low: Any, high: Any,
+    shares: Any, norm: Any, plan: Any, *masks: Any,
+) -> Any:  # fmt: skip
+    """d objective / d eta [rows x columns], the block's weights `norm` being the divisor.
+
+    low, high: factors for y = 0 and 1 [1 x columns]; shares: of classes of softmax. None: all 1.
+    """
+    eta = scores_of(X, W, b)
+    labels = Y if shares is None else Y * shares
+    r = by_link(plan, masks, lambda link, mask: LINKS[link].residual(eta, labels, mask))
+    if low is not None:
+        r = r * (low + (high - low) * Y)
+    return r * (row_factor(weights, own, has_own) / norm)
+
+
+@rowwise
+def losses(
+    X: Any, W: Any, b: Any, Y: Any, weights: Any, own: Any, has_own: Any, low: Any, high: Any,
+    shares: Any, plan: Any, *masks: Any,
+) -> Any:  # fmt: skip
+    """Weighted losses [rows x columns], which `residuals` (times norm) are the derivatives of."""
+    eta = scores_of(X, W, b)
+    labels = Y if shares is None else Y * shares
+    loss = by_link(plan, masks, lambda link, mask: LINKS[link].loss(eta, labels, mask))
+    if low is not None:
+        loss = loss * (low + (high - low) * Y)
+    return loss * row_factor(weights, own, has_own)
+
+
+@rowwise
+def measures(
+    X: Any, W: Any, b: Any, Y: Any, weights: Any, own: Any, has_own: Any, plan: Any, *masks: Any
+) -> Any:
+    """Weighted measures, scores to rank by, weighted hits (softmax) [rows x columns] each."""
+    eta = scores_of(X, W, b)
+    factor = row_factor(weights, own, has_own)
+    measure = by_link(plan, masks, lambda link, mask: LINKS[link].measure(eta, Y, mask))
+    rank = by_link(
+        plan, masks, lambda link, mask: log_softmax(eta, mask) if link == "softmax" else eta
+    )
+    if "softmax" not in plan:
+        return measure * factor, rank
+    hits = by_link(
+        plan,
+        masks,
+        lambda link, mask: softmax_hit(eta, Y, mask) if link == "softmax" else 0.0 * eta,
+    )
+    return measure * factor, rank, hits * factor
+
+
+@rowwise
+def means(X: Any, W: Any, b: Any, output: Any, plan: Any, *masks: Any) -> Any:
+    """Predictions [rows x columns]: output is "score", "mean" or "label"."""
+    eta = scores_of(X, W, b)
+    if output == "score":
+        return +eta
+
+    def of(link: str, mask: Any) -> Any:
+        if output == "label" and link == "softmax":
+            return softmax_label(eta, mask)
+        if output == "label" and LINKS[link].binary:
+            return eta > 0.0
+        return LINKS[link].mean(eta, mask)
+
+    return by_link(plan, masks, of)
+
+
+class GLM(Model):
+    """Linear, logistic, Poisson regression, linear SVM, softmax: any number of targets at once."""
+
+    needs_targets: ClassVar[bool] = True
+    meaning: ClassVar[Meaning | None] = "gradients"
+    kind: Literal["glm"] = "glm"
+    targets: list[Target] | None = Field(
+        None, min_length=1, description="null: every column of the data's targets, with `link`"
+    )
+    link: LinkName = Field("logistic", description="of targets that do not say")
+    l1: Weight | list[Weight] = Field(
+        0.0, description="of the sum of absolute weights; a list makes a grid, all in one run"
+    )
+    l2: Weight | list[Weight] = Field(0.0, description="of half the sum of squared weights")
+    class_weight: ClassWeight | None = Field(
+        None, description="factors of the losses by class; balanced: n / (classes * n of the class)"
+    )
+    intercept: bool = Field(True, description="whether scores have a constant term")
+    output: Literal["mean", "score", "label"] = Field(
+        "mean", description="what is predicted: probabilities and other means, eta, or classes"
+    )
+
+    def default_optimizer(self) -> Optimizer:
+        """AdaGrad: common features take smaller steps than rare ones.
+
+        eps is the gradient that a few rows of a block of 1024 make: what they alone say of a
+        feature moves its weight by less than the rate. Best of a grid on three sets of texts
+        (tf-idf); counts, which are larger, want a lower rate.
+        """
+        return AdaGrad(rate=2.0, eps=3e-3)
+
+    # ------------------------------------------------------------- life
+
+    def allocate(self, shapes: Shapes, rng: Randomness) -> None:
+        """W and the intercept, zeros; rows of constants for the columns of W."""
+        self.fits = self.resolve(shapes)
+        T = self.fits[-1].columns.stop
+        self.W = self.parameter("W", shapes.columns, T)
+        self.b = self.parameter("intercept", 1, T)
+        if self.intercept and shapes.counts is not None:
+            self.b.set(best_constants(self.fits, shapes.counts)[None])
+        self.norm = self.number("weight of the block")
+        self.penalised = ["W"]
+        self._plan_links(T)
+        self._plan_labels(T, shapes)
+        self._plan_rates(T)
+        self.mask = self._feature_mask(shapes.columns, T)
+        low, high, shares = class_weight_rows(self.fits, shapes.counts)
+        self.low, self.high = self._row(low, "factor of y = 0"), self._row(high, "factor of y = 1")
+        self.shares = self._row(shares, "factors of classes")
+
+    def update(self, block: Block) -> None:
+        """The gradient of the block's mean loss, as residuals: no table of W's size is made."""
+        X, W, plan = self._input(block)
+        labels = self._labels(block)
+        self.norm.set(max(block.weight, TINY))
+        factors = (self.low, self.high, self.shares)
+        R = residuals(X, W, self.b, *labels, *factors, self.norm, plan, *self.masks)
+        if self.wants_objective:
+            loss = losses(X, W, self.b, *labels, *factors, plan, *self.masks)
+            self.objective = Objective(total(loss), self.norm)
+        self.updates["W"] = Gradient(block.X, R, self.mask)
+        if self.intercept:
+            self.updates["intercept"] = colsum(R)
+
+    def score(self, block: Block) -> Score:
+        """Figures of each target and their means: see `glm_scores`. Class weights do not count."""
+        X, W, plan = self._input(block)
+        Y, weights, own, has_own = self._labels(block)
+        found = measures(X, W, self.b, Y, weights, own, has_own, plan, *self.masks)
+        measure, rank, hits = found if len(found) == 3 else (*found, None)
+        factor = row_factor(weights, own, has_own)
+        squares = colsum(Y * Y * factor).mat() if "linear" in plan else None
+        part = Measured(
+            self.fits,
+            colsum(factor).mat(),
+            colsum(measure).mat(),
+            None if hits is None else colsum(hits).mat(),
+            colsum(Y * factor).mat(),
+            squares,
+            self.ranked,
+            (rank, Y.mat(), factor.mat()) if self.ranked else None,
+        )
+        return {"targets": part}
+
+    def predict(self, block: Block) -> Mat:
+        """[rows x columns of W]: a column per target, one per class of a softmax group."""
+        X, W, plan = self._input(block)
+        return means(X, W, self.b, self.output, plan, *self.masks)  # type: ignore[no-any-return]
+
+    @property
+    def needs_counts(self) -> bool:
+        """For balanced class weights, and for the intercept, which starts at the targets' means."""
+        given = [self.class_weight, *(t.class_weight for t in self.targets or ())]
+        return self.intercept or "balanced" in given
+
+    def resolve(self, shapes: Shapes) -> list[Fit]:
+        """Every fit: targets by their columns, grids written out. Raises TargetError."""
+        labels = Names("target", shapes.targets, shapes.target_names)
+        features = Names("feature", shapes.columns, shapes.names)
+        return fits_of(self.targets, self, labels, features)
+
+    # ------------------------------------------------------------- what a block is made of
+
+    def _input(self, block: Block) -> tuple[Any, Any, str]:
+        """X and W for the kernels (of dense data, X W and None), and the links in use."""
+        if block.X.pattern is not None:
+            return block.X, self.W, self.plan
+        return (block.X @ self.W).mat(), None, self.plan
+
+    def _labels(self, block: Block) -> tuple[Any, Any, Any, Any]:
+        """Y and weights of each column of W: the data's, or its columns by position."""
+        Y = block.Y if self.places is None else block.Y[:, self.places].mat()
+        own = None if self.own_places is None else block.Y[:, self.own_places].mat()
+        return Y, block.weights, own, self.has_own
+
+    # ------------------------------------------------------------- constants
+
+    def _row(self, values: Any, name: str) -> Mat | None:
+        """A row of constants [1 x columns], or None."""
+        if values is None:
+            return None
+        return from_array(self.cache, np.asarray(values, np.float32)[None], name)
+
+    def _plan_links(self, T: int) -> None:
+        """Links in use, in the order of W, with their columns: softmax once for every group."""
+        columns: dict[Any, list[int]] = {}
+        for fit in self.fits:
+            key = (fit.link, fit.start if fit.link == "softmax" else 0)
+            columns.setdefault(key, []).extend(range(T)[fit.columns])
+        self.plan = " ".join(link for link, _ in columns)
+        self.masks: list[Any] = []
+        if len(columns) > 1:
+            for number, own in enumerate(columns.values()):
+                mask = np.isin(np.arange(T), own)
+                self.masks.append(self._row(mask, f"columns of link {number}"))
+        binary = [LINKS[fit.link].binary for fit in self.fits]
+        self.ranked = [
+            c for fit, ranks in zip(self.fits, binary, strict=True) if ranks
+            for c in range(T)[fit.columns]
+        ]  # fmt: skip
+
+    def _plan_labels(self, T: int, shapes: Shapes) -> None:
+        """Which columns of the data's targets the columns of W are of."""
+        places = [y for fit in self.fits for y in fit.y]
+        self.places = None if places == list(range(shapes.targets)) else np.array(places)
+        own = [fit.row_weights for fit in self.fits for _ in fit.y]
+        self.own_places = self.has_own = None
+        if any(place is not None for place in own):
+            self.own_places = np.array([place or 0 for place in own])
+            self.has_own = self._row([place is not None for place in own], "has weights of its own")
+
+    def _plan_rates(self, T: int) -> None:
+        """Rates and penalties by column, where there are any."""
+
+        def by_column(name: str) -> list[float]:
+            return [getattr(fit, name) for fit in self.fits for _ in fit.y]
+
+        rates = by_column("rate")
+        if any(rate != 1.0 for rate in rates):
+            row = self._row(rates, "rates of targets")
+            assert row is not None
+            self.rates = {"W": row, "intercept": row}
+        l1, l2 = by_column("l1"), by_column("l2")
+        if any(l1) or any(l2):
+            self.terms["W"] = [Penalty(l1=l1, l2=l2)]
+
+    def _feature_mask(self, features: int, T: int) -> Mat | None:
+        """1 where a column of W may have a weight [features x columns]; None: everywhere."""
+        if all(fit.features is None for fit in self.fits):
+            return None
+        mask = np.ones((features, T), np.float32)
+        for fit in self.fits:
+            if fit.features is not None:
+                mask[:, fit.columns] = 0.0
+                mask[list(fit.features), fit.columns] = 1.0
+        return from_array(self.cache, mask, "features of targets")

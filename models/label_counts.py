@@ -1,0 +1,87 @@
+"""What follows from counts of the labels: weights of classes, and where the intercept starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import LabelCounts
+from .errors import TargetError
+from .targets import Fit
+
+Row = NDArray[Any] | None
+
+
+def class_weight_rows(fits: Sequence[Fit], counts: LabelCounts | None) -> tuple[Row, Row, Row]:
+    """Factors for y = 0 and for y = 1 of binary targets, and of the classes of softmax groups.
+
+    Each [columns], or None where no fit has any. "balanced" is n / (classes * n of the class), in
+    sums of the rows' weights; without counts (a model that only predicts) it stays 1.
+    """
+    columns = fits[-1].columns.stop
+    low, high, shares = (np.ones(columns) for _ in range(3))
+    binary = softmax = False
+    for fit in fits:
+        if fit.class_weight is None:
+            continue
+        if fit.link not in ("logistic", "hinge", "softmax"):
+            raise TargetError(
+                f"GLM: target {fit.name!r} has class_weight, but its link {fit.link} has no "
+                "classes; leave it out, or use row_weights."
+            )
+        if fit.link == "softmax":
+            softmax = True
+            shares[fit.columns] = weights_of(fit, counts)
+        else:
+            binary = True
+            low[fit.start], high[fit.start] = weights_of(fit, counts)
+    return low if binary else None, high if binary else None, shares if softmax else None
+
+
+def weights_of(fit: Fit, counts: LabelCounts | None) -> list[float]:
+    """The weight of every class of a fit, in order: 0 and 1, or those of the softmax group."""
+    if fit.class_weight != "balanced":
+        return fit.weights_of_classes()
+    size = 2 if fit.link != "softmax" else len(fit.y)
+    if counts is None:
+        return [1.0] * size
+    ones = [float(counts.sums[y]) for y in fit.y]
+    found = ones if fit.link == "softmax" else [counts.weight - ones[0], ones[0]]
+    whole = sum(found)
+    return [whole / (size * n) if n > 0 else 1.0 for n in found]
+
+
+def best_constants(fits: Sequence[Fit], counts: LabelCounts) -> NDArray[Any]:
+    """The best intercepts where no feature has a weight, float32 [columns].
+
+    Training starts there: a rare label would else first teach every feature that it is rare. Half
+    a row is added to each class, so that one that never occurs has a finite score.
+    """
+    found = np.zeros(fits[-1].columns.stop, np.float32)
+    n = max(counts.weight, 1e-30)
+    for fit in fits:
+        sums = [float(counts.sums[y]) for y in fit.y]
+        if fit.link == "linear":
+            found[fit.start] = sums[0] / n
+        elif fit.link == "poisson":
+            found[fit.start] = math.log(max(sums[0] + 0.5, 0.5) / (n + 0.5))
+        else:
+            amounts = sums if fit.link == "softmax" else [n - sums[0], sums[0]]
+            weights = [1.0] * len(amounts)
+            if fit.class_weight is not None:
+                weights = weights_of(fit, counts)
+            logs = [
+                math.log(max(weight, 1e-30) * (max(amount, 0.0) + 0.5))
+                for amount, weight in zip(amounts, weights, strict=True)
+            ]
+            if fit.link == "softmax":
+                found[fit.columns] = np.array(logs) - sum(logs) / len(logs)
+            elif fit.link == "hinge":
+                found[fit.start] = np.sign(logs[1] - logs[0])
+            else:
+                found[fit.start] = logs[1] - logs[0]
+    return found

@@ -1,0 +1,311 @@
+"""How fast is logistic regression, of one target or of hundreds, at the AUC of other packages?
+
+    scripts/bench glm --data docword.npz --target y.npy
+    scripts/bench glm --data X.npz --target Y.npz
+
+Provisional: AMD EPYC 2.6 GHz (AVX-512), 2 threads, 2026-11-20, while others used one of the two
+cores, so that all seconds are too long, ours by up to 2 (both of our threads want a core); one run
+each, AUC of a tenth held out, the package's defaults against L2 1e-5 of the peers.
+
+                                              seconds      AUC    ours gets there in    ratio
+    380 tags of 30,300 package descriptions (0.93 M non-zeros), macro AUC
+    scikit-learn SGD, one-vs-rest, 3 passes      3.24    .9658                0.16 s       20
+    liblinear, converged (10 of the 380)         20.3    .9762                0.21 s       97
+    300 targets over 1, 5 passes: 7.2 times the wall seconds, 6.0 times the processor seconds
+    one target, 38,762 abstracts (2.65 M non-zeros)
+    scikit-learn SGD, 3 passes                  0.026    .8376               0.053 s     0.49
+    liblinear, converged                        0.213    .8432               0.053 s      4.0
+    one target, 63,666 descriptions (1.84 M non-zeros)
+    scikit-learn SGD, 3 passes                  0.022    .9398                0.24 s     0.09
+    liblinear, converged                        0.261    .9404               not yet        -
+
+Many targets: 15.7 gflops and 31.7 GB/s of reads and writes (caches included), 72 % of what one
+core copies. One target is slower than scikit-learn's loop over rows, on one core, for three
+reasons: a block of 1024 rows makes one step where that makes 1024; 0.2 ms of Python for each
+block, 40 % of its time; 10 to 25 ms until the first block. Steps over smaller blocks learn more
+from a pass, and lose as much to the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import blocklearn
+from blocklearn.models.ranking import area
+
+from .data import load
+from .glm_job import Job
+from .glm_peers import PEERS, sample
+from .machine import describe, limits
+from .process import SystemFailed, run_process
+from .report import Ratio, Report, Row, mib, table
+
+PEER_NAMES = tuple(PEERS)
+TO_FINAL = "seconds to the peer's final AUC"
+MANY = 300
+OURS = "blocklearn"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What this task can be told, besides what all can."""
+    parser.add_argument("--data", type=Path, help=".npz, SciPy CSR, rows x features; whole numbers "
+                        "are taken for counts and become (1 + log tf) idf, rows of length 1; "
+                        "default: the docstrings of Python's standard library")  # fmt: skip
+    parser.add_argument("--target", type=Path, help=".npy or .npz of 0 and 1, rows x targets; "
+                        "default: --made targets")  # fmt: skip
+    parser.add_argument("--made", type=int, default=20, metavar="T", help="targets to make up: the "
+                        "rows above the 90th percentile of random linear scores")  # fmt: skip
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--block-rows", type=int, default=1024)
+    parser.add_argument("--passes", type=int, default=5, help="of ours")
+    parser.add_argument("--alpha", type=float, default=1e-5, help="L2 weight of the peers")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each; the median counts")
+    parser.add_argument(
+        "--recipe",
+        type=json.loads,
+        default={},
+        metavar="JSON",
+        help='of ours, {"optimizer": {...}, "model": {...}}; default: the package\'s',
+    )
+
+
+def run(args: argparse.Namespace, peers: list[str]) -> Report:
+    """Every system, one after another; then the AUC of all they kept."""
+    if args.quick:
+        args.block_rows, args.passes, args.repeats = 64, 2, 1
+        args.made = min(args.made, 3)
+    X, name = load(args.data, 400 if args.quick else 0)
+    counts = X
+    X = features(X)
+    Y, target = labels(args.target, X, args.made)
+    order = np.random.RandomState(0).permutation(X.shape[0])
+    held = max(1, round(X.shape[0] * 0.1))
+    test, train = np.sort(order[:held]), np.sort(order[held:])
+    scored = Scored(X[test], Y[test])
+    report = Report(
+        "glm",
+        "training alone, from data in memory to weights; ours from after the kernels are compiled",
+        {
+            "name": name, "target": target, "documents": X.shape[0], "words": X.shape[1],
+            "nnz": int(X.nnz), "tokens": float(counts.sum()), "train_rows": len(train),
+            "train_nnz": int(X[train].nnz), "targets": Y.shape[1],
+            "targets_scored": int(scored.usable.sum()), "positives": round(float(Y.mean()), 5),
+        },
+        describe() | limits(quick=args.quick),
+    )  # fmt: skip
+    for system, columns, marks, recipe in jobs(args, peers, Y.shape[1]):
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            known = system if system in PEERS else OURS
+            job = Job(
+                known, folder, args.threads, args.block_rows, args.alpha, columns, marks,
+                args.repeats if system != "liblinear" else 1, recipe, cold=not args.quick,
+            )  # fmt: skip
+            print(f"{system}: training ...", file=sys.stderr, flush=True)
+            try:
+                row = measure(job, X[train], Y[train])
+            except SystemFailed as error:
+                report.failed[system] = str(error)
+                print(f"{system} failed:\n{error}", file=sys.stderr)
+                continue
+            row.system = system
+            for number, point in enumerate(row.curve):
+                only = sample(Y.shape[1]) if system == "liblinear" else None
+                weights = np.load(Path(folder) / f"weights-{number}.npz")
+                point |= scored.figures(weights["W"], weights["b"], columns, only)
+        finish(row, report.machine)
+        report.rows.append(row)
+    report.ratios = ratios(report.rows)
+    return report
+
+
+def features(X: Any) -> Any:
+    """X itself, or of counts (1 + log tf) * idf, idf = log(rows / document frequency), rows of
+    length 1.
+
+    >>> features(sp.csr_matrix(np.float32([[1, 0], [1, 1]]))).toarray().tolist()
+    [[0.0, 0.0], [0.0, 1.0]]
+    """
+    if (X.data != np.rint(X.data)).any():
+        return X
+    idf = np.log(X.shape[0] / np.maximum(np.bincount(X.indices, minlength=X.shape[1]), 1))
+    weighted = sp.csr_matrix(
+        ((1 + np.log(X.data.astype(np.float64))) * idf[X.indices], X.indices, X.indptr), X.shape
+    )
+    length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+    return sp.csr_matrix(sp.diags(1 / np.maximum(length, 1e-30)) @ weighted, dtype=np.float32)
+
+
+def labels(path: Path | None, X: Any, made: int) -> tuple[Any, str]:
+    """Y [rows x targets], CSC of 0 and 1, and its name."""
+    if path is None:
+        W = np.random.default_rng(0).standard_normal((X.shape[1], made)).astype(np.float32)
+        scores = X @ W
+        return sp.csc_matrix(scores > np.quantile(scores, 0.9, axis=0), dtype=np.int8), "made"
+    Y = sp.load_npz(path) if path.suffix == ".npz" else np.load(path)
+    if not sp.issparse(Y):
+        Y = np.atleast_2d(Y.T).T
+    Y = sp.csc_matrix(Y > 0, dtype=np.int8)
+    if Y.shape[0] != X.shape[0]:
+        raise ValueError(f"--target {path}: {Y.shape[0]} rows, but the data have {X.shape[0]}.")
+    return Y, str(path)
+
+
+def jobs(
+    args: argparse.Namespace, peers: list[str], targets: int
+) -> list[tuple[str, list[int], list[float], dict[str, Any]]]:
+    """Name, columns of Y, checkpoints and recipe of every system."""
+    every = list(range(targets))
+    marks = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, *(float(p) for p in range(3, args.passes + 1))]
+    marks = [m for m in marks if m <= args.passes]
+    found = [(OURS, every, marks, args.recipe)]
+    if targets > 1:
+        many = every[: min(MANY, targets)]
+        last = [float(args.passes)]
+        found.append((f"{OURS} 1 target", every[:1], last, args.recipe))
+        found.append((f"{OURS} {len(many)} targets", many, last, args.recipe))
+    for name in peers:
+        if not (PEERS[name].single and targets > 1):
+            found.append((name, every, [float(m) for m in PEERS[name].checkpoints], {}))
+    return found
+
+
+class Scored:
+    """Held-out rows, and the AUC of weights on them."""
+
+    def __init__(self, X: Any, Y: Any) -> None:
+        self.X, self.Y = X, Y.toarray()
+        positives = self.Y.sum(axis=0)
+        self.usable = (positives > 0) & (positives < len(self.Y))
+
+    def figures(self, W: Any, b: Any, columns: list[int], only: list[int] | None) -> dict[str, Any]:
+        """Mean AUC over the targets with both classes; `sample_auc`: over those of `sample`."""
+        scores, ones = self.X @ W + b, np.ones(len(self.Y))
+        every: dict[int, float] = {
+            column: area(scores[:, at], self.Y[:, column], ones)
+            for at, column in enumerate(columns)
+            if self.usable[column] and (only is None or column in only)
+        }
+        chosen = [every[t] for t in sample(self.Y.shape[1]) if t in every]
+        return {
+            "auc": None if only is not None and len(only) < len(columns) else mean(every.values()),
+            "sample_auc": mean(chosen),
+        }
+
+
+def mean(numbers: Any) -> float | None:
+    """Rounded; None of nothing."""
+    found = list(numbers)
+    return round(float(np.mean(found)), 5) if found else None
+
+
+def measure(job: Job, X: Any, Y: Any) -> Row:
+    """Run one system in a process of its own."""
+    sp.save_npz(job.path("X.npz"), X, compressed=False)
+    sp.save_npz(job.path("Y.npz"), Y, compressed=False)
+    job.path("job.json").write_text(json.dumps(asdict(job)))
+    memory = run_process("scripts.benchmarks.glm_job", Path(job.folder), job.path("log"),
+                         blas_threads=job.threads)  # fmt: skip
+    result = Job(**json.loads(job.path("result.json").read_text()))
+    peer = PEERS.get(job.system)
+    version = blocklearn.__version__ if peer is None else peer.version
+    return Row(job.system, version, result.settings, 0.0, {}, memory, result.curve)
+
+
+def finish(row: Row, machine: dict[str, Any]) -> None:
+    """Fill in what follows from the curve."""
+    last = row.curve[-1]
+    row.seconds = last["seconds"]
+    names = ("auc", "sample_auc", "passes", "own_cpu_seconds", "others_cpu_seconds")
+    row.quality = {name: last[name] for name in names}
+    if "gb_per_s" in row.settings:
+        share = row.settings["gb_per_s"] / machine["copy_gb_per_s"]
+        row.quality["share_of_copy_bandwidth"] = round(share, 3)
+
+
+def ratios(rows: list[Row]) -> list[Ratio]:
+    """For each peer: its seconds to its final AUC / ours to it, at the first checkpoint at or above
+    it (nothing is interpolated); and the time of many targets over that of one.
+    """
+    found = []
+    ours = next((row for row in rows if row.system == OURS), None)
+    for peer in (row for row in rows if row.system in PEERS and ours is not None):
+        assert ours is not None
+        for point in peer.curve:
+            figure = "auc" if point["auc"] is not None else "sample_auc"
+            target = point[figure]
+            label = f"{point['passes']:g} passes" if point["passes"] else "converged"
+            note = f"{peer.system}, {label}: {target:.4f} after {point['seconds']:.3f} s; ours: "
+            reached = [p for p in ours.curve if (p[figure] or 0.0) >= target]
+            value = None
+            if reached:
+                first = reached[0]
+                value = round(point["seconds"] / max(first["seconds"], 1e-9), 2)
+                note += f"{first[figure]:.4f} after {first['seconds']:.3f} s"
+            else:
+                note += f"not reached, {max(p[figure] or 0.0 for p in ours.curve):.4f} at best"
+            note += "" if figure == "auc" else " (targets that it was run on)"
+            found.append(Ratio(TO_FINAL, f"{peer.system}, {label}", OURS, value, note))
+    one = next((row for row in rows if row.system == f"{OURS} 1 target"), None)
+    many = next((r for r in rows if r.system.endswith(" targets")), None)
+    if one is not None and many is not None:
+        count = many.system.split()[1]
+        for what, a, b in [
+            ("", many.seconds, one.seconds),
+            (" (processor seconds)", *(r.quality["own_cpu_seconds"] for r in (many, one))),
+        ]:
+            value = round(a / max(b, 1e-9), 2)
+            note = f"{a:.3f} s against {b:.3f} s"
+            found.append(Ratio(f"{count}_targets_over_1{what}", OURS, OURS, value, note))
+    return found
+
+
+def show(report: Report) -> str:
+    """Tables of all systems, and of the ratios."""
+    cores = report.machine["cores"]
+    head = ["system", "passes", "seconds", "cpu s", "AUC", "sample AUC", "MiB", "others %"]
+    lines = []
+    for row in report.rows:
+        for point in row.curve:
+            last = point is row.curve[-1]
+            share = 100 * point["others_cpu_seconds"] / max(cores * point["seconds"], 1e-9)
+            passes = f"{point['passes']:g}" if point["passes"] else "converged"
+            lines.append(
+                [
+                    row.system, passes, point["seconds"], point["own_cpu_seconds"],
+                    shown(point["auc"]), shown(point["sample_auc"]),
+                    mib(row.memory) if last else None, round(share),
+                ]
+            )  # fmt: skip
+    parts = [table(head, lines)]
+    for row in report.rows:
+        if "gflops" in row.settings:
+            s = row.settings
+            parts.append(
+                f"{row.system}: {s['gflops']} gflops, {s['gb_per_s']} GB/s, "
+                f"{100 * row.quality['share_of_copy_bandwidth']:.0f} % of what one core copies; "
+                f"kernels compiled in {s['compile_seconds']} s"
+            )
+    if report.ratios:
+        rows = [[r.name, r.of, r.value, r.note] for r in report.ratios]
+        parts.append("\n" + table(["ratio", "of", "times", "how"], rows))
+    data = report.data
+    parts.append(
+        f"\n{data['name']}: {data['train_rows']:,} training rows, {data['words']:,} features, "
+        f"{data['train_nnz']:,} non-zeros; {data['targets']:,} targets, {data['targets_scored']:,} "
+        f"scored on the rows held out"
+    )
+    return "\n".join(parts)
+
+
+def shown(auc: float | None) -> str | None:
+    """An AUC with four digits."""
+    return None if auc is None else f"{auc:.4f}"
