@@ -155,7 +155,8 @@ class Replica:
         if self.model.updates and self.optimizer is None:
             raise ShapeError(
                 f"{type(self.model).__name__}.update fills self.updates, but there is no "
-                "optimizer: pass one to the Learner, or let the model's default_optimizer() return one."
+                "optimizer: pass one to the Learner, or let the model's default_optimizer() return "
+                "one."
             )
         if self.optimizer is not None:
             self.optimizer.step(self.model.updates, self.model.objective)
