@@ -52,11 +52,11 @@ def test_later_layers_win(write) -> None:
     one = write(GOOD)
     two = write("model: {topics: 41}\nlearner: {passes: 2, seed: 2}\n", "b.yaml")
     environ = {"LEARN__LEARNER__PASSES": "3", "LEARN__DATA__BLOCK_ROWS": "3", "LEARN_X": "no"}
-    settings = [Setting.parse("data.block_rows=4"), Setting.parse("model.alpha=[0.5, 1e-3]")]
+    settings = [Setting.parse("data.block_rows=4"), Setting.parse("model.eta=[0.5, 1e-3]")]
     config = resolve(RunConfig, [one, two], environ, settings[1:])
     assert (config.model.topics, config.learner.seed) == (41, 2)
     assert (config.learner.passes, config.data.block_rows) == (3, 3)
-    assert config.model.alpha == [0.5, 0.001]
+    assert config.model.eta == [0.5, 0.001]
     assert resolve(RunConfig, [one], environ, settings).data.block_rows == 4
 
 
@@ -107,7 +107,7 @@ def test_values_are_yaml_1_2(text: str, value: object) -> None:
 
 
 def test_resolved_yaml_reads_back(write) -> None:
-    config = resolve(RunConfig, [write(GOOD)], {}, [Setting.parse("model.alpha=[0.1, 2.0]")])
+    config = resolve(RunConfig, [write(GOOD)], {}, [Setting.parse("model.eta=[0.1, 2.0]")])
     text = to_yaml(config)
     assert to_yaml(resolve(RunConfig, [write(text, "b.yaml")], {})) == text
     assert YAML(typ="safe").load(text)["learner"]["threads"] is None
