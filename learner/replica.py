@@ -139,7 +139,9 @@ class Replica:
             self._Y.bind(host.targets)
         self._key_array[0, 1:] = host.pass_, host.index
         self._key.set(self._key_array)
-        weight = float(np.sum(host.weights, dtype=np.float64))
+        weight = float(host.rows)
+        if host.shape.weighted:
+            weight = float(np.sum(host.weights, dtype=np.float64))
         return self._block(host.rows, labelled=labelled, pass_=host.pass_, weight=weight)
 
     def update(self, block: Block) -> None:

@@ -2,20 +2,20 @@
 
     scripts/bench allocation --data acl/docword.npz --rounds 21
 
-AMD EPYC 2.6 GHz (AVX-512), 2 threads, load 1.0 from others, 2026-11-20. K=100, blocks of 1,024
-abstracts. Milliseconds per block, ratio of pairs, bytes allocated per block (0 with the cache on):
+AMD EPYC 2.6 GHz (AVX-512), 2 threads, 2026-11-21, quiet. K=100, blocks of 1,024 random documents.
+Milliseconds per block, ratio of pairs, bytes allocated per block (0 with the cache on):
 
                                     on      off    off / on    allocated when off
-    LDA update, vb               14.17    14.80        1.06            6,120,284
-    LDA update, cvb0             11.87    12.24        1.02            6,119,868
-    exp(A) * B + A, 10,000       0.078    0.089        1.14               40,016
-    exp(A) * B + A, 10,000,000   21.15    23.67        1.12           40,000,264
-    A @ B, 16,384 x 100 x 100     4.48     6.02        1.35            6,553,600
-    X.T @ A, 14,391 x 100        0.613    0.796        1.33            5,756,664
+    LDA update, vb                2.93     3.08        1.05               374,112
+    LDA update, cvb0              3.35     3.47        1.04               373,696
+    LDA update, gibbs            15.89    21.38        1.30            30,655,992
+    exp(A) * B + A, 10,000       0.066    0.077        1.16                40,016
+    exp(A) * B + A, 10,000,000    2.51     5.25        2.15            40,000,264
+    A @ B, 16,384 x 100 x 100     2.72     1.98        0.71             6,553,560
+    X.T @ A, 14,391 x 1,024 x 100 0.354    0.422       1.19             5,757,984
 
-Little: 2 to 6 % of LDA's update, 5 to 35 % of single expressions. A factor of 2 to 5, as BIDMach's
-paper has it for CPUs, was not seen: expressions are fused, so few results are left to allocate, and
-the work on them outweighs getting the memory.
+The factor of 2 to 5 of BIDMach's paper is there for large results that are cheap to compute. An LDA
+update gains 4 to 30 %: expressions are fused, so few results are left to allocate.
 """
 
 from __future__ import annotations

@@ -3,27 +3,26 @@
     scripts/bench glm --data docword.npz --target y.npy
     scripts/bench glm --data X.npz --target Y.npz
 
-Provisional: AMD EPYC 2.6 GHz (AVX-512), 2 threads, 2026-11-20, while others used one of the two
-cores, so that all seconds are too long, ours by up to 2 (both of our threads want a core); one run
-each, AUC of a tenth held out, the package's defaults against L2 1e-5 of the peers.
+AMD EPYC 2.6 GHz (AVX-512), 2 threads, 2026-11-21; AUC of a tenth held out; the package's defaults
+against L2 1e-5 of the peers.
 
                                               seconds      AUC    ours gets there in    ratio
-    380 tags of 30,300 package descriptions (0.93 M non-zeros), macro AUC
-    scikit-learn SGD, one-vs-rest, 3 passes      3.24    .9658                0.16 s       20
-    liblinear, converged (10 of the 380)         20.3    .9762                0.21 s       97
-    300 targets over 1, 5 passes: 7.2 times the wall seconds, 6.0 times the processor seconds
-    one target, 38,762 abstracts (2.65 M non-zeros)
-    scikit-learn SGD, 3 passes                  0.026    .8376               0.053 s     0.49
-    liblinear, converged                        0.213    .8432               0.053 s      4.0
-    one target, 63,666 descriptions (1.84 M non-zeros)
-    scikit-learn SGD, 3 passes                  0.022    .9398                0.24 s     0.09
-    liblinear, converged                        0.261    .9404               not yet        -
+    380 tags of 27,270 package descriptions (0.93 M non-zeros), macro AUC
+    scikit-learn SGD, one-vs-rest, 3 passes      3.62    .9658               0.093 s       39
+    liblinear, converged (10 of the 380)          134    .9762               0.126 s     1068
+    300 targets over 1, 5 passes: 4.7 times the wall seconds, 6.5 times the processor seconds
+    one target, 34,886 abstracts (2.65 M non-zeros)
+    scikit-learn SGD, 3 passes                  0.021    .8376               0.046 s     0.45
+    liblinear, converged                        0.168    .8432               0.046 s      3.6
+    Vowpal Wabbit, 3 passes                     0.131    .8323               0.040 s      3.3
+    one target, 57,299 descriptions (1.84 M non-zeros)
+    scikit-learn SGD, 3 passes                  0.021    .9398               0.13 s      0.16
+    liblinear, converged                        0.228    .9404               not yet        -
+    Vowpal Wabbit, 3 passes                     0.148    .9321               0.057 s      2.6
 
-Many targets: 15.7 gflops and 31.7 GB/s of reads and writes (caches included), 72 % of what one
-core copies. One target is slower than scikit-learn's loop over rows, on one core, for three
-reasons: a block of 1024 rows makes one step where that makes 1024; 0.2 ms of Python for each
-block, 40 % of its time; 10 to 25 ms until the first block. Steps over smaller blocks learn more
-from a pass, and lose as much to the second.
+One target is slower than scikit-learn's loop over rows: a block of 1024 rows makes one step where
+that makes 1024; 0.2 ms of Python for each block; 10 to 25 ms until the first block. Steps over
+smaller blocks learn more from a pass, and lose as much to the second.
 """
 
 from __future__ import annotations

@@ -2,19 +2,19 @@
 
     scripts/bench kernels --data acl/docword.npz --rounds 21
 
-AMD EPYC 2.6 GHz (AVX-512), one thread of two cores, load 1.4 from others, 2026-11-20. 1,024
-abstracts, 76,762 non-zeros, 20 iterations; 4 flops per non-zero, topic and iteration.
+AMD EPYC 2.6 GHz (AVX-512), one thread of two cores, 2026-11-21, quiet. 1,024 abstracts, 76,433
+non-zeros, 20 iterations; 4 flops per non-zero, topic and iteration.
 
                          K=32            K=100           K=256
     inference          vb  cvb0        vb  cvb0        vb  cvb0
-    generated          37    45        58    62        80    98    gflops
-    hand-blocked       37    44        58    64        84   102    gflops
-    hand-plain          4     5        35    38        48    54    gflops
-    generated / hand 1.01 0.995      1.00  1.03      1.06  1.04    seconds, to hand-blocked
+    generated          38    42        58    69        85   101    gflops
+    hand-blocked       39    42        58    70        90   103    gflops
+    hand-plain          5     5        36    38        52    56    gflops
+    generated / hand 1.00  1.01      1.00  1.02      1.07  1.03    seconds, to hand-blocked
 
-Yes: within 6 % of a kernel blocked by hand, and 1.6 to 1.8 times as fast as plain loops (9 times at
-K=32; why was not looked into). SGEMM reaches 129 gflops. The rows of the table that a document
-needs stay in the first two caches over its iterations, so main memory (43 GB/s) is not the limit.
+Yes: within 7 % of a kernel blocked by hand, and 1.6 to 1.8 times as fast as plain loops (8 times at
+K=32; why was not looked into). SGEMM reaches 133 gflops. The rows of the table that a document
+needs stay in the first two caches over its iterations, so main memory (44 GB/s) is not the limit.
 
 Layout decides everything: the same hand kernel on a table in Fortran order takes 20 times as long,
 so all systems get C order and 64-byte alignment.

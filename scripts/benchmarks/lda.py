@@ -2,21 +2,20 @@
 
     scripts/bench lda --data docword.npz --topics 100
 
-Provisional: AMD EPYC 2.6 GHz (AVX-512), 2 threads, 2026-11-20, while others used one of the two
-cores, which makes all seconds too long; two runs, as the second has better learning rates for
-gensim and Vowpal Wabbit. 36,824 abstracts, K=100, 98,866 tokens scored, one topic alone: 2294.
+AMD EPYC 2.6 GHz (AVX-512), 2 threads, 2026-11-21, others 0 to 2 % of the machine. 36,824 abstracts,
+K=100, 98,866 tokens scored, one topic alone: 2294.
 
-                         passes   seconds   perplexity   cvb0 gets there in    times faster
-    blocklearn vb             5       3.3         1647   (1590 at best)
-    blocklearn cvb0           5       2.6         1430   (1336 at best)
-    scikit-learn              3      39.2         1540               0.32 s             123
-    gensim                    2      54.3         1496               0.31 s             173
-    Vowpal Wabbit             3      30.8         1537               0.31 s              98
-    tomotopy                200      66.0         1278              not yet               -
+                         passes   seconds   perplexity   gibbs gets there in   times faster
+    blocklearn vb             5      0.86         1464   (1448 at best)
+    blocklearn cvb0           5      0.91         1324
+    blocklearn gibbs         30     16.4          1208
+    scikit-learn              3     19.6          1540                0.11 s            171
+    gensim                    2     23.4          1511                0.11 s            204
+    Vowpal Wabbit             3     27.8          1537                0.11 s            243
+    tomotopy                200     31.9          1278                0.75 s             42
 
-cvb0 passes every variational peer in half a pass; tomotopy's perplexity it does not reach. vb, with
-the package's defaults, reaches none of the peers' final perplexities, and gets worse after its
-first pass, as cvb0 does.
+vb alone is 84 to 118 times faster than the variational peers. docs/performance.md has a second data
+set, where tomotopy is passed 14 times faster, and what the priors contribute.
 """
 
 from __future__ import annotations
