@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..datasources import BlockShape, DataSource, HostBlock, MatrixSource, Reader, target_names
+from ..datasources import BlockShape, DataSource, HostBlock, Reader, target_names
 from ..matcache import ShapeError
 from ..mixins import Mixin
 from ..models import LabelCounts, Model, Score
@@ -19,16 +19,10 @@ from ..optimizers import Optimizer
 from .errors import DivergedError
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
+from .plan import Plan as Plan
+from .plan import make_plan
 from .replica import Replica
 from .sources import check_labelled, count_labels, open_source
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Memory by array: (name, shape, dtype, bytes) each, and the sum."""
-
-    rows: list[tuple[str, tuple[int, ...], str, int]]
-    total: int
 
 
 @dataclass(frozen=True)
@@ -243,21 +237,10 @@ class Learner:
             mixins = [mixin.model_copy() for mixin in self.mixins]
             draft = self._make(model, optimizer, mixins, shape, commit=False)
             cache, close = draft.cache, True
-        rows: list[tuple[str, tuple[int, ...], str, int]] = [
-            (row.label, row.shape, row.dtype, row.nbytes) for row in cache.plan()
-        ]
-        for name, data in (("training", self.train), ("evaluation", self.eval)):
-            if data is not None:
-                shape = data.shape
-                rows.append(
-                    (f"ring of 3 {name} blocks", (3, shape.rows), "bytes", 3 * shape.nbytes)
-                )
-                if isinstance(data, MatrixSource) and data.keeps:
-                    label = f"{name} blocks kept for later passes, at most"
-                    rows.append((label, (data.blocks, shape.rows), "bytes", data.keeps))
+        plan = make_plan(cache, {"training": self.train, "evaluation": self.eval})
         if close:
             cache.close()
-        return Plan(rows, sum(row[3] for row in rows))
+        return plan
 
     def state(self) -> State:
         """Copies of the parameters and the optimizer's state, and the position after this pass."""

@@ -55,11 +55,9 @@ def sqrt(x):
 
 
 @_ordered
-def exp(x):
-    """e^x: 2^n times a polynomial on [-ln2/2, ln2/2]. Below -87.3 it is 0, never denormal."""
-    y = _F(88.72283) if x > _F(88.72283) else (x if x > _F(-87.3) else _F(-87.3))
-    n = _F(math.floor(y * _LOG2E + _F(0.5)))
-    r = y - n * _LN2_HI
+def _exp_rest(x, n):
+    """e^x / 2^n, for n the nearest integer to x / ln 2."""
+    r = x - n * _LN2_HI
     r = r - n * _LN2_LO
     p = _F(1.9875691500e-4)
     p = p * r + _F(1.3981999507e-3)
@@ -67,7 +65,15 @@ def exp(x):
     p = p * r + _F(4.1665795894e-2)
     p = p * r + _F(1.6666665459e-1)
     p = p * r + _F(5.0000001201e-1)
-    p = p * r * r + r + _F(1)
+    return p * r * r + r + _F(1)
+
+
+@_ordered
+def exp(x):
+    """e^x: 2^n times a polynomial on [-ln2/2, ln2/2]. Below -87.3 it is 0, never denormal."""
+    y = _F(88.72283) if x > _F(88.72283) else (x if x > _F(-87.3) else _F(-87.3))
+    n = _F(math.floor(y * _LOG2E + _F(0.5)))
+    p = _exp_rest(y, n)
     # n reaches 128 just below overflow: scale in two steps
     half = np.int32(n) >> np.int32(1)
     rest = np.int32(n) - half
@@ -153,15 +159,7 @@ def exppsi(x):
 def _exp_in_range(x):
     """e^x for x in [-87, 0]."""
     n = _F(math.floor(x * _LOG2E + _F(0.5)))
-    r = x - n * _LN2_HI
-    r = r - n * _LN2_LO
-    p = _F(1.9875691500e-4)
-    p = p * r + _F(1.3981999507e-3)
-    p = p * r + _F(8.3334519073e-3)
-    p = p * r + _F(4.1665795894e-2)
-    p = p * r + _F(1.6666665459e-1)
-    p = p * r + _F(5.0000001201e-1)
-    p = p * r * r + r + _F(1)
+    p = _exp_rest(x, n)
     return p * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .elementwise import ELEMENTWISE
+from .printer import RowwisePrinter
 from .program import (
     Access,
     Apply,
@@ -56,21 +57,14 @@ def rowwise_source(plan: Schedule) -> str:
 
     `run(rows, [indptr, indices, [active, positions,]] arguments..., outputs..., hidden...)`.
     """
-    return _RowwisePrinter(plan).source()
+    return _Printer(plan).source()
 
 
-class _RowwisePrinter:
-    """Prints one schedule. Locals: i row, p..q its non-zeros, j non-zero, c column, k vector index,
-    r register of a spread vector.
-    """
+class _Printer(RowwisePrinter):
+    """Prints CUDA C++. One more local: r, the register of a spread vector."""
 
     def __init__(self, plan: Schedule) -> None:
-        self.plan = plan
-        self.program = plan.program
-        self.out = Writer()
-        self.outputs = {v.id: n for n, v in enumerate(self.program.returns) if v.arg < 0}
-        self.hidden = {v.id: n for n, v in enumerate(plan.hidden)}
-        self.sparse = any(a.form == "sparse" for a in self.program.arguments)
+        super().__init__(plan)
         self.float = "float" if self.program.dtype == "float32" else "double"
         self.vectors = self.spread_vectors()
 
@@ -194,15 +188,8 @@ class _RowwisePrinter:
                     self.nodes(node.body)
             elif isinstance(node, Leave):
                 self.out.line(f"if ({self.scalar(node.condition)} != F(0)) break;")
-            elif node.product:
-                self.product(node)
-            elif node.kind is Kind.NNZ:
-                self.nonzeros(node)
-            elif node.kind is Kind.VEC:
-                self.vector(node)
             else:
-                for instruction in node.instructions:
-                    self.row_scalar(instruction)
+                self.group(node)
 
     # -------------------------------------------------------------- names
 
@@ -254,9 +241,7 @@ class _RowwisePrinter:
             case Count():
                 self.out.line(f"{self.scalar(instruction.out)} = F(q - p);")
 
-    def product(self, group: Group) -> None:
-        (product,) = group.instructions
-        assert isinstance(product, Product)
+    def product(self, product: Product) -> None:
         out, length = self.out, product.vec.length
         with self.over(product.out.length):
             out.line(f"{self.element(product.out)} = F(0);")
@@ -395,13 +380,6 @@ class _RowwisePrinter:
                     for lane in every:
                         text = _FOLD[instruction.op].format(name, read(instruction.source, lane))
                         out.line(f"{name} = {text};")
-
-    def needs_column(self, group: Group) -> bool:
-        if any(isinstance(i, Dot | Gather) for i in group.instructions):
-            return True
-        return any(
-            v.access in (Access.COLUMN, Access.ENTRY) for i in group.instructions for v in reads(i)
-        )
 
 
 def number(value: float) -> str:

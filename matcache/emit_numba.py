@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from .elementwise import ELEMENTWISE
+from .printer import RowwisePrinter
 from .program import (
     Access,
     Apply,
@@ -23,7 +24,6 @@ from .program import (
     Reduce,
     Store,
     Value,
-    reads,
 )
 from .schedule import Group, Leave, Loop, Node, Schedule
 from .writer import Writer
@@ -53,22 +53,11 @@ _FOLD = {"sum": "{0} + {1}", "max": "m.maximum({0}, {1})", "min": "m.minimum({0}
 
 def rowwise_source(plan: Schedule) -> str:
     """Source of the module that runs `plan`; its function is called `run`."""
-    return _RowwisePrinter(plan).source()
+    return _Printer(plan).source()
 
 
-class _RowwisePrinter:
-    """Prints one schedule.
-
-    Locals: i row, p..q its non-zeros, j non-zero, c column, k vector index.
-    """
-
-    def __init__(self, plan: Schedule) -> None:
-        self.plan = plan
-        self.program = plan.program
-        self.out = Writer()
-        self.outputs = {v.id: n for n, v in enumerate(self.program.returns) if v.arg < 0}
-        self.hidden = {v.id: n for n, v in enumerate(plan.hidden)}
-        self.sparse = any(a.form == "sparse" for a in self.program.arguments)
+class _Printer(RowwisePrinter):
+    """Prints Numba source."""
 
     # -------------------------------------------------------------- module
 
@@ -129,19 +118,6 @@ class _RowwisePrinter:
         if self.program.arguments[value.arg].form == "number":
             return f"np.int64(n{value.arg})"
         return f"np.int64(x{value.arg})"
-
-    def group(self, group: Group) -> None:
-        if group.product:
-            (product,) = group.instructions
-            assert isinstance(product, Product)
-            self.product(product)
-        elif group.kind is Kind.NNZ:
-            self.nonzeros(group)
-        elif group.kind is Kind.VEC:
-            self.vector(group)
-        else:
-            for instruction in group.instructions:
-                self.row_scalar(instruction)
 
     # -------------------------------------------------------------- names
 
@@ -326,12 +302,6 @@ class _RowwisePrinter:
                     for lane in every:
                         fold = _FOLD[instruction.op].format(name, read(instruction.source, lane))
                         out.line(f"{name} = {fold}")
-
-    def needs_column(self, group: Group) -> bool:
-        if any(isinstance(i, Dot | Gather) for i in group.instructions):
-            return True
-        columns = (Access.COLUMN, Access.ENTRY)
-        return any(v.access in columns for i in group.instructions for v in reads(i))
 
 
 def number(value: float) -> str:

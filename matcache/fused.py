@@ -14,12 +14,12 @@ from typing import Any, Literal
 import numpy as np
 
 from .cache import Key, MatCache, number_key
+from .chunks import even_bounds
 from .cpu import ROW_CHUNKS, SUM_CHUNKS, Kernel, compiled
 from .elementwise import ELEMENTWISE
 from .emit_numba import fused_source
 from .errors import ShapeError
 from .lazy import Elementwise, Lazy, Mat
-from .rowwise import even_bounds
 from .slots import Slot, source_line
 
 Ending = Literal["assign", "total", "colsum"]

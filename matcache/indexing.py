@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from .cache import MatCache
+from .chunks import even_bounds
 from .cpu import ROW_CHUNKS
 from .errors import ShapeError
 from .fused import CHUNK_ELEMENTS
 from .lazy import Lazy, Mat, Node
 from .products import node
-from .rowwise import even_bounds
 from .slots import Slot, source_line
 
 

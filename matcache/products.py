@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from .cache import MatCache
+from .chunks import column_bounds
 from .cpu import ROW_CHUNKS
 from .errors import ShapeError
 from .lazy import Elementwise, Lazy, Mat, Node, Shape, result_dtype
 from .operand import apply
-from .rowwise import Rowwise, column_bounds, run
+from .rowwise import Rowwise, run
 from .slots import PatternSlot, Slot, source_line
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from .cache import MatCache
+from .chunks import column_bounds, row_bounds
 from .cpu import ROW_CHUNKS, compiled
 from .cpu_gibbs import CAP, GROUP, count_particles, gibbs_source, padded, topic_counts
 from .errors import ShapeError
 from .lazy import Mat, SparseMat, slots_of
-from .rowwise import column_bounds, row_bounds, values_container
+from .rowwise import values_container
 from .slots import Slot, source_line
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from .chunks import row_bounds
 from .errors import ShapeError
 from .lazy import Mat, SparseMat, slots_of
-from .rowwise import row_bounds, values_container
+from .rowwise import values_container
 from .slots import source_line
 
 

@@ -1,0 +1,33 @@
+"""The memory that training takes, known before any of it is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..datasources import DataSource, MatrixSource
+from ..matcache import MatCache
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Memory by array: (name, shape, dtype, bytes) each, and the sum."""
+
+    rows: list[tuple[str, tuple[int, ...], str, int]]
+    total: int
+
+
+def make_plan(cache: MatCache, sources: Mapping[str, DataSource | None]) -> Plan:
+    """The containers of a planned cache, and the blocks that are read ahead or kept by name."""
+    rows: list[tuple[str, tuple[int, ...], str, int]] = [
+        (row.label, row.shape, row.dtype, row.nbytes) for row in cache.plan()
+    ]
+    for name, data in sources.items():
+        if data is None:
+            continue
+        shape = data.shape
+        rows.append((f"ring of 3 {name} blocks", (3, shape.rows), "bytes", 3 * shape.nbytes))
+        if isinstance(data, MatrixSource) and data.keeps:
+            label = f"{name} blocks kept for later passes, at most"
+            rows.append((label, (data.blocks, shape.rows), "bytes", data.keeps))
+    return Plan(rows, sum(row[3] for row in rows))

@@ -1,0 +1,72 @@
+"""How work is cut into chunks for threads: containers with the bounds of chunks.
+
+Chunks of rows never change a bit, since rows are independent; sums use a fixed number of chunks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .cache import MatCache
+from .cpu import ROW_CHUNKS
+from .errors import ShapeError
+from .slots import PatternSlot
+
+
+def row_bounds(
+    cache: MatCache, rows: int, pattern: PatternSlot | None, chunks: int = ROW_CHUNKS
+) -> np.ndarray[Any, Any]:
+    """Offsets of `chunks` chunks of rows of about equal work, or of fewer; a power of two."""
+    while chunks > 1 and rows < 8 * chunks:
+        chunks //= 2
+    if pattern is None:
+        return even_bounds(cache, rows, chunks)
+    return _balanced(cache, "row bounds", pattern, pattern.offsets()[0], rows, chunks)
+
+
+def column_bounds(
+    cache: MatCache, pattern: PatternSlot, chunks: int = ROW_CHUNKS
+) -> np.ndarray[Any, Any]:
+    """The same of the columns that occur."""
+    if not cache.reserving and pattern.starts is None:
+        raise ShapeError(f"{pattern.label}.T: this sparse matrix has no transposed index.")
+    starts = pattern.transposed()[1]
+    return _balanced(cache, "column bounds", pattern, starts, pattern.active_count, chunks)
+
+
+def _balanced(
+    cache: MatCache, kind: str, pattern: PatternSlot, offsets: Any, rows: int, chunks: int
+) -> np.ndarray[Any, Any]:
+    """One row of a table of the bounds of 1, 2, 4, ... chunks: each is every second of the next."""
+    powers = ROW_CHUNKS.bit_length()
+    slot = cache.result(
+        (kind, pattern.guid), (powers, ROW_CHUNKS + 1), np.int64, f"{kind} of chunks"
+    )
+    table = slot.data()
+    balance = cache.backend.kernels["balance"]
+    if cache.reserving:
+        cache.backend.expect(balance, offsets, rows, table[-1])
+        placeholder: np.ndarray[Any, Any] = table[-1]
+        return placeholder
+    if slot.computed != pattern.version:
+        balance(offsets, rows, table[-1])
+        for power in range(powers - 1):
+            count = 1 << power
+            table[power, : count + 1] = table[-1, :: ROW_CHUNKS // count]
+        slot.computed = pattern.version
+    bounds: np.ndarray[Any, Any] = table[chunks.bit_length() - 1, : chunks + 1]
+    return bounds
+
+
+def even_bounds(cache: MatCache, rows: int, chunks: int) -> np.ndarray[Any, Any]:
+    """Offsets of `chunks` equal chunks of `rows` rows, in a container."""
+    label = f"bounds of {chunks} chunks"
+    slot = cache.result(("bounds", rows, chunks), (1, chunks + 1), np.int64, label)
+    if slot.array is not None and slot.computed < 0:
+        for chunk in range(chunks + 1):
+            slot.array[0, chunk] = rows * chunk // chunks
+        slot.computed = slot.version
+    bounds: np.ndarray[Any, Any] = slot.data()[0]
+    return bounds
