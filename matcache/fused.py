@@ -1,8 +1,8 @@
 """Dense elementwise expressions as one kernel: linearise the tree, print it, run it over chunks.
 
-A kernel may end in a sum: of all entries, or of each column. Sums run in float64 over a fixed
-number of chunks of rows, whose partial sums are added in order: the same bits with any number of
-threads.
+A kernel may end in a sum: of all entries, or of each column. Sums run in float64 over
+chunks cut by the shape alone, whose partial sums are added in order: the same bits with any number
+of threads.
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ class Loop:
 
     count: Value | int
     body: list[Node]
-    has_until: bool
 
 
 @dataclass(eq=False)
@@ -154,9 +153,7 @@ def _group(body: list[Instruction]) -> list[Node]:
     nodes: list[Node] = []
     for instruction in body:
         if isinstance(instruction, Repeat):
-            inner = _group(instruction.body)
-            leaves = any(isinstance(node, Leave) for node in inner)
-            nodes.append(Loop(instruction.count, inner, leaves))
+            nodes.append(Loop(instruction.count, _group(instruction.body)))
         elif isinstance(instruction, Until):
             nodes.append(Leave(instruction.condition))
         else:
