@@ -10,10 +10,11 @@ LAYER = {"matcache": 0, "datasources": 1, "mixins": 1, "optimizers": 1, "models"
 
 
 def imports(path: Path) -> list[tuple[int, str]]:
-    """Line and folder of every import in `path` that leaves the file's own folder."""
+    """Line and folder of every import in `path` that leaves the layer it is in."""
     found = []
+    depth = len(path.relative_to(ROOT).parts)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level == 2:
+        if isinstance(node, ast.ImportFrom) and node.level == depth:
             names = [node.module] if node.module else [alias.name for alias in node.names]
             found += [(node.lineno, name.split(".")[0]) for name in names]
     return found
@@ -23,7 +24,7 @@ def imports(path: Path) -> list[tuple[int, str]]:
 def test_imports_point_down(folder: str) -> None:
     climbing = [
         f"{path.relative_to(ROOT)}:{line} imports {other}"
-        for path in (ROOT / folder).glob("*.py")
+        for path in (ROOT / folder).rglob("*.py")
         for line, other in imports(path)
         if LAYER.get(other, 0) >= LAYER[folder]
     ]
@@ -33,7 +34,7 @@ def test_imports_point_down(folder: str) -> None:
 @pytest.mark.parametrize("folder", LAYER)
 def test_imports_inside_the_package_are_relative(folder: str) -> None:
     absolute = []
-    for path in (ROOT / folder).glob("*.py"):
+    for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = []
             if isinstance(node, ast.Import):

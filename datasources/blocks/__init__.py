@@ -1,0 +1,1 @@
+"""Block datasets: Arrow IPC files striped over disks, written once, read for ever."""

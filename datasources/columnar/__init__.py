@@ -1,0 +1,1 @@
+"""Tables in columns: Parquet, on local disks and remote filesystems."""

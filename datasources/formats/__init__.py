@@ -1,0 +1,1 @@
+"""Files of other systems, row by row: what converters read."""

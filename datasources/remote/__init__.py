@@ -1,0 +1,1 @@
+"""Files on other machines, by URL: HDFS, WebHDFS, S3 and whatever fsspec knows."""
