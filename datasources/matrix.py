@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import xxhash
+from scipy import sparse
 
 from .accept import CSR, accept
 from .block import MAX_COLUMNS, BlockShape, HostBlock
@@ -23,7 +24,8 @@ class MatrixSource:
     """A NumPy array or SciPy sparse matrix (any kind) as blocks; rows are samples.
 
     X: [n, columns], real, finite. It is kept, not copied, where it is CSR or dense already: do
-    not change it while it is in use. Stored zeros stay non-zeros. names: of the columns.
+    not change it while it is in use. Stored zeros stay non-zeros. names: of the columns;
+    row_names: of the rows.
 
     targets: what rows are labelled with, [n] or [n, T], dense or a SciPy sparse matrix
     (multi-label); target_names: of its columns. weights: [n], finite, not negative; 0 is as if
@@ -61,6 +63,7 @@ class MatrixSource:
         shuffle: Shuffle = False,
         seed: int = 0,
         names: Sequence[str] | None = None,
+        row_names: Sequence[str] | None = None,
         target_names: Sequence[str] | None = None,
         keep_bytes: int = KEEP_BYTES,
     ) -> None:
@@ -68,8 +71,9 @@ class MatrixSource:
         matrix = accept(X)
         rows, columns = int(X.shape[0]), int(X.shape[1])
         check_columns(rows, columns, names)
+        check_row_names(rows, row_names)
         self._matrix = matrix
-        self._names = names
+        self._names, self._row_names = names, row_names
         self._labels = Labels(rows, targets, weights, target_names)
         self._order = RowOrder(rows, block_rows, shuffle, seed)
         lengths = np.diff(matrix.indptr) if isinstance(matrix, CSR) else None
@@ -82,6 +86,7 @@ class MatrixSource:
             targets=self._labels.columns,
             weighted=weights is not None,
         )
+        self._keep_bytes = keep_bytes
         self._views = shuffle is False and isinstance(matrix, CSR) and can_be_shown(matrix)
         self._shelf = Shelf(min(keep_bytes, self._needed()))
 
@@ -101,6 +106,11 @@ class MatrixSource:
         return self._names
 
     @property
+    def row_names(self) -> Sequence[str] | None:
+        """Names of the rows, or None."""
+        return self._row_names
+
+    @property
     def target_names(self) -> Sequence[str] | None:
         """Names of the targets, or None."""
         return self._labels.names
@@ -108,6 +118,31 @@ class MatrixSource:
     def label_sums(self) -> tuple[float, list[float]]:
         """The sum of the weights of all rows, and of the targets times these, one per target."""
         return self._labels.sums()
+
+    def value_sums(self) -> tuple[float, int]:
+        """The sum of all stored values (of a dense matrix: of all), and their number."""
+        values: Any = self._matrix
+        if isinstance(values, CSR):
+            values = values.values[int(values.indptr[0]) : int(values.indptr[-1])]
+        return float(values.sum(dtype=np.float64)), int(values.size)
+
+    def transposed(self) -> "MatrixSource":
+        """X.T as blocks of as many rows, without labels; made anew at each call."""
+        X: Any = self._matrix
+        shape = self._shape
+        if isinstance(X, CSR):
+            size = (shape.total_rows, shape.columns)
+            X = sparse.csr_array((X.values, X.indices, X.indptr), size)
+        X = X.T.tocsr() if sparse.issparse(X) else X.T
+        return MatrixSource(
+            X,
+            block_rows=shape.rows,
+            shuffle=self._order.shuffle,
+            seed=self._order.seed,
+            names=self._row_names,
+            row_names=self._names,
+            keep_bytes=self._keep_bytes,
+        )
 
     @property
     def keeps(self) -> int:
@@ -144,6 +179,10 @@ class MatrixSource:
         into.finish(pass_=pass_, index=index, rows=rows)
         if self._shelf.nbytes:
             self._keep(number, into)
+
+    def kept(self, pass_: int, index: int) -> bool:
+        """Whether block `index` of pass `pass_` is at hand: finished and transposed."""
+        return self._shelf.get(self._order.number(pass_, index)) is not None
 
     def _needed(self) -> int:
         """Bytes that are enough to keep all blocks: 0 where they differ from pass to pass."""
@@ -201,6 +240,14 @@ def can_be_shown(matrix: CSR) -> bool:
     """
     parts = [(matrix.indices, np.int32), (matrix.values, np.float32)]
     return all(a.dtype == dtype and a.flags.behaved and a.flags.c_contiguous for a, dtype in parts)
+
+
+def check_row_names(rows: int, names: Sequence[str] | None) -> None:
+    """One name for each row."""
+    if names is not None and len(names) != rows:
+        raise DataError(
+            f"MatrixSource: X has {rows} rows and {len(names)} row names, but each row has one name."
+        )
 
 
 def check_columns(rows: int, columns: int, names: Sequence[str] | None) -> None:

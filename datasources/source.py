@@ -1,4 +1,8 @@
-"""What every source of blocks offers."""
+"""What every source of blocks offers, and what some offer besides.
+
+What is besides is a Protocol of its own members alone: whether a source has them is then known
+without a look at any other, `fingerprint` say, which may have to read all data.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -11,7 +15,7 @@ class DataSource(Protocol):
 
     The order of a pass is a function of the source's seed and of `pass_` alone, and any block can
     be read at any time, so a run resumes by starting at a later block. `read` is called from the
-    reader's thread, one call at a time.
+    reader's thread, one call at a time, unless it is a `ParallelSource` or a `KeepingSource`.
 
     A source of multiples of 0.5, one row for each of ten numbers, two columns:
 
@@ -61,7 +65,7 @@ class DataSource(Protocol):
 
 
 @runtime_checkable
-class LabelledSource(DataSource, Protocol):
+class LabelledSource(Protocol):
     """A source whose targets have names."""
 
     @property
@@ -72,3 +76,50 @@ class LabelledSource(DataSource, Protocol):
 def target_names(source: DataSource) -> Sequence[str] | None:
     """Names of the targets of any source; None where there are none, or none are known."""
     return source.target_names if isinstance(source, LabelledSource) else None
+
+
+@runtime_checkable
+class TwoSidedSource(Protocol):
+    """A source that has its data in both orientations."""
+
+    def transposed(self) -> DataSource:
+        """The same data with rows and columns exchanged, in blocks of as many rows."""
+
+
+@runtime_checkable
+class NamedRowsSource(Protocol):
+    """A source whose rows have names."""
+
+    @property
+    def row_names(self) -> Sequence[str] | None:
+        """Names of the rows, `shape.total_rows` of them, or None where nobody knows them."""
+
+
+def row_names(source: DataSource) -> Sequence[str] | None:
+    """Names of the rows of any source; None where none are known."""
+    return source.row_names if isinstance(source, NamedRowsSource) else None
+
+
+@runtime_checkable
+class ParallelSource(Protocol):
+    """A source whose `read` several threads may call at once, on blocks of their own."""
+
+    @property
+    def readers(self) -> int:
+        """How many threads make it fastest, 1 or more."""
+
+
+def readers_of(source: DataSource) -> int:
+    """How many threads may read any source at once."""
+    return source.readers if isinstance(source, ParallelSource) else 1
+
+
+@runtime_checkable
+class KeepingSource(Protocol):
+    """A source that has some of its blocks at hand, to be shown without work worth a thread.
+
+    The thread that trains reads these itself, while another one may be reading other blocks.
+    """
+
+    def kept(self, pass_: int, index: int) -> bool:
+        """Whether block `index` of pass `pass_` is at hand. Once it is, it stays so."""

@@ -151,7 +151,7 @@ class SaveCheckpoints(Hook):
         checkpoint = Checkpoint(
             passes=progress.pass_ + 1,
             rows=progress.rows,
-            state=learner.state(),
+            state=learner.state(copy=False),
             scores=dict(progress.scores),
             config=self.config,
             fingerprint=self.fingerprint,

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from ..datasources import BlockShape, DataSource, HostBlock, Reader, target_names
+from ..datasources import (
+    BlockShape,
+    DataSource,
+    HostBlock,
+    Reader,
+    TwoSidedSource,
+    row_names,
+    target_names,
+)
 from ..matcache import ShapeError
 from ..mixins import Mixin
-from ..models import LabelCounts, Model, Score
+from ..models import Model, RowStore, Score, Shapes
 from ..models.score import add_scores, values
 from ..optimizers import Optimizer
 from .errors import DivergedError
@@ -22,12 +31,14 @@ from .hooks import Progress as Progress
 from .plan import Plan as Plan
 from .plan import make_plan
 from .replica import Replica
-from .sources import check_labelled, count_labels, open_source
+from .sources import check_labelled, count_labels, open_source, sum_values
 
 
 @dataclass(frozen=True)
 class State:
-    """What a run continues from: parameters and optimizer state by name, and the position."""
+    """What a run continues from: parameters, row state and optimizer state by name, and the
+    position.
+    """
 
     tensors: dict[str, np.ndarray[Any, Any]]
     position: dict[str, Any]
@@ -42,8 +53,10 @@ class Learner:
     `MatrixSource(X, targets=Y, target_names=names)`. `evaluate` takes the same. optimizer: by
     default the model's own. mixins: terms added to the objective, and reports. threads: by default
     all that the process may use; the number never changes a bit of the result. block_rows, seed:
-    for data given as matrices, whose rows are shuffled in every pass; the seed is also that of the
-    initial values.
+    for data given as matrices, whose rows are shuffled in every pass (unless the model visits
+    rows and columns in turn, such as ALS: their order does not matter to it); the seed is also that
+    of the initial values. row_folder: where the state of rows is kept, in files that are mapped
+    into memory and removed by `close`; None: in memory.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
@@ -66,6 +79,7 @@ class Learner:
         mixins: Sequence[Mixin] = (),
         hooks: Sequence[Hook] = (),
         eval_every: int = 1,
+        row_folder: Path | str | None = None,
     ) -> None:
         for name, value in [
             ("passes", passes),
@@ -81,13 +95,20 @@ class Learner:
         self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads
         self.hooks = list(hooks)
         self.eval_every = eval_every
-        self.train = None if train is None else self._source(train, "train", shuffle=True)
+        self.row_folder = None if row_folder is None else Path(row_folder)
+        two_sided = 1 in model.row_states.values()
+        self.train = None if train is None else self._source(train, "train", shuffle=not two_sided)
+        self.across: DataSource | None = None  # the training data, transposed
+        if two_sided and isinstance(self.train, TwoSidedSource):
+            self.across = self.train.transposed()
         self.eval = None if eval is None else self._source(eval, "eval", keep=passes > eval_every)
         self.names: Sequence[str] | None = None if self.train is None else self.train.names
         self.target_names = None if self.train is None else target_names(self.train)
+        self.row_names = None if self.train is None else row_names(self.train)
         self.targets: int | None = None if self.train is None else self.train.shape.targets
-        self.progress = Progress(passes, 0 if self.train is None else self.train.blocks)
+        self.progress = Progress(passes, sum(source.blocks for source in self._training()))
         self._replica: Replica | None = None
+        self._stores: dict[str, RowStore] = {}
         self._restored: State | None = None
         self._trained_on = False  # rows, or a restored state: parameters mean something
 
@@ -99,11 +120,13 @@ class Learner:
         replica, progress = self._prepare(source.shape), self.progress
         self._trained_on = True
         self._tell("start")
-        with Reader(source) as reader, self._evaluation(replica) as evaluate:
+        with ExitStack() as stack:
+            readers = [stack.enter_context(Reader(source)) for source in self._training()]
+            evaluate = stack.enter_context(self._evaluation(replica))
             while progress.pass_ < self.passes and not replica.converged:
                 flops, clock = replica.cache.flops, time.perf_counter()
-                for host in reader.blocks(progress.pass_, start=progress.block):
-                    replica.update(replica.bind(host))
+                for side, host in self._pass(readers):
+                    replica.update(replica.bind(host, side))
                     if not replica.cache.frozen:
                         replica.cache.freeze()
                     now = time.perf_counter()
@@ -124,6 +147,20 @@ class Learner:
         self._tell("end")
         progress.pass_, progress.block = done, 0
         return self
+
+    def _training(self) -> list[DataSource]:
+        """The training data, in each orientation that a pass visits."""
+        return [source for source in (self.train, self.across) if source is not None]
+
+    def _pass(self, readers: Sequence[Reader]) -> Iterator[tuple[int, HostBlock]]:
+        """The blocks of the present pass that are left, each with its side."""
+        first = 0
+        for side, (source, reader) in enumerate(zip(self._training(), readers, strict=True)):
+            start = self.progress.block - first
+            if start < source.blocks:
+                for host in reader.blocks(self.progress.pass_, start=max(start, 0)):
+                    yield side, host
+            first += source.blocks
 
     def _count(self, rows: int, seconds: float, flops: int) -> None:
         progress, replica = self.progress, self._ready()
@@ -160,23 +197,37 @@ class Learner:
 
     # ------------------------------------------------------------- using a model
 
-    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+    def predict(self, X: Any, *, side: int = 0) -> np.ndarray[Any, Any]:
         """One result row per row of X (a matrix or a DataSource), in source order.
 
-        Targets, where X is given as (X, Y) or has them, do not matter.
+        Targets, where X is given as (X, Y) or has them, do not matter. side: 1 where the rows of X
+        are new columns of the training data, for models that have a state of columns.
+        """
+        result: np.ndarray[Any, Any] | None = None
+        source = self._source(X)
+        for ids, rows in self.predictions(source, side=side):
+            if result is None:
+                result = np.empty((source.shape.total_rows, rows.shape[1]), rows.dtype)
+            result[ids] = rows
+        assert result is not None  # a source has at least one row
+        return result
+
+    def predictions(
+        self, X: Any, *, side: int = 0
+    ) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+        """What `predict` finds, block by block: numbers of the rows [r], and their results [r x k];
+        in source order, for data that are larger than memory.
         """
         self._check_trained()
         source = self._source(X)
-        replica = self._prepare(source.shape, like=source)
+        replica = self._prepare(source.shape, side=side)
+        replica.intakes[side].widen(source.shape)
         replica.settle()
-        result: np.ndarray[Any, Any] | None = None
-        for host in self._blocks(source, replica):
-            rows = replica.model.predict(replica.bind(host)).numpy()
-            if result is None:
-                result = np.empty((source.shape.total_rows, rows.shape[1]), rows.dtype)
-            result[host.row_ids[: host.rows]] = rows[: host.rows]
-        assert result is not None  # a source has at least one row
-        return result
+        replica.refresh()
+        with Reader(source) as reader:
+            for host in reader.blocks(0):
+                rows = replica.model.predict(replica.bind(host, side, new=True)).numpy()
+                yield host.row_ids[: host.rows].copy(), rows[: host.rows]
 
     def evaluate(self, X: Any) -> dict[str, float]:
         """The model's scores on the rows of X, by name.
@@ -185,13 +236,16 @@ class Learner:
         """
         self._check_trained()
         source = self._source(X, "evaluate")
-        replica = self._prepare(source.shape, like=source)
+        replica = self._prepare(source.shape)
+        replica.intakes[0].widen(source.shape)
+        self._check_rows(source, "evaluate")
         with Reader(source) as reader:
             return self._score(replica, reader)
 
     def _score(self, replica: Replica, reader: Reader) -> dict[str, float]:
         score: Score = {}
         replica.settle()
+        replica.refresh()
         reports = {name: float(value) for name, value in replica.scores_of_mixins().items()}
         for host in reader.blocks(0):
             found = replica.model.score(replica.bind(host))
@@ -206,10 +260,6 @@ class Learner:
             score = add_scores(score, sums)
         return values(score) | reports
 
-    def _blocks(self, source: DataSource, replica: Replica) -> Iterator[HostBlock]:
-        with Reader(source) as reader:
-            yield from reader.blocks(0)
-
     def report(self) -> list[str]:
         """Lines that the mixins have to say about the parameters."""
         replica = self._ready()
@@ -219,7 +269,7 @@ class Learner:
             for mixin in self.mixins
             for name, mat in mixin.tables.items()
             for line in mixin.report(
-                name, mat.numpy(), self.names if mat.shape[0] == replica.shape.columns else None
+                name, mat.numpy(), self.names if mat.shape[0] == replica.shapes.columns else None
             )
         ]
 
@@ -228,25 +278,47 @@ class Learner:
     def plan(self) -> Plan:
         """The memory that training takes, before any of it is allocated."""
         source = self._training_source()
+        sources = {
+            "training": self.train,
+            "transposed training": self.across,
+            "evaluation": self.eval,
+        }
         if self._replica is not None:
-            cache, close = self._replica.cache, False
-        else:
-            shape = self._shape(source.shape)
-            model = self.model.model_copy()
-            optimizer = None if self.optimizer is None else self.optimizer.model_copy()
-            mixins = [mixin.model_copy() for mixin in self.mixins]
-            draft = self._make(model, optimizer, mixins, shape, commit=False)
-            cache, close = draft.cache, True
-        plan = make_plan(cache, {"training": self.train, "evaluation": self.eval})
-        if close:
-            cache.close()
+            return make_plan(self._replica, sources)
+        draft = self._make(
+            self.model.model_copy(),
+            None if self.optimizer is None else self.optimizer.model_copy(),
+            [mixin.model_copy() for mixin in self.mixins],
+            source.shape,
+            commit=False,
+        )
+        plan = make_plan(draft, sources)
+        draft.close()
         return plan
 
-    def state(self) -> State:
-        """Copies of the parameters and the optimizer's state, and the position after this pass."""
+    def row_state(self, name: str) -> np.ndarray[Any, Any]:
+        """The state `name` of all rows (or columns) of the training data: float32 [rows x numbers].
+
+        It is not copied: do not change it. Raises KeyError where the model has no such state.
+        """
+        if name not in self.model.row_states:
+            known = ", ".join(self.model.row_states) or "none"
+            raise KeyError(f"{type(self.model).__name__} has no row state {name!r}; known: {known}")
+        self._check_trained()
+        if name in self._stores:
+            return self._stores[name].array
+        assert self._restored is not None
+        return self._restored.tensors[name]
+
+    def state(self, *, copy: bool = True) -> State:
+        """The parameters, the state of rows and the optimizer's state, and the position after this
+        pass. copy: False leaves the state of rows where it is, so that training will change it.
+        """
         replica, progress = self._ready(), self.progress
         replica.settle()
         tensors = {name: mat.numpy() for name, mat in replica.model.parameters.items()}
+        for name, store in self._stores.items():
+            tensors[name] = store.array.copy() if copy else store.array
         position: dict[str, Any] = {
             "pass": progress.pass_ + (progress.block >= progress.blocks),
             "block": progress.block if progress.block < progress.blocks else 0,
@@ -278,6 +350,10 @@ class Learner:
         mats = dict(replica.model.parameters)
         if replica.optimizer is not None:
             mats |= {f"optimizer.{n}": m for n, m in replica.optimizer.state.items()}
+        for name, store in self._stores.items():
+            if name not in state.tensors:
+                raise ShapeError(f"restore: the state has no row state {name!r}.")
+            np.copyto(store.array, state.tensors[name])
         for name, mat in mats.items():
             if name in state.tensors:
                 mat.set(state.tensors[name])
@@ -294,6 +370,9 @@ class Learner:
             self._replica.close()
             self._replica = None
             self._restored = state
+            for store in self._stores.values():
+                store.close()
+            self._stores = {}
 
     # ------------------------------------------------------------- helpers
 
@@ -318,31 +397,18 @@ class Learner:
             raise ValueError("Learner: there is nothing to train on; pass train=X.")
         return self.train
 
-    def _shape(self, shape: BlockShape) -> BlockShape:
-        """`shape`, with room for the blocks of the eval source too, and the model's targets."""
-        if self.targets is not None:
-            shape = replace(shape, targets=self.targets)
-        if self.eval is not None:
-            shape = replace(shape, nnz=max(shape.nnz, self.eval.shape.nnz))
-        return shape
-
-    def _prepare(self, shape: BlockShape, like: DataSource | None = None) -> Replica:
-        """The replica, made for `shape` at the first call, with room for `like` at later ones."""
+    def _prepare(self, shape: BlockShape, side: int = 0) -> Replica:
+        """The replica; at the first call it is made, for blocks of `shape` on that side."""
         if self._replica is None:
-            self._check_columns(shape)
-            counts = None
-            if self.model.needs_counts and self.train is not None:
-                counts = count_labels(self.train)
-            shape = self._shape(shape)
-            self._replica = self._make(
-                self.model, self.optimizer, self.mixins, shape, counts=counts
-            )
+            if side == 0:
+                self._check_columns(shape)
+            self._replica = self._make(self.model, self.optimizer, self.mixins, shape, side)
             self._trained = [0, 0.0, 0]
+            self._make_stores(self._replica)
             self._load_restored(self._replica)
             if self.eval is not None:
-                self._replica.widen(self.eval.shape)
-        if like is not None:
-            self._replica.widen(like.shape)
+                self._replica.intakes[0].widen(self.eval.shape)
+                self._check_rows(self.eval, "eval")
         return self._replica
 
     def _make(
@@ -351,23 +417,77 @@ class Learner:
         optimizer: Optimizer | None,
         mixins: Sequence[Mixin],
         shape: BlockShape,
+        side: int = 0,
         *,
         commit: bool = True,
-        counts: LabelCounts | None = None,
     ) -> Replica:
+        blocks = self._blocks(model, shape, side)
+        train = self.train if commit else None  # counting is a pass over the data
+        shapes = Shapes(
+            rows=blocks[0].rows,
+            columns=blocks[0].columns,
+            total_rows=blocks[0].total_rows,
+            targets=blocks[0].targets,
+            names=self.names,
+            target_names=self.target_names,
+            passes=self.passes,
+            counts=count_labels(train) if train and model.needs_counts else None,
+            sides=len(blocks) if self.train is None else len(self._training()),
+            value_sums=sum_values(train) if train and model.needs_value_sums else None,
+        )
         return Replica(
             model,
             optimizer,
-            shape,
+            mixins,
+            shapes,
+            blocks,
             seed=self.seed,
             threads=self.threads,
             commit=commit,
-            names=self.names,
-            target_names=self.target_names,
-            mixins=mixins,
-            counts=counts,
-            passes=self.passes,
         )
+
+    def _blocks(self, model: Model, shape: BlockShape, side: int) -> list[BlockShape]:
+        """Shapes of the blocks of each side that `model` has, where one side's is known; with room
+        for the blocks of the eval source too, and the model's targets.
+        """
+        if 1 not in model.row_states.values():
+            if self.targets is not None:
+                shape = replace(shape, targets=self.targets)
+            if self.eval is not None:
+                shape = replace(shape, nnz=max(shape.nnz, self.eval.shape.nnz))
+            return [shape]
+        if self.across is not None:
+            return [source.shape for source in self._training()]
+        rows, columns = shape.total_rows, shape.columns
+        if side == 1:
+            rows, columns = columns, rows
+        for name, of in model.row_states.items():  # whatever the data, these are what is known
+            if self._restored is not None and name in self._restored.tensors:
+                length = len(self._restored.tensors[name])
+                rows, columns = (rows, length) if of else (length, columns)
+        sides = [(rows, columns), (columns, rows)]
+        return [
+            BlockShape(shape.rows, columns, shape.nnz if s == side else 1, rows, dense=shape.dense)
+            for s, (rows, columns) in enumerate(sides)
+        ]
+
+    def _make_stores(self, replica: Replica) -> None:
+        for stream, (name, state) in enumerate(replica.model.states.items()):
+            path = None if self.row_folder is None else self.row_folder / f"{name}.float32"
+            self._stores[name] = RowStore(*state.shape, path)
+            if self._restored is None:
+                self._stores[name].draw(state.init, self.seed, stream)
+        replica.connect(self._stores)
+
+    def _check_rows(self, source: DataSource, name: str) -> None:
+        """Rows that the model keeps a state of are the same ones everywhere."""
+        for state in self._ready().model.states.values():
+            if state.side == 0 and source.shape.total_rows != state.shape[0]:
+                raise ShapeError(
+                    f"{name}: data of {source.shape.total_rows:,} rows, but "
+                    f"{type(self.model).__name__} was trained on {state.shape[0]:,} rows, and what "
+                    "it scores are further entries of the same rows, in the same order."
+                )
 
     def _check_columns(self, shape: BlockShape) -> None:
         if self.names is not None and len(self.names) != shape.columns:

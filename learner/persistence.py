@@ -20,13 +20,13 @@ def save(learner: Learner, path: Path | str) -> None:
         ValueError: nothing is trained yet.
         RunFolderError: the folder has files of the same names that are not a model.
     """
-    state, model = learner.state(), learner.model
+    state, model = learner.state(copy=False), learner.model
     config = model.model_dump(mode="json")
     model_folder.save(
         Path(path),
         kind=kind_of(type(model)),
         config=config,
-        tensors={name: state.tensors[name] for name in model.parameters},
+        tensors={name: state.tensors[name] for name in [*model.parameters, *model.row_states]},
         names=learner.names,
         fingerprint=learner.train.fingerprint if learner.train else "",
         metrics={

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..datasources import DataSource, MatrixSource
-from ..matcache import MatCache
+from .replica import Replica
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,15 @@ class Plan:
     total: int
 
 
-def make_plan(cache: MatCache, sources: Mapping[str, DataSource | None]) -> Plan:
-    """The containers of a planned cache, and the blocks that are read ahead or kept by name."""
+def make_plan(replica: Replica, sources: Mapping[str, DataSource | None]) -> Plan:
+    """The containers of a planned cache, the state of rows, and the blocks that are read ahead or
+    kept by name.
+    """
     rows: list[tuple[str, tuple[int, ...], str, int]] = [
-        (row.label, row.shape, row.dtype, row.nbytes) for row in cache.plan()
+        (row.label, row.shape, row.dtype, row.nbytes) for row in replica.cache.plan()
     ]
+    for name, state in replica.model.states.items():
+        rows.append((f"{name} (row state)", state.shape, "float32", state.nbytes))
     for name, data in sources.items():
         if data is None:
             continue

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from ..datasources import DataError, DataSource, HostBlock, MatrixSource
 from ..datasources.matrix import KEEP_BYTES
 from ..matcache import ShapeError
-from ..models import LabelCounts, Model
+from ..models import LabelCounts, Model, ValueSums
 
 
 def open_source(
@@ -86,3 +86,20 @@ def count_labels(source: DataSource) -> LabelCounts:
         weight += float(weights.sum())
         sums += weights @ block.targets
     return LabelCounts(weight, sums.tolist())
+
+
+def sum_values(source: DataSource) -> ValueSums:
+    """The sum of all stored values of one pass, and their number.
+
+    A source that has `value_sums` tells; any other is read once.
+    """
+    if hasattr(source, "value_sums"):
+        return ValueSums(*source.value_sums())
+    block = HostBlock(source.shape)
+    total, count = 0.0, 0
+    for index in range(source.blocks):
+        source.read(0, index, block)
+        values = block.dense[: block.rows] if source.shape.dense else block.values[: block.nnz]
+        total += float(values.sum(dtype=np.float64))
+        count += values.size
+    return ValueSums(total, count)

@@ -5,8 +5,11 @@ from .base import LabelCounts as LabelCounts
 from .base import Model as Model
 from .base import Randomness as Randomness
 from .base import Shapes as Shapes
+from .base import ValueSums as ValueSums
 from .glm import GLM as GLM
 from .lda import LDA as LDA
+from .row_state import RowState as RowState
+from .row_state import RowStore as RowStore
 from .score import Score as Score
 from .score import Sum as Sum
 from .targets import Target as Target

@@ -7,7 +7,7 @@ builds one in 30 lines. The learner owns the loop, the threads, the files.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ..matcache import Mat, MatCache, Scalar, ShapeError, SparseMat, named, random, scalar
 from ..optimizers import Meaning, Objective, Optimizer, Term
+from .row_state import Init, RowState
 from .score import Score
 
 Merge = Literal["mean", "sum"]
@@ -28,14 +29,22 @@ class LabelCounts(NamedTuple):
     sums: Sequence[float]
 
 
+class ValueSums(NamedTuple):
+    """Of all stored values of the training rows: their sum and their number."""
+
+    total: float
+    number: int
+
+
 @dataclass(frozen=True)
 class Shapes:
     """What `allocate` is told. rows: of a block; columns: features; total_rows: of one pass;
-    passes: that are planned in all.
+    passes: that are planned in all. sides: 2 where a pass visits the rows and then the columns of
+    the data, 1 where only rows come, though the model would take both.
 
     targets: columns of block.Y, 0 where the data have none. names, target_names: of the columns of
-    X and of Y, None where nobody knows them. counts: where the model `needs_counts`, and there are
-    training data.
+    X and of Y, None where nobody knows them. counts, value_sums: where the model `needs_counts` or
+    `needs_value_sums`, and there are training data.
     """
 
     rows: int
@@ -46,6 +55,8 @@ class Shapes:
     target_names: Sequence[str] | None = None
     passes: int = 1
     counts: LabelCounts | None = None
+    sides: int = 1
+    value_sums: ValueSums | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,7 @@ class Block:
     the data have no targets (`predict` never needs them).
     weights: [shapes.rows x 1], weights of the rows: 1 where none are given, 0 for padding rows.
     weight: their sum, a number that changes from block to block. pass_: number of the pass, from 0.
+    side: 0; or 1 where the rows are columns of the data (see `Model.row_states`).
     """
 
     X: Any  # SparseMat or Mat; Any, so that model code needs no casts
@@ -69,6 +81,7 @@ class Block:
     weights: Mat
     pass_: int = 0
     weight: float = 0.0
+    side: int = 0
 
 
 class Randomness:
@@ -95,11 +108,15 @@ class Model(BaseModel):
     `needs_targets`: `update` and `score` read `block.Y`, so the learner asks for data that have it.
     `takes_counts`: X must be sparse and not negative; the learner converts dense arrays and checks.
     `meaning`: of the updates, "gradients" or "estimates"; None where any optimizer will do.
+    `row_states`: names of the states of rows, and whose: 0, the rows of the data, 1, its columns.
+    Where there is a 1, a pass visits all blocks of rows (`block.side` 0), then all blocks of the
+    transposed data (1), if the source has them; `shapes.sides` says so.
     """
 
     needs_targets: ClassVar[bool] = False
     takes_counts: ClassVar[bool] = False
     meaning: ClassVar[Meaning | None] = None
+    row_states: ClassVar[Mapping[str, int]] = {}
     model_config = ConfigDict(
         extra="forbid", arbitrary_types_allowed=True, validate_assignment=True
     )
@@ -134,6 +151,14 @@ class Model(BaseModel):
         """Whether `allocate` wants the targets counted: a pass over the data before training."""
         return False
 
+    @property
+    def needs_value_sums(self) -> bool:
+        """Whether `allocate` wants the stored values summed: a pass over the data before."""
+        return False
+
+    def end_pass(self) -> None:
+        """All blocks of a pass have been through `update`."""
+
     def phases(self) -> Sequence[int]:
         """Passes from which on `update` does something else; memory is planned for each of them.
 
@@ -152,10 +177,14 @@ class Model(BaseModel):
 
         What `allocate` may fill: `penalised`, names of the parameters that mixins act on unless
         told otherwise (weights, not intercepts); `terms`, penalties of the model's own, by
-        parameter; `rates`, factors of the optimizer's rate [1 x columns], by parameter. What
+        parameter; `rates`, factors of the optimizer's rate [1 x columns], by parameter;
+        `notes`, lines about what the model chose and why, shown when training starts. What
         `update` sets where `wants_objective` is true: `objective`, sums of losses and of weights.
         """
+        if getattr(self, "cache", None) is not cache:
+            self.states: dict[str, RowState] = {}
         self.cache = cache
+        self.notes: list[str] = []
         self.penalised: list[str] = []
         self.terms: dict[str, list[Term]] = {}
         self.rates: dict[str, Mat] = {}
@@ -180,6 +209,19 @@ class Model(BaseModel):
         self.merge_rules[name] = merge
         return mat
 
+    def row_state(self, name: str, shapes: Shapes, columns: int, init: Init = 0.0) -> RowState:
+        """The state `name`, one of `row_states`: `columns` float32 numbers for each row of its
+        side.
+
+        init: their first value; ("normal", scale) or ("uniform", scale): drawn for each row, from
+        the standard normal distribution or from [0, 1), times scale.
+        """
+        if name not in self.states:
+            side = self.row_states[name]
+            rows = shapes.columns if side else shapes.total_rows
+            self.states[name] = RowState(self.cache, name, side, (rows, columns), shapes.rows, init)
+        return self.states[name]
+
     def scratch(self, name: str, rows: int, columns: int) -> Mat:
         """A float32 Mat that is neither saved nor merged: its contents are made anew per block."""
         return named(self.cache, f"{name} (scratch)", (rows, columns))
@@ -189,4 +231,4 @@ class Model(BaseModel):
         return scalar(self.cache, value, f"{name} (number)")
 
 
-__all__ = ["Block", "Merge", "Model", "Randomness", "Shapes", "SparseMat"]
+__all__ = ["Block", "Merge", "Model", "Randomness", "Shapes", "SparseMat", "ValueSums"]

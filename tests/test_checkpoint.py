@@ -92,7 +92,7 @@ def test_the_hook_saves_after_each_pass_and_tells(tmp_path: Path) -> None:
     hook = SaveCheckpoints(
         tmp_path, config=CONFIG, fingerprint="abc", saved=lambda _, path: told.append(path.name)
     )
-    learner: Any = SimpleNamespace(state=lambda: make(1).state)
+    learner: Any = SimpleNamespace(state=lambda copy: make(1).state)
     hook.pass_end(learner, Progress(3, 10, pass_=0, block=10, rows=100, scores={"a": float("nan")}))
     found = newest(tmp_path)
     assert told == ["pass-0001"]

@@ -1,0 +1,107 @@
+"""Where blocks of one orientation enter a cache: containers that point at a host block's arrays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..datasources import BlockShape, HostBlock
+from ..matcache import DenseInput, Mat, MatCache, ShapeError, SparseInput
+from ..models import Block
+
+
+class Intake:
+    """The containers of a block's features, row numbers, weights and targets. side: see `Block`."""
+
+    def __init__(self, cache: MatCache, shape: BlockShape, side: int) -> None:
+        """Without contents."""
+        self.cache, self.shape, self.side = cache, shape, side
+        suffix = " (transposed)" if side else ""
+
+        def dense(name: str, columns: int, dtype: Any = np.float32) -> DenseInput:
+            return DenseInput(cache, name + suffix, (shape.rows, columns), dtype)
+
+        self._row_ids = dense("row_ids", 1, np.int64)
+        self._weights = dense("weights", 1)
+        self._Y = dense("Y", shape.targets) if shape.targets else None
+        self._X: SparseInput | DenseInput
+        if shape.dense:
+            self._X = dense("X", shape.columns)
+        else:
+            self._X = SparseInput(cache, "X" + suffix, shape.rows, shape.columns, shape.nnz)
+
+    def blank(self, key: Mat, pass_: int = 0) -> Block:
+        """A block without contents, to plan memory with."""
+        return self._block(key, 0, pass_, 0.0, labelled=True)
+
+    def bind(self, host: HostBlock, key: Mat) -> Block:
+        """The block in `host` as a model sees it; valid until the next one is bound."""
+        if isinstance(self._X, SparseInput):
+            self._X.bind(
+                indptr=host.indptr,
+                indices=host.indices,
+                values=host.values,
+                active=host.active,
+                active_count=host.n_active,
+                starts=host.starts,
+                t_rows=host.t_rows,
+                t_pos=host.t_pos,
+            )
+        else:
+            self._X.bind(host.dense)
+        self._row_ids.bind(host.row_ids.reshape(-1, 1))
+        self._weights.bind(host.weights.reshape(-1, 1))
+        labelled = self._Y is not None and host.shape.targets > 0
+        if self._Y is not None and labelled:
+            self._Y.bind(host.targets)
+        weight = float(host.rows)
+        if host.shape.weighted:
+            weight = float(np.sum(host.weights, dtype=np.float64))
+        return self._block(key, host.rows, host.pass_, weight, labelled=labelled)
+
+    def widen(self, shape: BlockShape) -> None:
+        """Make room for blocks of another source; its rows per block and columns must agree, and
+        the number of its targets, if it has any.
+        """
+        ours = self.shape
+        if shape.dense != ours.dense and shape.columns == ours.columns:
+            given, made = ("dense", "sparse") if shape.dense else ("sparse", "dense")
+            raise ShapeError(
+                f"{given} data for a model that was made for {made} data; convert it: "
+                + ("scipy.sparse.csr_array(X)." if shape.dense else "X.toarray().")
+            )
+        if (shape.rows, shape.columns, shape.dense) != (ours.rows, ours.columns, ours.dense):
+            raise ShapeError(
+                f"data of {shape.columns:,} columns in blocks of {shape.rows:,} rows "
+                f"({'dense' if shape.dense else 'sparse'}); this model has {ours.columns:,} "
+                f"columns and blocks of {ours.rows:,} rows "
+                f"({'dense' if ours.dense else 'sparse'}). Rows are samples, columns "
+                "features: check the orientation."
+            )
+        if shape.targets and ours.targets and shape.targets != ours.targets:
+            raise ShapeError(
+                f"data with {shape.targets:,} targets; this model has {ours.targets:,}. Pass "
+                "the same columns of targets, in the same order."
+            )
+        if isinstance(self._X, SparseInput) and shape.nnz > self._X.pattern.capacity:
+            frozen = self.cache.frozen
+            self.cache.thaw()
+            self.cache.grow(self._X.pattern, shape.nnz)
+            if frozen:
+                self.cache.freeze(frozen)
+            self.shape = replace(ours, nnz=shape.nnz)
+
+    def _block(self, key: Mat, rows: int, pass_: int, weight: float, *, labelled: bool) -> Block:
+        return Block(
+            self._X.handle(),
+            rows,
+            self._row_ids.handle(),
+            key,
+            self._Y.handle() if self._Y is not None and labelled else None,
+            self._weights.handle(),
+            pass_,
+            weight,
+            self.side,
+        )

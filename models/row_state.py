@@ -1,0 +1,142 @@
+"""State of rows: numbers that belong to one row of the data each, such as a user's factors.
+
+A `RowStore` holds them on the host, in memory or in a file; a `RowState` is what a model sees of
+it: the rows of the present block, or all of them as a table.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..matcache import DenseInput, Mat, MatCache, ShapeError
+
+DRAWN = 2**16  # rows that are drawn at a time: part of what a seed means
+Init = float | tuple[Literal["uniform", "normal"], float]
+
+
+class RowStore:
+    """float32 [rows, columns], one row per row of the data; owned by a learner.
+
+    path: a file that holds the numbers, mapped into memory; None: they are in memory.
+    Raises OSError where the disk has not room enough.
+    """
+
+    def __init__(self, rows: int, columns: int, path: Path | None = None) -> None:
+        """All zeros."""
+        self.path = path
+        if path is None:
+            self.array: npt.NDArray[np.float32] = np.zeros((rows, columns), np.float32)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        free = os.statvfs(path.parent).f_bavail * os.statvfs(path.parent).f_frsize
+        if rows * columns * 4 > free:
+            raise OSError(
+                errno.ENOSPC,
+                f"{rows * columns * 4:,} bytes of row state, but only {free:,} are free",
+                str(path),
+            )
+        self.array = np.memmap(path, np.float32, "w+", shape=(rows, columns)).view(np.ndarray)
+
+    @classmethod
+    def of(cls, array: npt.NDArray[np.float32]) -> RowStore:
+        """A store of these numbers, which are not copied."""
+        store = cls.__new__(cls)
+        store.path, store.array = None, np.require(array, np.float32, ["C", "W"])
+        return store
+
+    def draw(self, init: Init, seed: int, stream: int) -> None:
+        """Set every row to `init`: a number, or random numbers times the second of the pair, that
+        depend on `(seed, stream)` and the number of the row alone.
+        """
+        if not isinstance(init, tuple):
+            if init:
+                self.array[:] = init
+            return
+        kind, scale = init
+        for start in range(0, len(self.array), DRAWN):
+            key = np.array([seed, (stream << 40) + start // DRAWN], np.uint64)
+            rng = np.random.Generator(np.random.Philox(key=key))
+            shape = (min(DRAWN, len(self.array) - start), self.array.shape[1])
+            drawn = rng.standard_normal(shape, np.float32) if kind == "normal" else rng.random(
+                shape, np.float32
+            )  # fmt: skip
+            self.array[start : start + DRAWN] = scale * drawn
+
+    def close(self) -> None:
+        """Forget the numbers, and remove the file."""
+        self.array = np.zeros((0, 0), np.float32)
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+class RowState:
+    """What a model sees of a `RowStore`.
+
+    side: whose rows they are: 0, those of the data, or 1, those of the transposed data (its
+    columns). `rows` [block rows x columns]: those of the present block of this side, to be read
+    and assigned; rows of padding are zero. `table` [all rows x columns]: all of them, to be read
+    while the other side is trained.
+    """
+
+    def __init__(
+        self, cache: MatCache, name: str, side: int, shape: tuple[int, int], block_rows: int,
+        init: Init,
+    ) -> None:  # fmt: skip
+        """Without a store: a plan needs none."""
+        self.cache, self.name, self.side, self.shape, self.init = cache, name, side, shape, init
+        self.block_shape = (block_rows, shape[1])
+        self._rows = DenseInput(cache, f"{name} of the block", self.block_shape, np.float32)
+        self._table = DenseInput(cache, name, shape, np.float32)
+        self._store: RowStore | None = None
+        self._buffer = np.zeros((0, 0), np.float32)
+
+    @property
+    def rows(self) -> Mat:
+        """A handle on the rows of the present block."""
+        return self._rows.handle()
+
+    @property
+    def table(self) -> Mat:
+        """A handle on all rows."""
+        return self._table.handle()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the store and of the block's rows."""
+        return 4 * (self.shape[0] + self.block_shape[0]) * self.shape[1]
+
+    def connect(self, store: RowStore) -> None:
+        """Use `store` from now on. Raises ShapeError if it has another shape."""
+        if store.array.shape != self.shape:
+            rows, columns = store.array.shape
+            raise ShapeError(
+                f"{self.name}: a state of {rows:,} rows x {columns:,}; this model needs "
+                f"{self.shape[0]:,} x {self.shape[1]:,}."
+            )
+        self._store = store
+        self._buffer = np.zeros(self.block_shape, np.float32)
+        self._rows.bind(self._buffer)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Let `table` show what the store holds now."""
+        if self._store is not None:
+            self._table.bind(self._store.array)
+
+    def load(self, ids: npt.NDArray[np.int64]) -> None:
+        """`rows` become those of `ids` [r <= block rows]."""
+        assert self._store is not None
+        np.take(self._store.array, ids, axis=0, out=self._buffer[: len(ids)], mode="clip")
+        self._buffer[len(ids) :] = 0.0
+        self._rows.bind(self._buffer)
+
+    def save(self, ids: npt.NDArray[np.int64]) -> None:
+        """The store's rows `ids` become those of `rows`."""
+        assert self._store is not None
+        self._store.array[ids] = self._buffer[: len(ids)]

@@ -1,0 +1,186 @@
+"""State of rows, and models that visit rows and columns in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.matcache import ShapeError, gram, total
+from blocklearn.models.row_state import RowStore
+
+
+class Power(bl.Model):
+    """One step of the power method for a rank-k approximation, both sides in turn:
+    rows = X columns, columns = X.T rows, scaled by traces of their Gram matrices.
+    """
+
+    row_states: ClassVar[Mapping[str, int]] = {"left": 0, "right": 1}
+    k: int = 2
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        self.left = self.row_state("left", shapes, self.k)
+        self.right = self.row_state("right", shapes, self.k, ("normal", 1.0))
+        self.sides = shapes.sides
+        self.mean = self.parameter("mean", 1, 1)
+        self.fresh = self.scratch("fresh", shapes.rows, self.k)
+        self.notes.append(f"{shapes.sides} sides")
+
+    @property
+    def needs_value_sums(self) -> bool:
+        return True
+
+    def update(self, block: Any) -> None:
+        mine, other = (self.left, self.right) if block.side == 0 else (self.right, self.left)
+        rows = mine.rows
+        rows <<= 0.5 * rows + (block.X @ other.table) / (1.0 + total(gram(other.table)))
+
+    def score(self, block: Any) -> Any:
+        inner = total((block.X @ self.right.table) * self.left.rows)
+        return {"inner": bl.Sum(inner, total(block.weights))}
+
+    def predict(self, block: Any) -> Any:
+        other = self.right if block.side == 0 else self.left
+        fresh = self.fresh
+        fresh <<= block.X @ other.table
+        return fresh
+
+
+def ratings(rows: int = 50, columns: int = 30, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((rows, columns), density=0.2, rng=rng, dtype=np.float32, format="csr")
+    return sp.csr_array(X)
+
+
+def by_hand(X: Any, right: Any, passes: int) -> tuple[Any, Any]:
+    X, right = X.toarray().astype(np.float64), right.astype(np.float64)
+    left = np.zeros((X.shape[0], right.shape[1]))
+    for _ in range(passes):
+        left = 0.5 * left + X @ right / (1.0 + np.sum(right.T @ right))
+        right = 0.5 * right + X.T @ left / (1.0 + np.sum(left.T @ left))
+    return left, right
+
+
+@pytest.mark.parametrize("row_folder", [False, True])
+def test_both_sides_are_visited_in_turn(row_folder: bool, tmp_path: Path) -> None:
+    X = ratings()
+    folder = tmp_path / "rows" if row_folder else None
+    start = RowStore(30, 2)
+    start.draw(("normal", 1.0), 0, 1)
+    learner = bl.Learner(Power(), X, (X, None), passes=3, block_rows=7, row_folder=folder).fit()
+    left, right = by_hand(X, start.array, 3)
+    np.testing.assert_allclose(learner.row_state("left"), left, rtol=2e-4, atol=1e-5)
+    np.testing.assert_allclose(learner.row_state("right"), right, rtol=2e-4, atol=1e-5)
+    inner = np.sum((X @ learner.row_state("right")) * learner.row_state("left"))
+    assert learner.evaluate(X)["inner"] * 50 == pytest.approx(float(inner), rel=1e-4)
+    assert learner.progress.scores["inner"] * 50 == pytest.approx(float(inner), rel=1e-4)
+    np.testing.assert_allclose(
+        learner.predict(X), X @ learner.row_state("right"), rtol=1e-4, atol=1e-6
+    )
+    new = ratings(11, 50, 3)  # columns that nobody has seen
+    found = learner.predict(new, side=1)
+    np.testing.assert_allclose(found, new @ learner.row_state("left"), rtol=1e-4, atol=1e-6)
+    assert learner.progress.allocations_after_warmup == 0
+    assert learner.progress.rows == 3 * (50 + 30)
+    if folder:
+        assert sorted(path.name for path in folder.iterdir()) == ["left.float32", "right.float32"]
+        learner.close()
+        assert list(folder.iterdir()) == []
+        np.testing.assert_allclose(learner.row_state("left"), left, rtol=2e-4, atol=1e-5)
+
+
+def test_goes_on_from_the_middle_of_a_pass_with_the_same_bits() -> None:
+    X = ratings()
+    whole = bl.Learner(Power(), X, passes=3, block_rows=7).fit()
+
+    class Stop(bl.Hook):
+        def __init__(self, at: int) -> None:
+            self.left = at
+
+        def block(self, learner: Any, progress: Any) -> None:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+    for at in (1, 8, 9, 13, 20):
+        first = bl.Learner(Power(), X, passes=3, block_rows=7, hooks=[Stop(at)])
+        with pytest.raises(KeyboardInterrupt):
+            first.fit()
+        second = bl.Learner(Power(), X, passes=3, block_rows=7)
+        second.restore(first.state())
+        second.fit()
+        for name in ("left", "right"):
+            assert second.row_state(name).tobytes() == whole.row_state(name).tobytes()
+
+
+def test_threads_change_no_bit() -> None:
+    X = ratings(300, 200)
+    found = [
+        bl.Learner(Power(k=5), X, passes=2, block_rows=64, threads=t).fit().row_state("right")
+        for t in (1, 2, 5)
+    ]
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    X = ratings()
+    learner = bl.Learner(Power(), X, passes=2, block_rows=7).fit()
+    bl.save(learner, tmp_path / "m")
+    loaded = bl.load(tmp_path / "m", model=Power)
+    assert loaded.row_state("left").tobytes() == learner.row_state("left").tobytes()
+    np.testing.assert_array_equal(loaded.predict(X), learner.predict(X))
+    again = bl.load(tmp_path / "m", model=Power)
+    np.testing.assert_array_equal(again.predict(X.T.tocsr(), side=1), learner.predict(X.T, side=1))
+    np.testing.assert_array_equal(again.predict(X), learner.predict(X))
+    assert again.evaluate(X) == pytest.approx(learner.evaluate(X), rel=1e-5)
+
+
+def test_a_source_of_one_orientation() -> None:
+    class Rows:
+        """Wraps a source, without its transpose."""
+
+        def __init__(self, source: MatrixSource) -> None:
+            self.shape, self.blocks, self.names = source.shape, source.blocks, source.names
+            self.fingerprint, self.read = source.fingerprint, source.read
+
+    X = ratings()
+    learner = bl.Learner(Power(), Rows(MatrixSource(X, block_rows=7)), passes=2).fit()
+    assert learner.model.sides == 1 and learner.model.notes == ["1 sides"]
+    assert learner.progress.rows == 2 * 50
+    start = RowStore(30, 2)
+    start.draw(("normal", 1.0), 0, 1)
+    assert learner.row_state("right").tobytes() == start.array.tobytes()
+
+
+def test_other_rows_are_refused() -> None:
+    X = ratings()
+    learner = bl.Learner(Power(), X, passes=1, block_rows=7).fit()
+    with pytest.raises(ShapeError, match="trained on 50 rows"):
+        learner.evaluate(X[:20])
+    with pytest.raises(ShapeError, match="eval: data of 20 rows"):
+        bl.Learner(Power(), X, X[:20], passes=1, block_rows=7).fit()
+    with pytest.raises(KeyError, match="no row state 'up'; known: left, right"):
+        learner.row_state("up")
+
+
+def test_a_store_is_drawn_row_by_row() -> None:
+    small, large = RowStore(10, 3), RowStore(70000, 3)
+    small.draw(("uniform", 2.0), 5, 1)
+    large.draw(("uniform", 2.0), 5, 1)
+    assert small.array.tobytes() == large.array[:10].tobytes()
+    assert 0.0 <= large.array.min() < 0.01 and 1.99 < large.array.max() < 2.0
+    assert len(np.unique(large.array)) > 190000
+
+
+def test_a_plan_names_the_state() -> None:
+    plan = bl.Learner(Power(), ratings(), passes=1, block_rows=7).plan()
+    rows = {row[0]: row for row in plan.rows}
+    assert rows["left (row state)"][1:3] == ((50, 2), "float32")
+    assert rows["left (row state)"][3] == 4 * (50 + 7) * 2
+    assert any("transposed training" in name for name in rows)
