@@ -21,8 +21,14 @@ if TYPE_CHECKING:
     from .learner.hooks import Hook as Hook
     from .learner.hooks import Progress as Progress
     from .learner.learner import Learner as Learner
+    from .learner.lists import write_lists as write_lists
     from .learner.persistence import load as load
     from .learner.persistence import save as save
+    from .learner.ranking_evaluation import RankingEvaluation as RankingEvaluation
+    from .learner.recommend import fold_in as fold_in
+    from .learner.recommend import recommend as recommend
+    from .learner.recommend import similar_items as similar_items
+    from .learner.recommend import similar_users as similar_users
     from .matcache.errors import BlocklearnError as BlocklearnError
     from .models.base import Block as Block
     from .models.base import Model as Model
@@ -38,9 +44,15 @@ _NAMES = {
     "Learner": ".learner.learner",
     "Model": ".models.base",
     "Progress": ".learner.hooks",
+    "RankingEvaluation": ".learner.ranking_evaluation",
     "Sum": ".models.score",
+    "fold_in": ".learner.recommend",
     "load": ".learner.persistence",
+    "recommend": ".learner.recommend",
     "save": ".learner.persistence",
+    "similar_items": ".learner.recommend",
+    "similar_users": ".learner.recommend",
+    "write_lists": ".learner.lists",
 }
 
 __all__ = [*_MODULES, *_NAMES, "sparse"]

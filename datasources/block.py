@@ -50,20 +50,25 @@ class BlockShape:
     @property
     def nbytes(self) -> int:
         """Bytes of a `HostBlock` of this shape, scratch included."""
-        return sum(prod(size) * np.dtype(dtype).itemsize for size, dtype in buffers(self).values())
+        return block_bytes(self)
 
 
 @dataclass(frozen=True, eq=False)
 class KeptBlock:
-    """The sparse part of a block that is finished and transposed, in arrays of its own.
+    """The sparse part of a block that is finished, in arrays of its own, not to be written to.
 
-    arrays: by name, those of `CSR_PART` and `TRANSPOSED_PART`, not to be written to.
+    arrays: by name, those of `CSR_PART`, and those of `TRANSPOSED_PART` if it is `indexed`.
     """
 
     rows: int
     nnz: int
     n_active: int
     arrays: dict[str, npt.NDArray[Any]]
+
+    @property
+    def indexed(self) -> bool:
+        """Whether its transposed index is kept, too."""
+        return "active" in self.arrays
 
 
 class HostBlock:
@@ -117,11 +122,15 @@ class HostBlock:
     _spare_rows: npt.NDArray[np.int32]
     _spare_pos: npt.NDArray[np.signedinteger[Any]]
 
-    def __init__(self, shape: BlockShape) -> None:
-        """Allocate everything that blocks of `shape` need."""
+    def __init__(self, shape: BlockShape, *, indexed: bool = True) -> None:
+        """Allocate everything that blocks of `shape` need. indexed: False for whoever never reads
+        the transposed index; there is none then, and its arrays have length 0.
+        """
         self.shape = shape
+        self.indexed = indexed and not shape.dense
         self.pass_, self.index, self.rows, self.nnz, self.n_active = 0, 0, 0, 0, 0
-        self._own = {name: np.zeros(size, dtype) for name, (size, dtype) in buffers(shape).items()}
+        sizes = buffers(shape, indexed=indexed)
+        self._own = {name: np.zeros(size, dtype) for name, (size, dtype) in sizes.items()}
         for name, array in self._own.items():
             setattr(self, name, array)
         self._passes, _ = plan_digits(shape.columns)
@@ -130,26 +139,27 @@ class HostBlock:
     @property
     def nbytes(self) -> int:
         """Bytes of all buffers, scratch included."""
-        return self.shape.nbytes
+        return sum(array.nbytes for array in self._own.values())
 
-    def finish(self, *, pass_: int, index: int, rows: int) -> None:
+    def finish(self, *, pass_: int, index: int, rows: int, checked: bool = False) -> None:
         """Declare `rows` rows filled: pad the rest, check everything, forget the old transpose.
 
+        checked: the source knows, by a digest, that these very numbers were found good before.
         Raises `DataError` for offsets, indices, values, targets or weights that are not what the
         class promises.
         """
-        self._finish_rows(pass_, index, rows)
+        self._finish_rows(pass_, index, rows, checked)
         if self.shape.dense:
-            self._finish_table("", self.dense)
+            self._finish_table("", self.dense, checked)
         else:
-            self._finish_csr()
+            self._finish_csr(checked)
 
     def transpose(self) -> None:
         """Fill the transposed index from the CSR part, in O(nnz), without allocating.
 
-        Nothing happens where there is one already, or none: in a dense block.
+        Nothing happens where there is one already, or none.
         """
-        if self.shape.dense or self._transposed:
+        if not self.indexed or self._transposed:
             return
         if count_columns(self.shape.columns, self.shape.nnz):
             self.n_active = transpose_by_counting(
@@ -165,20 +175,28 @@ class HostBlock:
         self._transposed = True
 
     def show(self, kept: KeptBlock, *, pass_: int, index: int) -> None:
-        """`finish` with the sparse part and the transposed index of `kept`, which nobody copies or
-        checks again; row_ids, targets and weights are filled as ever.
+        """`finish` with the sparse part of `kept`, and its transposed index if both have one, which
+        nobody copies or checks again; row_ids, targets and weights are filled as ever.
         """
-        self._finish_rows(pass_, index, kept.rows)
-        for name, array in kept.arrays.items():
-            setattr(self, name, array)
-        self.nnz, self.n_active, self._transposed = kept.nnz, kept.n_active, True
+        self._finish_rows(pass_, index, kept.rows, checked=True)
+        self.write()
+        self._transposed = self.indexed and kept.indexed
+        for name in CSR_PART + (TRANSPOSED_PART if self._transposed else ()):
+            setattr(self, name, kept.arrays[name])
+        self.nnz, self.n_active = kept.nnz, kept.n_active if self._transposed else 0
+
+    def borrow(self, indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
+        """Let these arrays, which nobody may write to, be the block's columns and values until
+        `write`, `borrow` or `show`; they are C-contiguous, with as many numbers as the offsets say.
+        """
+        self.indices, self.values = indices, values
 
     def write(self) -> None:
-        """Make the arrays those of this block again, after `show`."""
+        """Make the arrays those of this block again, after `show` or `borrow`."""
         for name in CSR_PART + TRANSPOSED_PART:
             setattr(self, name, self._own[name])
 
-    def _finish_rows(self, pass_: int, index: int, rows: int) -> None:
+    def _finish_rows(self, pass_: int, index: int, rows: int, checked: bool = False) -> None:
         """What all kinds of blocks have: numbers, row_ids, targets and weights."""
         if not 0 <= rows <= self.shape.rows:
             name = f"block {index} of pass {pass_}"
@@ -189,22 +207,28 @@ class HostBlock:
         if not self.shape.weighted:
             self.weights[:rows] = 1.0
         self.weights[rows:] = 0.0
-        bad = check_weights(self.weights, rows)
+        bad = -1 if checked else check_weights(self.weights, rows)
         if bad >= 0:
             raise DataError(
                 f"{self._name()}: {self._row_name(bad)} has the weight {self.weights[bad]}, but "
                 "a weight is a finite number, 0 or more."
             )
-        self._finish_table("targets: ", self.targets)
+        self._finish_table("targets: ", self.targets, checked)
 
-    def _finish_table(self, what: str, table: npt.NDArray[np.float32]) -> None:
+    def _finish_table(self, what: str, table: npt.NDArray[np.float32], checked: bool) -> None:
         table[self.rows :] = 0.0
-        row, column = check_dense(table, self.rows)
+        row, column = (-1, -1) if checked else check_dense(table, self.rows)
         if row >= 0:
             text = not_finite(self._row_name(row), column, table[row, column])
             raise DataError(f"{self._name()}: {what}{text}")
 
-    def _finish_csr(self) -> None:
+    def _finish_csr(self, checked: bool) -> None:
+        if not checked:
+            self._check_csr()
+        self.nnz = int(self.indptr[self.rows])
+        self.indptr[self.rows :] = self.nnz
+
+    def _check_csr(self) -> None:
         if self.indptr[0] != 0:
             raise DataError(
                 f"{self._name()}: offsets start at {self.indptr[0]}, but must start at 0."
@@ -216,8 +240,6 @@ class HostBlock:
                 fault, self.indptr, self.indices, self.values, columns, self._row_name(fault[1])
             )
             raise DataError(f"{self._name()}: {text}")
-        self.nnz = int(self.indptr[self.rows])
-        self.indptr[self.rows :] = self.nnz
 
     def _name(self) -> str:
         return f"block {self.index} of pass {self.pass_}"
@@ -226,15 +248,25 @@ class HostBlock:
         return f"row {self.row_ids[row]}"
 
 
-def buffers(shape: BlockShape) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
+def block_bytes(shape: BlockShape, *, indexed: bool = True) -> int:
+    """Bytes of a `HostBlock`, with or without a transposed index."""
+    sizes = buffers(shape, indexed=indexed).values()
+    return sum(prod(size) * np.dtype(dtype).itemsize for size, dtype in sizes)
+
+
+def buffers(
+    shape: BlockShape, *, indexed: bool = True
+) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
     """Size and dtype of every array of a `HostBlock`, by the name of its attribute."""
     capacity = 0 if shape.dense else shape.nnz
     sparse = 0 if shape.dense else 1
-    features = min(shape.columns, capacity)
+    turned = capacity if indexed else 0  # non-zeros of the transposed index
+    features = min(shape.columns, turned)
     positions = np.int32 if capacity < 2**31 else np.int64
     passes, bits = plan_digits(shape.columns)
     counting = count_columns(shape.columns, capacity)
-    sorted_, spare = 0 if counting else capacity, 0 if counting or passes == 1 else capacity
+    sorted_, spare = 0 if counting else turned, 0 if counting or passes == 1 else turned
+    counts = (shape.columns if counting else (1 << bits) * sparse) if indexed else 0
     return {
         "row_ids": ((shape.rows,), np.int64),
         "indptr": (((shape.rows + 1) * sparse,), np.int64),
@@ -242,12 +274,12 @@ def buffers(shape: BlockShape) -> dict[str, tuple[tuple[int, ...], type[np.gener
         "values": ((capacity,), np.float32),
         "active": ((features,), np.int32),
         "starts": (((features + 1) * sparse,), np.int64),
-        "t_rows": ((capacity,), np.int32),
-        "t_pos": ((capacity,), positions),
+        "t_rows": ((turned,), np.int32),
+        "t_pos": ((turned,), positions),
         "dense": ((shape.rows, shape.columns) if shape.dense else (0, 0), np.float32),
         "targets": ((shape.rows, shape.targets), np.float32),
         "weights": ((shape.rows,), np.float32),
-        "_count": ((shape.columns if counting else (1 << bits) * sparse,), positions),
+        "_count": ((counts,), positions),
         "_keys": ((sorted_,), np.int32),
         "_spare_keys": ((spare,), np.int32),
         "_spare_rows": ((spare,), np.int32),

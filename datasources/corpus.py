@@ -12,6 +12,7 @@ from scipy import sparse
 
 from .errors import DataError
 from .features import HashedWords
+from .samples import Samples
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,16 @@ class Corpus:
             documents=[self.documents[i] for i in ids],
             dropped=0,
             targets=None if self.targets is None else self.targets[ids],
+        )
+
+    def samples(self) -> Samples:
+        """The counts as rows to train on."""
+        return Samples(
+            self.counts,
+            self.vocabulary,
+            self.targets,
+            self.target_names,
+            row_names=self.documents,
         )
 
     def limit(self, *, min_df: int = 1, max_df: float = 1.0) -> "Corpus":

@@ -21,27 +21,33 @@ from .kernel import kernel
 from .mix import GOLDEN, mix, mix_one
 
 MOST_BITS = 30  # 2**31 columns would not be numbered by an int32
+Hashes = tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]  # of each row; is there a value?
 
 
 class HashedWords(Sequence[str]):
     """The vocabulary of hashed words: 2**bits columns whose words nobody keeps.
 
+    first: names of columns that stand before these, and are not hashed.
+
     >>> words = HashedWords(20)
     >>> len(words), words[5], words.column("socket") == words.column("socket")
     (1048576, '#5', True)
+    >>> list(HashedWords(1, ["price"]))
+    ['price', '#0', '#1']
     """
 
-    def __init__(self, bits: int) -> None:
+    def __init__(self, bits: int, first: Sequence[str] = ()) -> None:
         """bits: 1 to 30."""
         self.bits = check_bits("HashedWords", bits)
+        self.first = list(first)
 
     def column(self, word: str) -> int:
-        """The column of a word, whatever word it is."""
-        return int(xxhash.xxh3_64_intdigest(word.encode())) & (len(self) - 1)
+        """The column that a word is hashed to, whatever word it is."""
+        return len(self.first) + (xxhash.xxh3_64_intdigest(word.encode()) & ((1 << self.bits) - 1))
 
     def __len__(self) -> int:
         """Number of columns."""
-        return 1 << self.bits
+        return len(self.first) + (1 << self.bits)
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -50,11 +56,16 @@ class HashedWords(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | list[str]:
         """What a column is called."""
         numbers = range(len(self))[index]
-        return f"#{numbers}" if isinstance(numbers, int) else [f"#{i}" for i in numbers]
+        if not isinstance(numbers, int):
+            return [self[i] for i in numbers]
+        before = len(self.first)
+        return self.first[numbers] if numbers < before else f"#{numbers - before}"
 
     def __eq__(self, other: object) -> bool:
         """The same columns for the same words."""
-        return isinstance(other, HashedWords) and self.bits == other.bits
+        if not isinstance(other, HashedWords):
+            return False
+        return self.bits == other.bits and self.first == other.first
 
     def __hash__(self) -> int:
         """By the number of bits."""
@@ -62,13 +73,20 @@ class HashedWords(Sequence[str]):
 
 
 def hash_features(
-    columns: Mapping[str, Any], hash_bits: int = 20, *, seed: int = 0, signed: bool = True
+    columns: Mapping[str, Any],
+    hash_bits: int = 20,
+    *,
+    interactions: Iterable[tuple[str, str]] = (),
+    seed: int = 0,
+    signed: bool = True,
 ) -> Any:
     """Columns of text or whole numbers as one sparse matrix with 2**hash_bits columns.
 
     columns: by name, one value per row each: a sequence of str (None: nothing), or integers or
-    booleans. Every (name, value) is a feature of its own, so 7 in two columns is two features; 7
-    and "7" are two as well. signed: the value of a feature is +1 or -1 by its hash; without, 1.
+    booleans (masked: nothing). Every (name, value) is a feature of its own, so 7 in two columns is
+    two features; 7 and "7" are two as well. interactions: pairs of names; every pair of values is
+    a feature, too, where there are both ("user from Oslo sees ad 7"); the order in a pair does not
+    matter. signed: the value of a feature is +1 or -1 by its hash; without, 1.
 
     Returns a `csr_array` float32 [rows, 2**hash_bits], indices ascending; features of a row that
     share a column are added. Memory and time follow the number of values, not 2**hash_bits. Raises
@@ -81,19 +99,33 @@ def hash_features(
     bits = check_bits("hash_features", hash_bits)
     if not columns:
         raise DataError("hash_features: there are no columns.")
-    hashes: list[npt.NDArray[np.uint64]] = []
-    present: list[npt.NDArray[np.bool_]] = []
+    found: dict[str, Hashes] = {}
     for name, values in columns.items():
-        found, there = hash_column(name, values, seed)
-        if hashes and len(found) != len(hashes[0]):
+        found[name] = hash_column(name, values, seed)
+        rows = len(next(iter(found.values()))[0])
+        if len(found[name][0]) != rows:
             raise DataError(
-                f"hash_features: column {name!r} has {len(found)} rows, the first column has "
-                f"{len(hashes[0])}."
+                f"hash_features: column {name!r} has {len(found[name][0])} rows, the first column "
+                f"has {rows}."
             )
-        hashes.append(found)
-        present.append(there)
-    table, mask = np.stack(hashes, axis=1), np.stack(present, axis=1)
+    parts = [*found.values(), *(cross(found, *pair) for pair in interactions)]
+    table = np.stack([hashes for hashes, _ in parts], axis=1)
+    mask = np.stack([present for _, present in parts], axis=1)
     return to_csr(table[mask], np.cumsum(np.r_[0, mask.sum(axis=1)]), bits, signed)
+
+
+def cross(columns: Mapping[str, Hashes], a: str, b: str) -> Hashes:
+    """The hash of every pair of values of two columns, and whether there are both."""
+    for name in (a, b):
+        if name not in columns:
+            raise DataError(
+                f"hash_features: an interaction of {name!r}, but the columns are "
+                f"{', '.join(columns)}."
+            )
+    if a == b:
+        raise DataError(f"hash_features: an interaction of {a!r} with itself says nothing new.")
+    (first, there), (second, here) = (columns[name] for name in sorted((a, b)))
+    return mix(first + second * GOLDEN), there & here
 
 
 def interactions(A: Any, B: Any, hash_bits: int = 20, *, seed: int = 0, signed: bool = True) -> Any:
@@ -132,9 +164,7 @@ def check_bits(name: str, bits: int) -> int:
     return bits
 
 
-def hash_column(
-    name: str, values: Any, seed: int
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+def hash_column(name: str, values: Any, seed: int) -> Hashes:
     """A hash of every value of one column, and whether there is a value."""
     seed = xxhash.xxh3_64_intdigest(name.encode(), seed)
     array = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=None)
@@ -143,8 +173,8 @@ def hash_column(
             f"hash_features: column {name!r} has the shape {array.shape}, but is one value per row."
         )
     if array.dtype.kind in "biu":
-        numbers = array.astype(np.int64).view(np.uint64)
-        return mix(numbers * GOLDEN + np.uint64(seed)), np.ones(array.size, np.bool_)
+        numbers = np.ma.getdata(array).astype(np.int64).view(np.uint64)
+        return mix(numbers * GOLDEN + np.uint64(seed)), ~np.ma.getmaskarray(array)
     if array.dtype.kind not in "OUT":
         raise DataError(
             f"hash_features: column {name!r} is of dtype {array.dtype}, but holds text or whole "

@@ -15,6 +15,11 @@ TEXTS = {".txt": read_lines, ".jsonl": read_json_lines}
 MATRICES = (".npz", ".mtx")
 
 
+def is_text_or_counts(path: Path) -> bool:
+    """Whether `read_counts` can tell what is at `path`."""
+    return path.suffix in (*MATRICES, *TEXTS) or (path.is_dir() and any(path.rglob("*.txt")))
+
+
 def read_counts(
     path: str | Path,
     vocabulary: Sequence[str] | None = None,

@@ -45,20 +45,21 @@ class Labels:
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise DataError(f"MatrixSource: target_names has {twice!r} twice.")
 
-    def write(self, ids: npt.NDArray[np.int64], into: HostBlock) -> None:
-        """Targets and weights of the rows `ids` to the first rows of a block."""
+    def write(self, ids: npt.NDArray[np.int64], into: HostBlock, at: int = 0) -> None:
+        """Targets and weights of the rows `ids` to the rows of a block from `at` on."""
+        targets = into.targets[at:]
         if isinstance(self.targets, CSR):
             matrix = self.targets
-            bad = expand_csr(ids, matrix.indptr, matrix.indices, matrix.values, into.targets)
+            bad = expand_csr(ids, matrix.indptr, matrix.indices, matrix.values, targets)
             if bad >= 0:
                 raise DataError(
                     f"MatrixSource: the targets of row {ids[bad]} are not what they were when the "
                     "source was made; do not change them while they are in use."
                 )
         elif self.targets is not None:
-            gather_dense(ids, self.targets, into.targets)
+            gather_dense(ids, self.targets, targets)
         if self.weights is not None:
-            np.take(self.weights, ids, out=into.weights[: ids.size], mode="clip")
+            np.take(self.weights, ids, out=into.weights[at : at + ids.size], mode="clip")
 
     def sums(self) -> tuple[float, list[float]]:
         """The sum of the weights of all rows, and of the targets times these [columns]."""

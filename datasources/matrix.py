@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xxhash
 from scipy import sparse
 
@@ -144,6 +145,19 @@ class MatrixSource:
             keep_bytes=self._keep_bytes,
         )
 
+    def entries(self, rows: npt.NDArray[np.int64]) -> Any:
+        """Stored entries of the rows with these numbers (of a dense matrix, what is not 0): a SciPy
+        `csr_array` float32 [rows x columns].
+        """
+        matrix, shape = self._matrix, (rows.size, self._shape.columns)
+        if not isinstance(matrix, CSR):
+            return sparse.csr_array(matrix[rows], dtype=np.float32)
+        nnz = int((matrix.indptr[rows + 1] - matrix.indptr[rows]).sum())
+        indptr = np.zeros(rows.size + 1, np.int64)
+        indices, values = np.empty(nnz, np.int32), np.empty(nnz, np.float32)
+        gather_csr(rows, matrix.indptr, matrix.indices, matrix.values, indptr, indices, values)
+        return sparse.csr_array((values, indices, indptr), shape=shape)
+
     @property
     def keeps(self) -> int:
         """Most bytes that this source will keep of blocks that it has read."""
@@ -175,13 +189,16 @@ class MatrixSource:
             into.show(kept, pass_=pass_, index=index)
             return
         into.write()
-        self._gather(rows, into)
+        if self._views:
+            self._borrow(number, rows, into)
+        else:
+            self._gather(rows, into)
         into.finish(pass_=pass_, index=index, rows=rows)
         if self._shelf.nbytes:
             self._keep(number, into)
 
     def kept(self, pass_: int, index: int) -> bool:
-        """Whether block `index` of pass `pass_` is at hand: finished and transposed."""
+        """Whether block `index` of pass `pass_` is at hand, finished."""
         return self._shelf.get(self._order.number(pass_, index)) is not None
 
     def _needed(self) -> int:
@@ -197,6 +214,21 @@ class MatrixSource:
         per_block = 8 * (shape.rows + 2) + 7 * ALIGNMENT
         return nnz * per_entry + features * 12 + self.blocks * per_block
 
+    def _borrow(self, number: int, rows: int, into: HostBlock) -> None:
+        """Let a part of the matrix be the block."""
+        matrix = self._matrix
+        assert isinstance(matrix, CSR)
+        first = number * self._shape.rows
+        offsets = matrix.indptr[first : first + rows + 1]
+        start, end = int(offsets[0]), int(offsets[-1])
+        np.subtract(offsets, start, out=into.indptr[: rows + 1])
+        room = min(self._shape.nnz, len(matrix.indices) - start)
+        if start < 0 or not 0 <= end - start <= room:
+            ends = into.indptr[1 : rows + 1]
+            wrong = np.flatnonzero((ends < into.indptr[:rows]) | (ends > room))
+            raise changed(first + (int(wrong[0]) if wrong.size else 0))
+        into.borrow(matrix.indices[start:end], matrix.values[start:end])
+
     def _gather(self, rows: int, into: HostBlock) -> None:
         matrix, ids = self._matrix, into.row_ids[:rows]
         if not isinstance(matrix, CSR):
@@ -207,18 +239,12 @@ class MatrixSource:
             into.indptr, into.indices, into.values,
         )  # fmt: skip
         if misfit >= 0:
-            raise DataError(
-                f"MatrixSource: row {ids[misfit]} is not what it was when the source was made; "
-                "do not change X while it is in use."
-            )
+            raise changed(int(ids[misfit]))
 
     def _keep(self, number: int, block: HostBlock) -> None:
         """Keep `block`, which is finished, for later passes, if there is room for it."""
-        matrix = self._matrix
-        if self._views and isinstance(matrix, CSR):
-            start = int(matrix.indptr[number * self._shape.rows])
-            inside = slice(start, start + block.nnz)
-            self._shelf.put(number, block, matrix.indices[inside], matrix.values[inside])
+        if self._views:
+            self._shelf.put(number, block, block.indices, block.values)
         else:
             self._shelf.put(number, block)
 
@@ -232,6 +258,14 @@ class MatrixSource:
             f"MatrixSource({shape.total_rows} rows, {shape.columns} columns, {kind}{labels}, "
             f"block_rows={shape.rows}, shuffle={order.shuffle!r}, seed={order.seed})"
         )
+
+
+def changed(row: int) -> DataError:
+    """What is wrong with a row that does not fit into its block any more."""
+    return DataError(
+        f"MatrixSource: row {row} is not what it was when the source was made; do not change X "
+        "while it is in use."
+    )
 
 
 def can_be_shown(matrix: CSR) -> bool:

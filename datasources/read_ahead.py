@@ -1,120 +1,166 @@
-"""The thread behind a `Reader`, and the two queues through which blocks go to it and come back."""
+"""The threads behind a `Reader`: blocks of a ring are filled by them, and come out in order."""
 
 import threading
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from .block import HostBlock
+from .block import HostBlock, block_bytes
 from .errors import DataError
-from .source import DataSource
+from .ring import ring_size
+from .source import DataSource, KeepingSource, readers_of
 
 
 @dataclass(eq=False)
 class PassOrder:
-    """An order to the thread: read these blocks of pass `number`, unless cancelled."""
+    """What is wanted: these blocks of pass `number`, until it is cancelled."""
 
     number: int
     blocks: range
     cancelled: bool = False
 
 
-@dataclass(frozen=True)
-class Failure:
-    """What the thread says instead of a block that it could not read."""
+@dataclass(eq=False)
+class Place:
+    """One host block of the ring, and what it is asked to hold."""
 
-    index: int
-    error: BaseException
+    block: HostBlock
+    index: int = -1
+    kept: bool = False  # at hand: the consumer reads it itself, no thread does
+    done: SimpleQueue[BaseException | None] = field(default_factory=SimpleQueue)
+
+
+@dataclass(frozen=True)
+class Task:
+    """An order to a thread: read the block that `place` is asked to hold."""
+
+    order: PassOrder
+    place: Place
 
 
 class ReadAhead:
-    """Fills and transposes `ring` blocks in a thread, one pass at a time.
+    """Fills and transposes the blocks of a ring in threads, one pass at a time.
 
-    Orders go in; for each come its blocks, perhaps a `Failure`, and None for the end. A block is
-    free (`_free`), with the thread, read (`_full`) or lent to the consumer, so neither queue grows
-    beyond the ring, and waiting for a free block is what slows the thread down.
+    A place of the ring is free, asked for (`_ahead`, in the order of the pass) or lent to the
+    consumer. The consumer asks, in `next`, for as many blocks as there are free places; threads
+    take tasks in the order in which they were asked for, so the block that comes next is always
+    at work, whatever the number of threads.
     """
 
-    def __init__(self, source: DataSource, ring: int) -> None:
-        """Allocate the blocks; the thread starts with the first order."""
+    def __init__(
+        self, source: DataSource, ring: int | None, lend: int = 1, *, indexed: bool = True
+    ) -> None:
+        """Allocate `ring` > `lend` blocks, by default as `ring_size` says; threads start when
+        there is something to read. indexed: whether blocks are to be transposed.
+        """
         self._source = source
-        self._orders: SimpleQueue[PassOrder | None] = SimpleQueue()
-        self._free: SimpleQueue[HostBlock] = SimpleQueue()
-        self._full: SimpleQueue[HostBlock | Failure | None] = SimpleQueue()
-        self._lent: HostBlock | None = None
-        self._thread: threading.Thread | None = None
-        self.order: PassOrder | None = None  # what the thread works on
+        self._keeping = source if isinstance(source, KeepingSource) else None
+        self._readers = readers_of(source)
+        if ring is None:
+            ring = ring_size(block_bytes(source.shape, indexed=indexed), self._readers, lend)
+        self._free = deque(Place(HostBlock(source.shape, indexed=indexed)) for _ in range(ring))
+        self._ahead: deque[Place] = deque()
+        self._lent: deque[Place] = deque()
+        self._lend = lend
+        self._indices: Iterator[int] = iter(())
+        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self.order: PassOrder | None = None  # the pass that is being read
         self.stopped = False
-        self.nbytes = 0
-        for _ in range(ring):
-            block = HostBlock(source.shape)
-            self.nbytes += block.nbytes
-            self._free.put(block)
+        self.nbytes = sum(place.block.nbytes for place in self._free)
 
     def start(self, order: PassOrder) -> None:
-        """Let the thread work on `order`; the one before must have ended."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="blocklearn-reader", daemon=True)
-            self._thread.start()
+        """Begin with `order`; the one before must have ended."""
         self.order = order
-        self._orders.put(order)
+        self._indices = iter(order.blocks)
 
     def next(self) -> HostBlock | None:
-        """Take back the block that is lent, and lend the next one; None at the end of the order.
+        """Take back the block that was lent first if `lend` are lent, and lend the next one; None
+        at the end of the order.
 
         Raises `DataError`, with its cause, instead of a block that could not be read.
         """
         assert self.order is not None
-        self._take_back()
-        item = self._full.get()
-        if isinstance(item, Failure):
-            raise DataError(
-                f"Reader: block {item.index} of pass {self.order.number} could not be read: "
-                f"{item.error or type(item.error).__name__}"
-            ) from item.error
-        if item is None:
+        self._take_back(self._lend - 1)
+        self._ask()
+        if not self._ahead:
+            self._take_back()
             self.order = None
-        self._lent = item
-        return item
+            return None
+        place = self._ahead[0]
+        error = self._read(self.order, place) if place.kept else place.done.get()
+        self._ahead.popleft()
+        if error is not None:
+            self._free.append(place)
+            raise DataError(
+                f"Reader: block {place.index} of pass {self.order.number} could not be read: "
+                f"{error or type(error).__name__}"
+            ) from error
+        self._lent.append(place)
+        return place.block
 
     def end(self) -> None:
-        """Cancel the order, if there is one, and wait until the thread has dropped it."""
+        """Cancel the order, if there is one, and wait until no thread works on it."""
         if self.order is None:
             return
         self.order.cancelled = True
         self.order = None
         self._take_back()
-        if threading.current_thread() is self._thread:
+        if threading.current_thread() in self._threads:
             return  # garbage collection happened to run there: it must not wait for itself
-        while (item := self._full.get()) is not None:
-            if isinstance(item, HostBlock):
-                self._free.put(item)
+        while self._ahead:
+            if not self._ahead[0].kept:
+                self._ahead[0].done.get()
+            self._free.append(self._ahead.popleft())
 
     def stop(self) -> None:
-        """End the order and the thread, and wait until it has gone. Twice is fine."""
+        """End the order and the threads, and wait until they have gone. Twice is fine."""
         self.stopped = True
         self.end()
-        self._orders.put(None)
-        if self._thread is not None and threading.current_thread() is not self._thread:
-            self._thread.join()
+        for _ in self._threads:
+            self._tasks.put(None)
+        if threading.current_thread() not in self._threads:
+            for thread in self._threads:
+                thread.join()
 
-    def _take_back(self) -> None:
-        if self._lent is not None:
-            self._free.put(self._lent)
-            self._lent = None
+    def _take_back(self, but: int = 0) -> None:
+        """Blocks that are lent become free, the last `but` of them excepted."""
+        while len(self._lent) > but:
+            self._free.append(self._lent.popleft())
+
+    def _ask(self) -> None:
+        """Ask for the next blocks of the order, as long as there are places for them."""
+        assert self.order is not None
+        while self._free and (index := next(self._indices, None)) is not None:
+            place = self._free.popleft()
+            place.index = index
+            place.kept = self._keeping is not None and self._keeping.kept(self.order.number, index)
+            self._ahead.append(place)
+            if not place.kept:
+                self._start_threads()
+                self._tasks.put(Task(self.order, place))
+
+    def _start_threads(self) -> None:
+        while len(self._threads) < self._readers:
+            thread = threading.Thread(target=self._run, name="blocklearn-reader", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _read(self, order: PassOrder, place: Place) -> Exception | None:
+        try:
+            self._source.read(order.number, place.index, place.block)
+            place.block.transpose()
+        except Exception as error:
+            return error
+        return None
 
     def _run(self) -> None:
-        while (order := self._orders.get()) is not None:
-            for index in order.blocks:
-                block = self._free.get()
-                if order.cancelled:
-                    self._free.put(block)
-                    break
+        while (task := self._tasks.get()) is not None:
+            error: BaseException | None = None
+            if not task.order.cancelled:
                 try:
-                    self._source.read(order.number, index, block)
-                    block.transpose()
-                except BaseException as error:
-                    self._free.put(block)
-                    self._full.put(Failure(index, error))
-                    break
-                self._full.put(block)
-            self._full.put(None)
+                    error = self._read(task.order, task.place)
+                except BaseException as fatal:  # must reach the consumer, who would wait for ever
+                    error = fatal
+            task.place.done.put(error)

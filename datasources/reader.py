@@ -1,4 +1,4 @@
-"""Blocks are read ahead by a thread while the model computes."""
+"""Blocks are read ahead by threads while the model computes."""
 
 import weakref
 from collections.abc import Iterator
@@ -12,10 +12,14 @@ from .source import DataSource
 
 
 class Reader:
-    """A ring of host blocks, filled and transposed by one thread ahead of their use.
+    """A ring of host blocks, filled and transposed by threads ahead of their use.
 
-    source: where blocks come from. ring: how many blocks exist; one is in use, the others are
-    being read or wait. They are allocated here, and no array after that.
+    source: where blocks come from; `readers` of it, where it says so, is the number of threads,
+    else there is one. Blocks that it has kept are read without a thread. ring: how many blocks
+    exist; one is in use, the others are being read or wait. By default two more than threads, or
+    as many as fit in 1 GiB (see `ring_size`). lend: how many may be in use at a time. They are
+    allocated here, and no array after that. indexed: False for whoever never reads the transposed
+    index of a block, so that nobody makes one.
 
     >>> import numpy as np
     >>> from .matrix import MatrixSource
@@ -25,12 +29,21 @@ class Reader:
     [(0, 2), (1, 2), (2, 1)]
     """
 
-    def __init__(self, source: DataSource, *, ring: int = 3) -> None:
-        """Allocate `ring` >= 2 blocks; the thread starts with the first pass."""
-        if ring < 2:
-            raise DataError(f"Reader: ring={ring}, but reading ahead needs at least 2 blocks.")
+    def __init__(
+        self,
+        source: DataSource,
+        *,
+        ring: int | None = None,
+        lend: int = 1,
+        indexed: bool = True,
+    ) -> None:
+        """Allocate `ring` > `lend` blocks; threads start with the first that they must read."""
+        if ring is not None and ring <= lend:
+            raise DataError(
+                f"Reader: ring={ring}, but reading ahead needs at least {lend + 1} blocks."
+            )
         self._source = source
-        self._ahead = ReadAhead(source, ring)
+        self._ahead = ReadAhead(source, ring, lend, indexed=indexed)
         # Called by close(), when the reader is dropped, or at exit while threads still run: a
         # pass that is left open must not wait for a thread that has ceased to exist.
         self._stop = weakref.finalize(self, self._ahead.stop)
@@ -43,7 +56,7 @@ class Reader:
     def blocks(self, pass_: int, start: int = 0) -> Iterator[HostBlock]:
         """The blocks `start`, `start` + 1, ... of pass `pass_`, in order.
 
-        A block is valid until the next one is asked for. Leaving the loop early is fine. Raises
+        A block is valid until the next one is asked for (or the one after `lend` others). Leaving the loop early is fine. Raises
         `DataError`, with its cause, where a block could not be read, and at once where another
         pass of this reader has not ended or the reader is closed.
         """
@@ -57,7 +70,7 @@ class Reader:
         return self._iterate(PassOrder(pass_, range(start, count)))
 
     def close(self) -> None:
-        """End the pass, if one runs, and the thread; wait until it has gone. Twice is fine."""
+        """End the pass, if one runs, and the threads; wait until they are gone. Twice is fine."""
         self._stop()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Blocks that are the same in every pass, kept with their transposed index."""
+"""Blocks that are the same in every pass, kept."""
 
 import threading
 from typing import Any
@@ -37,7 +37,8 @@ class Shelf:
         indices: npt.NDArray[np.int32] | None = None,
         values: npt.NDArray[np.float32] | None = None,
     ) -> None:
-        """Keep a copy of the sparse part and the transposed index of a finished block.
+        """Keep a copy of the sparse part of a finished block, and of its transposed index if it has
+        one.
 
         indices, values: [nnz], C-contiguous, used in place of copies; both or neither.
         """
@@ -48,7 +49,7 @@ class Shelf:
         lengths = {"indptr": len(block.indptr), "active": n, "starts": n + 1}
         arrays: dict[str, npt.NDArray[Any]] = {
             name: getattr(block, name)[: lengths.get(name, nnz)]
-            for name in CSR_PART + TRANSPOSED_PART
+            for name in CSR_PART + (TRANSPOSED_PART if block.indexed else ())
         }
         given: dict[str, npt.NDArray[Any]] = {}
         if indices is not None and values is not None:

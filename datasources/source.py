@@ -114,6 +114,11 @@ def readers_of(source: DataSource) -> int:
     return source.readers if isinstance(source, ParallelSource) else 1
 
 
+def notes_of(source: DataSource | None) -> Sequence[str]:
+    """What a source chose or left out by itself, in lines for the user: its `notes`, if any."""
+    return getattr(source, "notes", ())
+
+
 @runtime_checkable
 class KeepingSource(Protocol):
     """A source that has some of its blocks at hand, to be shown without work worth a thread.

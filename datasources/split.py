@@ -1,10 +1,15 @@
 """Which rows are held out for evaluation: decided row by row, by a hash."""
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
 from .errors import DataError
 from .mix import GOLDEN, mix
+
+HoldBy = Literal["rows", "entries", "time"]
+"""What is held out: rows; or entries of rows, at random or the newest ones."""
 
 
 def split_rows(
@@ -23,10 +28,20 @@ def split_rows(
     """
     if n < 0:
         raise DataError(f"split_rows: n={n}, but there are at least 0 rows.")
-    if not 0.0 < share < 1.0:
-        raise DataError(f"split_rows: share={share}, but it lies between 0 and 1, e.g. 0.05.")
+    rows = np.arange(1, n + 1, dtype=np.uint64)
+    held = mix(start_of(seed) + rows * GOLDEN) < limit_of(share)
+    return np.flatnonzero(~held).astype(np.int64), np.flatnonzero(held).astype(np.int64)
+
+
+def start_of(seed: int) -> np.uint64:
+    """Where the generator starts."""
     if not 0 <= seed < 2**64:
         raise DataError(f"split_rows: seed={seed}, but a seed is 0 to 2**64 - 1.")
-    rows = np.arange(1, n + 1, dtype=np.uint64)
-    held = mix(mix(np.array([seed], np.uint64)) + rows * GOLDEN) < np.uint64(share * 2.0**64)
-    return np.flatnonzero(~held).astype(np.int64), np.flatnonzero(held).astype(np.int64)
+    return np.uint64(mix(np.array([seed], np.uint64))[0])
+
+
+def limit_of(share: float) -> np.uint64:
+    """The hash that is too large for a row to be held out."""
+    if not 0.0 < share < 1.0:
+        raise DataError(f"split_rows: share={share}, but it lies between 0 and 1, e.g. 0.05.")
+    return np.uint64(share * 2.0**64)

@@ -1,5 +1,6 @@
-"""Targets of documents from a file of their own."""
+"""Targets and weights of documents from files of their own."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,41 @@ import numpy as np
 from scipy import io, sparse
 
 from .accept import accept
+from .check import check_weights
 from .count_files import UNREADABLE
 from .errors import DataError
 from .text_files import read_lines
+
+
+def load(path: Path, reader: Callable[[Any], Any], what: str) -> Any:
+    """What `reader` makes of the file. Raises `DataError` naming it."""
+    try:
+        with path.open("rb") as file:
+            return reader(file)
+    except UNREADABLE as error:
+        raise DataError(f"{path}: cannot be read as {what}: {error}") from error
+
+
+def read_weights(path: Path, documents: int) -> Any:
+    """Weights of `documents` rows from a .npy file: an array [rows], finite, not negative.
+
+    Raises `DataError` naming the file.
+    """
+    if path.suffix != ".npy":
+        raise DataError(f"{path}: unknown kind of weights; name a .npy file.")
+    weights = load(path, np.load, "weights")
+    if weights.shape != (documents,) or weights.dtype.kind not in "biuf":
+        raise DataError(
+            f"{path}: weights of shape {weights.shape} and dtype {weights.dtype}, but there are "
+            f"{documents} documents with one real number each."
+        )
+    bad = check_weights(weights.astype(np.float64), documents)
+    if bad >= 0:
+        raise DataError(
+            f"{path}: row {bad} has the weight {weights[bad]}, but a weight is a finite number, 0 "
+            "or more."
+        )
+    return weights
 
 
 def read_targets(path: Path, documents: int) -> tuple[Any, list[str] | None]:
@@ -25,11 +58,7 @@ def read_targets(path: Path, documents: int) -> tuple[Any, list[str] | None]:
         raise DataError(f"{path}: there is no such file.")
     if path.suffix not in readers:
         raise DataError(f"{path}: unknown kind of targets; name one of {', '.join(readers)}.")
-    try:
-        with path.open("rb") as file:
-            targets = readers[path.suffix](file)
-    except UNREADABLE as error:
-        raise DataError(f"{path}: cannot be read as targets: {error}") from error
+    targets = load(path, readers[path.suffix], "targets")
     if sparse.issparse(targets):
         targets = sparse.csr_array(targets)
     elif isinstance(targets, np.ndarray) and targets.ndim == 1:

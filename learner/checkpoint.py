@@ -30,6 +30,7 @@ FREE = (
     "out",
     "learner.passes",
     "learner.threads",
+    "learner.row_folder",
     "learner.eval_every",
     "learner.log_every_seconds",
 )

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from . import data_commands
+
 if TYPE_CHECKING:
     from .config import RunConfig
+    from .lists import Lists
 
 app = typer.Typer(
     help="Train models on data larger than memory, and use them. `learn --config FILE` is short "
@@ -57,9 +60,17 @@ SeedOption = Annotated[int | None, typer.Option("--seed", help="Short for learne
 ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Short for learner.threads.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or model.")]
+TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the lists.")]
+ListsOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help=".parquet file to write lists to.")
+]
 DataOption = Annotated[
-    Path,
-    typer.Option("--data", metavar="FILE", help=".txt, .jsonl, .npz, .mtx, or a folder of .txt."),
+    str,
+    typer.Option(
+        "--data",
+        metavar="FILE",
+        help=".txt, .jsonl, .npz, .mtx, or a folder of .txt; for a run on other data: such data.",
+    ),
 ]
 
 
@@ -126,11 +137,13 @@ def train(
         from .target_reports import plot_path
 
         plot_path(load(run.out), plot)
-    if trained and not quiet and not json:
-        from .persistence import load
+    if trained is not None and not quiet and not json:
+        from .metrics import evaluations
         from .reports import summary_lines
+        from .run_folder import RunFolder
 
-        for line in summary_lines(load(run.out)):
+        held_out = evaluations(RunFolder(run.out).metrics)
+        for line in [*summary_lines(trained, held_out), *trained.report()]:
             print(line)
 
 
@@ -163,22 +176,24 @@ def predict(
     """Apply a model to each row of a file; without --out, print a readable line per row."""
     if out is not None and str(out) != "-" and out.suffix not in (".parquet", ".npy"):
         raise typer.BadParameter("must end in .parquet or .npy, or be -", param_hint="--out")
-    from . import reports
     from .inputs import open_for
     from .persistence import load
+    from .predictions import json_lines, predict_blocks, write_predictions
+    from .reports import prediction_lines
 
     learner = load(run)
-    corpus = open_for(learner, data)
-    rows = learner.predict(corpus.counts)
+    source = open_for(learner, run, data)
+    blocks = predict_blocks(learner, source)
     if out is None:
-        lines = reports.prediction_lines(learner, corpus.documents, rows)
+        for block in blocks:
+            for line in prediction_lines(learner, block.names, block.values):
+                print(line)
     elif str(out) == "-":
-        lines = reports.json_lines(corpus.documents, rows)
+        for line in json_lines(blocks):
+            print(line)
     else:
-        reports.write_prediction(out, corpus.documents, rows)
-        lines = iter([f"{out}: {len(rows):,} rows"])
-    for line in lines:
-        print(line)
+        write_predictions(out, blocks, source.shape.total_rows)
+        print(f"{out}: {source.shape.total_rows:,} rows")
 
 
 @app.command()
@@ -198,15 +213,104 @@ def evaluate(
     from ..datasources import DataError
     from .inputs import open_for
     from .persistence import load
+    from .rating_inputs import ranking_scores_of
     from .reports import score_lines
 
     learner = load(run)
-    corpus = open_for(learner, data, targets)
-    scores = learner.evaluate((corpus.counts, corpus.targets))
+    held_out = open_for(learner, run, data, targets, labelled=True)
+    scores = learner.evaluate(held_out) | ranking_scores_of(learner, run, held_out)
     if any(math.isnan(value) for value in scores.values()):
         unknown = ", ".join(name for name, value in scores.items() if math.isnan(value))
         raise DataError(f"{data}: nothing to score: {unknown} is of no token or row.")
     for line in score_lines(scores, json):
+        print(line)
+
+
+@app.command()
+def recommend(
+    run: RunArgument,
+    users: Annotated[
+        Path | None, typer.Option("--users", metavar="FILE", help="Ids, one a line [all users].")
+    ] = None,
+    top: TopOption = 10,
+    items: Annotated[
+        Path | None,
+        typer.Option("--items", metavar="FILE", help="Ids of items that may be listed [all]."),
+    ] = None,
+    seen: Annotated[
+        Path | None,
+        typer.Option("--seen", metavar="FILE", help="Ratings to leave out [training data]."),
+    ] = None,
+    include_seen: Annotated[
+        bool, typer.Option("--include-seen", help="List what users have seen, too.")
+    ] = False,
+    out: ListsOption = None,
+    json: Annotated[bool, typer.Option("--json", help="A JSON object per user.")] = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """List the best items for each user; without --out, print a line per user."""
+    if seen is not None and include_seen:
+        raise typer.BadParameter("choose one of --seen and --include-seen")
+    _check_lists_file(out)
+    from . import recommend as recommending
+    from .persistence import load
+    from .rating_inputs import read_ids, seen_by_users
+
+    learner = load(run)
+    lists = recommending.recommend(
+        learner,
+        None if users is None else read_ids(users),
+        top,
+        exclude_seen=not include_seen,
+        seen=None if include_seen else seen_by_users(learner, run, seen),
+        items=None if items is None else read_ids(items),
+    )
+    _show_lists(lists, out, json)
+
+
+@app.command()
+def similar(
+    run: RunArgument,
+    items: Annotated[
+        Path | None, typer.Option("--items", metavar="FILE", help="Ids of items, one a line.")
+    ] = None,
+    users: Annotated[
+        Path | None, typer.Option("--users", metavar="FILE", help="Ids of users, one a line.")
+    ] = None,
+    top: TopOption = 10,
+    out: ListsOption = None,
+    json: Annotated[bool, typer.Option("--json", help="A JSON object per line.")] = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """List the items most like each item, or the users most like each user."""
+    if (items is None) == (users is None):
+        raise typer.BadParameter("choose one of --items and --users")
+    _check_lists_file(out)
+    from . import recommend as recommending
+    from .persistence import load
+    from .rating_inputs import read_ids
+
+    learner = load(run)
+    if items is not None:
+        lists = recommending.similar_items(learner, read_ids(items), top)
+    else:
+        assert users is not None
+        lists = recommending.similar_users(learner, read_ids(users), top)
+    _show_lists(lists, out, json)
+
+
+def _check_lists_file(out: Path | None) -> None:
+    if out is not None and out.suffix != ".parquet":
+        raise typer.BadParameter("must end in .parquet", param_hint="--out")
+
+
+def _show_lists(lists: "Lists", out: Path | None, json: bool) -> None:
+    from .lists import write_lists
+
+    if out is not None:
+        print(f"{out}: {write_lists(out, lists):,} rows")
+        return
+    for line in lists.json_lines() if json else lists.lines():
         print(line)
 
 
@@ -236,6 +340,10 @@ def schema() -> None:
     print(json.dumps(RunConfig.model_json_schema(), indent=2))
 
 
+app.command()(data_commands.convert)
+app.command()(data_commands.inspect)
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs `learn` and exits with a code of `exitcodes.ExitCode`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -260,7 +368,7 @@ def _with_command(arguments: list[str]) -> list[str]:
         return ["--help", *arguments[1:]]
     if arguments[0].startswith("-") and arguments[0] not in ("--help", "--version"):
         return ["train", *arguments]
-    return arguments
+    return data_commands.spread(arguments)
 
 
 def _report(error: BaseException, verbose: bool) -> int:

@@ -48,6 +48,16 @@ class DataConfig(Section):
     )
 
 
+class RankingConfig(Section):
+    """How held-out items are ranked after each evaluation; for models of users and items."""
+
+    top: PositiveInt = Field(10, description="length of the lists: ndcg@10, precision@10, ...")
+    users: PositiveInt = Field(2000, description="most users whose lists are made")
+    relevant: float | None = Field(
+        None, description="least value of a held-out entry that is relevant; null: above 0"
+    )
+
+
 class LearnerConfig(Section):
     """How long and how to train."""
 
@@ -55,12 +65,22 @@ class LearnerConfig(Section):
     seed: int = Field(0, ge=0, lt=2**63, description="of everything random")
     threads: PositiveInt | None = Field(None, description="null: all cores this process may use")
     eval_every: PositiveInt = Field(1, description="passes from one held-out score to the next")
+    replicas: PositiveInt = Field(
+        1, description="copies of the model, each with a thread of its own, merged as they learn"
+    )
+    sync_every: PositiveInt = Field(
+        8, description="rounds (a block for each replica) from one merge to the next"
+    )
+    sync_weight: float = Field(
+        1.0, gt=0, le=1, description="how far a replica goes towards the mean of all in a merge"
+    )
+    row_folder: Path | None = Field(
+        None, description="folder for the state of rows, in files; null: it is kept in memory"
+    )
+    ranking: RankingConfig | None = Field(
+        None, description="null: ranking is scored for implicit feedback only"
+    )
     log_every_seconds: float = Field(10.0, gt=0, description="between two lines of progress")
-
-
-def _default_optimizer(run: dict[str, Any]) -> Optimizer | None:
-    model: Model = run["model"]
-    return model.default_optimizer()
 
 
 class RunConfig(Section):
@@ -69,7 +89,7 @@ class RunConfig(Section):
     model: Annotated[Model, OneOf(MODELS)]
     data: DataConfig
     optimizer: Annotated[Optimizer, OneOf(OPTIMIZERS)] | None = Field(
-        default_factory=_default_optimizer, description="by default the one that suits the model"
+        None, description="null: the one that suits the model and the data"
     )
     mixins: list[Annotated[Mixin, OneOf(MIXINS)]] = Field(
         default_factory=list, description="terms added to the objective, and reports"

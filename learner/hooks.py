@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Progress:
     """Where a run stands. Seconds are of training alone: evaluation does not count.
 
-    pass_: of the present pass, from 0; block: blocks done in it; rows: trained on, all passes.
+    pass_: of the present pass, from 0; block: blocks done in it; closed: the pass is complete, and
+    the model knows; rows: trained on, all passes.
     scores: of the latest evaluation. gflops: arithmetic of the kernels, 10^9 per second.
     """
 
@@ -21,6 +22,7 @@ class Progress:
     blocks: int
     pass_: int = 0
     block: int = 0
+    closed: bool = False
     rows: int = 0
     seconds: float = 0.0
     rows_per_s: float = 0.0

@@ -6,65 +6,151 @@ import sys
 from pathlib import Path
 
 from ..datasources import (
-    Corpus,
     DataError,
-    FileData,
+    DataKind,
+    DataSource,
     Holdout,
-    MatrixSource,
-    Shuffle,
+    Ids,
+    Ratings,
+    RatingsData,
+    RatingsKind,
+    Reading,
     read_counts,
 )
-from ..datasources.matrix import KEEP_BYTES
-from .config import RunConfig
+from ..datasources.blocks import BlocksData, BlockSource
+from ..datasources.blocks.kind import check_names
+from ..datasources.blocks.manifest import FILE as MANIFEST
+from ..datasources.files import is_text_or_counts
+from ..models import ALS
+from .config import DataConfig, RunConfig
 from .learner import Learner
+from .new_data import converted
+from .run_folder import RunFolder
+from .yaml_config import resolve
 
 
-def open_data(config: RunConfig) -> tuple[MatrixSource, MatrixSource | None]:
+def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
     """The sources to train on and, if there is one, to evaluate on; with the same columns.
 
     Raises:
         FileNotFoundError: a file that the configuration names does not exist.
         DataError: it cannot be read.
     """
-    data, seed = config.data, config.learner.seed
+    data, seed, passes = config.data, config.learner.seed, config.learner.passes
     for part in (data.train, data.eval):
-        if isinstance(part, FileData):
-            require(part.path)
-            if part.targets is not None:
-                require(part.targets)
-    corpus, held_out = data.train.open(), None
+        if isinstance(part, DataKind):
+            for path in part.files():
+                require(path)
+    reading = Reading(data.block_rows, data.shuffle, seed, passes)
+    held = Reading(data.block_rows, False, seed, passes // config.learner.eval_every)
     if isinstance(data.eval, Holdout):
-        corpus, held_out = data.eval.split(corpus, seed)
-    elif data.eval is not None:
-        held_out = data.eval.open(corpus.vocabulary)
-
-    def source(part: Corpus, shuffle: Shuffle, visits: int) -> MatrixSource:
-        return MatrixSource(
-            part.counts,
-            targets=part.targets,
-            block_rows=data.block_rows,
-            shuffle=shuffle,
-            seed=seed,
-            names=part.vocabulary,
-            target_names=part.target_names,
-            keep_bytes=KEEP_BYTES if visits > 1 else 0,
-        )
-
-    passes = config.learner.passes
-    train = source(corpus, data.shuffle, passes)
-    if held_out is None:
+        return data.train.hold_out(data.eval.share, reading, held, data.eval.by)
+    train = data.train.open_source(reading)
+    if data.eval is None:
         return train, None
-    return train, source(held_out, False, passes // config.learner.eval_every)
+    other = data.eval.open_source(held, like=train)
+    check_alike(train, other)
+    return train, other
 
 
-def open_for(learner: Learner, path: Path, targets: Path | None = None) -> Corpus:
-    """The rows of the file `path` over the columns that `learner` was trained on, labelled with
-    those of the file `targets`.
+def check_alike(train: DataSource, other: DataSource) -> None:
+    """Raises `DataError` where a model that is trained on one cannot be scored on the other."""
+    for what, here, there in [
+        ("columns", train.shape.columns, other.shape.columns),
+        ("targets", train.shape.targets, other.shape.targets),
+    ]:
+        if here != there:
+            raise DataError(
+                f"data.eval has {there:,} {what}, but data.train has {here:,}; give both the same "
+                "settings."
+            )
+
+
+def open_for(
+    learner: Learner, run: Path, path: str, targets: Path | None = None, *, labelled: bool = False
+) -> DataSource:
+    """New data for the model of `run`, over the columns that it was trained on.
+
+    A block dataset is read as it is. Other data are read as the training data were, from `path`
+    instead; where these were texts, counts or blocks, or nobody knows, by the end of its name (see
+    `learn convert`), and labelled with the targets of the file `targets`. labelled: what the data
+    say of targets and weights is read, too.
 
     Raises:
         FileNotFoundError: there is no such file.
         DataError: it cannot be read, or shares no word with the model.
     """
+    data = data_of(run)
+    same_users = labelled and isinstance(learner.model, ALS)
+    rows = data.block_rows if data else learner.block_rows
+    if (Path(path) / MANIFEST).is_file():
+        return open_dataset(learner, Path(path), targets)
+    if isinstance(learner.model, ALS) or (data and isinstance(data.train, RatingsKind)):
+        found = ratings_of(learner, run, Path(path), new_users=not same_users)
+        return found.samples().source(Reading(rows))
+    kind = None if data is None else data.train.elsewhere(path, labelled=labelled)
+    if kind is None or isinstance(kind, BlocksData):
+        if is_text_or_counts(Path(path)):
+            return open_counts(learner, Path(path), targets)
+        source, notes = converted(learner, path, targets, rows, labelled=labelled)
+        for note in notes:
+            print(f"{path}: {note}", file=sys.stderr)
+        return source
+    if targets is not None:
+        raise DataError(f"{targets}: the targets of such data are part of {path}; leave it out.")
+    for file in kind.files():
+        require(file)
+    return kind.open_source(Reading(rows))
+
+
+def data_of(run: Path) -> DataConfig | None:
+    """What the configuration in a run folder says about data; None where there is none."""
+    config = config_of(run)
+    return None if config is None else config.data
+
+
+def config_of(run: Path) -> RunConfig | None:
+    """The configuration in a run folder; None where there is none, because the folder has only a
+    model.
+    """
+    file = RunFolder(run).config
+    return resolve(RunConfig, [file], {}) if file.exists() else None
+
+
+def ratings_of(learner: Learner, run: Path, path: Path, *, new_users: bool = False) -> Ratings:
+    """Ratings in a file, written as those that the model of `run` was trained on, of its users and
+    items. new_users: of users of their own, whom it need not know.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DataError: it cannot be read, or has nothing that the model knows.
+    """
+    require(path)
+    data, kind = data_of(run), RatingsData(path=path)
+    if data is not None and isinstance(data.train, RatingsData):
+        kind = data.train.model_copy(update={"path": path})
+    users, items = learner.row_names, learner.names
+    if items is None:
+        items = Ids.numbered(len(learner.row_state("items")))
+    if users is None and not new_users:
+        users = Ids.numbered(len(learner.row_state("users")))
+    ratings = kind.open(None if new_users else users, items)
+    if not ratings.matrix.nnz:
+        raise DataError(f"{path}: none of its ratings is of users and items of the model.")
+    return ratings
+
+
+def open_dataset(learner: Learner, path: Path, targets: Path | None) -> DataSource:
+    """A block dataset with the columns of a model."""
+    if targets is not None:
+        raise DataError(f"{targets}: the targets of a dataset are part of it; leave them out.")
+    source = BlockSource([path])
+    check_names(path, source.names, learner.names)
+    return source
+
+
+def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSource:
+    """Texts or counts over the words that a model knows."""
     require(path)
     if targets is not None:
         require(targets)
@@ -78,7 +164,7 @@ def open_for(learner: Learner, path: Path, targets: Path | None = None) -> Corpu
             "the model and left out",
             file=sys.stderr,
         )
-    return corpus
+    return corpus.samples().source(Reading(learner.block_rows))
 
 
 def require(path: Path) -> None:

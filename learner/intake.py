@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,13 +11,20 @@ from ..datasources import BlockShape, HostBlock
 from ..matcache import DenseInput, Mat, MatCache, ShapeError, SparseInput
 from ..models import Block
 
+Use = Literal["train", "score", "predict"]
+USES: tuple[Use, ...] = ("train", "score", "predict")
+
 
 class Intake:
-    """The containers of a block's features, row numbers, weights and targets. side: see `Block`."""
+    """The containers of a block's features, row numbers, weights and targets. side: see `Block`.
+
+    indexed_for: the uses of a block that read its transposed index; `note` finds out.
+    """
 
     def __init__(self, cache: MatCache, shape: BlockShape, side: int) -> None:
         """Without contents."""
         self.cache, self.shape, self.side = cache, shape, side
+        self.indexed_for: set[Use] = set()
         suffix = " (transposed)" if side else ""
 
         def dense(name: str, columns: int, dtype: Any = np.float32) -> DenseInput:
@@ -33,8 +40,17 @@ class Intake:
             self._X = SparseInput(cache, "X" + suffix, shape.rows, shape.columns, shape.nnz)
 
     def blank(self, key: Mat, pass_: int = 0) -> Block:
-        """A block without contents, to plan memory with."""
+        """A block without contents, to plan memory with. What was planned before is not of it."""
+        if isinstance(self._X, SparseInput):
+            self._X.renew()
         return self._block(key, 0, pass_, 0.0, labelled=True)
+
+    def note(self, use: Use) -> None:
+        """Note what was planned since the last note as the use of a block."""
+        if isinstance(self._X, SparseInput):
+            if self._X.pattern.turned:
+                self.indexed_for.add(use)
+            self._X.pattern.turned = False
 
     def bind(self, host: HostBlock, key: Mat) -> Block:
         """The block in `host` as a model sees it; valid until the next one is bound."""
@@ -43,11 +59,7 @@ class Intake:
                 indptr=host.indptr,
                 indices=host.indices,
                 values=host.values,
-                active=host.active,
-                active_count=host.n_active,
-                starts=host.starts,
-                t_rows=host.t_rows,
-                t_pos=host.t_pos,
+                **index_of(host),
             )
         else:
             self._X.bind(host.dense)
@@ -105,3 +117,16 @@ class Intake:
             weight,
             self.side,
         )
+
+
+def index_of(host: HostBlock) -> dict[str, Any]:
+    """The transposed index of a block, as `SparseInput.bind` takes it; nothing if it has none."""
+    if not host.indexed:
+        return {}
+    return {
+        "active": host.active,
+        "active_count": host.n_active,
+        "starts": host.starts,
+        "t_rows": host.t_rows,
+        "t_pos": host.t_pos,
+    }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,28 +19,23 @@ from ..datasources import (
     row_names,
     target_names,
 )
-from ..matcache import ShapeError
+from ..matcache import ShapeError, available_threads
 from ..mixins import Mixin
-from ..models import Model, RowStore, Score, Shapes
-from ..models.score import add_scores, values
+from ..models import Model, RowStore, Shapes
 from ..optimizers import Optimizer
-from .errors import DivergedError
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
+from .intake import Use
+from .loop import Meter, train_pass
 from .plan import Plan as Plan
 from .plan import make_plan
 from .replica import Replica
+from .scoring import score_blocks
 from .sources import check_labelled, count_labels, open_source, sum_values
-
-
-@dataclass(frozen=True)
-class State:
-    """What a run continues from: parameters, row state and optimizer state by name, and the
-    position.
-    """
-
-    tensors: dict[str, np.ndarray[Any, Any]]
-    position: dict[str, Any]
+from .state import State as State
+from .state import give, take
+from .stores import block_shapes, check_rows, make_stores
+from .team import Team
 
 
 class Learner:
@@ -57,6 +51,12 @@ class Learner:
     rows and columns in turn, such as ALS: their order does not matter to it); the seed is also that
     of the initial values. row_folder: where the state of rows is kept, in files that are mapped
     into memory and removed by `close`; None: in memory.
+
+    replicas: copies of the model, each with a thread and a share of the `threads` (or a device) of
+    its own. Block i goes to replica i mod replicas, and after every sync_every rounds, and at the
+    end of a pass, they are merged: parameters become their mean, statistics their sum. sync_weight:
+    in (0, 1], how far a replica goes towards the mean within a pass. The result depends on these
+    three, but not on timing.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
@@ -80,17 +80,22 @@ class Learner:
         hooks: Sequence[Hook] = (),
         eval_every: int = 1,
         row_folder: Path | str | None = None,
+        replicas: int = 1,
+        sync_every: int = 8,
+        sync_weight: float = 1.0,
     ) -> None:
         for name, value in [
             ("passes", passes),
             ("eval_every", eval_every),
             ("block_rows", block_rows),
+            ("replicas", replicas),
+            ("sync_every", sync_every),
         ]:
             if value < 1:
                 raise ValueError(f"Learner: {name}={value}, but it is at least 1.")
+        if not 0.0 < sync_weight <= 1.0:
+            raise ValueError(f"Learner: sync_weight={sync_weight}, but it is above 0, at most 1.")
         self.model = model.model_copy()
-        chosen = optimizer if optimizer is not None else model.default_optimizer()
-        self.optimizer = None if chosen is None else chosen.model_copy()
         self.mixins = [mixin.model_copy() for mixin in mixins]
         self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads
         self.hooks = list(hooks)
@@ -106,8 +111,11 @@ class Learner:
         self.target_names = None if self.train is None else target_names(self.train)
         self.row_names = None if self.train is None else row_names(self.train)
         self.targets: int | None = None if self.train is None else self.train.shape.targets
+        chosen = optimizer if optimizer is not None else self._default_optimizer()
+        self.optimizer = None if chosen is None else chosen.model_copy()
         self.progress = Progress(passes, sum(source.blocks for source in self._training()))
-        self._replica: Replica | None = None
+        self.replicas, self.sync_every, self.sync_weight = replicas, sync_every, sync_weight
+        self._team: Team | None = None
         self._stores: dict[str, RowStore] = {}
         self._restored: State | None = None
         self._trained_on = False  # rows, or a restored state: parameters mean something
@@ -117,76 +125,49 @@ class Learner:
     def fit(self) -> Self:
         """Train for the passes that are left: all of them, or those after a restored state."""
         source = self._training_source()
-        replica, progress = self._prepare(source.shape), self.progress
+        team, progress = self._prepare(source.shape), self.progress
         self._trained_on = True
         self._tell("start")
+        meter = Meter(progress)
         with ExitStack() as stack:
-            readers = [stack.enter_context(Reader(source)) for source in self._training()]
-            evaluate = stack.enter_context(self._evaluation(replica))
-            while progress.pass_ < self.passes and not replica.converged:
-                flops, clock = replica.cache.flops, time.perf_counter()
-                for side, host in self._pass(readers):
-                    replica.update(replica.bind(host, side))
-                    if not replica.cache.frozen:
-                        replica.cache.freeze()
-                    now = time.perf_counter()
-                    self._count(host.rows, now - clock, replica.cache.flops - flops)
-                    self._tell("block")
-                    flops, clock = replica.cache.flops, time.perf_counter()
-                clock = time.perf_counter()
-                replica.end_pass()
-                progress.seconds += time.perf_counter() - clock
-                last = progress.pass_ + 1 == self.passes or replica.converged
+            readers = [
+                stack.enter_context(self._reader(source, "train", side))
+                for side, source in enumerate(self._training())
+            ]
+            evaluate = stack.enter_context(self._evaluation(team))
+            while progress.pass_ < self.passes and not team.first.converged:
+                train_pass(team, self._training(), readers, meter, self._tell)
+                last = progress.pass_ + 1 == self.passes or team.first.converged
                 if (progress.pass_ + 1) % self.eval_every == 0 or last:
                     evaluate()
                 self._tell("pass_end")
-                progress.pass_ += 1
-                progress.block = progress.blocks if last else 0
+                progress.pass_, progress.block = progress.pass_ + 1, 0
+                progress.closed = False
         done = progress.pass_
-        progress.pass_ = max(done - 1, 0)
+        progress.pass_, progress.block = max(done - 1, 0), progress.blocks
+        progress.closed = done > 0
         self._tell("end")
-        progress.pass_, progress.block = done, 0
+        progress.pass_, progress.block, progress.closed = done, 0, False
         return self
 
     def _training(self) -> list[DataSource]:
         """The training data, in each orientation that a pass visits."""
         return [source for source in (self.train, self.across) if source is not None]
 
-    def _pass(self, readers: Sequence[Reader]) -> Iterator[tuple[int, HostBlock]]:
-        """The blocks of the present pass that are left, each with its side."""
-        first = 0
-        for side, (source, reader) in enumerate(zip(self._training(), readers, strict=True)):
-            start = self.progress.block - first
-            if start < source.blocks:
-                for host in reader.blocks(self.progress.pass_, start=max(start, 0)):
-                    yield side, host
-            first += source.blocks
-
-    def _count(self, rows: int, seconds: float, flops: int) -> None:
-        progress, replica = self.progress, self._ready()
-        progress.block += 1
-        progress.rows += rows
-        progress.seconds += seconds
-        self._trained[0] += rows
-        self._trained[1] += seconds
-        self._trained[2] += flops
-        rows_done, spent, done = self._trained
-        progress.rows_per_s = rows_done / max(spent, 1e-9)
-        progress.gflops = done / max(spent, 1e-9) / 1e9
-        stats = replica.cache.stats()
-        progress.cache_bytes = stats.bytes
-        progress.allocations_after_warmup = stats.allocations_after_warmup
+    def _reader(self, source: DataSource, use: Use, side: int = 0) -> Reader:
+        indexed = use in self._ready().first.intakes[side].indexed_for
+        return Reader(source, lend=self.replicas, indexed=indexed)
 
     @contextmanager
-    def _evaluation(self, replica: Replica) -> Iterator[Any]:
+    def _evaluation(self, team: Team) -> Iterator[Any]:
         """A function that scores the eval source and tells the hooks; its reader is kept open."""
         if self.eval is None:
             yield lambda: None
             return
-        with Reader(self.eval) as reader:
+        with self._reader(self.eval, "score") as reader:
 
             def evaluate() -> None:
-                self.progress.scores = self._score(replica, reader)
+                self.progress.scores = score_blocks(team, reader.blocks(0), self.progress.rows)
                 self._tell("evaluated")
 
             yield evaluate
@@ -220,14 +201,15 @@ class Learner:
         """
         self._check_trained()
         source = self._source(X)
-        replica = self._prepare(source.shape, side=side)
-        replica.intakes[side].widen(source.shape)
-        replica.settle()
-        replica.refresh()
-        with Reader(source) as reader:
-            for host in reader.blocks(0):
-                rows = replica.model.predict(replica.bind(host, side, new=True)).numpy()
-                yield host.row_ids[: host.rows].copy(), rows[: host.rows]
+        team = self._prepare(source.shape, side=side)
+        team.make_ready(source.shape, side)
+
+        def predict(replica: Replica, host: HostBlock) -> tuple[Any, Any]:
+            rows = replica.model.predict(replica.bind(host, side, new=True)).numpy()
+            return host.row_ids[: host.rows].copy(), rows[: host.rows]
+
+        with self._reader(source, "predict", side) as reader:
+            yield from team.in_turn(reader.blocks(0), predict)
 
     def evaluate(self, X: Any) -> dict[str, float]:
         """The model's scores on the rows of X, by name.
@@ -236,33 +218,15 @@ class Learner:
         """
         self._check_trained()
         source = self._source(X, "evaluate")
-        replica = self._prepare(source.shape)
-        replica.intakes[0].widen(source.shape)
-        self._check_rows(source, "evaluate")
-        with Reader(source) as reader:
-            return self._score(replica, reader)
-
-    def _score(self, replica: Replica, reader: Reader) -> dict[str, float]:
-        score: Score = {}
-        replica.settle()
-        replica.refresh()
-        reports = {name: float(value) for name, value in replica.scores_of_mixins().items()}
-        for host in reader.blocks(0):
-            found = replica.model.score(replica.bind(host))
-            sums = {name: part.read() for name, part in found.items()}
-            for name, part in sums.items():
-                if not part.finite:
-                    raise DivergedError(
-                        f"{name} of block {host.index} is {part} after {self.progress.rows:,} rows "
-                        "of training: the model has diverged. Lower the optimizer's rate or raise "
-                        "the regularisation."
-                    )
-            score = add_scores(score, sums)
-        return values(score) | reports
+        team = self._prepare(source.shape)
+        check_rows(team.first.model, source, "evaluate")
+        team.make_ready(source.shape)
+        with self._reader(source, "score") as reader:
+            return score_blocks(team, reader.blocks(0), self.progress.rows)
 
     def report(self) -> list[str]:
         """Lines that the mixins have to say about the parameters."""
-        replica = self._ready()
+        replica = self._ready().first
         replica.settle()
         return [
             line
@@ -283,18 +247,22 @@ class Learner:
             "transposed training": self.across,
             "evaluation": self.eval,
         }
-        if self._replica is not None:
-            return make_plan(self._replica, sources)
-        draft = self._make(
-            self.model.model_copy(),
-            None if self.optimizer is None else self.optimizer.model_copy(),
-            [mixin.model_copy() for mixin in self.mixins],
-            source.shape,
-            commit=False,
-        )
+        if self._team is not None:
+            return make_plan(self._team.first, sources)
+        draft = self._make(*self._copies(), source.shape, commit=False)
         plan = make_plan(draft, sources)
         draft.close()
         return plan
+
+    def parameter(self, name: str) -> np.ndarray[Any, Any]:
+        """A copy of the parameter `name`. Raises KeyError where the model has no such parameter."""
+        self._check_trained()
+        if self._team is None:
+            assert self._restored is not None
+            return self._restored.tensors[name].copy()
+        replica = self._team.first
+        replica.settle()
+        return replica.model.parameters[name].numpy()
 
     def row_state(self, name: str) -> np.ndarray[Any, Any]:
         """The state `name` of all rows (or columns) of the training data: float32 [rows x numbers].
@@ -307,6 +275,8 @@ class Learner:
         self._check_trained()
         if name in self._stores:
             return self._stores[name].array
+        if self._team is not None:  # of data in one orientation: columns are a parameter
+            return self.parameter(name)
         assert self._restored is not None
         return self._restored.tensors[name]
 
@@ -314,22 +284,7 @@ class Learner:
         """The parameters, the state of rows and the optimizer's state, and the position after this
         pass. copy: False leaves the state of rows where it is, so that training will change it.
         """
-        replica, progress = self._ready(), self.progress
-        replica.settle()
-        tensors = {name: mat.numpy() for name, mat in replica.model.parameters.items()}
-        for name, store in self._stores.items():
-            tensors[name] = store.array.copy() if copy else store.array
-        position: dict[str, Any] = {
-            "pass": progress.pass_ + (progress.block >= progress.blocks),
-            "block": progress.block if progress.block < progress.blocks else 0,
-            "rows": progress.rows,
-            "seconds": progress.seconds,
-            "steps": 0 if replica.optimizer is None else replica.optimizer.steps,
-            "phase": 0 if replica.optimizer is None else replica.optimizer.phase,
-        }
-        if replica.optimizer is not None:
-            tensors |= {f"optimizer.{n}": m.numpy() for n, m in replica.optimizer.state.items()}
-        return State(tensors, position)
+        return take(self._ready(), self._stores, self.progress, copy=copy)
 
     def restore(self, state: State) -> None:
         """Continue from `state` at the next `fit`, or use its parameters for prediction."""
@@ -339,36 +294,21 @@ class Learner:
         self.progress.block = int(position.get("block", 0))
         self.progress.rows = int(position.get("rows", 0))
         self.progress.seconds = float(position.get("seconds", 0.0))
-        if self._replica is not None:
-            self._load_restored(self._replica)
+        if self._team is not None:
+            self._load_restored(self._team)
 
-    def _load_restored(self, replica: Replica) -> None:
+    def _load_restored(self, team: Team) -> None:
         state, self._restored = self._restored, None
-        if state is None:
-            return
-        self._trained_on = True
-        mats = dict(replica.model.parameters)
-        if replica.optimizer is not None:
-            mats |= {f"optimizer.{n}": m for n, m in replica.optimizer.state.items()}
-        for name, store in self._stores.items():
-            if name not in state.tensors:
-                raise ShapeError(f"restore: the state has no row state {name!r}.")
-            np.copyto(store.array, state.tensors[name])
-        for name, mat in mats.items():
-            if name in state.tensors:
-                mat.set(state.tensors[name])
-            elif not name.startswith("optimizer."):
-                raise ShapeError(f"restore: the state has no parameter {name!r}.")
-        if replica.optimizer is not None:
-            replica.optimizer.phase = int(state.position.get("phase", 0))
-            replica.optimizer.resume(int(state.position.get("steps", 0)))
+        if state is not None:
+            self._trained_on = True
+            give(state, team, self._stores)
 
     def close(self) -> None:
         """Free the memory and stop the threads; the learner can be used again."""
-        if self._replica is not None:
+        if self._team is not None:
             state = self.state()
-            self._replica.close()
-            self._replica = None
+            self._team.close()
+            self._team = None
             self._restored = state
             for store in self._stores.values():
                 store.close()
@@ -392,24 +332,59 @@ class Learner:
             check_labelled(self.model, source, name)
         return source
 
+    def _default_optimizer(self) -> Optimizer | None:
+        """What the model proposes: for the training data, if there are any."""
+        if self.train is None:
+            return self.model.default_optimizer()
+        return self.model.optimizer_for(self._shapes([self.train.shape]))
+
+    def _shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
+        """What models are told; found: by a look at the data."""
+        return Shapes(
+            rows=blocks[0].rows,
+            columns=blocks[0].columns,
+            total_rows=blocks[0].total_rows,
+            targets=blocks[0].targets,
+            names=self.names,
+            target_names=self.target_names,
+            passes=self.passes,
+            sides=len(self._training()) or len(blocks),
+            dense=blocks[0].dense,
+            **found,
+        )
+
     def _training_source(self) -> DataSource:
         if self.train is None:
             raise ValueError("Learner: there is nothing to train on; pass train=X.")
         return self.train
 
-    def _prepare(self, shape: BlockShape, side: int = 0) -> Replica:
-        """The replica; at the first call it is made, for blocks of `shape` on that side."""
-        if self._replica is None:
+    def _prepare(self, shape: BlockShape, side: int = 0) -> Team:
+        """The replicas; at the first call they are made, for blocks of `shape` on that side."""
+        if self._team is None:
             if side == 0:
                 self._check_columns(shape)
-            self._replica = self._make(self.model, self.optimizer, self.mixins, shape, side)
-            self._trained = [0, 0.0, 0]
-            self._make_stores(self._replica)
-            self._load_restored(self._replica)
+            parts = [self._copies() for _ in range(1, self.replicas)]
+            parts.insert(0, (self.model, self.optimizer, self.mixins))
+            self._team = Team(
+                [self._make(*part, shape, side) for part in parts],
+                sync_every=self.sync_every,
+                sync_weight=self.sync_weight,
+            )
+            self._stores = make_stores(
+                self._team, self.row_folder, seed=self.seed, drawn=self._restored is None
+            )
+            self._load_restored(self._team)
             if self.eval is not None:
-                self._replica.intakes[0].widen(self.eval.shape)
-                self._check_rows(self.eval, "eval")
-        return self._replica
+                self._team.make_ready(self.eval.shape)
+                check_rows(self._team.first.model, self.eval, "eval")
+        return self._team
+
+    def _copies(self) -> tuple[Model, Optimizer | None, list[Mixin]]:
+        return (
+            self.model.model_copy(),
+            None if self.optimizer is None else self.optimizer.model_copy(),
+            [mixin.model_copy() for mixin in self.mixins],
+        )
 
     def _make(
         self,
@@ -421,18 +396,16 @@ class Learner:
         *,
         commit: bool = True,
     ) -> Replica:
-        blocks = self._blocks(model, shape, side)
+        if self.targets is not None:
+            shape = replace(shape, targets=self.targets)
+        if self.eval is not None and not side:
+            shape = replace(shape, nnz=max(shape.nnz, self.eval.shape.nnz))
+        training = [source.shape for source in self._training()]
+        blocks = block_shapes(model, shape, side, training, self._restored)
         train = self.train if commit else None  # counting is a pass over the data
-        shapes = Shapes(
-            rows=blocks[0].rows,
-            columns=blocks[0].columns,
-            total_rows=blocks[0].total_rows,
-            targets=blocks[0].targets,
-            names=self.names,
-            target_names=self.target_names,
-            passes=self.passes,
+        shapes = self._shapes(
+            blocks,
             counts=count_labels(train) if train and model.needs_counts else None,
-            sides=len(blocks) if self.train is None else len(self._training()),
             value_sums=sum_values(train) if train and model.needs_value_sums else None,
         )
         return Replica(
@@ -442,52 +415,9 @@ class Learner:
             shapes,
             blocks,
             seed=self.seed,
-            threads=self.threads,
+            threads=share(self.threads, self.replicas),
             commit=commit,
         )
-
-    def _blocks(self, model: Model, shape: BlockShape, side: int) -> list[BlockShape]:
-        """Shapes of the blocks of each side that `model` has, where one side's is known; with room
-        for the blocks of the eval source too, and the model's targets.
-        """
-        if 1 not in model.row_states.values():
-            if self.targets is not None:
-                shape = replace(shape, targets=self.targets)
-            if self.eval is not None:
-                shape = replace(shape, nnz=max(shape.nnz, self.eval.shape.nnz))
-            return [shape]
-        if self.across is not None:
-            return [source.shape for source in self._training()]
-        rows, columns = shape.total_rows, shape.columns
-        if side == 1:
-            rows, columns = columns, rows
-        for name, of in model.row_states.items():  # whatever the data, these are what is known
-            if self._restored is not None and name in self._restored.tensors:
-                length = len(self._restored.tensors[name])
-                rows, columns = (rows, length) if of else (length, columns)
-        sides = [(rows, columns), (columns, rows)]
-        return [
-            BlockShape(shape.rows, columns, shape.nnz if s == side else 1, rows, dense=shape.dense)
-            for s, (rows, columns) in enumerate(sides)
-        ]
-
-    def _make_stores(self, replica: Replica) -> None:
-        for stream, (name, state) in enumerate(replica.model.states.items()):
-            path = None if self.row_folder is None else self.row_folder / f"{name}.float32"
-            self._stores[name] = RowStore(*state.shape, path)
-            if self._restored is None:
-                self._stores[name].draw(state.init, self.seed, stream)
-        replica.connect(self._stores)
-
-    def _check_rows(self, source: DataSource, name: str) -> None:
-        """Rows that the model keeps a state of are the same ones everywhere."""
-        for state in self._ready().model.states.values():
-            if state.side == 0 and source.shape.total_rows != state.shape[0]:
-                raise ShapeError(
-                    f"{name}: data of {source.shape.total_rows:,} rows, but "
-                    f"{type(self.model).__name__} was trained on {state.shape[0]:,} rows, and what "
-                    "it scores are further entries of the same rows, in the same order."
-                )
 
     def _check_columns(self, shape: BlockShape) -> None:
         if self.names is not None and len(self.names) != shape.columns:
@@ -500,7 +430,14 @@ class Learner:
         if not self._trained_on and self._restored is None:
             raise ValueError("Learner: nothing is trained or loaded yet; call fit().")
 
-    def _ready(self) -> Replica:
-        if self._replica is None:
+    def _ready(self) -> Team:
+        if self._team is None:
             raise ValueError("Learner: nothing is trained or loaded yet; call fit().")
-        return self._replica
+        return self._team
+
+
+def share(threads: int | None, replicas: int) -> int | None:
+    """Threads of each replica: together no more than `threads`, or all that there are."""
+    if replicas == 1:
+        return threads
+    return max(1, (threads or available_threads()) // replicas)

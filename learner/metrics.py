@@ -101,6 +101,12 @@ class Metrics(Hook):
             print(line, file=self.echo, flush=True)
 
 
+def evaluations(file: Path) -> list[dict[str, Any]]:
+    """The number of the pass (`pass`) and the held-out scores of each evaluation, in order."""
+    events = map(Event.model_validate_json, file.read_text(encoding="utf-8").splitlines())
+    return [{"pass": e.pass_, **(e.model_extra or {})} for e in events if e.event == "eval"]
+
+
 def rewind(file: Path, rows: int) -> None:
     """Drops what happened after `rows` rows, the end of the run, and a line cut off by a crash."""
     if file.exists():

@@ -5,6 +5,7 @@
 | `model.json` | format version, kind, configuration, shapes, dtypes, digests, library versions |
 | `weights.safetensors` | the parameters, C-contiguous |
 | `vocab.arrow` | names of the columns, one string each, where they are known (Arrow IPC) |
+| `rows.arrow` | the same of the rows, of models that keep a state of each (users' factors) |
 | `metrics.json` | scores at the end of training |
 | `README.md` | the same for people |
 
@@ -21,7 +22,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..datasources import HashedWords
+from ..datasources import HashedWords, Ids
 from .durable import current, settle, write_folder
 from .errors import ModelFolderError, RunFolderError
 from .manifest import finite, read_manifest, read_verified, verified, write_manifest
@@ -31,9 +32,10 @@ FORMAT = "blocklearn model"
 MANIFEST = "model.json"
 WEIGHTS = "weights.safetensors"
 VOCABULARY = "vocab.arrow"
+ROWS = "rows.arrow"
 METRICS = "metrics.json"
 README = "README.md"
-FILES = (MANIFEST, WEIGHTS, VOCABULARY, METRICS, README)
+FILES = (MANIFEST, WEIGHTS, VOCABULARY, ROWS, METRICS, README)
 LIBRARIES = ("blocklearn", "numpy", "scipy", "numba", "pyarrow", "safetensors")
 
 
@@ -43,8 +45,9 @@ class Saved:
 
     kind, config: the model class by name and the values of its fields. tensors: the parameters.
     names: of the columns, None if unknown. targets, target_names: how many targets the model has,
-    and what they are called, None if unknown. fingerprint: of the training data. metrics: scores at
-    the end of training and how long it was. libraries: versions that wrote it.
+    and what they are called, None if unknown. row_names: of the rows that the model keeps a state
+    of, None if unknown. fingerprint: of the training data. metrics: scores at the end of training
+    and how long it was. libraries: versions that wrote it.
     """
 
     kind: str
@@ -56,6 +59,7 @@ class Saved:
     libraries: dict[str, str]
     targets: int = 0
     target_names: list[str] | None = None
+    row_names: Ids | None = None
 
 
 def save(
@@ -69,6 +73,7 @@ def save(
     metrics: Mapping[str, Any],
     targets: int = 0,
     target_names: Sequence[str] | None = None,
+    row_names: Sequence[str] | None = None,
 ) -> None:
     """Writes a model to the folder `path`, completely or not at all.
 
@@ -80,7 +85,11 @@ def save(
         OSError: it cannot be written.
     """
     path = Path(path)
-    words = None if isinstance(names, HashedWords) else names  # that can be listed
+    words = names  # that can be listed
+    if isinstance(names, HashedWords):
+        words = names.first or None
+    known = {VOCABULARY: words, ROWS: row_names}
+    named = {file: listed for file, listed in known.items() if listed is not None}
     settle(path)
     foreign = [name for name in FILES if (path / name).exists()]
     if foreign and MANIFEST not in foreign:
@@ -94,9 +103,9 @@ def save(
         files = [WEIGHTS, METRICS]
         numbers = {name: finite(value) for name, value in metrics.items()}
         (folder / METRICS).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
-        if words is not None:
-            _write_names(folder / VOCABULARY, words)
-            files.append(VOCABULARY)
+        for file, listed in named.items():
+            _write_names(folder / file, listed)
+            files.append(file)
         content = {
             "kind": kind,
             "config": dict(config),
@@ -109,11 +118,11 @@ def save(
             "libraries": {library: version(library) for library in LIBRARIES},
         }
         write_manifest(folder, MANIFEST, format=FORMAT, content=content, files=files)
-        (folder / README).write_text(_readme(content, numbers, words), encoding="utf-8")
+        (folder / README).write_text(_readme(content, numbers, named), encoding="utf-8")
 
     write_folder(path, fill)
-    if words is None:
-        (path / VOCABULARY).unlink(missing_ok=True)  # of the model that was replaced
+    for file in {VOCABULARY, ROWS} - named.keys():
+        (path / file).unlink(missing_ok=True)  # of the model that was replaced
 
 
 def load(path: Path) -> Saved:
@@ -148,10 +157,13 @@ def _load(folder: Path) -> Saved:
     tensors = read_tensors(verified(folder, WEIGHTS, manifest), manifest["tensors"])
     metrics = json.loads(read_verified(folder, METRICS, manifest))
     names: Sequence[str] | None = None
-    if manifest.get("hash_bits") is not None:
-        names = HashedWords(manifest["hash_bits"])
     if VOCABULARY in manifest["files"]:
-        names = _read_names(read_verified(folder, VOCABULARY, manifest))
+        names = list(_read_names(read_verified(folder, VOCABULARY, manifest)))
+    if manifest.get("hash_bits") is not None:
+        names = HashedWords(manifest["hash_bits"], names or ())
+    rows: Ids | None = None
+    if ROWS in manifest["files"]:
+        rows = _read_names(read_verified(folder, ROWS, manifest))
     return Saved(
         kind=manifest["kind"],
         config=manifest["config"],
@@ -162,27 +174,27 @@ def _load(folder: Path) -> Saved:
         libraries=manifest["libraries"],
         targets=manifest.get("targets", 0),
         target_names=manifest.get("target_names"),
+        row_names=rows,
     )
 
 
 def _write_names(path: Path, names: Sequence[str]) -> None:
     import pyarrow as pa
 
-    table = pa.table({"name": pa.array(list(names), pa.string())})
+    table = pa.table({"name": Ids(names).arrow})
     with pa.ipc.new_file(str(path), table.schema) as writer:
         writer.write_table(table)
 
 
-def _read_names(data: bytes) -> list[str]:
+def _read_names(data: bytes) -> Ids:
     import pyarrow as pa
 
     with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-        names: list[str] = reader.read_all()["name"].to_pylist()
-    return names
+        return Ids(reader.read_all()["name"].combine_chunks())
 
 
 def _readme(
-    content: Mapping[str, Any], metrics: Mapping[str, Any], names: Sequence[str] | None
+    content: Mapping[str, Any], metrics: Mapping[str, Any], named: Mapping[str, Sequence[str]]
 ) -> str:
     """The model folder explained to whoever finds it without blocklearn."""
     arrays = "\n".join(
@@ -190,10 +202,10 @@ def _readme(
         for name, entry in content["tensors"].items()
     )
     numbers = "\n".join(f"- {name}: {value}" for name, value in metrics.items())
-    vocabulary = (
-        f"`{VOCABULARY}` (Arrow IPC) holds the names of the {len(names)} columns.\n"
-        if names is not None
-        else ""
+    what = {VOCABULARY: "columns", ROWS: "rows"}
+    vocabulary = "".join(
+        f"`{file}` (Arrow IPC) holds the names of the {len(names)} {what[file]}.\n"
+        for file, names in named.items()
     )
     if content["target_names"]:
         vocabulary += f"Targets: {', '.join(content['target_names'])}.\n"

@@ -22,11 +22,12 @@ def save(learner: Learner, path: Path | str) -> None:
     """
     state, model = learner.state(copy=False), learner.model
     config = model.model_dump(mode="json")
+    names = [name for name in model.parameters if name not in model.unsaved]
     model_folder.save(
         Path(path),
         kind=kind_of(type(model)),
         config=config,
-        tensors={name: state.tensors[name] for name in [*model.parameters, *model.row_states]},
+        tensors={name: state.tensors[name] for name in dict.fromkeys([*names, *model.row_states])},
         names=learner.names,
         fingerprint=learner.train.fingerprint if learner.train else "",
         metrics={
@@ -35,6 +36,7 @@ def save(learner: Learner, path: Path | str) -> None:
         },
         targets=learner.targets or 0,
         target_names=learner.target_names,
+        row_names=learner.row_names if 0 in model.row_states.values() else None,
     )
 
 
@@ -61,7 +63,7 @@ def load(path: Path | str, model: type[Model] | None = None) -> Learner:
             "of your own is loaded with load(path, model=YourClass)."
         )
     learner = Learner(known[saved.kind].model_validate(saved.config))
-    learner.names = saved.names
+    learner.names, learner.row_names = saved.names, saved.row_names
     learner.targets, learner.target_names = saved.targets, saved.target_names
     position = {there: saved.metrics[name] for name, there in POSITION.items()}
     learner.restore(State(tensors=saved.tensors, position=position))
@@ -70,6 +72,6 @@ def load(path: Path | str, model: type[Model] | None = None) -> Learner:
     # Methods of the model that only read parameters (`topic_words`) work at once.
     cache = MatCache(threads=1)
     learner.model.attach(cache)
-    for name, array in saved.tensors.items():
-        learner.model.parameters[name] = from_array(cache, array, name)
+    for name in saved.tensors.keys() - learner.model.row_states.keys():
+        learner.model.parameters[name] = from_array(cache, saved.tensors[name], name)
     return learner

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..datasources import DataSource, MatrixSource
+from ..datasources.ring import ring_size
+from ..datasources.source import readers_of
 from .replica import Replica
 
 
@@ -30,7 +32,10 @@ def make_plan(replica: Replica, sources: Mapping[str, DataSource | None]) -> Pla
         if data is None:
             continue
         shape = data.shape
-        rows.append((f"ring of 3 {name} blocks", (3, shape.rows), "bytes", 3 * shape.nbytes))
+        ring = ring_size(shape.nbytes, readers_of(data))
+        rows.append(
+            (f"ring of {ring} {name} blocks", (ring, shape.rows), "bytes", ring * shape.nbytes)
+        )
         if isinstance(data, MatrixSource) and data.keeps:
             label = f"{name} blocks kept for later passes, at most"
             rows.append((label, (data.blocks, shape.rows), "bytes", data.keeps))

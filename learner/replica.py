@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..datasources import BlockShape, HostBlock
-from ..matcache import MatCache, ReadDuringPlanError, ShapeError, named
+from ..matcache import Mat, MatCache, Merge, ReadDuringPlanError, ShapeError, named
 from ..mixins import Mixin
 from ..models import Block, Model, Randomness, RowState, RowStore, Shapes
 from ..optimizers import Optimizer
-from .intake import Intake
+from .intake import USES, Intake, Use
+from .sources import check_nonnegative
 from .terms import check_meaning, terms_of
+
+OPTIMIZER = "optimizer."  # before the names of its state
 
 log = logging.getLogger("blocklearn.learner")
 
@@ -58,23 +61,36 @@ class Replica:
             for intake in trained:
                 self._update(intake.blank(self._key))
             self.end_pass()
+            self._note("train")
             self.scores_of_mixins()
             self.model.score(self.intakes[0].blank(self._key))
+            self._note("score")
             for intake in self.intakes:
                 self.model.predict(intake.blank(self._key))
+            self._note("predict")
             for start in self.model.phases():  # again: a first step may leave work for the next
                 for intake in trained:
                     self._update(intake.blank(self._key, start))
+            self._note("train")
         except ReadDuringPlanError as error:
             self.complete = False
+            for intake in self.intakes:
+                intake.indexed_for.update(USES)  # nobody knows
             log.warning(
                 "the memory plan is incomplete, the first block allocates the rest: %s", error
             )
 
+    def _note(self, use: Use) -> None:
+        for intake in self.intakes:
+            intake.note(use)
+
     def _allocate(self) -> None:
         self.model.attach(self.cache)
         self.model.wants_objective = bool(self.optimizer and self.optimizer.needs_objective)
+        self.model.wants_rows = bool(self.optimizer and self.optimizer.takes_rows)
         self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
+        if not self.model.needs_optimizer:
+            self.optimizer = None
         terms = terms_of(self.model, self.optimizer, self.mixins)
         if self.optimizer is not None:
             self.optimizer.attach(
@@ -93,6 +109,8 @@ class Replica:
 
         new: its rows are not those that the model keeps the state of.
         """
+        if self.model.nonnegative:
+            check_nonnegative(host)
         if side != self._side:
             self._side = side
             self.refresh()
@@ -141,6 +159,27 @@ class Replica:
         """Make the parameters exact for whoever reads them as a whole."""
         if self.optimizer is not None:
             self.optimizer.settle()
+
+    def mats(self) -> dict[str, Mat]:
+        """Everything that was learned, by name, but for the state of rows."""
+        found = dict(self.model.parameters)
+        if self.optimizer is not None:
+            found |= {f"{OPTIMIZER}{name}": mat for name, mat in self.optimizer.state.items()}
+        return found
+
+    def merge_rule(self, name: str) -> Merge:
+        """How replicas combine the Mat `name`."""
+        if self.optimizer is None:
+            return self.model.merge_rules[name]
+        if name.startswith(OPTIMIZER):
+            return self.optimizer.merge_rule(name.removeprefix(OPTIMIZER))
+        return "same" if self.optimizer.steps_by_pass else self.model.merge_rules[name]
+
+    def resume(self, steps: int | None = None, phase: int | None = None) -> None:
+        """The Mats were set from outside. steps, phase: of the optimizer; None: as they are."""
+        if self.optimizer is not None:
+            self.optimizer.phase = self.optimizer.phase if phase is None else phase
+            self.optimizer.resume(self.optimizer.steps if steps is None else steps)
 
     def end_pass(self) -> None:
         """A pass is complete."""

@@ -1,16 +1,14 @@
-"""What the commands print and write: topics, predictions, scores."""
+"""What the commands print: topics, predictions, scores."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models import GLM, LDA
-from . import target_reports
+from ..models import ALS, GLM, LDA, NMF
+from . import factor_reports, target_reports
 from .display import number, overall
 from .errors import ConfigError
 from .learner import Learner
@@ -22,13 +20,14 @@ MENTIONED_SHARE = 0.05
 
 
 def topic_words(learner: Learner, top: int) -> list[list[tuple[str, float]]]:
-    """The `top` most probable words of each topic, with probabilities, most probable first.
+    """The `top` most probable words of each topic, with probabilities, most probable first. Parts
+    of NMF are topics, too: a word's share of a part stands for its probability.
 
     Raises:
         ConfigError: the model has no topics.
     """
     model = learner.model
-    if not isinstance(model, LDA):
+    if not isinstance(model, LDA | NMF):
         raise ConfigError([f"a model of kind {type(model).__name__} has no topics"])
     names = learner.names
     return [
@@ -52,10 +51,13 @@ def topics_json(learner: Learner, top: int) -> str:
     return json.dumps(topics, ensure_ascii=False, indent=2)
 
 
-def summary_lines(learner: Learner) -> Iterator[str]:
-    """What a person wants to see of a model right after training."""
-    if isinstance(learner.model, LDA):
+def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
+    """What a person wants to see of a model right after training. evaluations: see `metrics`."""
+    if isinstance(learner.model, LDA | NMF):
         yield from topic_lines(learner, SUMMARY_WORDS)
+    elif isinstance(learner.model, ALS):
+        yield from factor_reports.score_lines(evaluations)
+        yield from factor_reports.list_lines(learner)
     elif isinstance(learner.model, GLM):
         yield from target_reports.target_lines(learner)
 
@@ -67,10 +69,12 @@ def prediction_lines(
     if isinstance(learner.model, GLM):
         yield from target_reports.prediction_lines(learner, documents, rows)
         return
-    if not isinstance(learner.model, LDA):
+    if not isinstance(learner.model, LDA | NMF):
         for name, row in zip(documents, np.atleast_2d(rows.T).T, strict=True):
             yield f"{name}: {' '.join(number(float(value)) for value in row)}"
         return
+    if isinstance(learner.model, NMF):
+        rows = learner.model.shares(rows)
     labels = [" ".join(word for word, _ in words) for words in topic_words(learner, 3)]
     for name, row in zip(documents, rows, strict=True):
         order = np.argsort(-row, kind="stable")[:MENTIONED_TOPICS]
@@ -79,48 +83,6 @@ def prediction_lines(
             yield f"{name}: no words that the model knows"
             continue
         yield f"{name}: " + ", ".join(f"{row[k]:.0%} {labels[k]} ({k})" for k in largest)
-
-
-def json_lines(documents: Sequence[str], rows: NDArray[Any]) -> Iterator[str]:
-    """One JSON object per row."""
-    for index, (name, row) in enumerate(zip(documents, rows.tolist(), strict=True)):
-        item = {"row": index, "document": name, "prediction": row}
-        yield json.dumps(item, ensure_ascii=False)
-
-
-def write_prediction(path: Path, documents: Sequence[str], rows: NDArray[Any]) -> None:
-    """Writes predictions in row order: an array to .npy; rows with names to .parquet.
-
-    The file is there completely or not at all.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        if path.suffix == ".npy":
-            with temporary.open("wb") as file:
-                np.save(file, rows)
-        else:
-            _write_parquet(temporary, documents, rows)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _write_parquet(path: Path, documents: Sequence[str], rows: NDArray[Any]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    values: Any = pa.array(rows.reshape(-1))
-    if rows.ndim == 2:
-        values = pa.FixedSizeListArray.from_arrays(values, rows.shape[1])
-    table = pa.table(
-        {
-            "row": pa.array(np.arange(len(rows), dtype=np.int64)),
-            "document": pa.array(list(documents), pa.string()),
-            "prediction": values,
-        }
-    )
-    parquet.write_table(table, str(path))
 
 
 def score_lines(scores: Mapping[str, float], as_json: bool) -> Iterator[str]:

@@ -62,6 +62,23 @@ def as_counts(X: Any) -> Any:
     return counts
 
 
+def check_nonnegative(host: HostBlock) -> None:
+    """Raises DataError naming the smallest value of a block, if it is negative."""
+    values = host.dense[: host.rows] if host.shape.dense else host.values[: host.nnz]
+    if not values.size or values.min() >= 0:
+        return
+    place = int(values.argmin())
+    if host.shape.dense:
+        row, column = divmod(place, host.shape.columns)
+    else:
+        row = int(np.searchsorted(host.indptr, place, side="right")) - 1
+        column = int(host.indices[place])
+    raise DataError(
+        f"row {host.row_ids[row]}, column {column} is {values.flat[place]:g}, but this model takes "
+        "no negative numbers."
+    )
+
+
 def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
     """Raises ShapeError where `model` needs targets and `source` has none."""
     if model.needs_targets and source is not None and not source.shape.targets:

@@ -6,16 +6,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..datasources import MatrixSource
+from ..datasources import DataSource, notes_of
 from . import checkpoint, metrics, model_folder
 from .config import RunConfig
 from .display import LiveTable, display, size
 from .durable import write_file
 from .errors import ModelFolderError, ModelMissingError, RunInterrupted
-from .hooks import Hook
+from .hooks import Hook, Progress
 from .inputs import open_data
 from .learner import Learner
 from .persistence import save
+from .ranking_evaluation import RankingEvaluation, ranking_of
 from .run_folder import RunFolder
 from .signals import StopOnSignal
 from .yaml_config import to_yaml
@@ -38,8 +39,22 @@ class Manners:
             print(text, file=sys.stderr, flush=True)
 
 
-def train(config: RunConfig, manners: Manners) -> bool:
-    """Trains and leaves the model in `config.out`. False: it was there already, all passes done.
+@dataclass(frozen=True)
+class SayNotes(Hook):
+    """Says at the start what data and model chose or left out by themselves."""
+
+    manners: Manners
+
+    def start(self, learner: Learner, progress: Progress) -> None:
+        """Before the first block."""
+        notes = [note for data in (learner.train, learner.eval) for note in notes_of(data)]
+        for note in dict.fromkeys([*notes, *learner.model.notes]):
+            self.manners.say(note)
+
+
+def train(config: RunConfig, manners: Manners) -> Learner | None:
+    """Trains, leaves the model in `config.out`, and returns its learner. None: the model was there
+    already, all passes done.
 
     Raises:
         RunFolderError: there is a run already, or another process writes there.
@@ -60,7 +75,7 @@ def train(config: RunConfig, manners: Manners) -> bool:
                 f"{config.out}: finished, {done} passes are done. A higher learner.passes trains "
                 "on, --overwrite starts afresh."
             )
-            return False
+            return None
         write_file(folder.config, to_yaml(config).encode())
         metrics.rewind(folder.metrics, last.rows if last else 0)
 
@@ -78,7 +93,8 @@ def train(config: RunConfig, manners: Manners) -> bool:
         )
         stop = StopOnSignal()
         with _shown(config, manners) as shown:
-            learner = build(config, train_data, eval_data, [*shown, events, saver, stop])
+            hooks = [SayNotes(manners), *shown, events, saver, stop]
+            learner = build(config, train_data, eval_data, hooks)
             manners.say(_summary(config, learner, train_data, eval_data))
             if last:
                 learner.restore(last.state)
@@ -88,13 +104,16 @@ def train(config: RunConfig, manners: Manners) -> bool:
                 _fit(learner, config)
         save(learner, config.out)
         manners.say(f"the model is in {config.out}")
-    return True
+    return learner
 
 
 def build(
-    config: RunConfig, train: MatrixSource, eval: MatrixSource | None, hooks: list[Hook]
+    config: RunConfig, train: DataSource, eval: DataSource | None, hooks: list[Hook]
 ) -> Learner:
     """The learner that `config` describes, over data that are open."""
+    ranking = ranking_of(config)
+    if ranking is not None and eval is not None:
+        hooks = [RankingEvaluation(**ranking.model_dump()), *hooks]
     return Learner(
         config.model,
         train,
@@ -107,6 +126,10 @@ def build(
         mixins=config.mixins,
         hooks=hooks,
         eval_every=config.learner.eval_every,
+        row_folder=config.learner.row_folder,
+        replicas=config.learner.replicas,
+        sync_every=config.learner.sync_every,
+        sync_weight=config.learner.sync_weight,
     )
 
 
@@ -150,7 +173,7 @@ def _shown(config: RunConfig, manners: Manners) -> Iterator[list[Hook]]:
 
 
 def _summary(
-    config: RunConfig, learner: Learner, train: MatrixSource, eval: MatrixSource | None
+    config: RunConfig, learner: Learner, train: DataSource, eval: DataSource | None
 ) -> str:
     shape, model = train.shape, type(config.model).__name__
     held_out = f" ({eval.shape.total_rows:,} held out)" if eval else ""

@@ -30,9 +30,9 @@ def column_bounds(
     cache: MatCache, pattern: PatternSlot, chunks: int = ROW_CHUNKS
 ) -> np.ndarray[Any, Any]:
     """The same of the columns that occur."""
+    starts = pattern.transposed()[1]
     if not cache.reserving and pattern.starts is None:
         raise ShapeError(f"{pattern.label}.T: this sparse matrix has no transposed index.")
-    starts = pattern.transposed()[1]
     return _balanced(cache, "column bounds", pattern, starts, pattern.active_count, chunks)
 
 

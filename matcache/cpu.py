@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numba
+import numpy as np
 import xxhash
 
 from . import cpu_kernels
 from .blas import matmul
 from .codefiles import load_source
 from .pool import Pool
+from .processors import available_threads
 
 Kernel = Callable[..., Any]
 ROW_CHUNKS = 32  # chunks of rows handed to threads; never changes a bit, rows are independent
 SUM_CHUNKS = 64  # chunks of a sum; fixed, so that sums do not depend on the number of threads
 
 
-def available_threads() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @cache
 def _helpers() -> str:
     """Digest of the sources that generated kernels call."""
     here = Path(__file__).parent
-    names = ("cpu_gibbs.py", "cpu_math32.py", "cpu_math64.py", "cpu_random.py")
+    names = ("cpu_gibbs.py", "cpu_math32.py", "cpu_math64.py", "cpu_random.py", "cpu_vectors.py")
     return xxhash.xxh3_64_hexdigest(b"".join((here / n).read_bytes() for n in names))
 
 
@@ -53,6 +49,24 @@ def _load(source: str) -> Kernel:
     return load_source(source, _helpers()).run  # type: ignore[no-any-return]
 
 
+def type_of(argument: Any) -> Any:
+    """Numba's type of an argument of a kernel."""
+    if isinstance(argument, np.ndarray):
+        flags = argument.flags
+        layout: Literal["C", "A"] = "C" if flags.c_contiguous else "A"
+        return _array_type(argument.dtype, argument.ndim, layout, flags.writeable, flags.aligned)
+    return numba.typeof(argument)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _array_type(
+    dtype: np.dtype[Any], ndim: int, layout: Literal["C", "A"], writeable: bool, aligned: bool
+) -> Any:
+    return numba.types.Array(
+        numba.from_dtype(dtype), ndim, layout, readonly=not writeable, aligned=aligned
+    )
+
+
 class CPU:
     """Kernels, threads and the kernel table of one cache."""
 
@@ -69,8 +83,7 @@ class CPU:
 
     def expect(self, kernel: Kernel, *args: Any) -> None:
         """Note that `kernel` will be called with arguments of the types of `args`."""
-        types = tuple(numba.typeof(a) for a in args)  # type: ignore[no-untyped-call]
-        self._awaited.append((kernel, types))
+        self._awaited.append((kernel, tuple(map(type_of, args))))
 
     def compile_expected(self) -> None:
         """Compile what was noted (or load it from disk), so that no block waits for a compiler."""

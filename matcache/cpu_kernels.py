@@ -13,9 +13,11 @@ import numpy as np
 from numba import njit
 
 from .cpu_random import random_bits
+from .cpu_top import top_products
 
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
 _kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
+_ordered = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
 
 
 @_kernel
@@ -74,7 +76,7 @@ def transposed_product(chunk, thread, bounds, active, starts, t_rows, t_pos, val
                 out[c, j] = 0
 
 
-@_kernel
+@_ordered
 def add_partials(partials, out):
     """out[j] = sum of partials[:, j], chunk by chunk."""
     for j in range(out.shape[1]):
@@ -141,4 +143,5 @@ KERNELS: dict[str, Any] = {
     "add_partials": add_partials,
     "gather": gather,
     "split_tokens": split_tokens,
+    "top_products": top_products,
 }

@@ -85,6 +85,11 @@ class SparseInput:
         """A handle on the present contents; those of earlier contents become stale."""
         return SparseMat(self.cache, self.values, self.pattern)
 
+    def renew(self) -> None:
+        """The contents are other ones: what was computed from them has to be computed anew."""
+        self.pattern.written()
+        self.values.written(self.pattern.where)
+
     def bind(
         self,
         *,
@@ -127,8 +132,7 @@ class SparseInput:
         pattern.starts, pattern.t_rows, pattern.t_pos = starts, t_rows, t_pos
         self.values.array = values.reshape(1, -1)
         self.values.shape = (1, pattern.capacity)
-        pattern.written()
-        self.values.written()
+        self.renew()
         return self.handle()
 
 

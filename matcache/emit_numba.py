@@ -8,8 +8,10 @@ vectors are loaded once for four table rows. `F(...)` around what is read conver
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
+from .cpu_vectors import SHORT
 from .elementwise import ELEMENTWISE
 from .printer import RowwisePrinter
 from .program import (
@@ -24,6 +26,7 @@ from .program import (
     Reduce,
     Store,
     Value,
+    walk,
 )
 from .schedule import Group, Leave, Loop, Node, Schedule
 from .writer import Writer
@@ -40,12 +43,17 @@ from blocklearn.matcache import cpu_math{bits} as m
 from blocklearn.matcache.cpu_random import random_bits
 
 F = np.float{bits}
+{made}
 
-
-@njit(
-    nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "reassoc", "nsz", "arcp"}}
-)
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={flags})
 """
+
+# Only a sum along a row gains from another order of its terms. Without one nothing is reassociated,
+# so that the arithmetic of a column does not depend on how many columns there are.
+SUMS = '{"contract", "reassoc", "nsz", "arcp"}'
+NO_SUMS = '{"contract", "nsz"}'
+
+VECTORS = "from blocklearn.matcache.cpu_vectors import make_add, make_dots\n\n"
 
 _START = {"sum": "F(0)", "max": "F(-np.inf)", "min": "F(np.inf)"}
 _FOLD = {"sum": "{0} + {1}", "max": "m.maximum({0}, {1})", "min": "m.minimum({0}, {1})"}
@@ -53,15 +61,21 @@ _FOLD = {"sum": "{0} + {1}", "max": "m.maximum({0}, {1})", "min": "m.minimum({0}
 
 def rowwise_source(plan: Schedule) -> str:
     """Source of the module that runs `plan`; its function is called `run`."""
-    return _Printer(plan).source()
+    return NumbaPrinter(plan).source()
 
 
-class _Printer(RowwisePrinter):
+class NumbaPrinter(RowwisePrinter):
     """Prints Numba source."""
+
+    def __init__(self, plan: Schedule) -> None:
+        """Nothing is printed yet."""
+        super().__init__(plan)
+        self.made: dict[str, str] = {}  # operations on vectors of one length: name -> text
 
     # -------------------------------------------------------------- module
 
     def parameters(self) -> list[str]:
+        """Names of the kernel's parameters."""
         names = ["chunk", "thread", "bounds"]
         if self.sparse:
             names += ["indptr", "indices"]
@@ -74,9 +88,9 @@ class _Printer(RowwisePrinter):
         return [*names, "scratch"]
 
     def source(self) -> str:
+        """The whole module."""
         out = self.out
         bits = "32" if self.program.dtype == "float32" else "64"
-        out.raw(HEADER.format(bits=bits))
         out.line(f"def run({', '.join(self.parameters())}):")
         with out.block():
             for n, argument in enumerate(self.program.arguments):
@@ -98,9 +112,13 @@ class _Printer(RowwisePrinter):
                 for result in self.program.returns:
                     if result.kind is Kind.ROW and result.arg < 0:
                         out.line(f"o{self.outputs[result.id]}[i, 0] = {self.scalar(result)}")
-        return out.text()
+        made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
+        sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
+        flags = SUMS if sums else NO_SUMS
+        return HEADER.format(bits=bits, made=made and VECTORS + made, flags=flags) + out.text()
 
     def nodes(self, nodes: list[Node]) -> None:
+        """Loops and groups, in order."""
         for node in nodes:
             if isinstance(node, Loop):
                 count = str(node.count) if isinstance(node.count, int) else self.count(node.count)
@@ -115,6 +133,7 @@ class _Printer(RowwisePrinter):
                 self.group(node)
 
     def count(self, value: Value) -> str:
+        """How often a loop runs, where an argument says so."""
         if self.program.arguments[value.arg].form == "number":
             return f"np.int64(n{value.arg})"
         return f"np.int64(x{value.arg})"
@@ -147,6 +166,23 @@ class _Printer(RowwisePrinter):
             return f"o{self.outputs[value.id]}[i, {index}]"
         return f"w{self.plan.vectors[value.id]}[{index}]"
 
+    def home(self, value: Value) -> tuple[str, str]:
+        """The array that holds a stored vector, and where in it the vector begins."""
+        if value.access is Access.ROWS:
+            return f"a{value.arg}", f"np.intp(i) * {value.length}"
+        if value.access in (Access.SHARED, Access.ENTRY):
+            return f"a{value.arg}", "0"
+        if value.id in self.outputs:
+            return f"o{self.outputs[value.id]}", f"np.intp(i) * {value.length}"
+        return f"w{self.plan.vectors[value.id]}", "0"
+
+    def short(self, make: str, length: int, lanes: int, options: str = "") -> str:
+        """Name of an operation on short vectors, `lanes` rows at once."""
+        bits = "32" if self.program.dtype == "float32" else "64"
+        name = "_".join([make, str(length), str(lanes), *re.findall(r"\w+(?==)", options)])
+        self.made[name] = f"make_{make}({length}, {lanes}, {bits}{options})"
+        return name
+
     def nonzero(self, value: Value, lane: int) -> str:
         """Non-zero j + lane of a stored value."""
         j = f"j + {lane}" if lane else "j"
@@ -165,6 +201,7 @@ class _Printer(RowwisePrinter):
     # -------------------------------------------------------------- groups
 
     def row_scalar(self, instruction: Instruction) -> None:
+        """One number for the row."""
         match instruction:
             case Apply():
                 text = self.apply(instruction, [self.scalar(a) for a in instruction.args])
@@ -176,9 +213,11 @@ class _Printer(RowwisePrinter):
                 self.out.line(f"{self.scalar(instruction.out)} = F(q - p)")
 
     def apply(self, instruction: Apply, texts: list[str]) -> str:
+        """An elementwise operation on these texts."""
         return ELEMENTWISE[instruction.op].numba.format(*texts)
 
     def product(self, product: Product) -> None:
+        """A vector times a small matrix."""
         out, element = self.out, self.element(product.out)
         out.line(f"for k in range({product.out.length}):")
         with out.block():
@@ -191,15 +230,20 @@ class _Printer(RowwisePrinter):
                 out.line(f"{element} += t * F(a{product.matrix}[l, k])")
 
     def starts(self, group: Group) -> None:
+        """What sums begin with."""
         for instruction in group.instructions:
             if isinstance(instruction, Reduce):
                 self.out.line(f"s{instruction.out.id} = {_START[instruction.op]}")
             elif isinstance(instruction, Gather):
-                self.out.line(f"for k in range({instruction.out.length}):")
+                length = instruction.out.length
+                if length < SHORT and self.home(instruction.out)[0].startswith("w"):
+                    length = -(-length // 16) * 16  # whole vectors are added to it
+                self.out.line(f"for k in range({length}):")
                 with self.out.block():
                     self.out.line(f"{self.element(instruction.out)} = F(0)")
 
     def vector(self, group: Group) -> None:
+        """A loop over a vector."""
         out = self.out
         self.starts(group)
         out.line(f"for k in range({group.length}):")
@@ -233,6 +277,7 @@ class _Printer(RowwisePrinter):
                         out.line(f"{name} = {fold}")
 
     def nonzeros(self, group: Group) -> None:
+        """A loop over the non-zeros of the row."""
         self.starts(group)
         wide = any(isinstance(i, Dot | Gather) for i in group.instructions)
         if wide:
@@ -271,6 +316,9 @@ class _Printer(RowwisePrinter):
                 for lane in range(lanes):
                     out.line(f"{self.nonzero(value, lane)} = z{value.id}_{lane}")
 
+        def offsets(length: int) -> str:
+            return "".join(f"np.intp(c{lane}) * {length}, " for lane in every)
+
         every = range(lanes)
         for instruction in group.instructions:
             match instruction:
@@ -279,6 +327,23 @@ class _Printer(RowwisePrinter):
                     keep(instruction.out, [self.apply(instruction, c) for c in columns])
                 case Store():
                     keep(instruction.target, [read(instruction.value, lane) for lane in every])
+                case Dot() if instruction.vec.length < SHORT:
+                    length = instruction.vec.length
+                    array, at = self.home(instruction.vec)
+                    dots = self.short("dots", length, lanes)
+                    found = "".join(f"d{lane}, " for lane in every)
+                    places = offsets(length)
+                    out.line(f"{found}= {dots}({array}, {at}, a{instruction.table}, ({places}))")
+                    keep(instruction.out, [f"d{lane}" for lane in every])
+                case Gather() if instruction.out.length < SHORT:
+                    length = instruction.out.length
+                    array, at = self.home(instruction.out)
+                    padded = ", padded=True" if array.startswith("w") else ""
+                    add = self.short("add", length, lanes, padded)
+                    factors = "".join(f"{read(instruction.weight, lane)}, " for lane in every)
+                    places = offsets(length)
+                    table = f"a{instruction.table}"
+                    out.line(f"{add}({array}, {at}, {table}, ({places}), ({factors}))")
                 case Dot():
                     for lane in every:
                         out.line(f"d{lane} = F(0)")
@@ -291,9 +356,8 @@ class _Printer(RowwisePrinter):
                 case Gather():
                     weights = [read(instruction.weight, lane) for lane in every]
                     element = self.element(instruction.out)
-                    terms = " + ".join(
-                        f"{weights[lane]} * F(a{instruction.table}[c{lane}, k])" for lane in every
-                    )
+                    rows = [f"F(a{instruction.table}[c{lane}, k])" for lane in every]
+                    terms = " + ".join(f"{weights[lane]} * {rows[lane]}" for lane in every)
                     out.line(f"for k in range({instruction.out.length}):")
                     with out.block():
                         out.line(f"{element} += {terms}")
@@ -318,7 +382,8 @@ def fused_source(fused: Fused) -> str:
     one-dimensional arrays and loop over elements, the others loop over rows i and columns k.
     """
     out = Writer()
-    out.raw(HEADER.format(bits="32" if fused.dtype == "float32" else "64"))
+    flags = SUMS if fused.ending == "total" else NO_SUMS
+    out.raw(HEADER.format(bits="32" if fused.dtype == "float32" else "64", made="", flags=flags))
     names = [f"a{n}" for n in range(len(fused.leaves))] + [f"n{n}" for n in range(fused.numbers)]
     out.line(f"def run({', '.join(['chunk', 'thread', 'bounds', *names, 'columns', 'out'])}):")
 

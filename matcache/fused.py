@@ -24,6 +24,7 @@ from .slots import Slot, source_line
 
 Ending = Literal["assign", "total", "colsum"]
 CHUNK_ELEMENTS = 8192  # fewer are not worth a second thread
+COLSUM_ROWS = 256  # rows that are summed at a time, whatever the number of columns beside a column
 
 
 class Random(Lazy):
@@ -171,8 +172,10 @@ def run(cache: MatCache, linear: Linear, out: Slot) -> None:
     if fused.ending == "assign":
         chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, extent))
         target = out
-    else:
-        chunks = max(1, min(SUM_CHUNKS, rows * columns // CHUNK_ELEMENTS))  # by shape alone
+    else:  # by shape alone
+        colsum = fused.ending == "colsum"
+        pieces = rows // COLSUM_ROWS if colsum else rows * columns // CHUNK_ELEMENTS
+        chunks = max(1, min(SUM_CHUNKS, pieces))
         target = cache.result(
             ("partials", fused.ending, out.shape[1]),
             (SUM_CHUNKS, out.shape[1]),
@@ -192,7 +195,11 @@ def run(cache: MatCache, linear: Linear, out: Slot) -> None:
         if ends:
             backend.expect(add_partials, *ends)
         return
-    backend.run(_kernel(fused), chunks, *call)
+    if chunks > 1 and rows * columns < CHUNK_ELEMENTS:  # not worth waking a thread
+        for chunk in range(chunks):
+            _kernel(fused)(chunk, 0, *call)
+    else:
+        backend.run(_kernel(fused), chunks, *call)
     if ends:
         add_partials(*ends)
     cache.flops += fused.flops * rows * columns

@@ -111,7 +111,7 @@ class Rowwise:
         rows: by default those of the first sparse argument, or else of the first matrix.
         """
         arguments, dtype = describe(self, args, row_count(args) if rows is None else rows)
-        statics = tuple(a for a in args if _static(a))
+        statics = tuple(a for a in args if is_static(a))
         key = (arguments, dtype, statics)
         found = self._compiled.get(key)
         if found is None:
@@ -206,7 +206,8 @@ def rowwise(function: Callable[..., Any]) -> Rowwise:
     return Rowwise(function)
 
 
-def _static(arg: Any) -> bool:
+def is_static(arg: Any) -> bool:
+    """Whether an argument is fixed when a program is traced: None, a flag or a name."""
     return arg is None or isinstance(arg, bool | str)
 
 
@@ -237,7 +238,7 @@ def describe(
         if isinstance(arg, Transposed):
             arg = arg.of
             position = _position_bytes(arg)
-        if _static(arg):
+        if is_static(arg):
             found.append(Argument("static", name))
         elif not isinstance(arg, Lazy):
             try:
@@ -304,7 +305,7 @@ def run(
             raise ShapeError(
                 f"@rowwise {rowwise.name} at {source_line()}: {mat.label} belongs to another cache."
             )
-    known = (rowwise, rows, *map(_signature, given))
+    known = (rowwise, rows, *map(signature, given))
     found = cache.programs.get(known)
     if found is None:
         found = rowwise.compile(*given, rows=rows)
@@ -370,19 +371,19 @@ def _current(arg: Any) -> Any:
     return arg.mat() if isinstance(arg, Lazy | Transposed) else arg
 
 
-def _signature(arg: Any) -> Hashable:
+def signature(arg: Any) -> Hashable:
     """All of an argument that its program and its checks depend on: a container has one shape."""
     if isinstance(arg, Transposed):
-        return ("T", _signature(arg.of))
+        return ("T", signature(arg.of))
     if isinstance(arg, Mat):
         return arg.guid if arg.pattern is None else (arg.guid, arg.pattern.capacity)
-    return ("static", arg) if _static(arg) else "number"
+    return ("static", arg) if is_static(arg) else "number"
 
 
 def _key_part(arg: Any) -> Hashable:
     if isinstance(arg, Mat):
         return arg.guid
-    return ("static", arg) if _static(arg) else number_key(arg)
+    return ("static", arg) if is_static(arg) else number_key(arg)
 
 
 def values_container(
@@ -466,7 +467,7 @@ def _launch(
             if arg.shape == (1, 1) and not cache.reserving:
                 numbers[number] = float(arg.slot.data()[0, 0])
         else:
-            numbers[number] = 0.0 if _static(arg) else float(arg)
+            numbers[number] = 0.0 if is_static(arg) else float(arg)
             call.append(numbers[number])
     fresh = [v for v in plan.program.returns if v.arg < 0]
     for slot, value in zip(slots, fresh, strict=True):

@@ -51,10 +51,10 @@ class Slot:
         """The contents; while memory is being planned, an empty array of the same type."""
         return np.empty((1, 0), self.dtype) if self.array is None else self.array
 
-    def written(self) -> None:
-        """Count a write, and remember the line that asked for it."""
+    def written(self, where: str | None = None) -> None:
+        """Count a write, and remember the line that asked for it (`where`, if that is known)."""
         self.version += 1
-        self.where = source_line()
+        self.where = where or source_line()
 
     def is_current(self) -> bool:
         """Whether the contents are still those computed, from operands that have not changed."""
@@ -91,6 +91,7 @@ class PatternSlot:
     starts: np.ndarray[Any, Any] | None = None
     t_rows: np.ndarray[Any, Any] | None = None
     t_pos: np.ndarray[Any, Any] | None = None
+    turned: bool = False  # whether the transposed index was ever asked for
     dependents: dict[int, Slot] = field(default_factory=dict)  # values that grow with it, by GUID
 
     def offsets(self) -> list[np.ndarray[Any, Any]]:
@@ -99,6 +100,7 @@ class PatternSlot:
 
     def transposed(self) -> list[np.ndarray[Any, Any]]:
         """active, starts, t_rows and t_pos; empty arrays while memory is being planned."""
+        self.turned = True
         return [
             _or_empty(self.active, np.int32),
             _or_empty(self.starts, np.int64),
@@ -106,10 +108,10 @@ class PatternSlot:
             _or_empty(self.t_pos, np.int32 if self.capacity < 2**31 else np.int64),
         ]
 
-    def written(self) -> None:
-        """Count a write, and remember the line that asked for it."""
+    def written(self, where: str | None = None) -> None:
+        """Count a write, and remember the line that asked for it (`where`, if that is known)."""
         self.version += 1
-        self.where = source_line()
+        self.where = where or source_line()
 
 
 def _or_empty(array: np.ndarray[Any, Any] | None, dtype: Any) -> np.ndarray[Any, Any]:

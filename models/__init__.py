@@ -1,17 +1,20 @@
 """Models. Configuration files name them by `kind`."""
 
+from .als import ALS as ALS
 from .base import Block as Block
 from .base import LabelCounts as LabelCounts
+from .base import Merge as Merge
 from .base import Model as Model
 from .base import Randomness as Randomness
 from .base import Shapes as Shapes
 from .base import ValueSums as ValueSums
 from .glm import GLM as GLM
 from .lda import LDA as LDA
+from .nmf import NMF as NMF
 from .row_state import RowState as RowState
 from .row_state import RowStore as RowStore
 from .score import Score as Score
 from .score import Sum as Sum
 from .targets import Target as Target
 
-MODELS: dict[str, type[Model]] = {"lda": LDA, "glm": GLM}
+MODELS: dict[str, type[Model]] = {"lda": LDA, "glm": GLM, "nmf": NMF, "als": ALS}

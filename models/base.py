@@ -9,17 +9,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from ..matcache import Mat, MatCache, Scalar, ShapeError, SparseMat, named, random, scalar
+from ..matcache import Mat, MatCache, Merge, Scalar, ShapeError, SparseMat, named, random, scalar
 from ..optimizers import Meaning, Objective, Optimizer, Term
 from .row_state import Init, RowState
 from .score import Score
-
-Merge = Literal["mean", "sum"]
 
 
 class LabelCounts(NamedTuple):
@@ -44,7 +42,7 @@ class Shapes:
 
     targets: columns of block.Y, 0 where the data have none. names, target_names: of the columns of
     X and of Y, None where nobody knows them. counts, value_sums: where the model `needs_counts` or
-    `needs_value_sums`, and there are training data.
+    `needs_value_sums`, and there are training data. dense: whether X is.
     """
 
     rows: int
@@ -57,6 +55,7 @@ class Shapes:
     counts: LabelCounts | None = None
     sides: int = 1
     value_sums: ValueSums | None = None
+    dense: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,14 +106,19 @@ class Model(BaseModel):
     optimizer takes: an expression by name of parameter, its meaning agreed between the two.
     `needs_targets`: `update` and `score` read `block.Y`, so the learner asks for data that have it.
     `takes_counts`: X must be sparse and not negative; the learner converts dense arrays and checks.
+    `nonnegative`: X, sparse or dense, must not be negative; the learner checks every block.
     `meaning`: of the updates, "gradients" or "estimates"; None where any optimizer will do.
     `row_states`: names of the states of rows, and whose: 0, the rows of the data, 1, its columns.
     Where there is a 1, a pass visits all blocks of rows (`block.side` 0), then all blocks of the
     transposed data (1), if the source has them; `shapes.sides` says so.
+    `scores_new_rows`: `score` is given rows that were not trained on, whose state is not known;
+    otherwise a model with a state of rows is scored by further entries of these rows.
     """
 
     needs_targets: ClassVar[bool] = False
     takes_counts: ClassVar[bool] = False
+    nonnegative: ClassVar[bool] = False
+    scores_new_rows: ClassVar[bool] = False
     meaning: ClassVar[Meaning | None] = None
     row_states: ClassVar[Mapping[str, int]] = {}
     model_config = ConfigDict(
@@ -170,6 +174,10 @@ class Model(BaseModel):
         """The optimizer that is used when none is given; None if `update` assigns by itself."""
         return None
 
+    def optimizer_for(self, shapes: Shapes) -> Optimizer | None:
+        """The same for data of these shapes (without sums), where the choice depends on them."""
+        return self.default_optimizer()
+
     # ------------------------------------------------------------- what it is given
 
     def attach(self, cache: MatCache) -> None:
@@ -178,28 +186,40 @@ class Model(BaseModel):
         What `allocate` may fill: `penalised`, names of the parameters that mixins act on unless
         told otherwise (weights, not intercepts); `terms`, penalties of the model's own, by
         parameter; `rates`, factors of the optimizer's rate [1 x columns], by parameter;
-        `notes`, lines about what the model chose and why, shown when training starts. What
-        `update` sets where `wants_objective` is true: `objective`, sums of losses and of weights.
+        `notes`, lines about what the model chose and why, shown when training starts;
+        `needs_optimizer`, False where it will assign its parameters by itself after all. What
+        `update` sets where `wants_objective` is true: `objective`, sums of losses and of weights;
+        where `wants_rows` is true: `RowGradients` in place of a `Gradient`, if the model can.
         """
         if getattr(self, "cache", None) is not cache:
             self.states: dict[str, RowState] = {}
         self.cache = cache
         self.notes: list[str] = []
+        self.needs_optimizer = True
         self.penalised: list[str] = []
         self.terms: dict[str, list[Term]] = {}
         self.rates: dict[str, Mat] = {}
-        self.wants_objective = False
+        self.wants_objective = self.wants_rows = False
         self.objective: Objective | None = None
         self.parameters: dict[str, Mat] = {}
         self.merge_rules: dict[str, Merge] = {}
+        self.unsaved: set[str] = set()
         self.updates: dict[str, Any] = {}
 
     def parameter(
-        self, name: str, rows: int, columns: int, init: Any = 0.0, *, merge: Merge = "mean"
+        self,
+        name: str,
+        rows: int,
+        columns: int,
+        init: Any = 0.0,
+        *,
+        merge: Merge = "mean",
+        saved: bool = True,
     ) -> Mat:
         """A parameter [rows x columns], float32, set to `init` (a number or an expression).
 
-        merge: how replicas are combined: "mean" of weights, "sum" of statistics.
+        merge: how replicas are combined: "mean" of weights, "sum" of statistics. saved: whether it
+        is part of the trained model; otherwise it is for further training, in checkpoints alone.
         """
         if name in self.parameters:
             raise ShapeError(f"{type(self).__name__}: there are two parameters called {name!r}.")
@@ -207,6 +227,8 @@ class Model(BaseModel):
         mat <<= init
         self.parameters[name] = mat
         self.merge_rules[name] = merge
+        if not saved:
+            self.unsaved.add(name)
         return mat
 
     def row_state(self, name: str, shapes: Shapes, columns: int, init: Init = 0.0) -> RowState:
@@ -214,7 +236,8 @@ class Model(BaseModel):
         side.
 
         init: their first value; ("normal", scale) or ("uniform", scale): drawn for each row, from
-        the standard normal distribution or from [0, 1), times scale.
+        the standard normal distribution or from [0, 1), times scale; ("normal", scale, centre):
+        plus centre. Values, scales, centres: one number, or an array of one for each column.
         """
         if name not in self.states:
             side = self.row_states[name]

@@ -17,7 +17,9 @@ import numpy.typing as npt
 from ..matcache import DenseInput, Mat, MatCache, ShapeError
 
 DRAWN = 2**16  # rows that are drawn at a time: part of what a seed means
-Init = float | tuple[Literal["uniform", "normal"], float]
+Numbers = float | npt.NDArray[np.floating]  # one for all columns, or one for each
+Kind = Literal["uniform", "normal"]
+Init = Numbers | tuple[Kind, Numbers] | tuple[Kind, Numbers, Numbers]
 
 
 class RowStore:
@@ -51,14 +53,14 @@ class RowStore:
         return store
 
     def draw(self, init: Init, seed: int, stream: int) -> None:
-        """Set every row to `init`: a number, or random numbers times the second of the pair, that
-        depend on `(seed, stream)` and the number of the row alone.
+        """Set every row to `init`: numbers, or random ones that depend on `(seed, stream)` and the
+        number of the row alone, times the second part of `init`, plus the third, if there is one.
         """
         if not isinstance(init, tuple):
-            if init:
+            if np.any(init):
                 self.array[:] = init
             return
-        kind, scale = init
+        kind, scale, centre = init if len(init) == 3 else (*init, 0.0)
         for start in range(0, len(self.array), DRAWN):
             key = np.array([seed, (stream << 40) + start // DRAWN], np.uint64)
             rng = np.random.Generator(np.random.Philox(key=key))
@@ -66,7 +68,7 @@ class RowStore:
             drawn = rng.standard_normal(shape, np.float32) if kind == "normal" else rng.random(
                 shape, np.float32
             )  # fmt: skip
-            self.array[start : start + DRAWN] = scale * drawn
+            self.array[start : start + DRAWN] = scale * drawn + centre
 
     def close(self) -> None:
         """Forget the numbers, and remove the file."""

@@ -11,6 +11,7 @@ from .base import Meaning as Meaning
 from .base import Objective as Objective
 from .base import Optimizer as Optimizer
 from .base import Penalty as Penalty
+from .base import RowGradients as RowGradients
 from .base import Term as Term
 from .conjugate_gradient import ConjugateGradient as ConjugateGradient
 from .errors import CombinationError as CombinationError

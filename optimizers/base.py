@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from ..matcache import Mat, MatCache
+from ..matcache import Mat, MatCache, Merge, Rowwise
 
 Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]
@@ -36,6 +36,25 @@ class Gradient:
     def sparse(self) -> bool:
         """Whether X is sparse."""
         return self.X.pattern is not None
+
+
+@dataclass(frozen=True)
+class RowGradients:
+    """The gradients of a block's rows one by one: x_i r_i of a parameter W, r_i of its bias.
+
+    For an optimizer that `takes_rows`, in place of a `Gradient`. X: sparse [rows x features].
+    weights: of the rows [rows x 1]. residual: row-wise, `residual(scores, *arguments)` is the
+    derivative of each row's loss (not weighted) by its scores x_i W, both [rows x targets], at the
+    parameters as the rows before it have left them; the bias may be among the arguments. mask: as
+    in `Gradient`. bias: name of the parameter [1 x targets] whose feature is 1 in every row.
+    """
+
+    X: Any
+    weights: Mat
+    residual: Rowwise
+    arguments: tuple[Any, ...]
+    mask: Mat | None = None
+    bias: str | None = None
 
 
 class Objective(NamedTuple):
@@ -122,6 +141,7 @@ class Optimizer(BaseModel):
 
     meaning: ClassVar[Meaning] = "gradients"  # what updates are taken for
     needs_objective: ClassVar[bool] = False  # whether `step` wants the sums of the loss
+    steps_by_pass: ClassVar[bool] = False  # parameters change in `end_pass` alone
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Fields stay validated; every other attribute is state of the replica."""
@@ -153,6 +173,11 @@ class Optimizer(BaseModel):
         self.converged = False
         self.state: dict[str, Mat] = {}
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether it wants `RowGradients` in place of a `Gradient`."""
+        return False
+
     def enter(self, phase: int) -> None:
         """The model's update begins to do something else: its phase number `phase`."""
         self.phase = phase
@@ -163,6 +188,10 @@ class Optimizer(BaseModel):
     @abstractmethod
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
         """Apply one block's updates to the parameters, in place, and count the step."""
+
+    def merge_rule(self, name: str) -> Merge:
+        """How replicas combine the state `name`."""
+        return "mean"
 
     def settle(self) -> None:
         """Make the parameters exact for whoever reads them as a whole."""

@@ -58,6 +58,10 @@ class FTRL(GradientOptimizer):
         row.w <<= (clip(z, -l1, l1) - z) / ((self.beta + sqrt(n)) / row.pace() + l2)
         return None
 
-    def tick(self, rate: float) -> float:
+    def gain(self, rate: float) -> float:
         """Its clock counts steps."""
-        return float(self.steps + 1)
+        return 1.0
+
+    def weigh(self, row: Row, weight: Any) -> None:
+        """The gradient is that of so many losses: z and n have no rate that a row could change."""
+        row.g = row.g * weight

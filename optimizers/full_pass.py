@@ -15,11 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from ..matcache import Mat, from_array, named, scalar, total
+from ..matcache import Mat, Merge, from_array, named, scalar, total
 from .base import Gradient, Objective, Optimizer
 from .errors import CombinationError
 from .line_search import LineSearch
 from .row import Row, kernel
+
+LOSS, WEIGHT = "loss of the pass", "weight of the pass"
 
 
 class FullPass(Optimizer):
@@ -32,6 +34,7 @@ class FullPass(Optimizer):
     tolerance: float = Field(1e-4, gt=0, lt=1, description="of the gradient's norm, relative")
 
     needs_objective: ClassVar[bool] = True
+    steps_by_pass: ClassVar[bool] = True
     curvature: ClassVar[float] = 0.9
 
     @abstractmethod
@@ -66,8 +69,8 @@ class FullPass(Optimizer):
         for name, w in parameters.items():
             x = self.x[name]
             x <<= w
-        self._loss = self._number("loss of the pass")
-        self._weight = self._number("weight of the pass")
+        self._loss = self._number(LOSS)
+        self._weight = self._number(WEIGHT)
         self._step = scalar(cache, 0.0, f"step ({self.kind_})")
         self.state["search"] = named(
             cache, f"optimizer.search ({self.kind_})", (1, LineSearch.NUMBERS + 3), np.float64
@@ -79,6 +82,10 @@ class FullPass(Optimizer):
         self._first_norm = 0.0
         self._steepest = False
         self._at_x = True
+
+    def merge_rule(self, name: str) -> Merge:
+        """Sums over the blocks of a pass add up; all else follows from them."""
+        return "sum" if name in (LOSS, WEIGHT) or name.endswith(".sum") else "same"
 
     def begin(self, X: Any) -> None:
         """The trial: w = x + step d."""
@@ -123,6 +130,7 @@ class FullPass(Optimizer):
         if self.cache.reserving:
             self._rehearse()
             return
+        self.begin(None)  # somebody may have looked at the parameters after the last block
         f, slope, norm = self._finish()
         if not self._started:
             self._started, self._first_norm = True, norm
@@ -220,7 +228,7 @@ class FullPass(Optimizer):
         """Everything that the end of a pass may compute, while memory is being planned."""
         self._finish()
         self._steepest_descent()
-        self._look(1.0, 1.0)
+        self._descend_from_x()
         self._accept()
         self.direction()
         self._take_gradient()

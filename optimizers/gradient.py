@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from ..matcache import Mat, clip, copy, maximum, minimum, named, rowsum, scalar, sqrt
 from ..matcache import total as total_of
 from .base import Gradient, Objective, Optimizer
+from .by_row import ByRow, moves_of
 from .errors import CombinationError
 from .flow import shrunk
 from .managed import ALL, Managed, Slot, check_rows, check_sparse, weight_row
@@ -43,6 +44,9 @@ class GradientOptimizer(Optimizer):
     )
     average_from: int | None = Field(
         None, ge=0, description="step from which on iterates are averaged (Polyak, Ruppert)"
+    )
+    step_per: Literal["block", "row"] = Field(
+        "block", description="one step for each block, of its mean, or row after row (sparse data)"
     )
 
     by_entry: ClassVar[bool] = False  # whether entries of one row have different scales
@@ -71,14 +75,18 @@ class GradientOptimizer(Optimizer):
 
     def rest(self, row: Row) -> Any:
         """What penalties do to a row until `now`. Returns the time that they acted for."""
-        missed = row.now - row.seen
+        missed = row.missed()
         time = (missed if row.rates is None else missed * row.rates) * self.scale(*row.state)
         row.w <<= shrunk(row.w, time, row.l1, row.l2)
         return time
 
-    def tick(self, rate: float) -> float:
-        """What the clock of the penalties shows after a step with this rate."""
-        return self._time + rate
+    def gain(self, rate: float) -> float:
+        """What the clock of the penalties gains by a step with this rate."""
+        return rate
+
+    def weigh(self, row: Row, weight: Any) -> None:
+        """Let the step of a single row (`step_per: row`) count `weight` times."""
+        row.rate = row.rate * weight
 
     # ------------------------------------------------------------- life
 
@@ -91,12 +99,17 @@ class GradientOptimizer(Optimizer):
         rates: Any = None,
     ) -> None:
         """Make the state: `slots` of every parameter, and its average where one is kept."""
+        if getattr(self, "cache", None) is not cache:  # it is attached to be planned, then to run
+            self._kernels: dict[str, dict[str, Any]] = {}
         super().attach(cache, parameters, terms=terms, rates=rates)
         self._time = 0.0
         self._reading = False  # parameters hold averages now
-        self._rate = scalar(cache, self.rate, f"rate ({self._kind})")
-        self._now = scalar(cache, 0.0, f"clock of penalties ({self._kind})")
-        self._count = scalar(cache, 0.0, f"steps averaged ({self._kind})")
+        self._rate = scalar(cache, self.rate, f"rate ({self.name})")
+        self._now = scalar(cache, 0.0, f"clock of penalties ({self.name})")
+        self._count = scalar(cache, 0.0, f"steps averaged ({self.name})")
+        self._rows = ByRow(self, self._now, self._rate) if self.step_per == "row" else None
+        if self._rows is not None and not self.keeps_time:
+            self.state["clock"] = self._now  # the weights of the rows so far
         self._managed = {name: self._manage(name, w) for name, w in parameters.items()}
 
     def begin(self, X: Any) -> None:
@@ -112,8 +125,14 @@ class GradientOptimizer(Optimizer):
         """One kernel for each update."""
         rate = self.rate * self.schedule.factor(self.steps)
         self._rate.set(rate)
+        time = self._time + self.gain(rate)
+        if self._rows is not None:
+            self._rows.step(updates, self._managed, self.gain(rate))
+            self._time = time
+            self.steps += 1
+            return
         self._count.set(self._averaged_steps())
-        time = self.tick(rate)
+        self.steps += 1
         gradients = {name: self._gradient(self._find(name), u) for name, u in updates.items()}
         shorten = self._shorten(gradients)
         self._now.set(time)
@@ -130,11 +149,12 @@ class GradientOptimizer(Optimizer):
                 **p.common(),
             )
         self._time = time
-        self.steps += 1
 
     def settle(self) -> None:
         """Bring all rows up to date, and put the averages in place of the iterates."""
         planning = self.cache.reserving
+        if self._rows is not None and (planning or self._time > 0):
+            self._rows.settle(self._managed)
         for p in self._managed.values():
             if p.sparse and p.rests and (planning or self._time > 0):
                 p.kernels["settle"](now=self._now, rate=self._rate, **p.common())
@@ -154,8 +174,11 @@ class GradientOptimizer(Optimizer):
     def resume(self, steps: int) -> None:
         """Parameters hold averages if there are any, and no row has missed anything."""
         self.steps = steps
-        self._time = 0.0 if self.keeps_time else float(steps)
-        self._now.set(self._time)
+        if self._rows is None or self.keeps_time:
+            self._time = 0.0 if self.keeps_time else float(steps)
+            self._now.set(self._time)
+        else:
+            self._time = float(self._now)
         self._reading = self._averaged_steps() > 0
         for p in self._managed.values():
             if p.seen is not None:
@@ -168,7 +191,7 @@ class GradientOptimizer(Optimizer):
     def _find(self, name: str) -> Managed:
         if name not in self._managed:
             raise CombinationError(
-                f"{self._kind}: updates[{name!r}], but the model's parameters are "
+                f"{self.name}: updates[{name!r}], but the model's parameters are "
                 f"{', '.join(self._managed)}."
             )
         return self._managed[name]
@@ -178,7 +201,7 @@ class GradientOptimizer(Optimizer):
         sparse = isinstance(update, Gradient) and update.sparse
         if sparse:
             check_sparse(
-                self._kind,
+                self.name,
                 p,
                 average_from=self.average_from,
                 clip_global_norm=self.clip_global_norm,
@@ -190,7 +213,7 @@ class GradientOptimizer(Optimizer):
             return {"XT": update.X.T, "R": update.R, "mask": update.mask}
         if p.sparse and self._time > 0 and p.rests:
             raise CombinationError(
-                f"{self._kind}: the updates of {p.name!r} were sparse, and now one is dense. Keep "
+                f"{self.name}: the updates of {p.name!r} were sparse, and now one is dense. Keep "
                 "to one kind: rows that missed a penalty would miss it for good."
             )
         g = update.X.T @ update.R if isinstance(update, Gradient) else update
@@ -212,7 +235,8 @@ class GradientOptimizer(Optimizer):
 
     # ------------------------------------------------------------- kernels
 
-    def _step_row(self, p: Managed, row: Row) -> None:
+    def step_row(self, p: Managed, row: Row) -> None:
+        """The step of one row of a parameter: gradient, clipping, rule, penalties."""
         g = row.g if row.XT is None else row.XT @ row.R
         if row.mask is not None:
             g = g * row.mask
@@ -230,10 +254,11 @@ class GradientOptimizer(Optimizer):
         if row.seen is not None:
             row.seen <<= row.now
 
-    def _rest_row(self, p: Managed, row: Row, seen: bool) -> None:
+    def rest_row(self, p: Managed, row: Row, seen: Any = None) -> None:
+        """What penalties have done to a row of a parameter meanwhile. seen: what to note."""
         self._flow(p, row, self.rest(row))
         if row.seen is not None:
-            row.seen <<= row.now if seen else 0.0
+            row.seen <<= seen
 
     def _flow(self, p: Managed, row: Row, time: Any) -> None:
         for term in p.terms:
@@ -254,8 +279,14 @@ class GradientOptimizer(Optimizer):
     # ------------------------------------------------------------- helpers
 
     @property
-    def _kind(self) -> str:
+    def name(self) -> str:
+        """What messages and labels call it."""
         return str(getattr(self, "kind", type(self).__name__))
+
+    @property
+    def takes_rows(self) -> bool:
+        """With `step_per: row`."""
+        return self.step_per == "row"
 
     def _averaged_steps(self) -> int:
         return 0 if self.average_from is None else max(0, self.steps - self.average_from)
@@ -263,23 +294,29 @@ class GradientOptimizer(Optimizer):
     def _manage(self, name: str, w: Mat) -> Managed:
         terms = sorted(self.terms.get(name, []), key=lambda t: not t.projects)
         p = Managed(name, w, terms, rates=self.rates.get(name))
-        check_rows(self._kind, p, by_entry=self.by_entry)
+        check_rows(self.name, p, by_entry=self.by_entry)
         for slot, what in self.slots().items():
             p.state += (self._keep(f"{name}.{slot}", w, what),)
-        p.l1 = weight_row(self.cache, self._kind, p, "l1", [t.l1 for t in terms])
-        p.l2 = weight_row(self.cache, self._kind, p, "l2", [t.l2 for t in terms])
+        p.l1 = weight_row(self.cache, self.name, p, "l1", [t.l1 for t in terms])
+        p.l2 = weight_row(self.cache, self.name, p, "l2", [t.l2 for t in terms])
         if self.average_from is not None:
             p.average = self._keep(f"{name}.average", w, Slot(ALL))
             p.averaged = named(self.cache, f"{name}: steps averaged", (w.shape[0], 1), w.dtype)
             p.averaged <<= 0.0
-        p.kernels = {
-            "step": kernel(lambda row: self._step_row(p, row), f"{self._kind} step"),
-            "rest": kernel(lambda row: self._rest_row(p, row, True), f"{self._kind} rest"),
-            "settle": kernel(lambda row: self._rest_row(p, row, False), f"{self._kind} settle"),
+        if name not in self._kernels:
+            self._kernels[name] = self._make_kernels(p)
+        p.kernels = self._kernels[name]
+        return p
+
+    def _make_kernels(self, p: Managed) -> dict[str, Any]:
+        """By name; they are traced at their first call, for parameters like p."""
+        return moves_of(self, p) | {
+            "step": kernel(lambda row: self.step_row(p, row), f"{self.name} step"),
+            "rest": kernel(lambda row: self.rest_row(p, row, row.now), f"{self.name} rest"),
+            "settle": kernel(lambda row: self.rest_row(p, row, 0.0), f"{self.name} settle"),
             "catch up": kernel(self._average_row, "average"),
             "swap": kernel(self._swap_row, "swap"),
         }
-        return p
 
     def _keep(self, name: str, w: Mat, slot: Slot) -> Mat:
         rows, columns = w.shape

@@ -115,3 +115,23 @@ def check_sparse(
             f"of {p.name!r} before the step, but for a sparse block it is never stored. Use "
             "clip_row_norm or clip_value."
         )
+
+
+def check_row_steps(
+    kind: str, p: Managed, *, average_from: int | None, row_norm: float | None
+) -> None:
+    """What steps of single rows cannot do."""
+    way_out = "Use step_per: block."
+    if average_from is not None:
+        raise CombinationError(
+            f"{kind}: average_from={average_from} averages the iterates after each block, and "
+            f"step_per=row moves within it. Leave one of them out. {way_out}"
+        )
+    if p.w.shape[1] > 1:  # each column of a row moves by itself
+        whole = [t.kind for t in p.terms if t.by_row]
+        whole += [] if row_norm is None else [f"clip_row_norm={row_norm}"]
+        if whole:
+            raise CombinationError(
+                f"{kind}: {whole[0]} on {p.name!r} needs all columns of a row at once, and "
+                f"step_per=row moves one by one. {way_out}"
+            )

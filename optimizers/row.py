@@ -18,6 +18,7 @@ NAMES = (
     "rates",  # factors of the rate, [1 x columns]
     "now",  # the clock of the penalties
     "seen",  # what the clock showed when the row was last exact, one number
+    "elapsed",  # what it has gained since then, where that is computed already
     "l1",
     "l2",
     "average",  # of the row's past
@@ -39,6 +40,7 @@ class Row:
     rates: Any
     now: Any
     seen: Any
+    elapsed: Any
     l1: Any
     l2: Any
     average: Any
@@ -51,6 +53,15 @@ class Row:
         for name, arg in zip(NAMES, args, strict=False):
             setattr(self, name, arg)
         self.state = args[len(NAMES) :]
+
+    @classmethod
+    def of(cls, *, state: tuple[Any, ...] = (), **args: Any) -> Row:
+        """The same from keyword arguments of NAMES."""
+        return cls(*(args.get(n) for n in NAMES), *state)
+
+    def missed(self) -> Any:
+        """What the clock has gained since the row was last exact."""
+        return self.now - self.seen if self.elapsed is None else self.elapsed
 
     def pace(self) -> Any:
         """The step size: one number, or one per column."""

@@ -59,6 +59,17 @@ def test_kernels(tmp_path: Path) -> None:
     assert all(row["quality"]["gflops"] > 0 for row in report["rows"])
 
 
+def test_read(tmp_path: Path) -> None:
+    report = run(tmp_path, "read", "--folders", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert {"readinto", "blocks raw", "blocks lz4", "parquet"} < systems(report)
+    rates = [row for row in report["rows"] if "gb_per_s" in row["quality"]]
+    assert {row["settings"]["readers"] for row in rates} == {1, 2}
+    assert {row["settings"]["transposed"] for row in rates} == {False, True}
+    assert all(row["quality"]["gb_per_s"] > 0 for row in rates)
+    names = [ratio["name"] for ratio in report["ratios"]]
+    assert names.count("raw_over_readinto") == 2 and names.count("blocks_over_memory") == 2
+
+
 def test_lda(tmp_path: Path) -> None:
     recipe = "{name: mine, model: {inference: cvb0}, learner: {passes: 2}}"
     report = run(tmp_path, "lda", "--ours", "vb", "--recipe", recipe, "--peers", "none")
@@ -144,7 +155,9 @@ def test_perplexity_of_the_true_topics_is_that_of_the_words() -> None:
     assert tokens == scored.sum()
 
 
-@pytest.mark.parametrize("name", ["__main__", "data", "glm", "glm_peers", "lda_ours", "report"])
+@pytest.mark.parametrize(
+    "name", ["__main__", "data", "glm", "glm_peers", "lda_ours", "read", "report"]
+)
 def test_examples_in_docstrings(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"scripts.benchmarks.{name}"))
     assert result.attempted and not result.failed

@@ -59,7 +59,10 @@ def test_help_imports_nothing_heavy() -> None:
     assert result.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("command", ["train", "topics", "predict", "evaluate", "config", "schema"])
+@pytest.mark.parametrize(
+    "command",
+    ["train", "topics", "predict", "evaluate", "recommend", "similar", "config", "schema"],
+)
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert learn(command, "--help") == 0
     assert "Usage: learn" in capsys.readouterr().out

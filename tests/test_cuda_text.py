@@ -33,6 +33,7 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.emit_cuda import fused_source, library_source, rowwise_source
 from blocklearn.matcache.fused import linearise
+from blocklearn.models import als_rows
 from blocklearn.models import lda as lda_model
 from tests import cuda_host, programs
 
@@ -132,6 +133,28 @@ def test_programs_of_lda_compile(name: str) -> None:
             "bound": (x, theta, phi, alpha, 2.0, 3),
         }.get(name, (x, theta, phi, alpha, 3))
         assert nvrtc(rowwise_source(function.compile(*args).plan), "90")
+
+
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("alpha", [None, 2.0])
+@pytest.mark.parametrize("k", [20, 102, 1000])
+def test_programs_of_als_compile(k: int, alpha: float | None, biases: bool) -> None:
+    with MatCache(threads=1) as cache:
+
+        def ones(rows: int, columns: int) -> Any:
+            return from_array(cache, np.ones((rows, columns), np.float32))
+
+        R = from_sparse(cache, sparse(9, 13).astype(np.float32))
+        u, table, mean, free = ones(9, k), ones(13, k), ones(1, 1), ones(1, k)
+        fixed, G = free if biases else None, None if alpha is None else ones(k, k)
+        problem = (fixed, mean, alpha, 0.1, True)
+        programs = [
+            als_rows.descend.compile(R, u, table, G, free, fixed, *problem, 3, 0.0),
+            als_rows.losses.compile(R, u, table, G, ones(13, 1), *problem),
+            als_rows.equations.compile(R, u, table, *problem),
+        ]
+        for program in programs:
+            assert nvrtc(rowwise_source(program.plan), "90")
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

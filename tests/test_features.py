@@ -181,3 +181,30 @@ def test_hashed_words_are_a_vocabulary() -> None:
     assert list(words)[:2] == ["#0", "#1"] and len(list(words)) == 16
     assert words == HashedWords(4) != HashedWords(5) and hash(words) == hash(HashedWords(4))
     assert all(0 <= words.column(word) < 16 for word in ("socket", "über", ""))
+
+
+def test_interactions_of_columns() -> None:
+    """A pair has a feature of its own where both columns have a value, in either order."""
+    alone = hash_features(COLUMNS, 20)
+    pairs = [
+        hash_features(COLUMNS, 20, interactions=[p]) for p in (("city", "day"), ("day", "city"))
+    ]
+    assert (pairs[0] != pairs[1]).nnz == 0
+    extra = (pairs[0] - alone).toarray()
+    assert [np.flatnonzero(row).size for row in extra] == [1, 1, 0, 1]  # row 2 has no city
+    columns = [int(np.flatnonzero(row)[0]) for row in extra[[0, 1, 3]]]
+    assert columns[0] == columns[2] != columns[1]
+    masked = {"a": np.ma.MaskedArray([1, 2, 3], [False, True, False]), "b": [1, 1, 1]}
+    found = hash_features(masked, 20, interactions=[("a", "b")])
+    assert np.diff(found.indptr).tolist() == [3, 1, 3]
+    with pytest.raises(DataError, match="an interaction of 'town', but the columns are city, day"):
+        hash_features(COLUMNS, interactions=[("town", "day")])
+    with pytest.raises(DataError, match="an interaction of 'day' with itself says nothing new"):
+        hash_features(COLUMNS, interactions=[("day", "day")])
+
+
+def test_hashed_words_behind_others() -> None:
+    words = HashedWords(3, ["price", "age"])
+    assert len(words) == 10 and words[:3] == ["price", "age", "#0"] and words[-1] == "#7"
+    assert words.column("x") == HashedWords(3).column("x") + 2
+    assert words != HashedWords(3) and words == HashedWords(3, ("price", "age"))

@@ -26,6 +26,7 @@ def write(path: Path, **changes: object) -> Path:
         "config": {"kind": "lda", "topics": 4, "alpha": 0.1},
         "tensors": {"lambda": WEIGHTS},
         "names": NAMES,
+        "row_names": ["ann", "bob", "zoë"],
         "fingerprint": "abc",
         "metrics": {"passes": 3, "perplexity": 12.5},
     }
@@ -40,6 +41,7 @@ def files(path: Path) -> set[str]:
 def test_round_trip(tmp_path: Path) -> None:
     saved = load(write(tmp_path / "a" / "m"))
     assert (saved.kind, saved.fingerprint, saved.names) == ("lda", "abc", NAMES)
+    assert saved.row_names == ["ann", "bob", "zoë"]
     assert saved.config == {"kind": "lda", "topics": 4, "alpha": 0.1}
     assert saved.metrics == {"passes": 3, "perplexity": 12.5}
     np.testing.assert_array_equal(saved.tensors["lambda"], WEIGHTS)
@@ -121,7 +123,7 @@ def test_a_flipped_bit_is_found_or_harmless(tmp_path: Path, data: st.DataObject)
         (path / name).write_bytes(original)
 
 
-@pytest.mark.parametrize("name", ["model.json", "weights.safetensors", "vocab.arrow"])
+@pytest.mark.parametrize("name", ["model.json", "weights.safetensors", "vocab.arrow", "rows.arrow"])
 @pytest.mark.parametrize("keep", [0.0, 0.5, 0.99])
 def test_truncation(tmp_path: Path, name: str, keep: float) -> None:
     path = write(tmp_path / "m")

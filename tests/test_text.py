@@ -218,16 +218,6 @@ def test_configuration(tmp_path: Path) -> None:
     assert holdout == Holdout(share=0.05)
 
 
-def test_holdout_parts_a_corpus() -> None:
-    corpus = count_words((str(i), ["aaa"] * i) for i in range(200))
-    train, held = Holdout(share=0.2).split(corpus, seed=1)
-    assert sorted(train.documents + held.documents, key=int) == corpus.documents
-    assert held.counts.sum(axis=1).tolist() == [float(name) for name in held.documents]
-    assert train.vocabulary == held.vocabulary == corpus.vocabulary
-    with pytest.raises(DataError, match="share=0.01 of 2 documents leaves 2 to train on and 0"):
-        Holdout(share=0.01).split(corpus.rows(np.array([0, 1])))
-
-
 def test_targets_of_documents_from_a_file(tmp_path: Path) -> None:
     docs = tmp_path / "docs.txt"
     docs.write_text("socket\n\npath path\n")

@@ -1,1 +1,6 @@
 """Block datasets: Arrow IPC files striped over disks, written once, read for ever."""
+
+from .kind import BlocksData as BlocksData
+from .source import BlockSource as BlockSource
+from .write import write_blocks as write_blocks
+from .writer import BlockWriter as BlockWriter

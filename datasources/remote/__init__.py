@@ -1,1 +1,10 @@
 """Files on other machines, by URL: HDFS, WebHDFS, S3 and whatever fsspec knows."""
+
+from .errors import DriverMissingError as DriverMissingError
+from .errors import RemoteError as RemoteError
+from .files import Files as Files
+from .files import Status as Status
+from .find import find as find
+from .patience import Patience as Patience
+from .resolve import HdfsDriver as HdfsDriver
+from .resolve import resolve as resolve

@@ -6,12 +6,20 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import allocation, glm, kernels, lda
+from . import allocation, als, glm, kernels, lda, read
+from .als_peers import PEERS as ALS_PEERS
 from .glm_peers import PEERS as GLM_PEERS
 from .lda_peers import PEERS as LDA_PEERS
 
-TASKS = {"allocation": allocation, "glm": glm, "kernels": kernels, "lda": lda}
-PEERS = GLM_PEERS | LDA_PEERS  # packages that may be missing
+TASKS = {
+    "allocation": allocation,
+    "als": als,
+    "glm": glm,
+    "kernels": kernels,
+    "lda": lda,
+    "read": read,
+}
+PEERS = ALS_PEERS | GLM_PEERS | LDA_PEERS  # packages that may be missing
 
 
 def main(arguments: list[str] | None = None) -> int:

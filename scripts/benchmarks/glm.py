@@ -39,6 +39,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import blocklearn
+from blocklearn.models import GLM
 from blocklearn.models.ranking import area
 
 from .data import load
@@ -140,7 +141,9 @@ def features(X: Any) -> Any:
         ((1 + np.log(X.data.astype(np.float64))) * idf[X.indices], X.indices, X.indptr), X.shape
     )
     length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
-    return sp.csr_matrix(sp.diags(1 / np.maximum(length, 1e-30)) @ weighted, dtype=np.float32)
+    scaled = sp.csr_matrix(sp.diags(1 / np.maximum(length, 1e-30)) @ weighted, dtype=np.float32)
+    scaled.sort_indices()
+    return scaled
 
 
 def labels(path: Path | None, X: Any, made: int) -> tuple[Any, str]:
@@ -169,8 +172,10 @@ def jobs(
     if targets > 1:
         many = every[: min(MANY, targets)]
         last = [float(args.passes)]
-        found.append((f"{OURS} 1 target", every[:1], last, args.recipe))
-        found.append((f"{OURS} {len(many)} targets", many, last, args.recipe))
+        # the same steps for both: of blocks, where the package's default for one is of single rows
+        same = {"optimizer": GLM().default_optimizer().model_dump()} | args.recipe
+        found.append((f"{OURS} 1 target", every[:1], last, same))
+        found.append((f"{OURS} {len(many)} targets", many, last, same))
     for name in peers:
         if not (PEERS[name].single and targets > 1):
             found.append((name, every, [float(m) for m in PEERS[name].checkpoints], {}))

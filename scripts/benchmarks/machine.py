@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from blocklearn.matcache.cpu import available_threads
+from blocklearn.matcache import available_threads
 
 
 def describe() -> dict[str, Any]:

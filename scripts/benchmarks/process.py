@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,16 +21,25 @@ class SystemFailed(Exception):
     """A system's process stopped with an error; the message is the end of what it printed."""
 
 
-def run_process(module: str, argument: Path, log: Path, *, blas_threads: int) -> int | None:
+def run_process(
+    module: str,
+    argument: Path,
+    log: Path,
+    *,
+    blas_threads: int,
+    more: Mapping[str, str] | None = None,
+) -> int | None:
     """`python -m module argument`, alone; returns its peak memory in bytes, children included.
 
     The peak is of the sum of the resident sizes of the process and its children, looked at every
-    0.1 s; None on systems without /proc. What it prints goes to `log`. Raises `SystemFailed`.
+    0.1 s; None on systems without /proc. What it prints goes to `log`. more: further environment
+    variables. Raises `SystemFailed`.
     """
     environment = os.environ | {
         name: str(blas_threads)
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     }
+    environment |= more or {}
     environment["PYTHONPATH"] = os.pathsep.join(
         [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     )

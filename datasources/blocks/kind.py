@@ -1,0 +1,62 @@
+"""Configured data in block datasets."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field
+
+from ..data_kind import DataKind
+from ..errors import DataError
+from ..reading import Reading
+from ..source import DataSource
+from .source import BlockSource
+
+
+class BlocksData(DataKind):
+    """A block dataset: `{kind: blocks, paths: [/disk0/acl, /disk1/acl]}`.
+
+    Blocks have the rows that they were written with, whatever `data.block_rows` says. With
+    `data.shuffle` other than false they come in another order in each pass.
+    """
+
+    kind: Literal["blocks"] = "blocks"
+    paths: list[Path] = Field(min_length=1, description="its folders, one per stripe, in any order")
+    verify: bool | Literal["always"] = Field(
+        True,
+        description="compare digests: true, of each block once and when its file changes; always, "
+        "whenever it is read",
+    )
+
+    def files(self) -> Iterator[Path]:
+        """The folders."""
+        yield from self.paths
+
+    def elsewhere(self, path: str, *, labelled: bool) -> Self:
+        """Another block dataset, in one folder; labels are part of it."""
+        return self.model_copy(update={"paths": [Path(path)]})
+
+    def open_source(self, reading: Reading, like: DataSource | None = None) -> BlockSource:
+        """The rows as blocks; those to evaluate on must have the columns of `like`."""
+        source = BlockSource(
+            self.paths,
+            shuffle="blocks" if reading.shuffle else False,
+            seed=reading.seed,
+            verify=self.verify,
+            block_rows=None if like is None else like.shape.rows,
+        )
+        if like is not None:
+            check_names(self.paths[0], source.names, like.names)
+        return source
+
+
+def check_names(path: Path, names: Sequence[str] | None, known: Sequence[str] | None) -> None:
+    """Raise `DataError` where columns are not those that the model knows by the same numbers."""
+    if names is None or known is None or len(names) != len(known):
+        return
+    for column, (name, other) in enumerate(zip(names, known, strict=True)):
+        if name != other:
+            raise DataError(
+                f"{path}: column {column} is {name!r}, but in the data to train on it is "
+                f"{other!r}; convert both with the same vocabulary."
+            )

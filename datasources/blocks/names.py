@@ -1,0 +1,154 @@
+"""Files of names, of columns, rows or targets: written in batches, read batch by batch when asked.
+
+Nobody needs the names of a hundred million rows in memory.
+"""
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy.typing as npt
+import xxhash
+
+from ..errors import DataError
+from ..features import HashedWords
+from .arrow_file import ArrowFile
+from .block_table import NamesFile
+from .manifest import HashedColumns, What
+
+STEP = 1 << 16  # names of a batch
+Names = Sequence[str] | npt.ArrayLike
+
+
+def names_file(what: What) -> str:
+    """Name of the file with the names of `what`."""
+    return f"{what}-names.arrow"
+
+
+def names_schema(integers: bool) -> Any:
+    """The `pyarrow.Schema` of a file of names."""
+    import pyarrow as pa
+
+    kind = pa.int64() if integers else pa.string()
+    return pa.schema([pa.field("name", kind, nullable=False)])
+
+
+class NamesWriter:
+    """Writes names to `path`, behind those that are `written`; of each `append` as a batch."""
+
+    def __init__(self, path: Path, written: NamesFile) -> None:
+        """Open the file."""
+        self.written, batches = written, written.batches
+        end = batches[-1].offset + batches[-1].bytes if batches else None
+        self._schema = names_schema(written.integers)
+        self._file = ArrowFile(path, self._schema, "lz4", end)
+
+    def append(self, names: Any) -> None:
+        """Write an Arrow array of the type that was said, in batches of at most `STEP` names."""
+        import pyarrow as pa
+
+        for start in range(0, len(names), STEP):
+            part = names[start : start + STEP]
+            batch, _ = self._file.append(pa.RecordBatch.from_arrays([part], schema=self._schema))
+            self.written.lengths.append(len(part))
+            self.written.batches.append(batch)
+
+    def sync(self) -> None:
+        """Wait until all that was written is on disk."""
+        self._file.sync()
+
+    def finish(self) -> NamesFile:
+        """Complete the file, which is on disk then."""
+        self._file.finish(self.written.batches)
+        return self.written
+
+    def close(self) -> None:
+        """Close the file, finished or not."""
+        self._file.close()
+
+
+def write_names(folder: Path, what: What, names: Sequence[str]) -> NamesFile | HashedColumns:
+    """Write `names` to their file in `folder`; of hashed words only the number of bits is kept."""
+    import pyarrow as pa
+
+    if isinstance(names, HashedWords):
+        return HashedColumns(hash_bits=names.bits)
+    writer = NamesWriter(folder / names_file(what), NamesFile())
+    try:
+        for start in range(0, len(names), STEP):
+            writer.append(pa.array(names[start : start + STEP], pa.string()))
+        return writer.finish()
+    except (pa.ArrowException, UnicodeError) as error:
+        raise DataError(f"BlockWriter: names of {what} are not all text: {error}") from error
+    finally:
+        writer.close()
+
+
+class StoredNames(Sequence[str]):
+    """The names in the file `path`; integers become text. Raises `DataError` for damaged ones."""
+
+    def __init__(self, path: Path, listed: NamesFile) -> None:
+        """Nothing is read before a name is asked for."""
+        self._path, self._listed = path, listed
+        self._count = listed.count
+        self._starts = [0]
+        for length in listed.lengths:
+            self._starts.append(self._starts[-1] + length)
+        self._lock = threading.Lock()
+        self._last: tuple[int, list[str]] = (-1, [])  # the batch that was read last
+
+    def __len__(self) -> int:
+        """Number of names."""
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """A name, or a list of them."""
+        places = range(self._count)[index]
+        return self._name(places) if isinstance(places, int) else [self._name(i) for i in places]
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        for batch in range(len(self._listed.batches)):
+            yield from self._read(batch)
+
+    def __eq__(self, other: object) -> bool:
+        """The same names in the same order."""
+        if not isinstance(other, Sequence) or len(other) != self._count:
+            return False
+        return all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _name(self, place: int) -> str:
+        from bisect import bisect_right
+
+        batch = bisect_right(self._starts, place) - 1
+        with self._lock:
+            if self._last[0] != batch:
+                self._last = (batch, self._read(batch))
+            return self._last[1][place - self._starts[batch]]
+
+    def _read(self, batch: int) -> list[str]:
+        """The names of a batch, which pyarrow sees only if its digest is right."""
+        import pyarrow as pa
+
+        listed = self._listed.batches[batch]
+        with self._path.open("rb", buffering=0) as file:
+            data = os.pread(file.fileno(), listed.bytes, listed.offset)
+        if len(data) != listed.bytes or xxhash.xxh3_64_hexdigest(data) != listed.xxh3:
+            raise DataError(
+                f"{self._path}: batch {batch} is damaged or cut off ({len(data)} of "
+                f"{listed.bytes} bytes); restore the file or convert the data again."
+            )
+        schema = names_schema(self._listed.integers)
+        try:
+            names = pa.ipc.read_record_batch(pa.py_buffer(data), schema).column(0).to_pylist()
+        except pa.ArrowException as error:
+            raise DataError(f"{self._path}: batch {batch} cannot be read: {error}") from error
+        return [str(name) for name in names]

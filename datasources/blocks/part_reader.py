@@ -1,0 +1,217 @@
+"""Reads the blocks of one orientation into host blocks, in place."""
+
+import os
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from ..block import BlockShape, HostBlock
+from ..errors import DataError
+from ..kernel import kernel
+from .arrow_file import Codec, padded
+from .layout import Arrays
+from .manifest import Part
+from .read_bytes import (
+    Stamp,
+    byte_view,
+    decode_lz4,
+    open_for_reading,
+    read_pieces,
+    stamp_of,
+)
+
+Verify = bool | Literal["always"]
+DAMAGED = "Restore the file, or convert the data again."
+
+
+class PartReader:
+    """Blocks by their number in the files `paths`, one per stripe. Threads may share it.
+
+    verify: True: compare the digest of a block when it is read for the first time, and whenever
+    its file was written to since; "always": whenever it is read. A block with the right digest is
+    checked number by number the first time. False: no digests; the numbers are checked each time.
+
+    The files stay open: one that is replaced under its name is still read as it was. Nothing is
+    mapped into memory, where a file that is cut off would end the process. Raises `DataError` for
+    files that are not as the manifest says, else `OSError`.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], part: Part, codec: Codec, verify: Verify, block_rows: int
+    ) -> None:
+        """Open the files; host blocks have `block_rows` rows, as many as were written or more."""
+        self.kind, self.codec, self._verify = part.kind, codec, verify
+        blocks = part.blocks
+        self.rows, self.nnz = np.array(blocks.rows), np.array(blocks.nnz)
+        self.starts = np.cumsum(self.rows) - self.rows  # number of the first row of each block
+        self._offsets, self._heads = np.array(blocks.offset), np.array(blocks.head)
+        self._bytes, self._stored = np.array(blocks.bytes), np.array(blocks.stored)
+        self._digests = np.array([int(digest, 16) for digest in blocks.xxh3], np.uint64)
+        # Per block: None, or the stamp that its file had when its digest was right.
+        self._verified: list[Stamp | tuple[()] | None] = [None] * len(self.rows)
+        self.shape = BlockShape(
+            rows=block_rows,
+            columns=part.columns,
+            nnz=0 if part.dense else max(1, int(self.nnz.max())),
+            total_rows=part.rows,
+            dense=part.dense,
+            targets=part.targets,
+            weighted=part.weighted,
+        )
+        self._scratch: deque[Scratch] = deque()
+        self.paths, self._files = list(paths), list[int]()
+        self.close = weakref.finalize(self, close_files, self._files)
+        for path, size in zip(paths, part.files, strict=True):
+            self._files.append(open_for_reading(path, size))
+
+    def read(self, number: int, into: HostBlock, *, pass_: int, index: int) -> None:
+        """Fill `into` with block `number` and finish it as block `index` of pass `pass_`."""
+        if not self._files:
+            raise DataError("BlockSource: it is closed; open it again.")
+        stripe = number % len(self._files)
+        file, known = self._files[stripe], self._verified[number]
+        scratch = self._scratch.pop() if self._scratch else self._make_scratch()
+        into.write()
+        try:
+            stamp = stamp_of(file)
+            trusted = self._verify is True and stamp is not None and known == stamp
+            self._fill(number, file, into, scratch, bool(self._verify) and not trusted)
+            if trusted and stamp_of(file) != stamp:  # written to meanwhile
+                self._fill(number, file, into, scratch, verify=True)
+            rows, checked = int(self.rows[number]), bool(self._verify) and known is not None
+            into.finish(pass_=pass_, index=index, rows=rows, checked=checked)
+        except DataError as error:
+            raise DataError(f"{self.paths[stripe]}, block {number}: {error}") from error
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.paths[stripe])) from error
+        finally:
+            self._scratch.append(scratch)
+        self._verified[number] = stamp or ()
+
+    def _fill(
+        self, number: int, file: int, into: HostBlock, scratch: "Scratch", verify: bool
+    ) -> None:
+        rows, nnz = int(self.rows[number]), int(self.nnz[number])
+        targets = self._targets(rows, nnz, into, scratch)
+        if self.codec == "raw":
+            pieces = self._pieces(number, targets, scratch)
+        else:
+            pieces = [scratch.message[: int(self._bytes[number])]]
+        digest = xxhash.xxh3_64() if verify else None
+        if not read_pieces(file, int(self._offsets[number]), pieces, digest):
+            raise DataError(f"cut off: the file ends before the batch does. {DAMAGED}")
+        if digest is not None and digest.intdigest() != int(self._digests[number]):
+            raise DataError(
+                f"damaged: its digest is {digest.hexdigest()}, but {self._digests[number]:016x} "
+                f"was written. {DAMAGED}"
+            )
+        if self.codec != "raw":
+            self._decode(number, targets, scratch)
+        first = int(self.starts[number])
+        if not is_counting(into.row_ids[:rows], first):
+            raise DataError(f"its rows are not those from {first} on. {DAMAGED}")
+        if not self.shape.dense:
+            bad = widen(scratch.starts, scratch.value_starts, rows, nnz, into.indptr)
+            if bad >= 0:
+                raise DataError(
+                    f"row {first + bad}: its offsets end at {scratch.starts[bad + 1]} and "
+                    f"{scratch.value_starts[bad + 1]}, but both lists must be the same, start at "
+                    f"0, never fall and end at {nnz}. {DAMAGED}"
+                )
+
+    def _targets(
+        self, rows: int, nnz: int, into: HostBlock, scratch: "Scratch"
+    ) -> list[memoryview]:
+        """Where each part of a block goes."""
+        arrays: Arrays = {
+            "row": into.row_ids,
+            "starts": scratch.starts,
+            "indices": into.indices,
+            "value_starts": scratch.value_starts,
+            "values": into.values,
+            "dense": into.dense,
+            "targets": into.targets,
+            "weights": into.weights,
+        }
+        parts = self.kind.parts(rows, nnz)
+        return [byte_view(arrays[name][: size[0]]) for name, (size, _) in parts.items()]
+
+    def _pieces(
+        self, number: int, targets: Sequence[memoryview], scratch: "Scratch"
+    ) -> list[memoryview]:
+        """All bytes of a batch that is not compressed, in order: its description, then each part
+        and what it is padded with.
+        """
+        used = int(self._heads[number])
+        pieces = [scratch.message[:used]]
+        for target, length in zip(targets, self._stored[number], strict=True):
+            if len(target) != length:
+                raise DataError(f"a part has {length} bytes, but {len(target)} are needed.")
+            pad = padded(len(target)) - len(target)
+            pieces += [target, scratch.message[used : used + pad]]
+            used += pad
+        return pieces
+
+    def _decode(self, number: int, targets: Sequence[memoryview], scratch: "Scratch") -> None:
+        at = int(self._heads[number])
+        for target, length in zip(targets, self._stored[number].tolist(), strict=True):
+            if length or target:
+                try:
+                    decode_lz4(scratch.message[at : at + length], target)
+                except (OSError, ValueError) as error:
+                    raise DataError(f"cannot be decompressed: {error}. {DAMAGED}") from error
+            at += padded(length)
+
+    def _make_scratch(self) -> "Scratch":
+        heads = int(self._heads.max()) + 8 * self._stored.shape[1]
+        size = heads if self.codec == "raw" else int(self._bytes.max())
+        return Scratch(self.shape, size)
+
+
+class Scratch:
+    """Memory that one thread needs to read a block. message: bytes of a batch."""
+
+    def __init__(self, shape: BlockShape, size: int) -> None:
+        """Allocate it."""
+        rows = 0 if shape.dense else shape.rows + 1
+        self.starts, self.value_starts = np.empty((2, rows), np.int32)
+        self.message = byte_view(np.empty(size, np.uint8))
+
+
+def close_files(files: list[int]) -> None:
+    """Close all, and forget them."""
+    while files:
+        os.close(files.pop())
+
+
+@kernel
+def is_counting(ids: npt.NDArray[np.int64], first: int) -> bool:
+    """Whether `ids` are first, first + 1, ..."""
+    wrong = 0
+    for i in range(ids.size):
+        wrong += ids[i] != first + i
+    return wrong == 0
+
+
+@kernel
+def widen(
+    starts: npt.NDArray[np.int32],
+    value_starts: npt.NDArray[np.int32],
+    rows: int,
+    nnz: int,
+    indptr: npt.NDArray[Any],
+) -> int:
+    """Copy `rows` + 1 offsets to `indptr`; -1, or the first row whose offsets are wrong."""
+    for row in range(rows + 1):
+        here = starts[row]
+        least = starts[row - 1] if row else 0
+        if here != value_starts[row] or here < least or (row == 0 and here) or here > nnz:
+            return max(0, row - 1)
+        indptr[row] = here
+    return -1 if starts[rows] == nnz else rows - 1

@@ -1,0 +1,139 @@
+"""Writes the blocks of one orientation, round robin over the folders."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import xxhash
+
+from .arrow_file import PAD, ArrowFile, Codec, padded
+from .block_table import Blocks
+from .layout import Arrays, Kind
+from .manifest import Part, Side, Sums, stripe_file
+from .pending import Pending
+from .rows import Rows
+
+
+class PartWriter:
+    """Rows of `kind` to blocks of `block_rows` in the files of `side`.
+
+    blocks, sums: what an interrupted writer had stored, which is gone on behind; where that is
+    nothing, files that are there are replaced.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        side: Side,
+        kind: Kind,
+        block_rows: int,
+        codec: Codec,
+        blocks: Blocks,
+        sums: Sums,
+    ) -> None:
+        """Open the files."""
+        self.kind, self.block_rows = kind, block_rows
+        self.blocks, self.sums = blocks, sums
+        self.stored = sum(self.blocks.rows)  # rows
+        self._committed, self._uncommitted = len(self.blocks), 0
+        self._pending = Pending(kind, block_rows)
+        self._places = kind.places()
+        self._files: list[ArrowFile] = []
+        stripes = len(folders)
+        try:
+            for stripe, folder in enumerate(folders):
+                there = blocks.of_stripe(stripe, stripes)
+                end = there[-1].offset + there[-1].bytes if there else None
+                path = folder / stripe_file(side, stripe, stripes)
+                self._files.append(ArrowFile(path, kind.schema(), codec, end))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def rows(self) -> int:
+        """Rows that were stored, and those that wait for their block to be full."""
+        return self.stored + self._pending.rows
+
+    def append(self, rows: Rows) -> None:
+        """Add verified rows of its kind; every block that they complete is stored."""
+        start = 0
+        while start < rows.count:
+            start = self._pending.take(rows, start)
+            if self._pending.full:
+                self._store()
+
+    def flush(self) -> None:
+        """Store the rows that wait, as a shorter block."""
+        if self._pending.rows:
+            self._store()
+
+    @property
+    def uncommitted(self) -> int:
+        """Bytes of blocks that were stored since the last `commit`."""
+        return self._uncommitted
+
+    def commit(self) -> Blocks:
+        """Wait until all that was stored is on disk; the blocks that came since the last time."""
+        for file in self._files:
+            file.sync()
+        fresh = self.blocks.since(self._committed)
+        self._committed, self._uncommitted = len(self.blocks), 0
+        return fresh
+
+    def finish(self, columns: int) -> Part:
+        """Store what waits and complete the files, which are on disk then."""
+        self.flush()
+        stripes = len(self._files)
+        files = [f.finish(self.blocks.of_stripe(i, stripes)) for i, f in enumerate(self._files)]
+        return Part(
+            rows=self.stored,
+            columns=columns,
+            block_rows=self.block_rows,
+            dense=bool(self.kind.dense),
+            targets=self.kind.targets,
+            weighted=self.kind.weighted,
+            fields=self.kind.fields(),
+            sums=self.sums,
+            files=files,
+            blocks=self.blocks,
+        )
+
+    def close(self) -> None:
+        """Close the files, finished or not."""
+        for file in self._files:
+            file.close()
+
+    def _store(self) -> None:
+        pending = self._pending
+        arrays = pending.arrays(self.stored)
+        file = self._files[len(self.blocks) % len(self._files)]
+        batch, buffers = file.append(self.kind.batch(arrays))
+        stored = [buffers[place] for place in self._places]
+        lengths = [length for _, length in stored]
+        check_places(batch.head, stored)
+        self.blocks.add(pending.rows, pending.nnz, batch, lengths, content_digest(arrays))
+        self.sums = self.sums.plus(pending.sums)
+        self.stored += pending.rows
+        self._uncommitted += batch.bytes
+        pending.clear()
+
+
+def check_places(head: int, stored: Sequence[tuple[int, int]]) -> None:
+    """Whether parts lie one behind another, as readers expect them."""
+    end = head
+    for offset, length in stored:
+        if offset != end:
+            raise RuntimeError(
+                f"pyarrow put a buffer to byte {offset}, not {end}: not padded to {PAD} bytes"
+            )
+        end += padded(length)
+
+
+def content_digest(arrays: Arrays) -> str:
+    """XXH3 of the numbers of a block."""
+    digest = xxhash.xxh3_64()
+    for name, array in arrays.items():
+        if name not in ("row", "value_starts"):
+            digest.update(name.encode())
+            digest.update(array.data)
+    return digest.hexdigest()

@@ -1,0 +1,121 @@
+"""Bytes of a file into buffers that exist, digested while they are in the processor's cache."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import xxhash
+
+from ..errors import DataError
+
+CHUNK = 1 << 19  # bytes; much larger ones leave the second-level cache before they are digested
+SETTLED_NS = 50_000_000  # two changes of a file within a tick of its clock have one time
+Stamp = tuple[int, int, int]
+
+
+def byte_view(array: npt.NDArray[Any]) -> memoryview:
+    """The bytes of a C-contiguous array."""
+    return array.reshape(-1).view("u1").data
+
+
+def read_pieces(
+    file: int, offset: int, pieces: Sequence[memoryview], digest: xxhash.xxh3_64 | None
+) -> bool:
+    """Fill `pieces` with the bytes of the open `file` from `offset` on, and digest them.
+
+    Returns False if the file ends before. Nothing is allocated but views; several threads may
+    read one file. A file that is cut off meanwhile is noticed, while a memory-mapped one would
+    end the process.
+    """
+    for group in [list(pieces)] if digest is None else grouped(pieces):
+        rest = group
+        while rest:
+            count = os.preadv(file, rest, offset)
+            if count == 0:
+                return False
+            offset += count
+            rest = behind(rest, count)
+        if digest is not None:
+            for piece in group:
+                digest.update(piece)
+    return True
+
+
+def grouped(pieces: Sequence[memoryview]) -> Iterator[list[memoryview]]:
+    """The pieces, cut where needed, in lists of at most `CHUNK` bytes.
+
+    >>> a, b = memoryview(bytes(CHUNK - 1)), memoryview(bytes(3))
+    >>> [[len(piece) for piece in group] for group in grouped([a, b])] == [[CHUNK - 1, 1], [2]]
+    True
+    """
+    group: list[memoryview] = []
+    room = CHUNK
+    for piece in pieces:
+        start = 0
+        while start < len(piece):
+            part = piece[start : start + room]
+            group.append(part)
+            start, room = start + len(part), room - len(part)
+            if room == 0:
+                yield group
+                group, room = [], CHUNK
+    if group:
+        yield group
+
+
+def behind(pieces: Sequence[memoryview], count: int) -> list[memoryview]:
+    """What is left of `pieces` without their first `count` bytes."""
+    left = []
+    for piece in pieces:
+        if count < len(piece):
+            left.append(piece[count:])
+        count = max(0, count - len(piece))
+    return left
+
+
+def decode_lz4(stored: memoryview, into: memoryview) -> None:
+    """Decode a buffer of a compressed batch: 8 bytes with its length, then an LZ4 frame; or -1,
+    then the bytes as they are. Raises `ValueError` where it does not fill `into` exactly.
+    """
+    import pyarrow as pa
+
+    length = int.from_bytes(stored[:8], "little", signed=True)
+    if length == -1:
+        length = len(stored) - 8
+        if length == len(into):
+            into[:] = stored[8:]
+    elif length == len(into):
+        frame = pa.BufferReader(pa.py_buffer(stored[8:]))
+        with pa.CompressedInputStream(frame, "lz4") as stream:
+            done = 0
+            while done < length and (count := stream.readinto(into[done:])):
+                done += count
+            length = done + len(stream.read(1))
+    if length != len(into):
+        raise ValueError(f"{length} bytes, not {len(into)}")
+
+
+def stamp_of(file: int) -> Stamp | None:
+    """What changes whenever an open file is written to; None where it was a moment ago, so that
+    another change might not be seen.
+    """
+    found = os.fstat(file)
+    if time.time_ns() - found.st_ctime_ns < SETTLED_NS:
+        return None
+    return found.st_ctime_ns, found.st_mtime_ns, found.st_size
+
+
+def open_for_reading(path: Path, size: int) -> int:
+    """A descriptor of the file, which must have `size` bytes."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not wait
+    found = os.fstat(file).st_size
+    if found != size:
+        os.close(file)
+        raise DataError(
+            f"{path}: {found:,} bytes, but {size:,} were written; it was cut off or replaced. "
+            "Restore the file, or convert the data again."
+        )
+    return file

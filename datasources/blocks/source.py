@@ -1,0 +1,178 @@
+"""Blocks from a block dataset on disk."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import numpy as np
+import xxhash
+
+from ..block import BlockShape, HostBlock
+from ..errors import DataError
+from ..order import RowOrder
+from .dataset import open_dataset
+from .manifest import Side
+from .part_reader import PartReader, Verify
+
+
+class BlockSource:
+    """The block dataset in the folders `paths`, one per stripe, as it was written.
+
+    shuffle: False, blocks in the order of the rows; "blocks", in another order in each pass,
+    drawn from `(seed, pass)`. (Rows were dealt to blocks when they were written.) verify: True,
+    the digest of a block is compared when it is read for the first time, and when its file was
+    written to since; "always", whenever it is read, which also finds what a disk forgets; False,
+    never. block_rows: more rows than blocks were written with, to agree with other data; they
+    stay empty. side: "rows", or "columns" for the other
+    orientation, if there is one; then `transposed()` gives it too, and is missing otherwise.
+
+    Blocks are read straight into the host block, by as many threads as there are stripes.
+
+    Raises `FileNotFoundError` for a folder that holds no dataset, and `DataError`, naming file,
+    block and row, for one that is damaged, incomplete or of another version.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from ..matrix import MatrixSource
+    >>> from .write import write_blocks
+    >>> with TemporaryDirectory() as folder:
+    ...     write_blocks(MatrixSource(np.eye(5), block_rows=2), [folder])
+    ...     with BlockSource([folder]) as source:
+    ...         block = HostBlock(source.shape)
+    ...         source.read(0, 1, block)
+    >>> source.blocks, block.row_ids.tolist(), block.dense.tolist()[0]
+    (3, [2, 3], [0.0, 0.0, 1.0, 0.0, 0.0])
+    """
+
+    transposed: Callable[[], "BlockSource"]
+    """The other orientation; only where the dataset has both."""
+
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        *,
+        shuffle: Literal[False, "blocks"] = False,
+        seed: int = 0,
+        verify: Verify = True,
+        block_rows: int | None = None,
+        side: Side = "rows",
+    ) -> None:
+        """Read the manifest and open the files."""
+        if shuffle not in (False, "blocks"):
+            raise DataError(
+                f"BlockSource: shuffle={shuffle!r}, but rows stay in the block that they were "
+                'written to; it is False or "blocks".'
+            )
+        dataset = open_dataset(paths)
+        part = dataset.manifest.part(side)
+        if part is None:
+            raise DataError(
+                f"{paths[0]}: the dataset has one orientation, but its columns are asked for as "
+                "rows; convert the data again, with both orientations."
+            )
+        if block_rows is not None and block_rows < part.block_rows:
+            raise DataError(
+                f"{paths[0]}: blocks of {part.block_rows:,} rows, but at most {block_rows:,} are "
+                "asked for; convert the data again, with as many rows per block as the other data."
+            )
+        self._dataset, self._part = dataset, part
+        files, codec = dataset.files(side), dataset.manifest.codec
+        self._reader = PartReader(files, part, codec, verify, block_rows or part.block_rows)
+        self._order = RowOrder(len(part.blocks), 1, shuffle, seed)
+        self._names: tuple[Side, Side] = (
+            ("columns", "rows") if side == "rows" else ("rows", "columns")
+        )
+        if dataset.manifest.columns is not None:
+            self.transposed = partial(
+                BlockSource, dataset.folders, shuffle=shuffle, seed=seed, verify=verify,
+                side=self._names[0],
+            )  # fmt: skip
+
+    @property
+    def shape(self) -> BlockShape:
+        """Sizes of every block."""
+        return self._reader.shape
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one pass."""
+        return self._order.blocks
+
+    @property
+    def readers(self) -> int:
+        """As many threads as stripes."""
+        return min(len(self._dataset.folders), self.blocks)
+
+    @cached_property
+    def names(self) -> Sequence[str] | None:
+        """Names of the columns, or None."""
+        return self._dataset.names(self._names[0])
+
+    @cached_property
+    def row_names(self) -> Sequence[str] | None:
+        """Names of the rows, or None."""
+        return self._dataset.names(self._names[1])
+
+    @cached_property
+    def target_names(self) -> Sequence[str] | None:
+        """Names of the targets, or None."""
+        return self._dataset.names("targets") if self._part.targets else None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """XXH3 of the contents of all blocks; not of codec, folders or order."""
+        part = self._part
+        digest = xxhash.xxh3_64()
+        digest.update(f"{part.rows} {part.columns} {part.kind}".encode())
+        digest.update(np.array(part.blocks.rows, np.int64).data)
+        digest.update("".join(part.blocks.content).encode())
+        return digest.hexdigest()
+
+    def label_sums(self) -> tuple[float, list[float]]:
+        """The sum of the weights of all rows, and of the targets times these, one per target."""
+        return self._part.sums.weights, self._part.sums.targets
+
+    def value_sums(self) -> tuple[float, int]:
+        """The sum of all stored values (of dense rows: of all), and their number."""
+        part = self._part
+        count = part.rows * part.columns if part.dense else sum(part.blocks.nnz)
+        return part.sums.values, count
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        """Fill `into` with block `index` of pass `pass_`; threads may do so at the same time."""
+        if into.shape != self.shape:
+            raise DataError(f"BlockSource: a block of {into.shape} cannot hold {self.shape}.")
+        if pass_ < 0 or not 0 <= index < self.blocks:
+            raise DataError(
+                f"BlockSource: block {index} of pass {pass_}, but blocks are 0 to "
+                f"{self.blocks - 1} and passes start at 0."
+            )
+        self._reader.read(self._order.number(pass_, index), into, pass_=pass_, index=index)
+
+    def close(self) -> None:
+        """Close the files. Twice is fine; a source that is dropped closes them too."""
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        """The source itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close, whatever happened."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Sizes and settings."""
+        shape, order = self.shape, self._order
+        kind = "dense" if shape.dense else "sparse"
+        return (
+            f"BlockSource({shape.total_rows} rows, {shape.columns} columns, {kind}, "
+            f"{self.blocks} blocks, {len(self._dataset.folders)} stripes, "
+            f"{self._dataset.manifest.codec}, shuffle={order.shuffle!r}, seed={order.seed})"
+        )

@@ -1,0 +1,31 @@
+"""Names of rows, read when somebody asks for one."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+
+class ColumnNames(Sequence[str]):
+    """`count` names; `load` reads them all, as an Arrow array of strings, at the first question."""
+
+    def __init__(self, count: int, load: Callable[[], Any]) -> None:
+        self._count, self._load = count, load
+
+    def __len__(self) -> int:
+        """Number of names."""
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """A name, or a list of them."""
+        places = range(self._count)[index]
+        if isinstance(places, int):
+            return str(self._names[places].as_py())
+        return [str(self._names[i].as_py()) for i in places]
+
+    @cached_property
+    def _names(self) -> Any:
+        return self._load()

@@ -1,0 +1,184 @@
+"""Parquet files as their footers describe them, before any row is read."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from ..errors import DataError
+from ..remote import Files, RemoteError, Status
+from .columns import Columns
+from .footer import MAGIC, NBYTES, NULLS, VALUES, largest_in, numbers_in, read_footer
+from .types import check_schema, list_columns
+
+OPEN_AT_ONCE = 8  # footers read at the same time, where each is a wait for the network
+BUFFER = {True: 1 << 20, False: 8 << 20}  # bytes read at once of a column, on a local disk or not
+BROKEN = (pa.ArrowException, OSError, ValueError, EOFError, OverflowError)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a footer says of one column in one row group.
+
+    values: elements of its lists, and one more for each list that is empty or null: at least as
+    many as there are. nulls: how many are null (or empty lists), largest: the largest number; None
+    where the writer did not say.
+    """
+
+    values: int
+    nulls: int | None
+    largest: int | None
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """One row group: `number` of file `file`, which has `rows` rows, `first` the first of them.
+
+    nbytes: bytes of its columns when decoded; extents: by column.
+    """
+
+    file: int
+    number: int
+    first: int
+    rows: int
+    nbytes: int
+    extents: dict[str, Extent]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One file. widths: of its dense columns; lists: sparse features whose indices are lists.
+    digest: XXH3 of the footer.
+    """
+
+    files: Files
+    status: Status
+    groups: list[RowGroup]
+    widths: dict[str, int]
+    lists: frozenset[str]
+    digest: bytes
+
+    @property
+    def name(self) -> str:
+        """What people call the file."""
+        return self.files.name(self.status.path)
+
+    def open(self) -> Any:
+        """A `pyarrow.parquet.ParquetFile`, if the file is the one that was there at first."""
+        self.check()
+        return open_parquet(self.files, self.status)
+
+    def check(self) -> None:
+        """Raises `DataError` if the file was replaced since it was opened first."""
+        if self.files.status(self.status.path).identity != self.status.identity:
+            raise DataError(
+                f"{self.name}: the file was replaced or changed while it was in use; start again, "
+                "and write new data to new files."
+            )
+
+
+def open_parquet(files: Files, status: Status) -> Any:
+    """A `pyarrow.parquet.ParquetFile` that reads little at once and verifies what can be."""
+    return pq.ParquetFile(
+        files.open(status),
+        buffer_size=BUFFER[files.quick],
+        pre_buffer=False,  # else it reads whole row groups
+        page_checksum_verification=True,
+    )
+
+
+def open_tables(found: Sequence[tuple[Files, Status]], columns: Columns) -> list[Table]:
+    """All files, which agree in the widths of their columns. Raises `DataError`."""
+    numbered = list(enumerate(found))
+
+    def read(item: tuple[int, tuple[Files, Status]]) -> Table:
+        return open_table(item[0], *item[1], columns)
+
+    with ThreadPoolExecutor(OPEN_AT_ONCE) as pool:
+        tables = list(pool.map(read, numbered))
+    for table in tables:
+        for name, width in table.widths.items():
+            first = tables[0].widths[name]
+            if width != first:
+                raise DataError(
+                    f"{table.name}: column {name!r} has {width} numbers in each row, but {first} "
+                    f"in {tables[0].name}."
+                )
+    if not any(group.rows for table in tables for group in table.groups):
+        raise DataError(
+            f"{tables[0].name}: no rows" + (" in any file." if len(tables) > 1 else ".")
+        )
+    return tables
+
+
+def open_table(number: int, files: Files, status: Status, columns: Columns) -> Table:
+    """File `number`, by its footer. Raises `DataError` where it has none, or lacks a column."""
+    name = files.name(status.path)
+    try:
+        status = files.status(status.path)  # as it is asked for later; a listing may say less
+        with files.open(status) as file:
+            footer = read_footer(file, status.size)
+        ending = len(footer).to_bytes(4, "little") + MAGIC
+        with pq.ParquetFile(pa.BufferReader(MAGIC + footer + ending)) as file:  # a file of no rows
+            schema, leaves, groups = file.schema_arrow, len(file.schema), file.num_row_groups
+            paths = [file.schema.column(leaf).path for leaf in range(leaves)]
+        widths = check_schema(columns, schema, name)
+        lists = list_columns(columns, schema)
+        rows, noted = numbers_in(footer, groups, leaves)
+    except RemoteError:
+        raise
+    except DataError as error:
+        raise error if str(error).startswith(name) else DataError(f"{name}: {error}") from error
+    except (FileNotFoundError, PermissionError):
+        raise
+    except BROKEN as error:
+        raise DataError(f"{name}: its footer is damaged: {error}") from error
+    used = find_leaves(columns, paths)
+    first = np.concatenate([[0], np.cumsum(rows)])
+    found = [
+        RowGroup(
+            number,
+            group,
+            int(first[group]),
+            int(rows[group]),
+            int(sum(noted[group, leaf, NBYTES] for leaf in used.values())),
+            {name: extent_of(footer, noted[group, leaf]) for name, leaf in used.items()},
+        )
+        for group in range(groups)
+    ]
+    return Table(files, status, found, widths, lists, xxhash.xxh3_64_digest(footer))
+
+
+def find_leaves(columns: Columns, paths: Sequence[str]) -> dict[str, int]:
+    """Which of the file's own columns, by their paths, holds the numbers of each column."""
+    names = [*columns.numbers, *([] if columns.ids is None else [columns.ids])]
+    return {
+        name: next(i for i, path in enumerate(paths) if path == name or path.startswith(name + "."))
+        for name in names
+    }
+
+
+def extent_of(footer: bytes, noted: npt.NDArray[np.int64]) -> Extent:
+    """What is noted of a column of a row group."""
+    nulls = int(noted[NULLS])
+    return Extent(int(noted[VALUES]), None if nulls < 0 else nulls, largest_in(footer, noted))
+
+
+def check_budget(tables: Sequence[Table], memory: int) -> None:
+    """Raises `DataError` for a row group whose columns need more than `memory` bytes."""
+    for table in tables:
+        for group in table.groups:
+            if group.nbytes > memory:
+                rows = max(1, group.rows * memory // (2 * group.nbytes))
+                raise DataError(
+                    f"{table.name}: row group {group.number} has {group.nbytes / 2**20:,.1f} MiB "
+                    f"in the columns that are read, but memory is {memory / 2**20:,.1f} MiB. Write "
+                    "the file with smaller row groups (pyarrow.parquet.write_table(..., "
+                    f"row_group_size={rows})), or allow more memory."
+                )

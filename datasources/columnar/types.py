@@ -1,0 +1,119 @@
+"""Which Arrow types serve as numbers, as indices, as lists."""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from ..errors import DataError
+from .columns import Columns, Dense
+
+
+def is_list(kind: Any) -> bool:
+    """Lists of any length."""
+    return bool(kinds.is_list(kind) or kinds.is_large_list(kind))
+
+
+def plain(kind: Any) -> Any:
+    """The type below dictionaries and extensions."""
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif kinds.is_dictionary(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+def is_number(kind: Any) -> bool:
+    """Integers, floats, decimals, booleans."""
+    kind = plain(kind)
+    return bool(
+        kinds.is_integer(kind)
+        or kinds.is_floating(kind)
+        or kinds.is_decimal(kind)
+        or kinds.is_boolean(kind)
+    )
+
+
+def element(kind: Any) -> Any:
+    """The type of the elements of a list; of anything else, itself."""
+    kind = plain(kind)
+    if is_list(kind) or kinds.is_fixed_size_list(kind):
+        return plain(kind.value_type)
+    return kind
+
+
+def width_of(part: Dense, kind: Any, file: str) -> int:
+    """How many numbers a row has in a dense column of this type. Raises `DataError`."""
+    kind = plain(kind)
+    if is_number(kind):
+        width = 1
+    elif kinds.is_fixed_size_list(kind) and is_number(kind.value_type):
+        width = kind.list_size
+    elif is_list(kind) and is_number(kind.value_type):
+        if part.width is None:
+            raise DataError(
+                f"{file}: column {part.column!r} has lists of any length ({kind}); say how long "
+                "they all are (width), or name it as the indices of a sparse feature."
+            )
+        return part.width
+    else:
+        raise DataError(
+            f"{file}: column {part.column!r} is of type {kind}, but must be a number or a list of "
+            "numbers; convert it where the file is written."
+        )
+    if part.width not in (None, width) or width < 1:
+        raise DataError(
+            f"{file}: column {part.column!r} has {width} numbers in each row (its type is {kind}), "
+            f"but {part.width or 'at least one'} was asked for."
+        )
+    return width
+
+
+def check_schema(columns: Columns, schema: Any, file: str) -> dict[str, int]:
+    """The width of every dense column, if all columns are there and of types that serve.
+
+    Raises `DataError` naming file, column and type.
+    """
+    for name in [*columns.numbers, *([] if columns.ids is None else [columns.ids])]:
+        found = schema.get_all_field_indices(name)
+        if len(found) != 1:
+            listed = ", ".join(schema.names[:20]) + (", ..." if len(schema.names) > 20 else "")
+            count = "no column" if not found else f"{len(found)} columns"
+            raise DataError(f"{file}: {count} {name!r}; it has {listed or 'none'}.")
+    for part in columns.sparse:
+        kind = plain(schema.field(part.indices).type)
+        if not kinds.is_integer(element(kind)) or kinds.is_fixed_size_list(kind):
+            raise DataError(
+                f"{file}: column {part.indices!r} is of type {kind}, but indices are integers or "
+                "lists of integers (list<int32>)."
+            )
+        if part.values is None:
+            continue
+        other = plain(schema.field(part.values).type)
+        if not is_number(element(other)) or is_list(kind) != is_list(other):
+            raise DataError(
+                f"{file}: column {part.values!r} is of type {other}, but the values of the indices "
+                f"{part.indices!r} ({kind}) are "
+                + ("lists of numbers of the same lengths." if is_list(kind) else "numbers.")
+            )
+    if columns.weights is not None and not is_number(schema.field(columns.weights).type):
+        kind = schema.field(columns.weights).type
+        raise DataError(f"{file}: column {columns.weights!r} is of type {kind}: no weights.")
+    if columns.ids is not None:
+        kind = plain(schema.field(columns.ids).type)
+        if not (kinds.is_integer(kind) or kinds.is_string(kind) or kinds.is_large_string(kind)):
+            raise DataError(
+                f"{file}: column {columns.ids!r} is of type {kind}, but ids are text or integers."
+            )
+    return {
+        part.column: width_of(part, schema.field(part.column).type, file)
+        for part in (*columns.dense, *columns.targets)
+    }
+
+
+def list_columns(columns: Columns, schema: Any) -> frozenset[str]:
+    """The sparse features whose indices are lists."""
+    names = [part.indices for part in columns.sparse]
+    return frozenset(name for name in names if is_list(plain(schema.field(name).type)))

@@ -1,0 +1,84 @@
+"""What every kind of configured data offers: how it becomes a source of blocks."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel
+
+from .errors import DataError
+from .reading import Reading
+from .row_filter import RowFilter
+from .samples import Samples
+from .source import DataSource
+from .split import HoldBy
+
+
+class DataKind(BaseModel, extra="forbid"):
+    """A mapping of the YAML file below `data.train` or `data.eval`, told apart by its `kind`.
+
+    Fields are the keys. A kind that streams writes `open_source`; one whose rows are all in
+    memory subclasses `MemoryKind` and writes `load`.
+    """
+
+    def files(self) -> Iterator[Path]:
+        """Local files and folders that must exist; they are looked for before anything is read."""
+        yield from ()
+
+    @abstractmethod
+    def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
+        """The data as blocks.
+
+        like: the source that the model is trained on, for data that it is evaluated on: these
+        have its columns (same number, same meaning) and its targets. Raises `DataError`.
+        """
+
+    def elsewhere(self, path: str, *, labelled: bool) -> Self | None:
+        """The same kind of data from another place, for a model that was trained on these; None
+        where the end of a name says how to read it. labelled: with targets and weights.
+        """
+        return None
+
+    def hold_out(
+        self, share: float, reading: Reading, held: Reading, by: HoldBy | None = None
+    ) -> tuple[DataSource, DataSource]:
+        """The source to train on, and one of the rows that are held out of it.
+
+        reading, held: how each part is read. Which rows, `split_rows` says: a share of all, by a
+        hash of the row's number, whatever the order they are read in. Here both sources read all
+        rows and each drops those of the other. by: what is held out, where a kind has more than
+        rows. Raises `DataError` if a part is empty.
+        """
+        check_rows_held(by)
+        train, other = self.open_source(reading), self.open_source(held)
+        seed = reading.seed
+        return RowFilter(train, share, seed, held=False), RowFilter(other, share, seed, held=True)
+
+
+class MemoryKind(DataKind):
+    """A kind of data whose rows are all read into memory at once."""
+
+    @abstractmethod
+    def load(self, like: DataSource | None = None) -> Samples:
+        """All rows; like: as for `open_source`. Raises `DataError`."""
+
+    def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
+        """The rows as blocks."""
+        return self.load(like).source(reading)
+
+    def hold_out(
+        self, share: float, reading: Reading, held: Reading, by: HoldBy | None = None
+    ) -> tuple[DataSource, DataSource]:
+        """Both parts, each with its own rows only."""
+        check_rows_held(by)
+        train, other = self.load().split(share, reading.seed)
+        return train.source(reading), other.source(held)
+
+
+def check_rows_held(by: HoldBy | None) -> None:
+    """Raises `DataError` for what only ratings can be held out by."""
+    if by not in (None, "rows"):
+        raise DataError(
+            f"holdout: by: {by} is for ratings; of these data whole rows are held out: by: rows."
+        )

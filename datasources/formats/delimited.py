@@ -1,0 +1,193 @@
+"""Text with separators (CSV, TSV) as Arrow tables, some megabytes at a time.
+
+Fields may be in double quotes, but a line is a record: no line breaks inside a field. Arrow reads;
+only where something is wrong is a chunk read again, slowly, to say in which line.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute
+from pyarrow import csv as arrow
+
+from ..errors import DataError
+from .lines import Lines, decode, file_chunks, placed_lines, split_lines
+from .numbers import parse_number
+from .rows import FIRST, Place
+from .scratch import Scratch
+from .streams import kind_of
+
+Nulls = Literal["error", "zero", "drop_row"]
+
+
+class Delimited:
+    """Files of records with the same columns.
+
+    separator: by default a tab in .tsv files, else a comma. header: whether the first line names
+    the columns; by default it does where no field in it is a number, and does not where all are.
+    columns: their names, where there is no header; by default "0", "1", ... Raises `DataError`.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        scratch: Scratch,
+        *,
+        separator: str | None = None,
+        header: bool | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """Read the first line of each file."""
+        self._paths, self._scratch = paths, scratch
+        self.separator = separator or ("\t" if kind_of(paths[0]) == ".tsv" else ",")
+        if len(self.separator) != 1 or self.separator in '"\r\n' or not self.separator.isascii():
+            raise DataError(f"separator {self.separator!r}, but it is one ASCII character.")
+        self.names: list[str] = []
+        self._bodies: list[Place] = []
+        for number, path in enumerate(paths):
+            names, body = self._head(path, header if columns is None else False)
+            if columns is not None and len(columns) == len(names):
+                names = list(columns)
+            if number == 0:
+                self.names = names
+            if names != self.names or (columns is not None and names != list(columns)):
+                wanted = columns or self.names
+                raise DataError(
+                    f"{path}: {len(names)} columns, {brief(names)}, but there should be "
+                    f"{len(wanted)}, {brief(wanted)}."
+                )
+            self._bodies.append(body._replace(file=number))
+        twice = [name for name in dict.fromkeys(self.names) if self.names.count(name) > 1]
+        if twice:
+            raise DataError(f"{paths[0]}: the column {twice[0]!r} is there twice; rename one.")
+
+    def tables(
+        self, types: Mapping[str, Any], start: Place = FIRST
+    ) -> Iterator[tuple[Lines, pa.Table]]:
+        """Columns by name as Arrow types, in the order of `types`, with the lines they come from.
+
+        Raises `DataError` naming file and line.
+        """
+        options = arrow.ConvertOptions(
+            column_types=dict(types), include_columns=list(types), null_values=[""]
+        )
+        empty = start == FIRST
+        for number in range(start.file, len(self._paths)):
+            body = max(start, self._bodies[number])
+            for chunk in file_chunks(self._paths[number], self._scratch, body):
+                if chunk.data.strip(b"\r\n"):
+                    yield chunk, self._table(chunk, options, types)
+                    empty = False
+        if empty:
+            raise DataError(f"{self._paths[0]}: no records in it, but a header.")
+
+    def numbers(
+        self, chunk: Lines, table: pa.Table, names: Sequence[str], nulls: Nulls = "error"
+    ) -> npt.NDArray[np.float32]:
+        """Columns of a chunk's table, float64, as a table [records, names]. Raises `DataError`
+        naming the line of what is empty (where `nulls` is "error", else it is 0) or no finite
+        float32.
+        """
+        found = np.empty((table.num_rows, len(names)), np.float32)
+        for i, name in enumerate(names):
+            column = table[name]
+            if column.null_count:
+                if nulls == "error":
+                    row = compute.index(column.is_null(), True).as_py()
+                    raise DataError(
+                        f"{self.line(chunk, row)}: column {name!r} is empty; complete it, or "
+                        "leave such records out with --nulls drop_row (0 in features: zero)."
+                    )
+                column = column.fill_null(0.0)
+            exact: npt.NDArray[Any] = column.to_numpy()
+            with np.errstate(over="ignore"):
+                found[:, i] = exact
+            bad = np.flatnonzero(~np.isfinite(found[:, i]))
+            if bad.size:
+                raise DataError(
+                    f"{self.line(chunk, int(bad[0]))}: column {name!r} is {exact[bad[0]]}, but "
+                    "every number must be a finite float32."
+                )
+        return found
+
+    def line(self, chunk: Lines, row: int) -> str:
+        """`ratings.csv:17`, where a row of a chunk's table stands."""
+        lines = [number for number, line in split_lines(chunk) if line]
+        return f"{chunk.path}:{lines[row]}"
+
+    def _table(self, chunk: Lines, options: Any, types: Mapping[str, Any]) -> pa.Table:
+        reading = arrow.ReadOptions(
+            use_threads=False, block_size=len(chunk.data) + 1, column_names=self.names
+        )
+        parsing = arrow.ParseOptions(delimiter=self.separator)
+        try:
+            return arrow.read_csv(pa.BufferReader(chunk.data), reading, parsing, options)
+        except pa.ArrowException as error:
+            fault = self._fault(chunk, types) or f"{chunk.path}:{chunk.place.line}: {error}"
+            raise DataError(fault) from error
+
+    def _fault(self, chunk: Lines, types: Mapping[str, Any]) -> str | None:
+        """What is wrong with the first record that is not as it should be."""
+        floats = [self.names.index(name) for name in types if pa.types.is_floating(types[name])]
+        for number, line in split_lines(chunk):
+            if not line:
+                continue
+            place = f"{chunk.path}:{number}"
+            fields = self._fields(decode(line, chunk.path, number), place)
+            if len(fields) != len(self.names):
+                return (
+                    f"{place}: {len(fields)} fields, but there are {len(self.names)} columns "
+                    f"(separator {self.separator!r})."
+                )
+            for i in floats:
+                if fields[i] and not is_number(fields[i]):
+                    return f"{place}: column {self.names[i]!r} is {fields[i][:40]!r}, no number."
+        return None
+
+    def _head(self, path: Path, header: bool | None) -> tuple[list[str], Place]:
+        """Names of the columns of one file, and where its records begin."""
+        for number, line, after in placed_lines(path, self._scratch):
+            if not line:
+                continue
+            fields = self._fields(decode(line, path, number), f"{path}:{number}")
+            filled = [field for field in fields if field.strip()]
+            count = sum(map(is_number, filled))
+            if header is None and 0 < count < len(filled):
+                raise DataError(
+                    f"{path}:{number}: some fields of the first line are numbers and some are not, "
+                    "so nobody knows whether they name the columns; say --header or --no-header."
+                )
+            if header or (header is None and not count):
+                return [field.strip() for field in fields], after
+            return [str(i) for i in range(len(fields))], FIRST
+        raise DataError(f"{path}: no records in it.")
+
+    def _fields(self, line: str, place: str) -> list[str]:
+        try:
+            return next(csv.reader([line], delimiter=self.separator, strict=True))
+        except (csv.Error, StopIteration) as error:
+            raise DataError(f"{place}: cannot be divided into fields: {error}.") from error
+
+
+def is_number(text: str) -> bool:
+    """Whether a field is one, perhaps not a finite one."""
+    try:
+        parse_number(text.strip().encode("utf-8", "surrogateescape"))
+    except ValueError:
+        return False
+    return True
+
+
+def brief(names: Sequence[str]) -> str:
+    """The first of many names.
+
+    >>> brief(["a", "b"]), brief(["a", "b", "c", "d", "e"])
+    ("'a', 'b'", "'a', 'b', 'c', ...")
+    """
+    shown = ", ".join(repr(name[:40]) for name in names[:3])
+    return shown + ", ..." * (len(names) > 3)

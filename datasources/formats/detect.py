@@ -1,0 +1,158 @@
+"""The formats by name, and which one a path has."""
+
+import errno
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from glob import glob
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+from ..blocks import BlockSource
+from ..blocks.manifest import FILE as MANIFEST
+from ..errors import DataError
+from .bag_of_words import bag_of_words
+from .bidmat import BidmatFile
+from .libsvm import LibsvmFile
+from .matrix_market import matrix_market
+from .numpy_npy import NpyFile
+from .parquet_rows import parquet_rows
+from .ratings_rows import ratings_rows
+from .rows import Known, RowFile
+from .scipy_npz import scipy_npz
+from .scratch import Scratch
+from .source_rows import SourceRows
+from .streams import kind_of
+from .table_rows import TableRows
+from .text_rows import json_rows, text_rows
+from .vowpal_wabbit import VowpalWabbitRows
+
+
+def block_rows(paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> SourceRows:
+    """Rows of a block dataset."""
+    return SourceRows(BlockSource(paths))
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of files. suffixes: ends of their names (before .gz and the like); words: what it is;
+    open: from paths, scratch, known columns and options to rows; passes: how often that reads.
+    """
+
+    suffixes: tuple[str, ...]
+    words: str
+    open: Callable[..., RowFile]
+    passes: int = 1
+
+    @property
+    def options(self) -> list[str]:
+        """Names of what it may be told."""
+        found = signature(self.open).parameters.values()
+        return [option.name for option in found if option.kind is Parameter.KEYWORD_ONLY]
+
+
+FORMATS = {
+    "csv": Format((".csv", ".tsv"), "table of numbers in text", TableRows),
+    "ratings": Format((), "ratings in text (user, item, rating)", ratings_rows, passes=2),
+    "libsvm": Format((".libsvm", ".svm", ".svmlight"), "LIBSVM text", LibsvmFile, passes=2),
+    "vw": Format((".vw",), "Vowpal Wabbit text", VowpalWabbitRows, passes=2),
+    "matrix-market": Format((".mtx",), "Matrix Market", matrix_market),
+    "bag-of-words": Format((), "UCI bag of words", bag_of_words),
+    "text": Format((".txt",), "text, a document per line", text_rows, passes=2),
+    "json-lines": Format((".jsonl", ".ndjson"), "JSON lines", json_rows, passes=2),
+    "npz": Format((".npz",), "SciPy sparse matrix", scipy_npz),
+    "npy": Format((".npy",), "NumPy array", NpyFile),
+    "bidmat": Format(
+        (".smat", ".sbmat", ".sdmat", ".fmat", ".dmat", ".imat", ".lmat", ".bmat"),
+        "BIDMat matrix",
+        BidmatFile,
+    ),
+    "parquet": Format((".parquet", ".parq", ".pq"), "Parquet", parquet_rows),
+    "blocks": Format((), "block dataset", block_rows),
+}
+"""Formats by name. What stands here is what `learn convert` and `learn inspect` read."""
+
+OF_RATINGS = ("user", "item", "rating", "duplicates")  # options that make a table ratings
+
+
+def open_rows(
+    names: Sequence[str],
+    scratch: Scratch,
+    *,
+    format: str | None = None,
+    known: Known | None = None,
+    options: Mapping[str, Any],
+) -> RowFile:
+    """The rows of what is at `names`, see `find_files`. options: some of `Format.options`."""
+    found, files = find_files(names, format, options)
+    return FORMATS[found].open(files, scratch, known, **options)
+
+
+def find_files(
+    names: Sequence[str], format: str | None = None, options: Collection[str] = ()
+) -> tuple[str, list[Any]]:
+    """The format, and the files and folders, of all names, in order.
+
+    A name is a file; a folder with a block dataset, with Parquet files, of .txt files (a document
+    each) or of files of one format; a pattern; or the URL of Parquet files. format: by default that
+    of the end of the names. options: their names tell ratings from other tables. Raises
+    `FileNotFoundError`, and `DataError` where the format cannot be told.
+    """
+    found: list[tuple[str, Any]] = [pair for name in names for pair in expand(name, format)]
+    kinds = list(dict.fromkeys(kind for kind, _ in found))
+    if len(kinds) > 1:
+        raise DataError(f"{names[0]}: files of several formats: {', '.join(kinds)}; name one kind.")
+    if format is None and kinds == ["csv"] and not {*options}.isdisjoint(OF_RATINGS):
+        kinds = ["ratings"]
+    return kinds[0], [file for _, file in found]
+
+
+def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
+    """Format and path of everything that one name means."""
+    if "://" in name:
+        if format not in (None, "parquet"):
+            raise DataError(f"{name}: only Parquet is read from afar; copy the file here first.")
+        return [("parquet", name)]
+    path = Path(name)
+    if not path.exists():
+        matches = sorted(glob(name))
+        if not matches:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return [pair for match in matches for pair in expand(match, format)]
+    if not path.is_dir():
+        return [(format or format_of(path), path)]
+    if (path / MANIFEST).exists() and format in (None, "blocks"):
+        return [("blocks", path)]
+    files = [file for file in sorted(path.iterdir()) if file.is_file() and is_data(file)]
+    if format is None and any(path.rglob("*.parquet")):
+        return [("parquet", path)]
+    if format == "parquet":
+        return [("parquet", path)]
+    if format in (None, "text") and all(kind_of(file) == ".txt" for file in files):
+        if not any(path.rglob("*.txt")):
+            raise DataError(f"{path}: no data in this folder.")
+        return [("text", path)]
+    if not files:
+        raise DataError(f"{path}: no data in this folder.")
+    return [(format or format_of(file), file) for file in files]
+
+
+def is_data(file: Path) -> bool:
+    """Whether a file of a folder is one of rows: not hidden, not names of columns beside them."""
+    return not file.name.startswith((".", "_")) and file.name not in ("vocab.txt", "labels.txt")
+
+
+def format_of(path: Path) -> str:
+    """The format of a file by its name. Raises `DataError` where that does not say it."""
+    kind = kind_of(path)
+    if kind == ".txt" and path.name.startswith("docword"):
+        return "bag-of-words"
+    for name, known in FORMATS.items():
+        if kind in known.suffixes:
+            return name
+    endings = ", ".join(ending for known in FORMATS.values() for ending in known.suffixes)
+    raise DataError(
+        f"{path}: its name does not say what it is; it is one of {endings} (perhaps with .gz), or "
+        f"say it: --format {'|'.join(FORMATS)}."
+    )

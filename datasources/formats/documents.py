@@ -1,0 +1,138 @@
+"""Documents with their names: a text per line, JSON lines, or a folder of .txt files."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from .. import text_files
+from ..check import LARGEST
+from ..errors import DataError
+from .lines import Lines, decode, line_chunks, split_lines
+from .rows import FIRST, Place
+from .scratch import Scratch
+
+FOLDER_FILES = 64  # of a folder that make a chunk
+
+
+class Document(NamedTuple):
+    """A text with its name and its targets."""
+
+    name: str
+    text: str
+    targets: Sequence[float] = ()
+
+
+class Documents(Protocol):
+    """Documents of a file or folder, called `name` in messages; targets: names of the targets."""
+
+    name: str
+    targets: Sequence[str]
+
+    def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
+        """The documents from `start` on in chunks, each with the place after it."""
+
+
+class TextLines:
+    """A document per line; an empty line is an empty document."""
+
+    targets: Sequence[str] = ()
+
+    def __init__(self, paths: Sequence[Path], scratch: Scratch) -> None:
+        """Nothing is read."""
+        self._paths, self._scratch, self.name = paths, scratch, str(paths[0])
+
+    def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
+        """See `Documents`."""
+        for chunk in line_chunks(self._paths, self._scratch, start):
+            yield chunk.next, self._parse(chunk)
+
+    def _parse(self, chunk: Lines) -> Iterator[Document]:
+        for number, line in split_lines(chunk):
+            yield Document(f"{chunk.path.name}:{number}", decode(line, chunk.path, number))
+
+
+class JsonLines:
+    """A document per line, `{"text": "..."}`; empty lines are passed over.
+
+    text: the field with the text. targets: fields with numbers, or true and false. ids: the field
+    with the name; by default a document is called after its line.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        scratch: Scratch,
+        *,
+        text: str = "text",
+        targets: Sequence[str] = (),
+        ids: str | None = None,
+    ) -> None:
+        """Nothing is read."""
+        self._paths, self._scratch, self.name = paths, scratch, str(paths[0])
+        self._text, self.targets, self._ids = text, targets, ids
+
+    def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
+        """See `Documents`."""
+        for chunk in line_chunks(self._paths, self._scratch, start):
+            yield chunk.next, self._parse(chunk)
+
+    def _parse(self, chunk: Lines) -> Iterator[Document]:
+        for number, line in split_lines(chunk):
+            if not line.strip():
+                continue
+            place = f"{chunk.path}:{number}"
+            try:
+                record = json.loads(decode(line, chunk.path, number))
+            except (ValueError, RecursionError) as error:
+                if isinstance(error, DataError):
+                    raise
+                raise DataError(f"{place}: no valid JSON: {error}") from error
+            text = record.get(self._text) if isinstance(record, dict) else None
+            if not isinstance(text, str):
+                raise DataError(
+                    f"{place}: a line must be an object with a string {self._text!r}, such as "
+                    f'{{"{self._text}": "..."}}.'
+                )
+            name = f"{chunk.path.name}:{number}"
+            if self._ids is not None:
+                found = record.get(self._ids)
+                if not isinstance(found, str | int) or isinstance(found, bool):
+                    raise DataError(f"{place}: {self._ids!r} is {found!r}, but names the document.")
+                name = str(found)
+            yield Document(
+                name, text, [self._target(record, field, place) for field in self.targets]
+            )
+
+    def _target(self, record: dict[str, object], field: str, place: str) -> float:
+        value = record.get(field)
+        if isinstance(value, bool | int | float) and abs(value) <= LARGEST:
+            return float(value)
+        raise DataError(
+            f"{place}: the target {field!r} is {value!r}, but must be a finite number, or true or "
+            "false."
+        )
+
+
+class TextFolder:
+    """A document per .txt file of a folder, at any depth, sorted by name."""
+
+    targets: Sequence[str] = ()
+
+    def __init__(self, path: Path, scratch: Scratch) -> None:
+        """List the files."""
+        self.name, self._path, self._scratch = str(path), path, scratch
+        self._files = sorted(file for file in path.rglob("*.txt") if file.is_file())
+
+    def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
+        """See `Documents`."""
+        for first in range(start.file, len(self._files), FOLDER_FILES):
+            files = self._files[first : first + FOLDER_FILES]
+            yield Place(first + len(files)), self._parse(files)
+
+    def _parse(self, files: Sequence[Path]) -> Iterator[Document]:
+        for file in files:
+            data = file.read_bytes()
+            self._scratch.tell(len(data))
+            name = file.relative_to(self._path).as_posix()
+            yield Document(name, text_files.decode(data, file, 1))

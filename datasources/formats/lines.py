@@ -1,0 +1,101 @@
+"""Text files as chunks of whole lines."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from ..errors import DataError
+from .rows import FIRST, Place
+from .scratch import Scratch
+from .streams import opened
+
+Parsed = TypeVar("Parsed")
+LONGEST = 1 << 28
+BOM = b"\xef\xbb\xbf"
+OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Lines(NamedTuple):
+    """Whole lines of a file: the bytes, ending with a newline, and where the first one is."""
+
+    path: Path
+    data: bytes
+    place: Place
+    next: Place
+
+    def parse(self, at: int, end: int, parse: Callable[[bytes], Parsed]) -> Parsed:
+        """What `parse` makes of the line `data[at:end]`; its `ValueError` becomes a `DataError`
+        that names file and line.
+        """
+        try:
+            return parse(self.data[at:end])
+        except ValueError as error:
+            line = self.place.line + self.data.count(b"\n", 0, at)
+            raise DataError(f"{self.path}:{line}: {error}.") from None
+
+
+def line_chunks(paths: Sequence[Path], scratch: Scratch, start: Place = FIRST) -> Iterator[Lines]:
+    """The lines of all files from `start` on, some `scratch.chunk_bytes` at a time.
+
+    A byte order mark is left out; a last line without a newline gets one. Raises `DataError` for a
+    file that is cut off (where it is packed), is UTF-16, or has a line of 256 MB.
+    """
+    for number in range(start.file, len(paths)):
+        place = start if number == start.file else Place(number)
+        yield from file_chunks(paths[number], scratch, place)
+
+
+def file_chunks(path: Path, scratch: Scratch, place: Place) -> Iterator[Lines]:
+    """`line_chunks` of one file."""
+    with opened(path, scratch.tell, place.offset) as stream:
+        rest = b""
+        while True:
+            piece = stream.read(scratch.chunk_bytes)
+            if place.offset == 0 and not rest:
+                if piece.startswith(OTHER_BOMS):
+                    raise DataError(f"{path}: UTF-16; convert it, iconv -f utf-16 -t utf-8.")
+                if piece.startswith(BOM):
+                    piece, place = piece.removeprefix(BOM), place._replace(offset=len(BOM))
+            if not piece and rest:
+                piece = b"\n"
+            end = piece.rfind(b"\n") + 1
+            if end:
+                data = rest + piece[:end]
+                after = Place(place.file, place.offset + len(data), place.line + data.count(b"\n"))
+                yield Lines(path, data, place, after)
+                rest, place = piece[end:], after
+            elif piece:
+                rest += piece
+            else:
+                return
+            if len(rest) > LONGEST:
+                raise DataError(
+                    f"{path}:{place.line}: a line of more than {LONGEST >> 20} MB; is it a text "
+                    "file, with lines that end with a newline?"
+                )
+
+
+def split_lines(chunk: Lines) -> Iterator[tuple[int, bytes]]:
+    """Number and text of every line, without its end."""
+    for i, line in enumerate(chunk.data[:-1].split(b"\n")):
+        yield chunk.place.line + i, line.removesuffix(b"\r")
+
+
+def placed_lines(path: Path, scratch: Scratch) -> Iterator[tuple[int, bytes, Place]]:
+    """Number and text of every line, and where the next one begins."""
+    for chunk in line_chunks([path], scratch):
+        place = chunk.place
+        for number, raw in enumerate(chunk.data[:-1].split(b"\n"), place.line):
+            place = Place(place.file, place.offset + len(raw) + 1, number + 1)
+            yield number, raw.removesuffix(b"\r"), place
+
+
+def decode(line: bytes, path: Path, number: int) -> str:
+    """A line as text. Raises `DataError` if it is no UTF-8."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}:{number}: byte {line[error.start]:#04x} is no UTF-8; convert the file, for "
+            "example with iconv -f latin1 -t utf-8."
+        ) from error

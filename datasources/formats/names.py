@@ -1,0 +1,31 @@
+"""Names of columns from a file beside the data."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..corpus import columns_of
+from ..errors import DataError
+from .lines import decode, line_chunks, split_lines
+from .scratch import Scratch
+
+
+def names_beside(path: Path, columns: int, scratch: Scratch) -> Sequence[str] | None:
+    """The words in `vocab.txt` in the folder of `path`, None if there is no such file."""
+    listed = path.with_name("vocab.txt")
+    return read_names(listed, columns, scratch) if listed.exists() else None
+
+
+def read_names(path: Path, columns: int, scratch: Scratch) -> list[str]:
+    """The words in a file, one per line. Raises `DataError` if they are not `columns` different
+    ones.
+    """
+    names: list[str] = []
+    for chunk in line_chunks([path], Scratch(scratch.folder, scratch.memory)):
+        names += [decode(line, path, number).strip() for number, line in split_lines(chunk)]
+    if len(names) != columns:
+        raise DataError(f"{path}: {len(names)} names, but there are {columns} columns.")
+    try:
+        columns_of(names)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    return names

@@ -1,0 +1,107 @@
+"""A target of class numbers as a target of 0 and 1 for each class."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DataError
+from .rows import FIRST, Layout, Place, RowFile, Rows
+from .scratch import Scratch
+
+MOST_CLASSES = 1 << 20
+EXACT = 1 << 24  # whole numbers beyond this are no longer told apart in float32
+
+
+class OneHot:
+    """The rows of a file with one target, a number for each class; the classes become targets, in
+    ascending order, named after their numbers. The file is read once more, to find them, unless
+    they are known: names of all classes.
+    """
+
+    def __init__(
+        self, name: Any, file: RowFile, scratch: Scratch, known: Sequence[str] | None = None
+    ) -> None:
+        """name: of the file in messages."""
+        if file.layout.targets != 1:
+            raise DataError(
+                f"{name}: {file.layout.targets} targets, but classes are the numbers of one target."
+            )
+        self._file, self._name = file, name
+        if known is not None:
+            self._classes = numbers_of(name, known)
+        else:
+            found = scratch.remember("classes.json", lambda: self._find(name))
+            self._classes = np.array(found, np.float32)
+        names = [spell(number) for number in self._classes.tolist()]
+        self._layout = replace(file.layout, targets=len(names), target_names=names)
+
+    @property
+    def layout(self) -> Layout:
+        """That of the file, with more targets."""
+        return self._layout
+
+    def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
+        """All rows from `start` on."""
+        for rows in self._file.chunks(start):
+            assert rows.targets is not None
+            yield replace(rows, targets=indicators(self._name, rows.targets, self._classes))
+
+    def _find(self, name: Any) -> list[float]:
+        found = np.zeros(0, np.float32)
+        for rows in self._file.chunks():
+            assert rows.targets is not None
+            found = np.union1d(found, rows.targets)
+            check_classes(name, found.size, float(np.abs(found).max(initial=0.0)))
+        return found.tolist()
+
+
+def indicators(
+    name: Any, labels: npt.NDArray[np.float32], classes: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """A table [n, classes] of 0 and 1 for labels [n, 1], one of each. Raises `DataError`."""
+    table: npt.NDArray[np.float32] = (labels == classes).astype(np.float32)
+    check_known(name, labels[table.sum(axis=1) == 0])
+    return table
+
+
+def check_known(name: Any, strange: npt.NDArray[np.float32]) -> None:
+    """No label is strange."""
+    if strange.size:
+        raise DataError(
+            f"{name}: the label {spell(float(strange.flat[0]))} is none of the classes; the model "
+            "does not know it, or the file has changed while it was read."
+        )
+
+
+def numbers_of(name: Any, classes: Sequence[str]) -> npt.NDArray[np.float32]:
+    """Classes of a model as numbers. Raises `DataError` where their names are none."""
+    try:
+        return np.array([float(known) for known in classes], np.float32)
+    except ValueError as error:
+        raise DataError(
+            f"{name}: labels are numbers, but the targets of the model are called "
+            f"{', '.join(classes[:5])}."
+        ) from error
+
+
+def check_classes(name: Any, count: int, largest: float) -> None:
+    """As many classes as can be targets, with numbers that float32 can tell apart."""
+    if count > MOST_CLASSES:
+        raise DataError(f"{name}: more than {MOST_CLASSES:,} different labels; are they classes?")
+    if largest > EXACT:
+        raise DataError(
+            f"{name}: a label of {largest:,.0f}; beyond {EXACT:,} float32 cannot tell labels from "
+            "their neighbours; number the classes from 0."
+        )
+
+
+def spell(number: float) -> str:
+    """A class as a name.
+
+    >>> spell(3.0), spell(-1.0), spell(0.5)
+    ('3', '-1', '0.5')
+    """
+    return str(int(number)) if number == int(number) else repr(number)

@@ -1,0 +1,108 @@
+"""Rows of Parquet files, wherever these lie, with a guess at which columns are features."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from ..columnar import Dense, Nulls, ParquetSource, Sparse
+from ..columnar.footer import MAGIC, read_footer
+from ..columnar.parquet import ENDINGS, PATIENCE
+from ..columnar.tables import BROKEN
+from ..errors import DataError
+from ..remote import find, resolve
+from .rows import Known, check_columns
+from .scratch import Scratch
+from .source_rows import SourceRows
+
+BLOCK_ROWS = 1024  # rows that are read at a time
+
+
+def parquet_rows(
+    paths: Sequence[str | Path],
+    scratch: Scratch,
+    known: Known | None = None,
+    *,
+    indices: str | None = None,
+    values: str | None = None,
+    targets: Sequence[str] = (),
+    weights: str | None = None,
+    ids: str | None = None,
+    leave_out: Sequence[str] = (),
+    nulls: Nulls = "error",
+) -> SourceRows:
+    """Rows of files, folders, patterns or URLs, as for `ParquetSource`.
+
+    indices, values: columns of lists that make sparse rows; values: by default all are 1. Without
+    `indices`: the only column of lists of integers, with that of lists of floats, if there is one.
+    All other columns of numbers, but those with another purpose and `leave_out`, are dense
+    features. Raises `DataError`.
+    """
+    schema = read_schema(str(paths[0]))
+    others = {*targets, *leave_out, *(name for name in (weights, ids) if name is not None)}
+    free = [field for field in schema if field.name not in others]
+    if indices is None:
+        indices, values = guess_lists(free)
+    dense = [field.name for field in free if is_number(field.type)]
+    features: list[Dense | Sparse] = [
+        Dense(name) for name in dense if name not in (indices, values)
+    ]
+    if indices is not None:
+        size = None if known is None else known.columns - len(features)
+        features.append(Sparse(indices, values, size))
+    if not features:
+        raise DataError(
+            f"{paths[0]}: no features; its columns are "
+            f"{', '.join(f'{field.name} ({field.type})' for field in schema)}. Say which are: "
+            "--indices COLUMN --values COLUMN."
+        )
+    source = ParquetSource(
+        paths,
+        features,
+        targets=targets,
+        weights=weights,
+        ids=ids,
+        nulls=nulls,
+        block_rows=BLOCK_ROWS,
+    )
+    check_columns(paths[0], source.shape.columns, known)
+    return SourceRows(source)
+
+
+def read_schema(path: str) -> pa.Schema:
+    """The Arrow schema of the first file that is meant. Raises `DataError` if it has none."""
+    files, place, wild = resolve(path, PATIENCE)
+    first = find(files, place, ENDINGS, wild)[0]
+    name = files.name(first.path)
+    try:
+        status = files.status(first.path)
+        with files.open(status) as file:
+            footer = read_footer(file, status.size)
+        whole = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC  # a file of no rows
+        return parquet.read_schema(pa.BufferReader(whole))
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
+    except BROKEN as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the operating system
+        raise DataError(f"{name}: its footer is damaged: {error}") from error
+
+
+def guess_lists(fields: Sequence[pa.Field]) -> tuple[str | None, str | None]:
+    """The columns of indices and values, None where there are none, or several that may be."""
+    lists = [field for field in fields if pa.types.is_list(field.type)]
+    whole = [field.name for field in lists if pa.types.is_integer(field.type.value_type)]
+    numbers = [field.name for field in lists if pa.types.is_floating(field.type.value_type)]
+    if len(whole) != 1 or len(numbers) > 1:
+        return None, None
+    return whole[0], numbers[0] if numbers else None
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type is one number per row, or as many in each."""
+    if pa.types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    )

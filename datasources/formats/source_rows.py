@@ -1,0 +1,55 @@
+"""Rows of any source of blocks: a block dataset, Parquet files."""
+
+from collections.abc import Iterator
+
+from ..block import HostBlock
+from ..source import DataSource, row_names, target_names
+from .rows import FIRST, Layout, Place, Rows, Sparse
+
+
+class SourceRows:
+    """The rows of a source in the order of its pass 0, which must be that of the rows: unshuffled.
+
+    A place is the number of a block.
+    """
+
+    def __init__(self, source: DataSource) -> None:
+        """source: is read from here on by nobody else."""
+        shape, self.source = source.shape, source
+        self._ids = row_names(source)
+        self._layout = Layout(
+            shape.columns,
+            dense=shape.dense,
+            names=source.names,
+            targets=shape.targets,
+            target_names=target_names(source),
+            weighted=shape.weighted,
+            named=self._ids is not None,
+            notes=getattr(source, "notes", ()),
+        )
+
+    @property
+    def layout(self) -> Layout:
+        """What the source says of itself."""
+        return self._layout
+
+    def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
+        """All rows from `start` on; arrays are valid until the next chunk is asked for."""
+        source, layout = self.source, self._layout
+        block = HostBlock(source.shape)
+        for index in range(start.offset, source.blocks):
+            source.read(0, index, block)
+            rows = block.rows
+            X = Sparse(
+                block.indptr[: rows + 1], block.indices[: block.nnz], block.values[: block.nnz]
+            )
+            ids = None
+            if self._ids is not None:
+                ids = [self._ids[row] for row in block.row_ids[:rows].tolist()]
+            yield Rows(
+                block.dense[:rows] if layout.dense else X,
+                Place(0, index + 1, 0),
+                block.targets[:rows] if layout.targets else None,
+                block.weights[:rows] if layout.weighted else None,
+                ids,
+            )

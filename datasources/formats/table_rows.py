@@ -1,0 +1,115 @@
+"""Rows of a table of numbers in text: a column is a feature, a target, a weight, or names rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import DataError
+from ..features import HashedWords
+from .delimited import Delimited, Nulls, brief
+from .rows import FIRST, Known, Layout, Place, Rows, Sparse, check_columns
+from .scratch import Scratch
+
+
+class TableRows:
+    """Records of CSV or TSV files as dense rows.
+
+    targets, weights, ids: columns that are no features, but predicted, weights, names of rows.
+    leave_out: columns that are not read. All others are features, and numbers. nulls: what an
+    empty field means: an error; in a feature, 0; or that the row is left out. separator, header,
+    columns: see `Delimited`.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        scratch: Scratch,
+        known: Known | None = None,
+        *,
+        separator: str | None = None,
+        header: bool | None = None,
+        columns: Sequence[str] | None = None,
+        targets: Sequence[str] = (),
+        weights: str | None = None,
+        ids: str | None = None,
+        leave_out: Sequence[str] = (),
+        nulls: Nulls = "error",
+    ) -> None:
+        """Read the first line of each file."""
+        self._file = Delimited(paths, scratch, separator=separator, header=header, columns=columns)
+        self._targets, self._weights, self._ids = list(targets), weights, ids
+        self._nulls = nulls
+        others = [*targets, *leave_out, *(name for name in (weights, ids) if name is not None)]
+        self._features = [name for name in self._file.names if name not in others]
+        if known is not None and isinstance(known.names, HashedWords):
+            raise DataError(f"{paths[0]}: the model hashes words, but a table has numbers.")
+        if known is not None and known.names is not None:
+            self._features = list(known.names)
+        for name in [*others, *self._features]:
+            if name not in self._file.names:
+                raise DataError(
+                    f"{paths[0]}: no column {name!r}; there are {brief(self._file.names)}."
+                )
+        if len(set(others)) < len(others):
+            raise DataError(f"{paths[0]}: a column has two purposes among {brief(others)}.")
+        self._layout = Layout(
+            check_columns(paths[0], len(self._features), known),
+            dense=True,
+            names=self._features,
+            targets=len(self._targets),
+            target_names=self._targets or None,
+            weighted=weights is not None,
+            named=ids is not None,
+        )
+
+    @property
+    def layout(self) -> Layout:
+        """What the first lines say."""
+        return self._layout
+
+    def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
+        """All rows from `start` on."""
+        types = {name: pa.float64() for name in [*self._features, *self._targets]}
+        if self._weights is not None:
+            types[self._weights] = pa.float64()
+        if self._ids is not None:
+            types[self._ids] = pa.string()
+        columns = [name for name in types if name != self._ids]
+        for chunk, table in self._file.tables(types, start):
+            # An empty field that is read as 0 here goes with its row below, where it should.
+            labels: Nulls = "zero" if self._nulls == "drop_row" else "error"
+            features: Nulls = "error" if self._nulls == "error" else "zero"
+            empty = sum(table[name].null_count for name in self._features)
+            rows = Rows(
+                self._file.numbers(chunk, table, self._features, features),
+                chunk.next,
+                self._file.numbers(chunk, table, self._targets, labels) if self._targets else None,
+                None
+                if self._weights is None
+                else self._file.numbers(chunk, table, [self._weights], labels)[:, 0],
+                None if self._ids is None else table[self._ids].to_pylist(),
+                {"empty fields are read as 0": empty} if empty else {},
+            )
+            yield without_nulls(rows, table, columns) if self._nulls == "drop_row" else rows
+
+
+def without_nulls(rows: Rows, table: pa.Table, columns: Sequence[str]) -> Rows:
+    """The rows of a table that have no null in these columns."""
+    keep = np.ones(table.num_rows, np.bool_)
+    for name in columns:
+        if table[name].null_count:
+            keep &= table[name].is_valid().to_numpy()
+    if keep.all():
+        return rows
+    assert not isinstance(rows.X, Sparse)
+    return replace(
+        rows,
+        X=rows.X[keep],
+        targets=None if rows.targets is None else rows.targets[keep],
+        weights=None if rows.weights is None else rows.weights[keep],
+        ids=None if rows.ids is None else [rows.ids[i] for i in np.flatnonzero(keep).tolist()],
+        remarks={"rows with an empty field are left out": int((~keep).sum())},
+    )

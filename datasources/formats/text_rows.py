@@ -1,0 +1,105 @@
+"""Documents as counts of their words."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..text import words
+from .bags import Bags
+from .documents import Documents, JsonLines, TextFolder, TextLines
+from .rows import FIRST, UNKNOWN, Known, Layout, Place, Rows
+from .scratch import Scratch
+from .vocabulary import Vocabulary, choose_words
+
+
+class TextRows:
+    """Documents as sparse rows: how often each word (see `text.words`) is in each.
+
+    min_df, max_df: words that are in fewer documents, or in more than this
+    share of them, are left out. hash_bits: 2**hash_bits hashed columns, any word has one. Without,
+    and where no model says which words there are, the files are read twice.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        scratch: Scratch,
+        known: Known | None = None,
+        *,
+        min_df: int = 1,
+        max_df: float = 1.0,
+        hash_bits: int | None = None,
+    ) -> None:
+        """Find the vocabulary."""
+        self._documents = documents
+        found = choose_words(
+            documents.name,
+            (set(words(d.text)) for _, chunk in documents.chunks() for d in chunk),
+            scratch,
+            known,
+            min_df=min_df,
+            max_df=max_df,
+            hash_bits=hash_bits,
+        )
+        self._vocabulary = Vocabulary(found)
+        self._layout = Layout(
+            len(found),
+            names=found,
+            targets=len(documents.targets),
+            target_names=list(documents.targets) or None,
+            named=True,
+        )
+
+    @property
+    def layout(self) -> Layout:
+        """The vocabulary, and the targets."""
+        return self._layout
+
+    def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
+        """All rows from `start` on."""
+        bags = Bags(self._vocabulary)
+        for after, documents in self._documents.chunks(start):
+            names, targets, unknown = [], [], 0.0
+            for document in documents:
+                counts = Counter(words(document.text))
+                unknown += sum(bags.add(counts.items()))
+                names.append(document.name)
+                targets.append(document.targets)
+            remarks = {UNKNOWN: int(unknown)} if unknown else {}
+            table = np.array(targets, np.float32) if self._layout.targets else None
+            yield Rows(bags.take(), after, table, ids=names, remarks=remarks)
+
+
+def text_rows(
+    paths: Sequence[Path],
+    scratch: Scratch,
+    known: Known | None = None,
+    *,
+    min_df: int = 1,
+    max_df: float = 1.0,
+    hash_bits: int | None = None,
+) -> TextRows:
+    """A document per line of the files; or, of a folder, per .txt file in it."""
+    documents: Documents = TextLines(paths, scratch)
+    if paths[0].is_dir():
+        documents = TextFolder(paths[0], scratch)
+    return TextRows(documents, scratch, known, min_df=min_df, max_df=max_df, hash_bits=hash_bits)
+
+
+def json_rows(
+    paths: Sequence[Path],
+    scratch: Scratch,
+    known: Known | None = None,
+    *,
+    text: str = "text",
+    targets: Sequence[str] = (),
+    ids: str | None = None,
+    min_df: int = 1,
+    max_df: float = 1.0,
+    hash_bits: int | None = None,
+) -> TextRows:
+    """A document per line of JSON; see `JsonLines`."""
+    documents = JsonLines(paths, scratch, text=text, targets=targets, ids=ids)
+    return TextRows(documents, scratch, known, min_df=min_df, max_df=max_df, hash_bits=hash_bits)

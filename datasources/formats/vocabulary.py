@@ -1,0 +1,150 @@
+"""Which words become columns: a count of documents for each word, in bounded memory.
+
+Counts are kept in a dictionary; when it is full it is written to a file, sorted, and begun anew. At
+the end the files are merged. So only words that are kept must fit into memory.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from ..corpus import check_limits
+from ..errors import DataError
+from ..features import HashedWords
+from ..ids import Ids
+from .rows import Known
+from .scratch import Scratch
+
+WORD_BYTES = 200  # that a word takes in a dictionary, about
+MOST_WORDS = 1 << 24
+REMEMBERED = 1 << 20
+
+
+class Vocabulary:
+    """The column of every word. words: in the order of the columns, or `HashedWords`."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        """Build the dictionary."""
+        self.words = words
+        self._hashed = words if isinstance(words, HashedWords) else None
+        self._columns: dict[str, int] = {}
+        if self._hashed is None:
+            self._columns = {word: column for column, word in enumerate(words)}
+
+    def column(self, word: str) -> int:
+        """Its column, -1 if it has none."""
+        found = self._columns.get(word)
+        if found is None and self._hashed is not None:
+            if len(self._columns) >= REMEMBERED:
+                self._columns.clear()
+            found = self._columns[word] = self._hashed.column(word)
+        return -1 if found is None else found
+
+
+def choose_words(
+    name: Any,
+    documents: Iterable[Collection[str]],
+    scratch: Scratch,
+    known: Known | None,
+    *,
+    min_df: int,
+    max_df: float,
+    hash_bits: int | None,
+) -> Sequence[str]:
+    """The words that become columns.
+
+    Those that a model knows; or hashed ones; or those in at least `min_df` and at most a share
+    `max_df` of the documents, sorted. documents: the different words of each, read only in the last
+    case. Raises `DataError` if no word is left, or more than can be kept.
+    """
+    check_limits(min_df, max_df)
+    if known is not None and known.names is not None:
+        return known.names
+    if known is not None:
+        raise DataError(f"{name}: text, but the model does not know the words of its columns.")
+    if hash_bits is not None:
+        if (min_df, max_df) != (1, 1.0):
+            raise DataError(
+                f"{name}: hash_bits={hash_bits} with min_df={min_df}, max_df={max_df}, but hashed "
+                "words are not counted; give the one or the other."
+            )
+        return HashedWords(hash_bits)
+    counter = Counter(scratch.folder, max(1 << 10, scratch.memory // WORD_BYTES))
+
+    def find() -> Ids:
+        for words in documents:
+            counter.add(words)
+        if not counter.documents:
+            raise DataError(f"{name}: no documents in it.")
+        kept: list[str] = []
+        most = max_df * counter.documents
+        for word, count in counter.merged():
+            if min_df <= count <= most:
+                kept.append(word)
+            if len(kept) > MOST_WORDS:
+                raise DataError(
+                    f"{name}: more than {MOST_WORDS:,} words are in at least min_df={min_df} "
+                    "documents; raise it, or hash: --hash-bits 24."
+                )
+        if not kept:
+            raise DataError(
+                f"{name}: of {counter.documents:,} documents none has a word that is in at least "
+                f"min_df={min_df} and at most max_df={max_df:.0%} of them; relax one of the two."
+            )
+        return Ids(kept)
+
+    return list(scratch.remember_names("words.arrow", find))
+
+
+class Counter:
+    """In how many documents a word is. most: words that are kept in memory."""
+
+    def __init__(self, folder: Path, most: int) -> None:
+        """No document yet."""
+        self.documents = 0
+        self._folder, self._most = folder, most
+        self._counts: dict[str, int] = {}
+        self._files: list[Path] = []
+
+    def add(self, words: Collection[str]) -> None:
+        """A document with these words, all different."""
+        counts = self._counts
+        self.documents += 1
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+        if len(counts) > self._most:
+            self._spill()
+
+    def merged(self) -> Iterator[tuple[str, int]]:
+        """Words and counts, sorted by word."""
+        if not self._files:
+            yield from sorted(self._counts.items())
+            return
+        self._spill()
+        with ExitStack() as stack:
+            runs = [
+                stack.enter_context(path.open(encoding="utf-8", newline="\n"))
+                for path in self._files
+            ]
+            for word, entries in groupby(merge(*map(read_run, runs)), itemgetter(0)):
+                yield word, sum(count for _, count in entries)
+        for path in self._files:
+            path.unlink()
+
+    def _spill(self) -> None:
+        path = self._folder / f"words-{len(self._files)}"
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{word}\n{count}\n" for word, count in sorted(self._counts.items()))
+        self._files.append(path)
+        self._counts.clear()
+
+
+def read_run(lines: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Words and counts of a file that `Counter` wrote."""
+    pairs = iter(lines)
+    for word, count in zip(pairs, pairs, strict=True):
+        yield word[:-1], int(count)

@@ -1,0 +1,164 @@
+"""Vowpal Wabbit text: `label importance 'tag|namespace:2 feature:0.5 feature |other feature`.
+
+https://github.com/VowpalWabbit/vowpal_wabbit/wiki/Input-format
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..check import LARGEST
+from ..errors import DataError
+from .bags import Bags
+from .lines import Lines, decode, line_chunks, split_lines
+from .numbers import NUMBER, parse_float32
+from .rows import FIRST, UNKNOWN, Known, Layout, Place, Rows
+from .scratch import Scratch
+from .vocabulary import Vocabulary, choose_words
+
+
+class VowpalWabbitRows:
+    """Examples as sparse rows with their importance as weight, called after their tag or line.
+
+    A feature is called `namespace^feature`, or `feature` in the namespace without a name; values of
+    the same feature are added. The target is the label; all examples have one, or none has. min_df,
+    max_df, hash_bits: see `TextRows`. Hashes are not Vowpal Wabbit's own.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        scratch: Scratch,
+        known: Known | None = None,
+        *,
+        min_df: int = 1,
+        max_df: float = 1.0,
+        hash_bits: int | None = None,
+    ) -> None:
+        """Find the features."""
+        self._paths, self._scratch = paths, scratch
+        first = next((x for chunk in line_chunks(paths, scratch) for _, x in examples(chunk)), None)
+        if first is None:
+            raise DataError(f"{paths[0]}: no examples in it.")
+        found = choose_words(
+            paths[0],
+            (
+                {name for name, _ in example.features}
+                for chunk in line_chunks(paths, scratch)
+                for _, example in examples(chunk)
+            ),
+            scratch,
+            known,
+            min_df=min_df,
+            max_df=max_df,
+            hash_bits=hash_bits,
+        )
+        self._vocabulary = Vocabulary(found)
+        targets = 0 if first.label is None else 1
+        self._layout = Layout(len(found), names=found, targets=targets, weighted=True, named=True)
+
+    @property
+    def layout(self) -> Layout:
+        """The features, and whether there are labels."""
+        return self._layout
+
+    def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
+        """All rows from `start` on."""
+        bags = Bags(self._vocabulary)
+        for chunk in line_chunks(self._paths, self._scratch, start):
+            labels: list[float] = []
+            weights, names, unknown = [], [], 0
+            for line, example in examples(chunk):
+                if (example.label is not None) != bool(self._layout.targets):
+                    here, first = ("a", "no") if self._layout.targets == 0 else ("no", "a")
+                    raise DataError(
+                        f"{chunk.path}:{line}: {here} label, but the first example has {first} "
+                        "label; either all have one or none has."
+                    )
+                labels += [] if example.label is None else [example.label]
+                weights.append(example.importance)
+                names.append(example.tag or f"{chunk.path.name}:{line}")
+                unknown += len(bags.add(example.features))
+            targets = np.array(labels, np.float32).reshape(-1, 1) if self._layout.targets else None
+            remarks = {UNKNOWN: unknown} if unknown else {}
+            yield Rows(
+                bags.take(), chunk.next, targets, np.array(weights, np.float32), names, remarks
+            )
+
+
+class Example(NamedTuple):
+    """One line. label: None if it has none; importance: weight of the row."""
+
+    label: float | None
+    importance: float
+    tag: str
+    features: list[tuple[str, float]]
+
+
+def examples(chunk: Lines) -> Iterator[tuple[int, Example]]:
+    """Line and contents of every example. Raises `DataError` naming the line."""
+    for number, line in split_lines(chunk):
+        text = decode(line, chunk.path, number)
+        try:
+            if text.strip():
+                yield number, parse_example(text)
+        except ValueError as error:
+            raise DataError(f"{chunk.path}:{number}: {error}.") from None
+
+
+def parse_example(line: str) -> Example:
+    """What a line says. Raises `ValueError` saying what is wrong with it.
+
+    >>> parse_example("1 2.0 'first|f:2 a b:0.5 | c").features
+    [('f^a', 2.0), ('f^b', 1.0), ('c', 1.0)]
+    """
+    head, *parts = line.split("|")
+    if not parts:
+        raise ValueError("there is no |, and features stand behind one")
+    label, importance, tag = parse_head(head)
+    features: list[tuple[str, float]] = []
+    for part in parts:
+        names = part.split()
+        space, factor = "", 1.0
+        if names and not part[0].isspace():
+            space, factor = divide(names.pop(0))
+            if "^" in space:
+                raise ValueError(f"the namespace {space!r} has a ^, which ends its name")
+        for text in names:
+            name, value = divide(text)
+            if not abs(value * factor) <= LARGEST:
+                raise ValueError(f"{text!r} times {factor:g} is no finite float32")
+            full = f"{space}^{name}" if space or "^" in name else name
+            features.append((full, value * factor))
+    return Example(label, importance, tag, features)
+
+
+def parse_head(head: str) -> tuple[float | None, float, str]:
+    """Label, importance and tag: what stands before the first `|`."""
+    found, tag = head.split(), ""
+    if found and (found[-1].startswith("'") or not head[-1].isspace()):
+        tag = found.pop()
+        if not found and NUMBER.fullmatch(tag.encode()):
+            raise ValueError(
+                f"{tag!r} before | is a tag, not a label; a label has a space behind it"
+            )
+    if len(found) > 2:
+        raise ValueError(f"{' '.join(found)!r}, but here stand a label and an importance")
+    if found and not NUMBER.fullmatch(found[0].encode()):
+        raise ValueError(
+            f"the label {found[0]!r} is no number; costs, actions and several labels are not read"
+        )
+    label, importance = [*map(parse_float32, (text.encode() for text in found)), None, None][:2]
+    if importance is not None and importance < 0:
+        raise ValueError(f"the importance is {importance:g}, but a weight is 0 or more")
+    return label, 1.0 if importance is None else importance, tag.removeprefix("'")
+
+
+def divide(text: str) -> tuple[str, float]:
+    """`name:value`, or `name` with the value 1."""
+    name, colon, value = text.partition(":")
+    if not name:
+        raise ValueError(f"{text!r} has no name")
+    return name, parse_float32(value.encode()) if colon else 1.0

@@ -1,0 +1,107 @@
+"""Where the blocks of a data set begin, and how large they are: found by reading it once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from ..errors import DataError
+from ..kernel import kernel
+from .parts import Part
+from .records import COUNT, FINITE, KEY, LENGTH, MORE, SUM, Bytes, Layout, measure
+
+CHUNK = 1 << 22  # bytes that are read at a time; more where a record has more
+
+FAULTS = {
+    MORE: "is cut off, or its keys are of another size (input_key_type)",
+    LENGTH: "has parts that do not fill its length; are its keys of another size (input_key_type)?",
+    COUNT: "has a number of keys that cannot be; are keys of another size (input_key_type), or is "
+    "the file damaged?",
+    SUM: "does not have the check sum that stands behind it; the file is damaged",
+    KEY: "has a key without a column in slot {place}; it must be less than the size of its slot "
+    "(slot_size_array, vocabulary_size), or hashed (hash_bits)",
+    FINITE: "has {number} that is not finite",
+}
+
+
+@dataclass(frozen=True)
+class Index:
+    """parts: the files. rows: their records. files, offsets: int64 [blocks + 1], the part and the
+    byte in it where each block begins, and the last one ends. nnz: most features of a block, about;
+    nbytes: most bytes. fingerprint: XXH3 of all records.
+    """
+
+    parts: list[Part]
+    rows: int
+    files: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    nnz: int
+    nbytes: int
+    fingerprint: str
+
+
+def make_index(parts: list[Part], layout: Layout, block_rows: int) -> Index:
+    """Read all records and measure them. Raises `DataError` naming file and record."""
+    digest = xxhash.xxh3_64(repr(layout).encode())
+    marks, buffer = [(0, parts[0].start)], np.empty(CHUNK, np.uint8)
+    rows, nnz, nbytes = 0, 0, 0  # rows of all blocks; of the block that is being measured:
+    keys, size = 0, 0
+    for number, part in enumerate(parts):
+        done, at = 0, part.start
+        while done < part.records:
+            chunk = buffer[: part.size - at]
+            part.read(at, chunk)
+            begin = used = 0
+            fault = 0
+            while done < part.records and not fault:
+                room = min(part.records - done, block_rows - rows % block_rows)
+                count, used, found, fault = measure_some(chunk, used, chunk.size, layout, room)
+                done, rows, keys = done + count, rows + count, keys + found
+                size += used - begin
+                begin = used
+                nnz, nbytes = max(nnz, keys + layout.dense * block_rows), max(nbytes, size)
+                if count and rows % block_rows == 0:
+                    marks.append((number, at + used))
+                    keys = size = 0
+            digest.update(chunk[:used].data)
+            at += used
+            if fault and (fault != MORE or at - used + chunk.size == part.size):
+                raise record_fault(part, done, fault)
+            if fault and not used:
+                buffer = np.empty(2 * buffer.size, np.uint8)
+        if at != part.size:
+            raise DataError(
+                f"{part.path}: {part.size - at:,} bytes follow its {part.records:,} records; the "
+                "number in the header or the size of keys (input_key_type) is wrong."
+            )
+    if not rows:
+        raise DataError(f"{parts[0].path}: no records in it.")
+    if rows % block_rows:
+        marks.append((len(parts) - 1, parts[-1].size))
+    files, offsets = np.array(marks, np.int64).T
+    return Index(parts, rows, files, offsets, max(nnz, 1), nbytes, digest.hexdigest())
+
+
+def record_fault(
+    part: Part, record: int, fault: int, place: int = 0, number: str = ""
+) -> DataError:
+    """What is wrong with record `record` of a file."""
+    text = FAULTS[fault].format(place=place, number=number)
+    return DataError(f"{part.path}: record {record} (counted from 0) {text}.")
+
+
+@kernel
+def measure_some(
+    data: Bytes, at: int, stop: int, layout: Layout, most: int
+) -> tuple[int, int, int, int]:
+    """`measure` up to `most` records from `at` on: how many there are, where the last one ends, how
+    many keys they have, and the fault of the next one, or 0.
+    """
+    count, keys = 0, 0
+    while count < most:
+        end, found = measure(data, at, stop, layout)
+        if end < 0:
+            return count, at, keys, end
+        count, at, keys = count + 1, end, keys + found
+    return count, at, keys, 0

@@ -1,0 +1,188 @@
+"""Records of HugeCTR's binary formats, in bytes: how long they are, and what they say.
+
+The layouts are those of HugeCTR's documentation (Python interface, "Dataset formats": Norm and Raw)
+and of its reader (`data_readers/check_sum.hpp`: what is checked is preceded by its length in bytes,
+int32, and followed by the sum of its bytes, modulo 256). Numbers are little-endian.
+
+Norm: float32 labels, float32 dense features; for each slot the number of its keys, int32, and the
+keys. Raw: labels and dense features as float32, or as int32, of which dense features become
+log(1 + x); for each slot one key.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kernel import kernel
+from ..mix import GOLDEN, mix_one
+from ..tidy import tidy_row
+
+MORE, LENGTH, COUNT, SUM, KEY, FINITE = range(-1, -7, -1)
+"""Faults: the record is longer than what is there; its parts do not fill its length; a number of
+keys that cannot be; the sum of its bytes; a key without a column; a number that is not finite.
+"""
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Layout(NamedTuple):
+    """What all records have in common.
+
+    labels, dense, slots: how many of each. key_bytes: 4 (unsigned) or 8. counted: slots say how
+    many keys they have, else each has one. checked: records have lengths and sums. integers: labels
+    and dense features are int32, else float32.
+    """
+
+    labels: int
+    dense: int
+    slots: int
+    key_bytes: int
+    counted: bool = True
+    checked: bool = False
+    integers: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of a record, where no slot is counted."""
+        return 4 * (self.labels + self.dense) + self.key_bytes * self.slots
+
+
+class KeyColumns(NamedTuple):
+    """Columns of keys, by slot.
+
+    first, sizes: int64 [slots]: key i of slot k is column first[k] + i, and less than sizes[k].
+    With bits > 0 keys are hashed to 2**bits columns from first[k] on; seeds: uint64 [slots].
+    """
+
+    first: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    seeds: npt.NDArray[np.uint64]
+    bits: int
+
+
+@kernel
+def read_bits(data: Bytes, at: int) -> np.uint32:
+    """Four bytes."""
+    low = np.uint32(data[at]) | (np.uint32(data[at + 1]) << np.uint32(8))
+    high = np.uint32(data[at + 2]) | (np.uint32(data[at + 3]) << np.uint32(8))
+    return np.uint32(low | (high << np.uint32(16)))
+
+
+@kernel
+def read_count(data: Bytes, at: int) -> int:
+    """A signed integer of four bytes."""
+    return int(np.uint32(read_bits(data, at)).view(np.int32))
+
+
+@kernel
+def read_number(data: Bytes, at: int, integer: bool) -> float:
+    """A float32, or a signed integer, of four bytes."""
+    if integer:
+        return float(read_count(data, at))
+    return float(np.uint32(read_bits(data, at)).view(np.float32))
+
+
+@kernel
+def read_key(data: Bytes, at: int, size: int) -> np.uint64:
+    """An unsigned integer of four bytes, or what a signed one of eight is modulo 2**64."""
+    key = np.uint64(read_bits(data, at))
+    if size == 8:
+        key |= np.uint64(read_bits(data, at + 4)) << np.uint64(32)
+    return key
+
+
+@kernel
+def measure(data: Bytes, at: int, stop: int, layout: Layout) -> tuple[int, int]:
+    """Where the record at `at` ends, and how many keys it has; or a fault, and 0.
+
+    Only `data[at:stop]` is looked at.
+    """
+    limit = stop
+    if layout.checked:
+        if stop - at < 4:
+            return MORE, 0
+        limit = at + 4 + read_count(data, at)
+        at += 4
+        if limit < at:
+            return LENGTH, 0
+        if limit >= stop:
+            return MORE, 0
+    begin, short = at, LENGTH if layout.checked else MORE
+    at += 4 * (layout.labels + layout.dense)
+    keys = 0
+    for _ in range(layout.slots):
+        count = 1
+        if layout.counted:
+            if limit - at < 4:
+                return short, 0
+            count = read_count(data, at)
+            at += 4
+            if count < 0:
+                return COUNT, 0
+        if count > (limit - at) // layout.key_bytes:
+            return short, 0
+        at += count * layout.key_bytes
+        keys += count
+    if at > limit:
+        return short, 0
+    if layout.checked:
+        if at != limit:
+            return LENGTH, 0
+        total = 0
+        for i in range(begin, limit):
+            total += data[i]
+        if total % 256 != data[limit]:
+            return SUM, 0
+        at += 1
+    return at, keys
+
+
+@kernel
+def decode(
+    data: Bytes,
+    at: int,
+    layout: Layout,
+    keys: KeyColumns,
+    labels: npt.NDArray[np.float32],
+    filled: int,
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+) -> tuple[int, int]:
+    """Write a record that was measured: its labels, and its features from `filled` on.
+
+    Dense features are columns 0, 1, ...; zeros are left out. Keys have the value 1 (hashed: or -1,
+    by the highest bit); what shares a column is added. Columns ascend. Returns how many features
+    there are then, or a fault; and the slot or number at fault.
+    """
+    start = filled
+    at += 4 if layout.checked else 0
+    for i in range(layout.labels + layout.dense):
+        number = read_number(data, at, layout.integers)
+        at += 4
+        if i >= layout.labels and layout.integers:
+            number = np.log1p(number) if number > -1 else np.nan
+        if not np.isfinite(number):
+            return FINITE, i
+        if i < layout.labels:
+            labels[i] = number
+        elif number != 0:
+            indices[filled], values[filled] = i - layout.labels, number
+            filled += 1
+    for slot in range(layout.slots):
+        count = 1
+        if layout.counted:
+            count = read_count(data, at)
+            at += 4
+        for _ in range(count):
+            key, value = read_key(data, at, layout.key_bytes), 1.0
+            at += layout.key_bytes
+            if keys.bits > 0:
+                key = mix_one(key * GOLDEN + keys.seeds[slot])
+                value = -1.0 if key >> np.uint64(63) == np.uint64(1) else 1.0
+                key &= np.uint64((1 << keys.bits) - 1)
+            elif key >= np.uint64(keys.sizes[slot]):
+                return KEY, slot
+            indices[filled], values[filled] = keys.first[slot] + np.int64(key), value
+            filled += 1
+    return tidy_row(indices[start:filled], values[start:filled]) + start, 0

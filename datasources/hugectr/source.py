@@ -1,0 +1,148 @@
+"""HugeCTR's binary formats as a source of blocks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..block import BlockShape, HostBlock
+from ..errors import DataError
+from ..gather import count_up
+from ..kernel import kernel
+from ..order import RowOrder
+from ..reading import Reading
+from .index import make_index, record_fault
+from .parts import Part
+from .records import MORE, Bytes, KeyColumns, Layout, decode, measure
+
+
+class HugeCTRSource:
+    """Records of one or several files, as sparse rows with targets.
+
+    Columns are the dense features, then those of the keys; targets are the labels. Blocks are
+    consecutive records; with `shuffle` (True or "blocks") passes visit the blocks in different
+    orders. Opening reads everything once, to measure and verify it; what is kept of that is 16
+    bytes for each block. Raises `DataError` naming file and record for whatever is not as it should
+    be, then or later.
+    """
+
+    def __init__(
+        self, parts: list[Part], layout: Layout, keys: KeyColumns, columns: int, reading: Reading
+    ) -> None:
+        """columns: of all features."""
+        self._layout, self._keys, self._rows = layout, keys, reading.block_rows
+        self._index = index = make_index(parts, layout, reading.block_rows)
+        self._shape = BlockShape(
+            rows=reading.block_rows,
+            columns=columns,
+            nnz=index.nnz,
+            total_rows=index.rows,
+            targets=layout.labels,
+        )
+        blocks = index.files.size - 1
+        self._order = RowOrder(blocks, 1, bool(reading.shuffle), reading.seed)
+        self._number = np.empty(1, np.int64)
+        self._buffer = np.empty(index.nbytes, np.uint8)
+
+    @property
+    def shape(self) -> BlockShape:
+        """Sizes of every block."""
+        return self._shape
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one pass, the padded one included."""
+        return self._index.files.size - 1
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """None: keys are numbers."""
+        return None
+
+    @property
+    def fingerprint(self) -> str:
+        """XXH3 of the records."""
+        return self._index.fingerprint
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        """Fill `into` with block `index` of pass `pass_` (int >= 0)."""
+        if into.shape != self._shape:
+            raise DataError(f"HugeCTRSource: a block of {into.shape} cannot hold {self._shape}.")
+        if pass_ < 0 or not 0 <= index < self.blocks:
+            raise DataError(
+                f"HugeCTRSource: block {index} of pass {pass_}, but blocks are 0 to "
+                f"{self.blocks - 1} and passes start at 0."
+            )
+        self._order.rows_of(pass_, index, self._number)
+        number = int(self._number[0])
+        first = number * self._rows
+        rows = min(self._rows, self._shape.total_rows - first)
+        size = self._read_bytes(number)
+        row, fault, place = fill(
+            self._buffer, size, self._layout, self._keys, rows,
+            into.targets, into.indptr, into.indices, into.values,
+        )  # fmt: skip
+        if fault:
+            raise self._fault(first + row, fault, place)
+        count_up(first, into.row_ids[:rows])
+        into.finish(pass_=pass_, index=index, rows=rows)
+
+    def _read_bytes(self, number: int) -> int:
+        """The bytes of a block to the front of the buffer; how many they are."""
+        index, filled = self._index, 0
+        first, last = int(index.files[number]), int(index.files[number + 1])
+        for file in range(first, last + 1):
+            part = index.parts[file]
+            start = int(index.offsets[number]) if file == first else part.start
+            stop = int(index.offsets[number + 1]) if file == last else part.size
+            if stop > start:
+                part.read(start, self._buffer[filled : filled + stop - start])
+                filled += stop - start
+        return filled
+
+    def _fault(self, row: int, fault: int, place: int) -> DataError:
+        ends = np.cumsum([part.records for part in self._index.parts])
+        file = int(np.searchsorted(ends, row, side="right"))
+        part, labels = self._index.parts[file], self._layout.labels
+        number = f"label {place}" if place < labels else f"dense feature {place - labels}"
+        return record_fault(part, row - int(ends[file]) + part.records, fault, place, number)
+
+    def __repr__(self) -> str:
+        """Sizes and settings."""
+        shape, order = self._shape, self._order
+        return (
+            f"HugeCTRSource({shape.total_rows} rows, {shape.columns} columns, {shape.targets} "
+            f"targets, block_rows={shape.rows}, shuffle={order.shuffle}, seed={order.seed})"
+        )
+
+
+@kernel
+def fill(
+    data: Bytes,
+    size: int,
+    layout: Layout,
+    keys: KeyColumns,
+    rows: int,
+    labels: npt.NDArray[np.float32],
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+) -> tuple[int, int, int]:
+    """Decode `rows` records, which take up `data[:size]`, to the arrays of a block.
+
+    Returns the row at fault, the fault, or 0, and the slot or number at fault.
+    """
+    at, filled = 0, 0
+    indptr[0] = 0
+    for row in range(rows):
+        end, found = measure(data, at, size, layout)
+        if end < 0:
+            return row, end, 0
+        if filled + layout.dense + found > indices.size:
+            return row, MORE, 0  # the bytes are not those that were measured
+        filled, place = decode(data, at, layout, keys, labels[row], filled, indices, values)
+        if filled < 0:
+            return row, filled, place
+        indptr[row + 1] = filled
+        at = end
+    return rows, 0 if at == size else MORE, 0

@@ -1,0 +1,86 @@
+"""Names of many rows or columns, in one Arrow array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+CHUNK = 1 << 16  # names that are made Python strings at a time
+
+
+class Ids(Sequence[str]):
+    """Names in order: a sequence of str that takes some bytes each, where a list takes sixty, and
+    that finds the number of a name again.
+
+    >>> ids = Ids(["ann", "bob", "Zoë"])
+    >>> ids[1], len(ids), ids.numbers(["Zoë", "eve"]).tolist()
+    ('bob', 3, [2, -1])
+    """
+
+    def __init__(self, names: Any) -> None:
+        """names: str, in a sequence, an Arrow array or other `Ids`."""
+        import pyarrow as pa
+
+        if isinstance(names, Ids):
+            names = names.arrow
+        elif not isinstance(names, pa.Array):
+            starts = range(0, len(names), CHUNK)
+            parts = [pa.array(list(names[i : i + CHUNK]), pa.large_string()) for i in starts]
+            names = pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
+        self.arrow: Any = names.cast(pa.large_string())
+
+    @classmethod
+    def numbered(cls, n: int) -> Ids:
+        """ "0", "1", ... for what has numbers only."""
+        import pyarrow as pa
+
+        return cls(pa.array(np.arange(n)))
+
+    def numbers(self, names: Any) -> npt.NDArray[np.int64]:
+        """Where each of `names` (as for `Ids`) stands, -1 where it is not among these."""
+        from pyarrow import compute
+
+        places = compute.index_in(Ids(names).arrow, value_set=self.arrow)
+        found: npt.NDArray[np.int64] = places.fill_null(-1).to_numpy(zero_copy_only=False)
+        return found.astype(np.int64)
+
+    def take(self, numbers: npt.NDArray[Any]) -> Ids:
+        """The names with these numbers."""
+        import pyarrow as pa
+
+        return Ids(self.arrow.take(pa.array(numbers)))
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.arrow)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """The name with this number, or those of a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return str(self.arrow[int(index)].as_py())
+
+    def __iter__(self) -> Iterator[str]:
+        """All of them."""
+        for start in range(0, len(self), CHUNK):
+            yield from self.arrow.slice(start, CHUNK).to_pylist()
+
+    def __eq__(self, other: object) -> bool:
+        """The same names in the same order, in whatever sequence."""
+        if isinstance(other, Ids):
+            return bool(self.arrow.equals(other.arrow))
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """The first ones."""
+        more = ", ..." if len(self) > 3 else ""
+        return f"Ids({', '.join(map(repr, self[:3]))}{more}; {len(self):,})"

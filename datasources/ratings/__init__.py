@@ -1,0 +1,6 @@
+"""Who rated what and how: files of ratings, and ratings as a matrix of users and items."""
+
+from .files import read_ratings as read_ratings
+from .matrix import Duplicates as Duplicates
+from .matrix import Ratings as Ratings
+from .split import split_ratings as split_ratings

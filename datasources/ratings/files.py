@@ -1,0 +1,214 @@
+"""Ratings from a file, by the end of its name."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import io, sparse
+
+from ..errors import DataError
+from ..ids import Ids
+from .matrix import Duplicates, Ratings, assemble
+from .table import Coded, Columns, Places, Table, coded, times_of
+from .text import read_text
+
+TEXTS = (".csv", ".tsv", ".txt")
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, OverflowError, EOFError, zipfile.BadZipFile)
+BATCH = 1 << 17  # records of a Parquet file that are decoded at a time
+
+
+def read_ratings(
+    path: str | Path,
+    *,
+    user: str = "user",
+    item: str = "item",
+    rating: str | None = "rating",
+    timestamp: str | None = None,
+    columns: Sequence[str] | None = None,
+    separator: str | None = None,
+    duplicates: Duplicates = "error",
+    users: Sequence[str] | None = None,
+    items: Sequence[str] | None = None,
+) -> Ratings:
+    """The ratings in a file, as a matrix of users and items.
+
+    Text (.csv, .tsv, .txt, each perhaps with .gz): a record per line, UTF-8, fields may be in
+    double quotes; `separator`: by default a tab in .tsv files, else a comma; `columns`: names of
+    all columns, where the first line does not have them. Parquet: the same columns. .npz: arrays
+    with these names, or a matrix of users x items from `scipy.sparse.save_npz`; .mtx: Matrix
+    Market; of a matrix, the ids are the numbers of its rows and columns.
+
+    user, item, rating, timestamp: names of the columns. Ids are text or whole numbers. rating:
+    None: each record counts as 1; so it does in a file of users and items alone. Users and items
+    are in the order of their ids: as numbers where all are, else as text. duplicates: what several
+    records of one user and item mean: "error"; "last" (by time where there are times, else in the
+    file), "sum" or "mean" of them.
+
+    users, items: ids that a model knows, in its order; they become the rows and columns, and
+    records of others are counted in `dropped`.
+
+    Raises `DataError` naming file and line for whatever cannot be read, a rating that is not
+    finite, an empty id.
+    """
+    path = Path(path)
+    names = Columns(user, item, rating, timestamp)
+    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file.")
+    if suffix in TEXTS:
+        table = read_text(path, names, separator, columns)
+    elif path.suffix in BINARY:
+        table = BINARY[path.suffix](path, names)
+    else:
+        kinds = ", ".join([*TEXTS, *BINARY])
+        raise DataError(f"{path}: unknown kind of ratings; name one of {kinds}.")
+    return assemble(table, duplicates, users, items)
+
+
+def read_parquet(path: Path, columns: Columns) -> Table:
+    """All records of a Parquet file, decoded part by part."""
+    import pyarrow as pa
+    from pyarrow import compute, parquet
+
+    try:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:
+            columns = columns.among(file.schema_arrow.names, str(path))
+            parts = [
+                batch_of_ids(batch, columns, str(path))
+                for batch in file.iter_batches(BATCH, columns=columns.wanted)
+            ]
+    except pa.ArrowException as error:
+        raise DataError(f"{path}: cannot be read as Parquet: {error}") from error
+    if not sum(part.num_rows for part in parts):
+        raise DataError(f"{path}: no ratings in it.")
+    table, places = pa.Table.from_batches(parts), numbered_places(path, "record")
+    for what, name in (("user", columns.user), ("item", columns.item)):
+        if table[name].null_count:
+            record = compute.index(table[name].is_null(), True).as_py()
+            raise DataError(f"{places([record])[0]}: the {what} is missing.")
+    rating, time = columns.rating, columns.timestamp
+    return Table(
+        str(path),
+        coded(table[columns.user]),
+        coded(table[columns.item]),
+        None if rating is None else table[rating].to_numpy(),
+        None if time is None else times_of(table[time], time, str(path)),
+        places,
+    )
+
+
+def batch_of_ids(batch: Any, columns: Columns, path: str) -> Any:
+    """A batch with ids as dictionaries and ratings as float32, where a gap is NaN."""
+    import pyarrow as pa
+
+    found = {}
+    for name in columns.wanted:
+        column = batch.column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        kind = column.type
+        if name in (columns.user, columns.item):
+            text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            if not (text or pa.types.is_integer(kind)):
+                raise DataError(
+                    f"{path}: the column {name!r} is of type {kind}, but ids are text or whole "
+                    "numbers."
+                )
+            column = column.dictionary_encode()
+        elif name == columns.rating:
+            try:
+                column = column.cast(pa.float32(), safe=False).fill_null(float("nan"))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise DataError(
+                    f"{path}: the column {name!r} is of type {kind}, but ratings are numbers."
+                ) from error
+        found[name] = column
+    return pa.RecordBatch.from_pydict(found)
+
+
+def read_arrays(path: Path, columns: Columns) -> Table:
+    """A .npz file: arrays named like columns, or a SciPy matrix."""
+    import pyarrow as pa
+
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            if "format" in file:
+                return table_of_matrix(sparse.load_npz(path), str(path))
+            columns = columns.among(
+                [name for name in file.files if file[name].ndim == 1], str(path)
+            )
+            arrays = {name: file[name] for name in columns.wanted}
+    except UNREADABLE as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: cannot be read: {error}") from error
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"{path}: arrays of different lengths, {lengths}.")
+    rating, time = columns.rating, columns.timestamp
+    for name in (columns.user, columns.item):
+        if arrays[name].dtype.kind not in "iuU":
+            raise DataError(
+                f"{path}: the array {name!r} is of dtype {arrays[name].dtype}, but ids are text or "
+                "whole numbers."
+            )
+    return Table(
+        str(path),
+        coded(pa.chunked_array([pa.array(arrays[columns.user])])),
+        coded(pa.chunked_array([pa.array(arrays[columns.item])])),
+        None if rating is None else as_ratings(arrays[rating], str(path)),
+        None if time is None else times_of(pa.chunked_array([arrays[time]]), time, str(path)),
+        numbered_places(path, "entry"),
+    )
+
+
+def read_market(path: Path, columns: Columns) -> Table:
+    """A Matrix Market file: users x items."""
+    try:
+        matrix = io.mmread(path)
+    except UNREADABLE as error:
+        raise DataError(f"{path}: cannot be read as Matrix Market: {error}") from error
+    return table_of_matrix(sparse.coo_array(matrix), str(path))
+
+
+def table_of_matrix(matrix: Any, path: str) -> Table:
+    """Stored entries of a sparse matrix of users x items as records."""
+    try:
+        if matrix.format in ("csr", "csc", "bsr"):  # else indices out of bounds would crash
+            matrix.check_format(full_check=True)
+        entries = matrix.tocoo()
+    except ValueError as error:
+        raise DataError(f"{path}: no valid matrix of users x items: {error}") from error
+    rows, columns = entries.coords
+    return Table(
+        path,
+        Coded(rows, Ids.numbered(matrix.shape[0]).arrow),
+        Coded(columns, Ids.numbered(matrix.shape[1]).arrow),
+        as_ratings(entries.data, path),
+        None,
+        numbered_places(path, "entry"),
+    )
+
+
+def as_ratings(values: Any, path: str) -> Any:
+    """Numbers as float32."""
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{path}: ratings of dtype {values.dtype}, but they are real numbers.")
+    with np.errstate(over="ignore"):  # found later, by record
+        return values.astype(np.float32)
+
+
+def numbered_places(path: str | Path, word: str) -> Places:
+    """`ratings.npz: entry 17`, counted from 0, for records that stand in no line."""
+    return lambda numbers: [f"{path}: {word} {number}" for number in numbers]
+
+
+BINARY = {
+    ".parquet": read_parquet,
+    ".npz": read_arrays,
+    ".mtx": read_market,
+}

@@ -1,0 +1,91 @@
+"""Configured data that are ratings."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from ..data_kind import MemoryKind
+from ..ids import Ids
+from ..reading import Reading
+from ..samples import Samples
+from ..source import DataSource, row_names
+from ..split import HoldBy
+from .files import read_ratings
+from .matrix import Duplicates, Ratings
+from .split import split_ratings
+
+log = logging.getLogger(__name__)
+
+
+class RatingsKind(MemoryKind):
+    """A kind of data that are ratings: users are rows, items columns."""
+
+    @abstractmethod
+    def open(
+        self, users: Sequence[str] | None = None, items: Sequence[str] | None = None
+    ) -> Ratings:
+        """The ratings, of the users and items that a model knows, where these are given."""
+
+    def load(self, like: DataSource | None = None) -> Samples:
+        """All ratings; those of users and items that `like` does not have are left out."""
+        if like is None:
+            return self.open().samples()
+        return self.open(
+            row_names(like) or Ids.numbered(like.shape.total_rows), like.names
+        ).samples()
+
+    def hold_out(
+        self, share: float, reading: Reading, held: Reading, by: HoldBy | None = None
+    ) -> tuple[DataSource, DataSource]:
+        """Both parts have all users and all items."""
+        train, other = split_ratings(self.open(), share, reading.seed, by or "entries")
+        return train.samples().source(reading), other.samples().source(held)
+
+
+class RatingsData(RatingsKind):
+    """Who rated what, from a file: `{kind: ratings, path: ratings.csv}`. Users become rows."""
+
+    kind: Literal["ratings"] = "ratings"
+    path: Path = Field(description=".csv, .tsv or .txt (perhaps .gz), .parquet, .npz or .mtx file")
+    user: str = Field("user", description="name of the column of users")
+    item: str = Field("item", description="name of the column of items")
+    rating: str | None = Field(
+        "rating", description="name of the column of ratings; null: each record counts as 1"
+    )
+    timestamp: str | None = Field(None, description="name of the column of times, if any")
+    columns: list[str] | None = Field(
+        None, description="names of all columns, where the first line does not have them"
+    )
+    separator: str | None = Field(
+        None, min_length=1, max_length=1, description="null: a tab in .tsv files, else a comma"
+    )
+    duplicates: Duplicates = Field(
+        "error", description="what several records of one user and item mean"
+    )
+
+    def files(self) -> Iterator[Path]:
+        """The one file."""
+        yield self.path
+
+    def open(
+        self, users: Sequence[str] | None = None, items: Sequence[str] | None = None
+    ) -> Ratings:
+        """The ratings, of the users and items that a model knows, where these are given."""
+        ratings = read_ratings(
+            self.path, **self.model_dump(exclude={"kind", "path"}), users=users, items=items
+        )
+        if ratings.dropped:
+            log.warning(
+                "%s: %s of %s ratings are of users or items that the model does not know, and are "
+                "left out",
+                self.path,
+                f"{ratings.dropped:,}",
+                f"{ratings.dropped + ratings.matrix.nnz:,}",
+            )
+        return ratings

@@ -1,0 +1,65 @@
+"""Which ratings are held out for evaluation; users and items stay the same in both parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DataError
+from ..kernel import kernel
+from ..mix import GOLDEN, mix_one
+from ..samples import check_parts
+from ..split import HoldBy, limit_of, start_of
+from .matrix import Ratings
+
+
+def split_ratings(
+    ratings: Ratings, share: float, seed: int, by: HoldBy = "entries"
+) -> tuple[Ratings, Ratings]:
+    """The ratings to train on and those held out.
+
+    "entries": a rating is held out if hash(seed, user, item) < share, so it stays on its side
+    whatever other ratings there are; but each user keeps one rating at least to train on. "time":
+    the newest share of all ratings, of whichever users; where several are of the time at the
+    border, all of these are trained on. Raises `DataError` if a part is empty.
+    """
+    if by == "rows":
+        raise DataError(
+            "holdout: whole users cannot be held out of ratings, since what is known of a user "
+            "comes from the others of his ratings; use by: entries, or by: time."
+        )
+    matrix = ratings.matrix
+    held = np.zeros(matrix.nnz, np.bool_)
+    if by == "entries":
+        hold_entries(matrix.indptr, matrix.indices, start_of(seed), limit_of(share), held)
+    elif ratings.times is None:
+        raise DataError(
+            "holdout: by: time needs the times of ratings; name their column: timestamp: NAME."
+        )
+    else:
+        last = matrix.nnz - 1 - round(share * matrix.nnz)  # place of the newest one to train on
+        held = ratings.times > np.partition(ratings.times, last)[last] if last >= 0 else ~held
+    check_parts(share, int((~held).sum()), int(held.sum()), "ratings")
+    return ratings.only(~held), ratings.only(held)
+
+
+@kernel
+def hold_entries(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    start: np.uint64,
+    limit: np.uint64,
+    held: npt.NDArray[np.bool_],
+) -> None:
+    """Mark the entries of CSR rows that are held out; see `split_ratings`."""
+    for row in range(indptr.size - 1):
+        of_row = mix_one(start + np.uint64(row + 1) * GOLDEN)
+        left, largest, kept = 0, np.uint64(0), indptr[row]
+        for place in range(indptr[row], indptr[row + 1]):
+            hashed = mix_one(of_row + np.uint64(indices[place] + 1) * GOLDEN)
+            held[place] = hashed < limit
+            left += not held[place]
+            if hashed >= largest:
+                largest, kept = hashed, place
+        if left == 0 and indptr[row] < indptr[row + 1]:
+            held[kept] = False

@@ -1,0 +1,152 @@
+"""Ratings from text: a record per line, fields between separators.
+
+Arrow reads; only where something is wrong is the file read again, slowly, to say in which line.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import DataError
+from .table import Columns, Table, coded, times_of
+
+PARSED = 1 << 22  # bytes that a thread parses at a time
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A text file of records, which may be compressed (.gz).
+
+    header: whether the first record has the names of the columns; names: of all of them.
+    """
+
+    path: Path
+    separator: str
+    header: bool
+    names: Sequence[str]
+
+    @classmethod
+    def at(cls, path: Path, separator: str | None, names: Sequence[str] | None) -> TextFile:
+        """The file at `path`. separator: None: a tab in .tsv files, else a comma. names: None: they
+        are in the first record.
+        """
+        if separator is None:
+            separator = "\t" if ".tsv" in path.suffixes[-2:] else ","
+        if names is not None:
+            return cls(path, separator, False, names)
+        first = next(records(path, separator), None)
+        if first is None:
+            raise DataError(f"{path}: no ratings in it.")
+        return cls(path, separator, True, first[1])
+
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """Line and fields of every record but the header."""
+        found = records(self.path, self.separator)
+        if self.header:
+            next(found, None)
+        return found
+
+    def places(self, numbers: Sequence[int]) -> list[str]:
+        """`ratings.csv:17`, for records by number."""
+        wanted, lines = set(numbers), {}
+        for number, (line, _) in enumerate(self.records()):
+            if number in wanted:
+                lines[number] = line
+                if len(lines) == len(wanted):
+                    break
+        return [f"{self.path}:{lines[number]}" for number in numbers]
+
+    def fault(self, columns: Columns) -> str | None:
+        """What is wrong with the first record that is not as it should be."""
+        rating = None if columns.rating is None else list(self.names).index(columns.rating)
+        for line, fields in self.records():
+            place = f"{self.path}:{line}"
+            if len(fields) != len(self.names):
+                return (
+                    f"{place}: {len(fields)} fields, but there are {len(self.names)} columns: "
+                    f"{', '.join(map(repr, self.names))} (separator {self.separator!r})."
+                )
+            if any("\udc80" <= letter <= "\udcff" for field in fields for letter in field):
+                return f"{place}: a byte that is no UTF-8; convert the file with iconv -t utf-8."
+            if rating is not None and not is_number(fields[rating]):
+                return f"{place}: the rating {fields[rating]!r} is no number."
+        return None
+
+
+def records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and fields of every record that is not empty; bytes that are no UTF-8 as surrogates."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        reader = csv.reader(file, delimiter=separator)
+        line = 1
+        try:
+            for fields in reader:
+                if fields:
+                    yield line, fields
+                line = reader.line_num + 1
+        except (csv.Error, zlib.error, EOFError, gzip.BadGzipFile) as error:
+            raise DataError(f"{path}:{line}: cannot be read: {error}") from error
+
+
+def is_number(text: str) -> bool:
+    """Whether it is one, perhaps not a finite one."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+def read_text(
+    path: Path, columns: Columns, separator: str | None, names: Sequence[str] | None
+) -> Table:
+    """All records. Raises `DataError` naming the line of whatever is wrong."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    file = TextFile.at(path, separator, names)
+    hint = (
+        " If its first line is a record, name the columns: columns: [user, item, rating]."
+        if file.header
+        else ""
+    )
+    columns = columns.among(file.names, str(path), hint)
+    ids = pa.dictionary(pa.int32(), pa.string())
+    types = {columns.user: ids, columns.item: ids}
+    if columns.rating is not None:
+        types[columns.rating] = pa.float32()
+    try:
+        table = arrow.read_csv(
+            path,
+            arrow.ReadOptions(
+                block_size=PARSED, column_names=None if file.header else list(file.names)
+            ),
+            arrow.ParseOptions(delimiter=file.separator),
+            arrow.ConvertOptions(
+                column_types=types, include_columns=columns.wanted, null_values=[]
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise DataError(file.fault(columns) or f"{path}: {error}") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise DataError(f"{path}: cannot be read: {error}") from error
+    if not table.num_rows:
+        raise DataError(f"{path}: no ratings in it.")
+    rating, time = columns.rating, columns.timestamp
+    return Table(
+        str(path),
+        coded(table[columns.user]),
+        coded(table[columns.item]),
+        None if rating is None else table[rating].to_numpy().astype(np.float32, copy=False),
+        None if time is None else times_of(table[time], time, str(path)),
+        file.places,
+    )

@@ -1,0 +1,59 @@
+"""From what a user writes, one path, folder or glob, to the files it means."""
+
+import posixpath
+from fnmatch import fnmatchcase
+
+from ..errors import DataError
+from .files import Files, Status
+
+
+def find(files: Files, path: str, endings: tuple[str, ...], wild: str = "*?[") -> list[Status]:
+    """The files that `path` means, by name: one file; all in a folder and the folders in it whose
+    names end with one of `endings`; all that match a pattern.
+
+    wild: the characters that make a path a pattern; `*` stays within one folder. Names that start
+    with `_` or `.` are left out of folders, as every writer of such folders means it. Raises
+    `FileNotFoundError` for a path that is not there and `DataError` where no file is meant.
+    """
+    if any(letter in path for letter in wild):
+        return match(files, path, wild)
+    status = files.status(path)
+    if not status.folder:
+        return [status]
+    found = [file for file in walk(files, status) if file.path.endswith(endings)]
+    if not found:
+        raise DataError(
+            f"{files.name(path)}: no file in this folder ends with {' or '.join(endings)}; name "
+            "the files, or say which by a pattern such as part-*."
+        )
+    return sorted(found, key=lambda file: file.path)
+
+
+def walk(files: Files, folder: Status) -> list[Status]:
+    """All files below a folder, hidden ones left out."""
+    found = []
+    for child in files.children(folder.path):
+        if posixpath.basename(child.path.rstrip("/")).startswith(("_", ".")):
+            continue
+        found += walk(files, child) if child.folder else [child]
+    return found
+
+
+def match(files: Files, pattern: str, wild: str) -> list[Status]:
+    """The files whose path matches, folder by folder."""
+    parts = pattern.split("/")
+    first = next(i for i, part in enumerate(parts) if any(letter in part for letter in wild))
+    root = "/".join(parts[:first]) or ("/" if pattern.startswith("/") else ".")
+    level = [files.status(root)]
+    for part in parts[first:]:
+        level = [
+            child
+            for folder in level
+            if folder.folder
+            for child in files.children(folder.path)
+            if fnmatchcase(posixpath.basename(child.path.rstrip("/")), part)
+        ]
+    found = [file for file in level if not file.folder]
+    if not found:
+        raise DataError(f"{files.name(pattern)}: no file matches this pattern.")
+    return sorted(found, key=lambda file: file.path)

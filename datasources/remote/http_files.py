@@ -1,0 +1,131 @@
+"""`http://` and `https://`: files that a web server hands out by ranges of bytes."""
+
+import errno
+import re
+from functools import partial
+from urllib.parse import urljoin
+
+from ..errors import DataError
+from .errors import Passing, RemoteError, TooLong
+from .exchange import Reply, ask
+from .files import RangeFile, Status
+from .patience import Patience
+
+MOVED = (301, 302, 303, 307, 308)
+
+
+class HttpFiles:
+    """Web servers; a path is a URL. There are no folders.
+
+    A file's identity is its ETag, or else its time of change. Ranges are asked for under the
+    condition that the ETag is the same. Proxies named in the environment are not used.
+    """
+
+    quick = False
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+
+    def name(self, path: str) -> str:
+        """The URL without what follows a question mark, which may be a signature."""
+        return path.partition("?")[0]
+
+    def status(self, path: str) -> Status:
+        """Size and identity, from a request for the first byte."""
+        reply = self._ask(path, 0, 1, {})
+        size = self._range(path, reply)[2]
+        return Status(path, size, f"{size} {validator(reply)}")
+
+    def children(self, path: str) -> list[Status]:
+        """Raises `DataError`: web servers have no folders."""
+        raise DataError(f"{self.name(path)}: a web server does not list its files; name every one.")
+
+    def open(self, status: Status) -> RangeFile:
+        """The file, read by ranges."""
+        return RangeFile(self.name(status.path), status.size, partial(self._fetch, status))
+
+    def _fetch(self, status: Status, offset: int, length: int) -> bytes:
+        tag = status.identity.partition(" ")[2]
+        headers = {"If-Match": tag} if tag.startswith('"') else {}
+        reply = self._ask(status.path, offset, length, headers)
+        start, stop, size = self._range(status.path, reply)
+        if (start, stop, size) != (offset, offset + length, status.size):
+            raise RemoteError(
+                f"{self.name(status.path)}: bytes {start}-{stop} of {size} came, but "
+                f"{offset}-{offset + length} of {status.size} were asked for; the file has changed "
+                "or the server does not understand ranges."
+            )
+        if f"{size} {validator(reply)}" != status.identity:
+            raise changed(self.name(status.path))
+        return reply.body
+
+    def _ask(self, path: str, offset: int, length: int, headers: dict[str, str]) -> Reply:
+        """A part of a file, wherever it has moved to. Whatever is not the file is an error."""
+        name = self.name(path)
+        headers = {"Range": f"bytes={offset}-{offset + length - 1}", **headers}
+
+        def attempt() -> Reply:
+            url = path
+            for _ in range(6):
+                reply = ask(url, self._patience.timeout, most=length, headers=headers)
+                if reply.status not in MOVED:
+                    break
+                url = urljoin(url, reply.headers.get("location", ""))
+            if reply.status >= 500 or reply.status in (408, 429):
+                raise Passing(f"the server said {reply.status} {shorten(reply.body)}")
+            return reply
+
+        try:
+            reply = self._patience.keep_trying(name, attempt)
+        except TooLong as error:
+            raise no_ranges(name) from error
+        if reply.status in (404, 410):
+            raise FileNotFoundError(
+                errno.ENOENT, "the server has no such file (and no folders or patterns)", name
+            )
+        if reply.status in (401, 403):
+            raise PermissionError(
+                errno.EACCES, f"the server does not allow it ({reply.status})", name
+            )
+        if reply.status == 412:
+            raise changed(name)
+        if reply.status not in (206, 416):
+            raise no_ranges(name, f" ({reply.status} {shorten(reply.body)})")
+        return reply
+
+    def _range(self, path: str, reply: Reply) -> tuple[int, int, int]:
+        """From where to where the reply has bytes, and the size of the file."""
+        text = reply.headers.get("content-range", "")
+        found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", text)
+        if found and int(found[2]) + 1 - int(found[1]) == len(reply.body):
+            return int(found[1]), int(found[2]) + 1, int(found[3])
+        if reply.status == 416 and text == "bytes */0":
+            return 0, 0, 0
+        raise RemoteError(
+            f"{self.name(path)}: the server sent {len(reply.body):,} bytes and called them "
+            f"{text!r}, which is no range of a file of known size."
+        )
+
+
+def validator(reply: Reply) -> str:
+    """What tells one version of a file from another; "" where the server says nothing."""
+    return reply.headers.get("etag") or reply.headers.get("last-modified", "")
+
+
+def no_ranges(name: str, what: str = "") -> RemoteError:
+    """The error for a server that sends other things than the bytes it was asked for."""
+    return RemoteError(
+        f"{name}: the server does not send the part of the file that it was asked for{what}; "
+        "without ranges it cannot be read from there: copy the file."
+    )
+
+
+def changed(name: str) -> RemoteError:
+    """The error of a file that is not what it was."""
+    return RemoteError(f"{name}: the file was replaced while it was being read; start again.")
+
+
+def shorten(body: bytes) -> str:
+    """The start of an error's text, on one line."""
+    text = " ".join(body.decode("utf-8", "replace").split())
+    return text if len(text) <= 200 else text[:200] + "..."

@@ -1,0 +1,111 @@
+"""From a URL to the file system it names. No scheme is left to a registry that others write to."""
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pyarrow import fs
+
+from ..errors import DataError
+from .arrow_files import ArrowFiles
+from .buckets import BUCKETS
+from .errors import DriverMissingError
+from .files import Files
+from .fsspec_files import FsspecFiles
+from .http_files import HttpFiles
+from .local import LocalFiles
+from .native_hdfs import NativeHdfs
+from .patience import LONGEST_PAUSE, Patience
+from .webhdfs import WebHdfs
+
+HdfsDriver = Literal["libhdfs", "hdfs-native"]
+URL_WILD = "*["  # a question mark starts the options of a URL
+LOCAL_WILD = "*?["
+
+
+def resolve(url: str, patience: Patience, hdfs: HdfsDriver | None = None) -> tuple[Files, str, str]:
+    """The file system of a URL or local path, the path in it, and the characters of patterns.
+
+    hdfs: which driver reads hdfs://; None: libhdfs where it is set up, else hdfs-native. patience:
+    for everything over HTTP (webhdfs, http, s3). Options follow a question mark:
+    `s3://bucket/key?region=eu-west-1&endpoint_override=localhost:9000&scheme=http`.
+
+    Raises `DriverMissingError` where no driver is installed and `DataError` for a URL that is none.
+    """
+    if "://" not in url:
+        return LocalFiles(), url, LOCAL_WILD
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.scheme == "file":
+        return LocalFiles(), path, LOCAL_WILD
+    if parts.scheme in ("http", "https"):
+        return HttpFiles(patience), url, ""
+    if parts.scheme in ("webhdfs", "swebhdfs"):
+        user, _, hosts = parts.netloc.rpartition("@")
+        user = user or os.environ.get("HADOOP_USER_NAME", "")
+        return WebHdfs(parts.scheme, hosts.split(","), user or None, patience), path, URL_WILD
+    if parts.scheme == "hdfs":
+        return open_hdfs(parts.netloc, hdfs, patience), path, URL_WILD
+    if parts.scheme in BUCKETS:
+        options = dict(parse_qsl(parts.query))
+        filesystem = BUCKETS[parts.scheme](parts.netloc, options, patience)
+        return ArrowFiles(filesystem, f"{parts.scheme}://"), parts.netloc + path, URL_WILD
+    return *open_fsspec(url), URL_WILD
+
+
+def open_hdfs(authority: str, driver: HdfsDriver | None, patience: Patience) -> Files:
+    """The driver that was chosen, or the first that can work."""
+    native = importlib.util.find_spec("hdfs_native") is not None
+    if driver is None:
+        driver = "libhdfs" if libhdfs_is_set_up() else "hdfs-native" if native else None
+    root = f"hdfs://{authority}"
+    if driver == "hdfs-native" and native:
+        from hdfs_native import Client
+
+        return NativeHdfs(Client(root if authority else None, config=hadoop(patience)), root)
+    if driver == "libhdfs" and libhdfs_is_set_up():
+        return ArrowFiles(fs.HadoopFileSystem.from_uri(root or "hdfs://default"), root)
+    wanted = f"hdfs.driver is {driver}, but it is not there" if driver else "no driver is there"
+    raise DriverMissingError(
+        f"{root}: {wanted}. There are three ways. (1) hdfs-native, without Java: "
+        "pip install 'blocklearn[hdfs]'. (2) libhdfs, with Java and Hadoop: set HADOOP_HOME or "
+        "ARROW_LIBHDFS_DIR to where libhdfs.so is, JAVA_HOME, and CLASSPATH to what "
+        "`hadoop classpath --glob` prints. (3) Nothing to install: webhdfs://namenode:9870/path."
+    )
+
+
+def hadoop(patience: Patience) -> dict[str, str]:
+    """Patience as Hadoop's settings say it; those of $HADOOP_CONF_DIR hold for all else."""
+    return {
+        "dfs.client.socket-timeout": f"{patience.timeout * 1000:.0f}",
+        "dfs.client.failover.max.attempts": str(patience.attempts),
+        "dfs.client.failover.sleep.max.millis": f"{LONGEST_PAUSE * 1000:.0f}",
+    }
+
+
+def libhdfs_is_set_up() -> bool:
+    """Whether Arrow could load libhdfs; trying it without the class path can end the process."""
+    homes = [os.environ.get("ARROW_LIBHDFS_DIR"), os.environ.get("HADOOP_HOME")]
+    places = [Path(home, *more) for home in homes if home for more in [(), ("lib", "native")]]
+    there = any((place / "libhdfs.so").exists() for place in places)
+    return there and "hadoop" in os.environ.get("CLASSPATH", "")
+
+
+def open_fsspec(url: str) -> tuple[Files, str]:
+    """The file system that fsspec has for a URL, and the path in it."""
+    scheme = url.partition("://")[0]
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise DriverMissingError(
+            f"{scheme}://: this needs fsspec: pip install 'blocklearn[remote]'."
+        ) from error
+    try:
+        filesystem, path = url_to_fs(url, use_listings_cache=False, skip_instance_cache=False)
+    except ImportError as error:
+        raise DriverMissingError(f"{scheme}://: {error}") from error
+    except ValueError as error:
+        raise DataError(f"{scheme}://: no file system has this name ({error}).") from error
+    return FsspecFiles(filesystem, scheme), str(path)

@@ -1,0 +1,165 @@
+"""The rows of a source that are held out, or the others, for sources that cannot be cut in two."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from queue import SimpleQueue
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from .block import BlockShape, HostBlock
+from .gather import gather_csr, gather_dense
+from .kernel import kernel
+from .mix import GOLDEN, mix_one
+from .samples import check_parts
+from .source import DataSource, notes_of, readers_of, target_names
+from .split import limit_of, start_of
+
+STEP = 256  # rows from one count that is kept to the next
+
+
+class RowFilter:
+    """Part of the rows of `source`: those that `split_rows` holds out (`held`), or the others.
+
+    Each block is a block of `source` without the rows of the other part, so blocks are shorter
+    than they could be, and all of `source` is read for either part. Rows are numbered anew, in the
+    order of their numbers in `source`. Raises `DataError` if one of the parts is empty.
+
+    >>> from .matrix import MatrixSource
+    >>> source = MatrixSource(np.arange(40.0).reshape(20, 2), block_rows=10)
+    >>> part = RowFilter(source, 0.2, seed=1, held=True)
+    >>> block = HostBlock(part.shape)
+    >>> part.read(0, 1, block)
+    >>> part.shape.total_rows, block.row_ids[: block.rows].tolist(), block.dense[0].tolist()
+    (3, [1, 2], [28.0, 29.0])
+    """
+
+    def __init__(self, source: DataSource, share: float, seed: int, *, held: bool) -> None:
+        """Count the rows of both parts."""
+        rows = source.shape.total_rows
+        self._source, self._held = source, held
+        self._start, self._limit = start_of(seed), limit_of(share)
+        self._before = np.zeros(-(-rows // STEP) + 1, np.int64)
+        count_held(self._start, self._limit, rows, STEP, self._before)
+        found = int(self._before[-1])
+        check_parts(share, rows - found, found)
+        self._shape = replace(source.shape, total_rows=found if held else rows - found)
+        self._settings = f"{share} {seed} {held}"
+        self.readers: int = readers_of(source)
+        self._scratch: SimpleQueue[tuple[HostBlock, npt.NDArray[np.int64]]] = SimpleQueue()
+        for _ in range(self.readers):
+            self._scratch.put((HostBlock(source.shape), np.empty(source.shape.rows, np.int64)))
+
+    @property
+    def shape(self) -> BlockShape:
+        """Sizes of every block."""
+        return self._shape
+
+    @property
+    def blocks(self) -> int:
+        """As many as the source has."""
+        return self._source.blocks
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Names of the columns, or None."""
+        return self._source.names
+
+    @property
+    def target_names(self) -> Sequence[str] | None:
+        """Names of the targets, or None."""
+        return target_names(self._source)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Those of the source."""
+        return notes_of(self._source)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the source, and of which part of it this is."""
+        return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} {self._settings}".encode())
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        """Fill `into` with what is left of block `index` of pass `pass_` of the source."""
+        scratch = whole, places = self._scratch.get()
+        try:
+            self._source.read(pass_, index, whole)
+            rows = select(
+                whole.row_ids, whole.rows, self._start, self._limit, self._held, STEP,
+                self._before, places, into.row_ids,
+            )  # fmt: skip
+            self._copy(whole, places[:rows], into)
+        finally:
+            self._scratch.put(scratch)
+        into.finish(pass_=pass_, index=index, rows=rows)
+
+    def _copy(self, whole: HostBlock, places: npt.NDArray[np.int64], into: HostBlock) -> None:
+        if self._shape.dense:
+            gather_dense(places, whole.dense, into.dense)
+        else:
+            gather_csr(
+                places, whole.indptr, whole.indices, whole.values,
+                into.indptr, into.indices, into.values,
+            )  # fmt: skip
+        if self._shape.targets:
+            gather_dense(places, whole.targets, into.targets)
+        np.take(whole.weights, places, out=into.weights[: places.size], mode="clip")
+
+    def __repr__(self) -> str:
+        """Which part of which source."""
+        return f"RowFilter({self._shape.total_rows} rows of {self._source})"
+
+
+@kernel
+def is_held(row: int, start: np.uint64, limit: np.uint64) -> bool:
+    """Whether `split_rows` holds out this row."""
+    return bool(mix_one(start + np.uint64(row + 1) * GOLDEN) < limit)
+
+
+@kernel
+def count_held(
+    start: np.uint64, limit: np.uint64, rows: int, step: int, before: npt.NDArray[np.int64]
+) -> None:
+    """Fill `before` [parts + 1] with the number of rows held out before each part of `step` rows;
+    the last one counts all `rows`.
+    """
+    found, part = 0, 0
+    for row in range(rows):
+        if row % step == 0:
+            before[part] = found
+            part += 1
+        found += is_held(row, start, limit)
+    before[part] = found
+
+
+@kernel
+def select(
+    ids: npt.NDArray[np.int64],
+    rows: int,
+    start: np.uint64,
+    limit: np.uint64,
+    held: bool,
+    step: int,
+    before: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.int64],
+) -> int:
+    """The first `rows` rows `ids` that belong to a part: where each stands in the block to
+    `places`, its number within the part to `numbers`. Returns how many they are.
+    """
+    found, at, rank = 0, -1, 0  # rank: held rows before row `at`
+    for place in range(rows):
+        row = int(ids[place])
+        if at < 0 or row < at or row - at > step:
+            at, rank = row // step * step, int(before[row // step])
+        while at < row:
+            rank += is_held(at, start, limit)
+            at += 1
+        if is_held(row, start, limit) == held:
+            places[found] = place
+            numbers[found] = rank if held else row - rank
+            found += 1
+    return found

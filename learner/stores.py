@@ -1,0 +1,74 @@
+"""What a learner knows of the rows of its data: stores of row state, and the sizes of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..datasources import BlockShape, DataSource
+from ..matcache import ShapeError
+from ..models import Model, RowStore
+from .state import State
+from .team import Team
+
+
+def make_stores(team: Team, folder: Path | None, *, seed: int, drawn: bool) -> dict[str, RowStore]:
+    """A store for each state of rows, connected to all replicas; `drawn`, or zero for now.
+
+    folder: where they are kept in files; None: in memory.
+    """
+    stores = {}
+    for stream, (name, state) in enumerate(team.first.model.states.items()):
+        stores[name] = RowStore(
+            *state.shape, None if folder is None else folder / f"{name}.float32"
+        )
+        if drawn:
+            stores[name].draw(state.init, seed, stream)
+    for replica in team.replicas:
+        replica.connect(stores)
+    return stores
+
+
+def check_rows(model: Model, source: DataSource, name: str) -> None:
+    """Raises ShapeError unless `source` has the rows whose state `model` is scored with."""
+    if model.scores_new_rows:
+        return
+    for state in model.states.values():
+        if state.side == 0 and source.shape.total_rows != state.shape[0]:
+            raise ShapeError(
+                f"{name}: data of {source.shape.total_rows:,} rows, but {type(model).__name__} was "
+                f"trained on {state.shape[0]:,} rows, and what it scores are further entries of "
+                "the same rows, in the same order."
+            )
+
+
+def block_shapes(
+    model: Model,
+    shape: BlockShape,
+    side: int,
+    training: Sequence[BlockShape],
+    restored: State | None,
+) -> list[BlockShape]:
+    """Shapes of the blocks of each side that `model` has, where `shape` is that of `side`.
+
+    training: of the training data, where there are any. restored: whose row state tells how many
+    rows and columns there were.
+    """
+    saved = {} if restored is None else restored.tensors
+    known = {of: len(saved[name]) for name, of in model.row_states.items() if name in saved}
+    if 1 not in model.row_states.values():
+        rows = training[0].total_rows if training else known.get(0, shape.total_rows)
+        return [replace(shape, total_rows=rows)]
+    if len(training) == 2:
+        return list(training)
+    rows, columns = shape.total_rows, shape.columns
+    if side == 1:
+        rows, columns = columns, rows
+    rows, columns = known.get(0, rows), known.get(1, columns)
+    found = [
+        BlockShape(shape.rows, m, 1, n, dense=shape.dense)
+        for n, m in [(rows, columns), (columns, rows)]
+    ]
+    found[side] = replace(found[side], nnz=shape.nnz)
+    return found

@@ -1,0 +1,151 @@
+"""The replicas of a run: blocks go to them in turn, and what they learn is merged at fixed blocks.
+
+Block i of a side is that of replica i mod n, and merges come after fixed blocks, so the result
+depends on the number of replicas, but not on their timing. With one replica there are no threads
+and no merges.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..datasources import BlockShape, HostBlock
+from ..matcache import Mat, Merge, Merger
+from .replica import Replica
+
+Result = TypeVar("Result")
+
+
+class Team:
+    """Replicas, each with a thread of its own where there are several.
+
+    sync_every: rounds (a block for each replica) between merges. sync_weight: in (0, 1], how far a
+    replica goes towards the mean of all; at the end of a pass it is 1.
+    """
+
+    def __init__(
+        self, replicas: Sequence[Replica], *, sync_every: int = 1, sync_weight: float = 1.0
+    ) -> None:
+        """Threads start with the first work."""
+        self.replicas = list(replicas)
+        self.sync_weight = sync_weight
+        self.stretch = 1 if len(replicas) == 1 else sync_every * len(replicas)
+        self._lanes = [
+            ThreadPoolExecutor(1, f"blocklearn-model-{i}")
+            for i in range(len(replicas) if len(replicas) > 1 else 0)
+        ]
+        self.apart = False  # replicas may differ
+        self._merger = Merger()
+        self._bases: dict[str, np.ndarray[Any, Any]] = {}
+
+    @property
+    def first(self) -> Replica:
+        """The replica that stands for all after a complete merge."""
+        return self.replicas[0]
+
+    def in_turn(
+        self, blocks: Iterable[HostBlock], work: Callable[[Replica, HostBlock], Result]
+    ) -> Iterator[Result]:
+        """Results of `work(replica, block)` in the order of the blocks, which replicas get in turn.
+
+        At most as many blocks as there are replicas are in use at a time. Raises what `work`
+        raises for the earliest block, with a note that says which block of which replica it was.
+        """
+        if not self._lanes:
+            for host in blocks:
+                yield _work(work, self.first, 0, host)
+            return
+        pending: deque[Future[Result]] = deque()
+        turn, source = 0, iter(blocks)
+        try:
+            while True:
+                if len(pending) == len(self._lanes):
+                    yield pending.popleft().result()
+                if (block := next(source, None)) is None:
+                    break
+                replica = self.replicas[turn]
+                pending.append(self._lanes[turn].submit(_work, work, replica, turn, block))
+                turn = (turn + 1) % len(self._lanes)
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            wait(pending)
+
+    def each(self, work: Callable[[Replica], Any]) -> None:
+        """`work(replica)` on all replicas at once."""
+        if not self._lanes:
+            work(self.first)
+            return
+        futures = [
+            lane.submit(work, replica)
+            for lane, replica in zip(self._lanes, self.replicas, strict=True)
+        ]
+        wait(futures)
+        for future in futures:
+            future.result()
+
+    def begin(self) -> None:
+        """Remember what sums are now, before replicas go apart; they must be equal."""
+        if not self._lanes:
+            return
+        for name, mat in self.first.mats().items():
+            if self.first.merge_rule(name) == "sum":
+                base = self._bases.setdefault(name, np.empty(mat.shape, mat.dtype))
+                np.copyto(base, mat.slot.data())
+
+    def merge(self, *, complete: bool) -> None:
+        """Bring replicas together; complete: until they are equal, whatever the `sync_weight`."""
+        if not self._lanes:
+            return
+        self.each(lambda replica: replica.settle())
+        weight = 1.0 if complete else self.sync_weight
+        for name in self.first.mats():
+            self._merge(name, self.first.merge_rule(name), weight)
+        self.each(lambda replica: replica.resume())
+        self.apart = weight < 1.0
+
+    def _merge(self, name: str, rule: Merge, weight: float) -> None:
+        mats: list[Mat] = [replica.mats()[name] for replica in self.replicas]
+        if rule == "sum":
+            self._merger.sum(mats, self._bases[name])
+        elif rule == "mean":
+            self._merger.mean(mats, weight)
+
+    def settle(self) -> None:
+        """For whoever reads the parameters, and what was learned of rows, as a whole."""
+        for replica in self.replicas:
+            replica.settle()
+            replica.refresh()
+
+    def make_ready(self, shape: BlockShape, side: int = 0) -> None:
+        """For blocks of another source."""
+        for replica in self.replicas:
+            replica.intakes[side].widen(shape)
+        self.settle()
+
+    @property
+    def flops(self) -> int:
+        """Floating point operations of all kernels so far."""
+        return sum(replica.cache.flops for replica in self.replicas)
+
+    def close(self) -> None:
+        """Stop the threads and free the memory."""
+        for lane in self._lanes:
+            lane.shutdown()
+        for replica in self.replicas:
+            replica.close()
+
+
+def _work(
+    work: Callable[[Replica, HostBlock], Result], replica: Replica, number: int, block: HostBlock
+) -> Result:
+    try:
+        return work(replica, block)
+    except Exception as error:
+        error.add_note(f"in block {block.index} of pass {block.pass_}, replica {number}")
+        raise

@@ -1,0 +1,216 @@
+"""Rows of a known length as vector instructions: dot products, and weighted sums of rows.
+
+LLVM makes vectors of a loop over k, but not of one with fewer than `SHORT` rounds, which it unrolls
+first: what is left is scalar code, 2 to 5 times slower. Here the vectors are written down.
+"""
+
+# Numba infers the types.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from functools import cache
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import intrinsic
+
+SHORT = 24  # rounds
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_FLOAT = {32: ir.FloatType(), 64: ir.DoubleType()}
+
+
+def lanes(bits: int) -> int:
+    """Numbers of a vector; LLVM splits it where the machine's are shorter."""
+    return 512 // bits
+
+
+@cache
+def make_dots(length: int, count: int, bits: int) -> Any:
+    """`dots(vector, at, table, rows)`: for each of `count` rows its dot product with a vector.
+
+    vector[at : at + length] . table[row : row + length], both C-contiguous arrays of any shape,
+    seen as one-dimensional; rows: a tuple of offsets. Returns a tuple of floats of `bits` bits.
+    """
+
+    @intrinsic
+    def dots(typingctx, vector, at, table, rows):
+        number = getattr(types, f"float{bits}")
+        signature = types.UniTuple(number, count)(
+            vector, types.intp, table, types.UniTuple(types.intp, count)
+        )
+
+        def codegen(context, builder, sig, args):
+            row = _Row(context, builder, length, bits)
+            left = row.pointer(sig.args[0], args[0], args[1])
+            right = [row.pointer(sig.args[2], args[2], r) for r in row.unpack(args[3], count)]
+            sums: list[Any] = [None] * count
+            for v in range(row.vectors):
+                x = row.load(left, v)
+                for n, pointer in enumerate(right):
+                    sums[n] = row.multiply_add(x, row.load(pointer, v), sums[n])
+            return context.make_tuple(builder, sig.return_type, row.totals(sums))
+
+        return signature, codegen
+
+    return dots
+
+
+@cache
+def make_add(length: int, count: int, bits: int, *, padded: bool = False) -> Any:
+    """`add(out, at, table, rows, weights)`: add `count` weighted rows to a row.
+
+    out[at : at + length] += sum over n of weights[n] * table[rows[n] : rows[n] + length], arrays as
+    above; what a loop over the numbers would compute, to the last bit. padded: out has room for
+    whole vectors, whose last numbers do not matter.
+    """
+
+    @intrinsic
+    def add(typingctx, out, at, table, rows, weights):
+        number = getattr(types, f"float{bits}")
+        signature = types.void(
+            out,
+            types.intp,
+            table,
+            types.UniTuple(types.intp, count),
+            types.UniTuple(number, count),
+        )
+
+        def codegen(context, builder, sig, args):
+            row = _Row(context, builder, length, bits)
+            target = row.pointer(sig.args[0], args[0], args[1])
+            sources = [row.pointer(sig.args[2], args[2], r) for r in row.unpack(args[3], count)]
+            factors = [row.splat(w) for w in row.unpack(args[4], count)]
+            for v in range(row.vectors):
+                total: Any = None
+                for pointer, factor in zip(sources, factors, strict=True):
+                    term = builder.fmul(factor, row.load(pointer, v))
+                    total = term if total is None else builder.fadd(total, term)
+                before = row.load(target, v, whole=padded)
+                row.store(builder.fadd(before, total), target, v, whole=padded)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return add
+
+
+class _Row:
+    """Instructions on a row of `length` numbers, as vectors; the last one may be masked."""
+
+    def __init__(self, context, builder, length, bits):
+        self.context, self.builder, self.length = context, builder, length
+        self.lanes = lanes(bits)
+        self.vectors = -(-length // self.lanes)
+        self.number = _FLOAT[bits]
+        self.vector = ir.VectorType(self.number, self.lanes)
+        tail = length - (self.vectors - 1) * self.lanes
+        self.partial = tail < self.lanes
+        flags = [int(lane < tail) for lane in range(self.lanes)]
+        self.mask = ir.Constant(ir.VectorType(ir.IntType(1), self.lanes), flags)
+
+    def unpack(self, aggregate, count):
+        """The elements of a tuple."""
+        return [self.builder.extract_value(aggregate, n) for n in range(count)]
+
+    def pointer(self, type_, array, at):
+        """Address and type of an array's element `at`."""
+        data = self.context.make_array(type_)(self.context, self.builder, array).data
+        return self.builder.gep(data, [at]), type_.dtype
+
+    def load(self, place, v, whole=False):
+        """Vector v of the row that starts at `place`, converted to our floats."""
+        pointer, dtype = place
+        element = self.context.get_data_type(dtype)
+        vector = ir.VectorType(element, self.lanes)
+        at = self._at(pointer, v, vector)
+        align = dtype.bitwidth // 8
+        if self._whole(v, whole):
+            x = self.builder.load(at, align=align)
+        else:
+            name = f"llvm.masked.load.v{self.lanes}{_short(dtype)}.p0"
+            arguments = [vector.as_pointer(), _I32, self.mask.type, vector]
+            function = self._declare(name, vector, arguments)
+            zero = ir.Constant(vector, [0] * self.lanes)
+            x = self.builder.call(function, [at, _I32(align), self.mask, zero])
+        if isinstance(dtype, types.Integer):
+            return self.builder.sitofp(x, self.vector)
+        if element == self.number:
+            return x
+        wider = self.number == _FLOAT[64]
+        return (self.builder.fpext if wider else self.builder.fptrunc)(x, self.vector)
+
+    def store(self, x, place, v, whole=False):
+        """Set vector v of the row that starts at `place`, which has our floats."""
+        pointer, dtype = place
+        at = self._at(pointer, v, self.vector)
+        align = dtype.bitwidth // 8
+        if self._whole(v, whole):
+            self.builder.store(x, at, align=align)
+            return
+        name = f"llvm.masked.store.v{self.lanes}{_short(dtype)}.p0"
+        arguments = [self.vector, self.vector.as_pointer(), _I32, self.mask.type]
+        function = self._declare(name, ir.VoidType(), arguments)
+        self.builder.call(function, [x, at, _I32(align), self.mask])
+
+    def splat(self, number):
+        """A vector of one number."""
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        first = self.builder.insert_element(undefined, number, _I32(0))
+        return self.shuffle(first, undefined, [0] * self.lanes)
+
+    def multiply_add(self, x, y, z):
+        """x * y + z, or x * y where there is no z."""
+        if z is None:
+            return self.builder.fmul(x, y)
+        suffix = "f32" if self.number == _FLOAT[32] else "f64"
+        name = f"llvm.fmuladd.v{self.lanes}{suffix}"
+        function = self._declare(name, self.vector, [self.vector] * 3)
+        return self.builder.call(function, [x, y, z])
+
+    def totals(self, vectors):
+        """The sum of the lanes of each vector; their number is a power of two, up to the lanes.
+
+        Two vectors become one, in which each has half as many parts, until there is one vector;
+        then the halves of its parts are added up until each is one number.
+        """
+        width, order = self.lanes, [[n] for n in range(len(vectors))]
+        while len(vectors) > 1:
+            halves = range(0, 2 * self.lanes, width)
+            low = [start + i for start in halves for i in range(width // 2)]
+            high = [place + width // 2 for place in low]
+            vectors = [
+                self.builder.fadd(self.shuffle(x, y, low), self.shuffle(x, y, high))
+                for x, y in zip(vectors[::2], vectors[1::2], strict=True)
+            ]
+            order = [a + b for a, b in zip(order[::2], order[1::2], strict=True)]
+            width //= 2
+        (x,) = vectors
+        part = width
+        while width > 1:
+            width //= 2
+            moved = [lane ^ width for lane in range(self.lanes)]
+            x = self.builder.fadd(x, self.shuffle(x, x, moved))
+        places = {n: place * part for place, n in enumerate(order[0])}
+        return [self.builder.extract_element(x, _I32(places[n])) for n in sorted(places)]
+
+    def shuffle(self, x, y, places):
+        """Lanes of x (from 0 on) and y (from `lanes` on)."""
+        index = ir.Constant(ir.VectorType(_I32, len(places)), places)
+        return self.builder.shuffle_vector(x, y, index)
+
+    def _at(self, pointer, v, vector):
+        moved = self.builder.gep(pointer, [_I64(v * self.lanes)])
+        return self.builder.bitcast(moved, vector.as_pointer())
+
+    def _whole(self, v, whole):
+        return whole or v < self.vectors - 1 or not self.partial
+
+    def _declare(self, name, result, arguments):
+        module = self.builder.module
+        known = module.globals.get(name)
+        return known or ir.Function(module, ir.FunctionType(result, arguments), name)
+
+
+def _short(dtype):
+    """LLVM's short name of an element type."""
+    return f"{'i' if isinstance(dtype, types.Integer) else 'f'}{dtype.bitwidth}"

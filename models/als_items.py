@@ -1,0 +1,122 @@
+"""Items of ALS where only rows of users come by, one block after the other.
+
+Exactly, if memory allows: the equations of all items are summed over a pass and solved at its end
+(`ItemEquations`). Otherwise each block makes a gradient for an optimizer (`ItemGradients`), as in
+BIDMach's SFA.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..matcache import (
+    Mat,
+    add_outer,
+    gram,
+    maximum,
+    packed_columns,
+    solve_sums,
+    where,
+)
+from ..matcache.normal_equations import MOST
+from ..optimizers import Gradient, Penalty
+from .als_rows import parts, weighted_errors
+from .base import Model, Shapes
+
+
+def equations_bytes(items: int, columns: int) -> int:
+    """Bytes that `ItemEquations` takes."""
+    return 4 * items * (packed_columns(columns) + columns + 1)
+
+
+def why_not_equations(items: int, columns: int, budget: int) -> str | None:
+    """Why the equations of the items cannot be summed within `budget` bytes; None: they can."""
+    if columns > MOST:
+        return f"their equations have {columns} unknowns each, more than {MOST}"
+    needed = equations_bytes(items, columns)
+    if needed > budget:
+        return f"the sums of their equations would take {mib(needed)} of {mib(budget)} at most"
+    return None
+
+
+def mib(count: int) -> str:
+    """Bytes in MiB.
+
+    >>> mib(3 * 2**20 // 2)
+    '1.5 MiB'
+    """
+    return f"{count / 2**20:,.1f} MiB"
+
+
+class ItemEquations:
+    """Sums over the blocks of a pass, and their solution at its end.
+
+    items: [m x K]; free: [1 x K], 0 for what of an item's row is not solved for, or None; mean,
+    alpha: see `als_rows`. The sums are parameters of the model, so that they survive a stop.
+    """
+
+    def __init__(
+        self, model: Model, shapes: Shapes, items: Mat, free: Mat | None, mean: Mat, alpha: Any
+    ) -> None:
+        """All sums are zero."""
+        (m, K), self.items, self.free = items.shape, items, free
+        self.mean, self.alpha = mean, alpha
+        self.left = model.parameter(
+            "items: left sides", m, packed_columns(K), merge="sum", saved=False
+        )
+        self.right = model.parameter("items: right sides", m, K, merge="sum", saved=False)
+        self.counts = model.parameter("items: entries", m, 1, merge="sum", saved=False)
+        self.gram: Mat | None = None
+        if alpha is not None:
+            self.gram = model.parameter("items: users.T users", K, K, merge="sum", saved=False)
+        self.ones = model.scratch("ones", shapes.rows, 1)
+
+    def add(self, X: Any, u: Mat) -> None:
+        """What a block's rows X, whose factors are u [rows x K], say of the items."""
+        weights, targets, present = parts(X, self.mean, self.alpha)
+        self.ones <<= 1.0
+        add_outer(self.left, weights, u)
+        self.right <<= self.right + targets.T @ u
+        self.counts <<= self.counts + present.T @ self.ones
+        if self.gram is not None:
+            self.gram <<= self.gram + gram(u)
+
+    def solve(self, reg: float, weighted: bool) -> None:
+        """The items that all rows since the last call ask for."""
+        ridge = reg * maximum(self.counts, 1.0) if weighted else reg + 0.0 * self.counts
+        right = self.right if self.free is None else where(self.free, self.right, self.items)
+        self.items <<= solve_sums(self.left, ridge, right, gram=self.gram, free=self.free)
+        for sums in (self.left, self.right, self.counts, self.gram):
+            if sums is not None:
+                sums <<= 0.0
+
+
+class ItemGradients:
+    """The gradient of a block's mean loss by the items, for an optimizer. See `ItemEquations`.
+
+    The penalty is that of an item with an average number of entries.
+    """
+
+    def __init__(
+        self, model: Model, shapes: Shapes, items: Mat, free: Mat | None, mean: Mat, alpha: Any,
+        ridge: float,
+    ) -> None:  # fmt: skip
+        """ridge: of an average item, for the sum of the losses of all rows."""
+        self.items, self.free, self.mean, self.alpha = items, free, mean, alpha
+        K = items.shape[1]
+        weight = 2.0 * ridge / shapes.total_rows
+        columns = [1.0] * K
+        if free is not None:
+            columns[-2] = 0.0
+        model.terms["items"] = [Penalty(l2=[weight * column for column in columns])]
+        model.penalised = ["items"]
+        self.scale = model.number("2 per row of the block")
+
+    def of(self, X: Any, u: Mat, rows: int) -> Any:
+        """The gradient, given the rows' factors u: only of the items that occur, if explicit."""
+        errors = weighted_errors(X, u, self.items, self.mean, self.alpha)
+        self.scale.set(2.0 / max(rows, 1))
+        free = 1.0 if self.free is None else self.free
+        if self.alpha is None:
+            return Gradient(errors, (-1.0 * self.scale * free * u).mat())
+        return self.scale * free * (self.items @ gram(u) - errors.T @ u)

@@ -1,0 +1,226 @@
+"""Non-negative matrix factorisation by multiplicative updates: X ~ W H, nothing below zero.
+
+Per pass: Lee, Seung, *Algorithms for non-negative matrix factorization*, NIPS 2000. Block by block,
+forgetting older ones: Lefèvre, Bach, Févotte, *Online algorithms for NMF with the Itakura-Saito
+divergence*, WASPAA 2011. Regularised: Hoyer 2002 (L1); the exact minimiser of the majoriser (L2 of
+the KL loss). Differs from scikit-learn's MiniBatchNMF: of the Frobenius loss it is the matrices
+X.T W and W.T W that are remembered, which do not depend on H, not the terms of the update.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge, Lt
+from pydantic import Field
+
+from ..matcache import Mat, colsum, gram, maximum, rowsum, sddmm, total
+from .base import Block, Merge, Model, Randomness, Shapes
+from .errors import ModelConfigError
+from .nmf_rules import (
+    FLOOR,
+    TINY,
+    frobenius_losses,
+    frobenius_steps,
+    kl_losses,
+    kl_step,
+    kl_steps,
+)
+from .score import Score, Sum
+
+Weight = Annotated[float, Ge(0), Lt(1e30)]
+
+
+class NMF(Model):
+    """Parts of non-negative data: X [rows x columns] ~ W [rows x K] @ H.T, both non-negative.
+
+    The parameter `H` [columns x K] holds the parts, one a column; W is the state of the rows. The
+    objective is the sum over rows, with their weights, of
+
+        loss(x, w H.T) + l1_W ||w||_1 + l2_W / 2 ||w||^2  +  l1_H ||H||_1 + l2_H / 2 ||H||^2,
+
+    loss being ||x - w H.T||^2 / 2, or the divergence sum_j x_j log(x_j / p_j) - x_j + p_j.
+    scikit-learn's alpha_W is l1_W / (columns * l1_ratio), its alpha_H is l1_H / l1_ratio.
+    """
+
+    nonnegative: ClassVar[bool] = True
+    scores_new_rows: ClassVar[bool] = True
+    row_states: ClassVar[Mapping[str, int]] = {"W": 0}
+    kind: Literal["nmf"] = "nmf"
+    components: int = Field(20, ge=1, description="number of parts, K")
+    loss: Literal["frobenius", "kullback-leibler"] = Field(
+        "frobenius", description="kullback-leibler is the likelihood of counts"
+    )
+    update_H: Literal["online", "batch"] = Field(
+        "online", description="after each block; or once a pass, which never raises the objective"
+    )
+    forget: float = Field(
+        0.3, gt=0, le=1, description="online: what is left of a block's weight a pass later"
+    )
+    inner_iterations: Annotated[int, Ge(1)] | None = Field(
+        None,
+        description="updates of W per block, and of H per pass where they need no other pass over "
+        "the data (frobenius, batch); null: 5 of frobenius, 3 of kullback-leibler",
+    )
+    l1_W: Weight = Field(0.0, description="of the sum of a row's weights")
+    l2_W: Weight = Field(0.0, description="of half the sum of their squares")
+    l1_H: Weight = Field(0.0, description="of the sum of H")
+    l2_H: Weight = Field(0.0, description="of half the sum of the squares of H")
+
+    @property
+    def needs_value_sums(self) -> bool:
+        """H starts at the scale of the data."""
+        return True
+
+    @property
+    def _kl(self) -> bool:
+        return self.loss == "kullback-leibler"
+
+    def allocate(self, shapes: Shapes, rng: Randomness) -> None:
+        """H [columns x K], random, such that W of 1 or so fits; statistics of rows, zeros."""
+        columns, K = shapes.columns, self.components
+        self.total_rows = shapes.total_rows
+        scale = 2.0 * math.sqrt(mean_of(shapes) / K)
+        self.H = self.parameter("H", columns, K, maximum(scale * rng.uniform(columns, K), FLOOR))
+        merge: Merge = "mean" if self.online else "sum"  # what is forgotten does not add up
+        self.pull = self.parameter("pull", columns, K, merge=merge)  # X.T W; of KL H * (X / P).T W
+        self.push = self.parameter("push", 1 if self._kl else K, K, merge=merge)  # W.T W; sums of W
+        self.mass = self.parameter("mass", 1, 1, merge=merge)  # weight of the rows in these sums
+        self.W = self.row_state("W", shapes, K, 1.0)
+        self.guess = self.scratch("W of new rows", shapes.rows, K)
+        self.keep = self.number("what is kept of the statistics")
+        self.block_weight = self.number("weight of the block")
+
+    def update(self, block: Block) -> None:
+        """Better weights of the block's rows, and what they say of H."""
+        X, W, H = block.X, self.W.rows, self.H
+        self.solve(X, W, self.inner)
+        weighted = (W * block.weights).mat()
+        self.keep.set(self.forget ** (block.rows / self.total_rows) if self.online else 1.0)
+        self.block_weight.set(block.weight)
+        if self._kl:
+            pull, push = H * ((X / self.fit(X, W)).T @ weighted), colsum(weighted)
+        else:
+            pull, push = X.T @ weighted, W.T @ weighted
+        self.pull <<= self.keep * self.pull + pull
+        self.push <<= self.keep * self.push + push
+        self.mass <<= self.keep * self.mass + self.block_weight
+        if self.online:
+            self.improve()
+
+    def end_pass(self) -> None:
+        """One update of H from all rows of the pass; the next pass sums anew."""
+        if not self.online:
+            self.improve()
+            for sums in (self.pull, self.push, self.mass):
+                sums <<= 0.0
+
+    @property
+    def online(self) -> bool:
+        """Whether H moves after each block."""
+        return self.update_H == "online"
+
+    @property
+    def inner(self) -> int:
+        """Updates of W per block."""
+        return self.inner_iterations or (3 if self._kl else 5)
+
+    def solve(self, X: Any, W: Mat, iters: int) -> None:
+        """Updates of W [rows x K], H staying as it is."""
+        H = self.H
+        if not self._kl:
+            frobenius_steps((X @ H).mat(), W, gram(H), self.l1_W, self.l2_W, iters)
+        elif X.pattern is not None:
+            kl_steps(X, W, H, colsum(H) + self.l1_W, self.l2_W, iters)
+        else:
+            for _ in range(iters):
+                W <<= kl_step(W, (X / self.fit(X, W)) @ H, colsum(H) + self.l1_W, self.l2_W)
+
+    def improve(self) -> None:
+        """An update of H from the statistics."""
+        H, l1, l2 = self.H, self.mass * self.l1_H, self.mass * self.l2_H
+        if self._kl:
+            H <<= kl_step(1.0, self.pull, self.push + l1, l2)
+        else:
+            frobenius_steps(self.pull, H, self.push, l1, l2, 1 if self.online else self.inner)
+
+    def fit(self, X: Any, W: Any) -> Any:
+        """W H.T where X is stored: everywhere, if X is dense."""
+        if X.pattern is None:
+            return maximum(W @ self.H.T, TINY)  # rows of padding are zeros
+        return sddmm(W, self.H, X)
+
+    def weights_of(self, X: Any) -> Mat:
+        """W of new rows [rows x K]: the loss is convex in them, so it does not matter whence."""
+        self.guess <<= 1.0
+        self.solve(X, self.guess, SCORE_ITERATIONS)
+        return self.guess
+
+    def score(self, block: Block) -> Score:
+        """How well the parts explain new rows, all of whose entries are known.
+
+        rmse: root of the mean of (x - p)^2, over all entries. divergence: KL loss per unit of X (of
+        counts: nats per count). explained: share of the loss that is gone; of 1 of that of p = 0
+        (frobenius) or of p = the mean of the row.
+        """
+        X, weights = block.X, block.weights
+        loss, null = self.losses(X, self.weights_of(X))
+        lost = total(weights * loss)
+        explained = Sum(total(weights * (null - loss)), total(weights * null))
+        if self._kl:
+            return {"divergence": Sum(lost, total(weights * rowsum(X))), "explained": explained}
+        entries = total(weights * float(self.H.shape[0]))
+        return {"rmse": Sum(lost, entries, "root"), "explained": explained}
+
+    def losses(self, X: Any, W: Mat) -> Any:
+        """For each row [rows x 1]: its loss (frobenius: twice), and the loss of what is no model:
+        zeros, or of KL the row's mean.
+        """
+        H = self.H
+        if self._kl:
+            return kl_losses(X, self.fit(X, W), rowsum(W * colsum(H)), float(H.shape[0]))
+        if X.pattern is not None:
+            return frobenius_losses(X, W, H, gram(H))
+        rest = X - self.fit(X, W)
+        return rowsum(rest * rest), rowsum(X * X)
+
+    def predict(self, block: Block) -> Mat:
+        """Weights of the parts [rows x K], not negative; of an empty row zeros."""
+        W = self.weights_of(block.X)
+        shown: Mat = (W * (W > SHOWN)).mat()
+        return shown
+
+    def shares(self, W: Any) -> Any:
+        """Of what W, a NumPy array [n x K], predicts for each row: the share of each part [n x K];
+        zeros where it predicts nothing.
+        """
+        sums = W * self.parameters["H"].numpy().sum(axis=0)
+        return sums / np.maximum(sums.sum(axis=1, keepdims=True), TINY)
+
+    def topic_words(self, top: int = 10) -> list[list[tuple[int, float]]]:
+        """For each part its `top` columns as (column, share of the part's sum), largest first."""
+        H = self.parameters["H"].numpy()
+        shares = H / H.sum(axis=0)
+        order = np.argsort(-shares, axis=0, kind="stable")[:top]
+        return [[(int(j), float(shares[j, k])) for j in order[:, k]] for k in range(H.shape[1])]
+
+
+SCORE_ITERATIONS = 50  # the loss is then within 1e-5 of its least, relative
+SHOWN = 1e-15  # smaller weights are predicted as 0
+SCALES = 1e-12, 1e12  # of the data's mean: squares and products of what fits are float32 numbers
+
+
+def mean_of(shapes: Shapes) -> float:
+    """Mean of all entries of the training data, stored or not; 1 where there are none."""
+    if shapes.value_sums is None:
+        return 1.0
+    mean = shapes.value_sums.total / (shapes.total_rows * shapes.columns)
+    if not SCALES[0] <= mean <= SCALES[1]:
+        raise ModelConfigError(
+            f"NMF: the mean of the data is {mean:g}, but it works on means from {SCALES[0]:g} to "
+            f"{SCALES[1]:g}; " + ("scale the data." if mean else "there is nothing to explain.")
+        )
+    return mean

@@ -1,0 +1,54 @@
+"""Multiplicative updates of non-negative factors, and the losses that they lower. X ~ P = W H.T.
+
+Frobenius loss ||X - P||^2 / 2: Lee, Seung, NIPS 2000, eq. 4; with L1, Hoyer, NNSP 2002. KL loss
+sum X log(X / P) - X + P: their eq. 5, as the minimiser of the majoriser, L2 included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..matcache import log, maximum, repeat, rowdot, rowsum, rowwise, sddmm, sqrt
+
+FLOOR = 1e-18  # of entries of W and H: its square is still a normal number
+TINY = 1e-30
+
+
+def kl_step(w: Any, ratio: Any, slope: Any, l2: Any) -> Any:
+    """The minimiser of slope * v + l2 / 2 * v * v - w * ratio * log(v), which bounds the KL loss.
+
+    ratio, slope: the two parts of the derivative by w. Without l2 it is w * ratio / slope.
+    """
+    pull = w * ratio
+    return maximum(2.0 * pull / maximum(slope + sqrt(slope * slope + 4.0 * l2 * pull), TINY), FLOOR)
+
+
+@rowwise
+def frobenius_steps(XH: Any, W: Any, G: Any, l1: Any, l2: Any, iters: Any) -> Any:
+    """Steps of W [n x K], given XH = X @ H [n x K] and G = H.T @ H [K x K]; of H likewise."""
+    for _ in repeat(iters):
+        W <<= maximum(W * (XH / maximum(W @ G + l2 * W + l1, TINY)), FLOOR)
+
+
+@rowwise
+def kl_steps(X: Any, W: Any, H: Any, slope: Any, l2: Any, iters: Any) -> Any:
+    """Steps of W [n x K] for a sparse X, H [columns x K], slope = colsum(H) + l1 [1 x K]."""
+    for _ in repeat(iters):
+        W <<= kl_step(W, (X / sddmm(W, H, X)) @ H, slope, l2)
+
+
+@rowwise
+def frobenius_losses(X: Any, W: Any, H: Any, G: Any) -> Any:
+    """||x - p||^2 of each row of a sparse X, and ||x||^2; G = H.T @ H: nothing is made dense."""
+    P = sddmm(W, H, X)
+    elsewhere = rowdot(W @ G, W) - rowsum(P * P)
+    return rowsum((X - P) * (X - P)) + maximum(elsewhere, 0.0), rowsum(X * X)
+
+
+@rowwise
+def kl_losses(X: Any, P: Any, mass: Any, columns: Any) -> Any:
+    """D(x || p) of each row, and D(x || its mean). P: where X is stored; mass: sum of all of it."""
+    own = rowsum(X * log(maximum(X, TINY)))
+    sums = rowsum(X)
+    even = sums * log(maximum(sums, TINY) / columns)
+    return own - rowsum(X * log(maximum(P, TINY))) - sums + mass, own - even

@@ -1,0 +1,98 @@
+"""How good lists of the best n items are, by the textbook: Manning, Raghavan, Schütze,
+"Introduction to Information Retrieval" (2008), chapter 8; Järvelin, Kekäläinen, TOIS 20 (2002).
+
+An item is relevant to a user or it is not. For each user, rel_r is 1 if the item on place r of the
+list (r = 1 is the best) is relevant, else 0; R is the number of relevant items, in the list or not.
+Places that a list leaves empty hold nothing relevant. Means are over users with R >= 1.
+
+Functions take hits: bool [users x k], rel_r of the first k places; relevant: int [users], R, at
+least 1; they return float64 [users].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .score import Score, Sum
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def precision(hits: Bools, relevant: Ints) -> Floats:
+    """precision@k = (sum of rel_r for r = 1..k) / k: also where the list is shorter than k."""
+    return np.asarray(hits.sum(axis=1) / hits.shape[1])
+
+
+def recall(hits: Bools, relevant: Ints) -> Floats:
+    """recall@k = (sum of rel_r for r = 1..k) / R."""
+    return np.asarray(hits.sum(axis=1) / relevant)
+
+
+def ndcg(hits: Bools, relevant: Ints) -> Floats:
+    """NDCG@k = DCG@k / (DCG@k of the best list there could be).
+
+    DCG@k = sum of rel_r / log2(r + 1) for r = 1..k; the best list has min(k, R) relevant items in
+    front.
+    """
+    gains = 1.0 / np.log2(np.arange(2, hits.shape[1] + 2))
+    best = np.cumsum(gains)[np.minimum(relevant, hits.shape[1]) - 1]
+    return np.asarray(hits @ gains / best)
+
+
+def average_precision(hits: Bools, relevant: Ints) -> Floats:
+    """AP@k = (sum of precision@r * rel_r for r = 1..k) / min(k, R); its mean is MAP@k.
+
+    Divided by min(k, R), so that 1 can be reached; others divide by R.
+    """
+    places = np.arange(1, hits.shape[1] + 1)
+    sums = (np.cumsum(hits, axis=1) / places * hits).sum(axis=1)
+    return np.asarray(sums / np.minimum(relevant, hits.shape[1]))
+
+
+def reciprocal_rank(hits: Bools, relevant: Ints) -> Floats:
+    """RR@k = 1 / (first r <= k with rel_r = 1), or 0 where there is none; its mean is MRR@k."""
+    return np.where(hits.any(axis=1), 1.0 / (hits.argmax(axis=1) + 1), 0.0)
+
+
+METRICS = {
+    "precision": precision,
+    "recall": recall,
+    "ndcg": ndcg,
+    "map": average_precision,
+    "mrr": reciprocal_rank,
+}
+
+
+def ranking_scores(lists: NDArray[Any], relevant: Any, k: int) -> Score:
+    """All metrics of some users at `k`: `{"precision@10": Sum(...)}`; blocks of users add up.
+
+    lists: int [users x n], n >= k: numbers of items, best first, -1 where there are no more, none
+    twice. relevant: SciPy CSR [users x items], whose stored entries are the relevant items.
+
+    >>> from scipy.sparse import csr_array
+    >>> held_out = csr_array([[0, 1, 0, 1], [0, 0, 0, 0]])
+    >>> scores = ranking_scores(np.array([[3, 0], [1, 2]]), held_out, 2)
+    >>> {name: part.value() for name, part in scores.items() if name in ("recall@2", "mrr@2")}
+    {'recall@2': 0.5, 'mrr@2': 1.0}
+    """
+    counts = np.diff(relevant.indptr).astype(np.int64)
+    some = counts > 0
+    hits = found(lists[:, :k], relevant)[some]
+    return {
+        f"{name}@{k}": Sum(float(metric(hits, counts[some]).sum()), int(some.sum()))
+        for name, metric in METRICS.items()
+    }
+
+
+def found(lists: NDArray[Any], relevant: Any) -> Bools:
+    """Whether each item of the lists [users x k] is relevant to its user."""
+    rows, columns = relevant.shape
+    first = np.arange(rows) * columns  # an entry's number, were the matrix dense
+    stored = np.repeat(first, np.diff(relevant.indptr)) + relevant.indices
+    wanted = np.where(lists < 0, -1, first[:, None] + lists)
+    return np.isin(wanted, stored)

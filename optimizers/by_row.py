@@ -1,0 +1,156 @@
+"""Steps of single rows: what an optimizer by gradients does with `step_per: row`.
+
+It is the method that blocks of one row would be, in one kernel for each block: every row moves the
+features that occur in it before the next row is looked at. Rules, penalties and the clock are those
+of `gradient.py`. Two things differ from blocks of one row: the schedule counts blocks, so the rate
+is one for all rows of a block; and a row of weight w moves for w times as long (its loss and its
+share of the penalties count w times), where the mean over one row would know nothing of w.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..matcache import Entries, Mat, Moment, Move, Scalar, named, row_steps, scalar
+from .base import RowGradients
+from .errors import CombinationError
+from .managed import Managed, check_row_steps, check_sparse
+from .row import Row
+
+if TYPE_CHECKING:
+    from .gradient import GradientOptimizer
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of the rows of a parameter: where the clock stood when each was exact, and what it gained
+    since, for `settle`.
+    """
+
+    seen: Mat
+    elapsed: Mat
+
+
+class ByRow:
+    """Steps a parameter, and the bias that belongs to it, row by row."""
+
+    def __init__(self, rule: GradientOptimizer, clock: Scalar, rate: Scalar) -> None:
+        """clock: of the penalties, float64. rate: of the present block."""
+        self._rule, self._clock, self._rate = rule, clock, rate
+        self._pace, self._gain = scalar(rule.cache, 0.0, f"gain of the clock ({rule.name})"), 0.0
+        self._entries: dict[str, Entries] = {}
+        self._times: dict[str, Times] = {}
+
+    def step(self, updates: Mapping[str, Any], managed: Mapping[str, Managed], gain: float) -> None:
+        """Step all rows of the block. gain: of the clock, by a row of weight 1."""
+        name, update = self._only(updates)
+        p, bias = managed[name], None if update.bias is None else managed[update.bias]
+        if name not in self._entries:
+            self._prepare(p, bias, update)
+        if gain != self._gain:
+            self._pace.set(gain)
+            self._gain = gain
+        times = self._times.get(name)
+        row_steps(
+            update.X,
+            update.residual,
+            update.arguments,
+            self._entries[name],
+            None if bias is None else self._entries[bias.name],
+            weights=update.weights,
+            rate=self._rate,
+            pace=self._pace,
+            clock=self._clock,
+            seen=None if times is None else times.seen,
+        )
+
+    def settle(self, managed: Mapping[str, Managed]) -> None:
+        """Bring all rows up to date."""
+        for name in self._entries:
+            p = managed[name]
+            if not p.rests or p.w.shape[0] == 1:
+                continue
+            times = self._times.get(name)
+            if times is not None:
+                elapsed, seen = times.elapsed, times.seen
+                elapsed <<= self._clock - seen
+                seen <<= 0.0
+            p.kernels["settle"](
+                now=self._clock,
+                rate=self._rate,
+                elapsed=None if times is None else times.elapsed,
+                **p.common(),
+            )
+
+    # ------------------------------------------------------------- preparations
+
+    def _only(self, updates: Mapping[str, Any]) -> tuple[str, RowGradients]:
+        found = list(updates.items())
+        if len(found) != 1 or not isinstance(found[0][1], RowGradients):
+            raise CombinationError(
+                f"{self._rule.name}: step_per=row needs the gradients of single rows, and this "
+                "model hands over those of whole blocks. Use step_per: block."
+            )
+        name, update = found[0]
+        if update.X.pattern is None:
+            raise CombinationError(
+                f"{self._rule.name}: step_per=row is for sparse data, and the block is dense. Give "
+                "the data as scipy.sparse.csr_array(X), or use step_per: block."
+            )
+        return name, update
+
+    def _prepare(self, p: Managed, bias: Managed | None, update: RowGradients) -> None:
+        """What is made at the first step, while memory is being planned."""
+        rule = self._rule
+        check_sparse(rule.name, p, average_from=None, clip_global_norm=rule.clip_global_norm)
+        for each in (p, bias):
+            if each is not None:
+                check_row_steps(
+                    rule.name, each, average_from=rule.average_from, row_norm=rule.clip_row_norm
+                )
+                mask, wakes = (update.mask, p.rests) if each is p else (None, False)
+                self._entries[each.name] = Entries(
+                    (each.w, mask, *each.state),
+                    (each.rates, each.l1, each.l2),
+                    each.kernels["move"],
+                    each.kernels["wake"] if wakes else None,
+                )
+        if p.rests and rule.keeps_time:
+            rows = (p.w.shape[0], 1)
+            self._times[p.name] = Times(
+                named(rule.cache, f"{p.name}: time seen", rows, np.float64),
+                named(rule.cache, f"{p.name}: time missed", rows, p.w.dtype),
+            )
+
+
+def moves_of(rule: GradientOptimizer, p: Managed) -> dict[str, Move]:
+    """How entries of a parameter and its state move: in the step of a row, and before it."""
+
+    def row_of(moment: Moment, entries: tuple[Any, ...], numbers: tuple[Any, ...]) -> Row:
+        (w, mask, *state), (rates, l1, l2) = entries, numbers
+        return Row.of(
+            w=w,
+            g=moment.gradient,
+            mask=mask,
+            rate=moment.rate,
+            rates=rates,
+            now=moment.clock,
+            elapsed=moment.elapsed,
+            l1=l1,
+            l2=l2,
+            state=tuple(state),
+        )
+
+    def move(moment: Moment, entries: tuple[Any, ...], numbers: tuple[Any, ...]) -> None:
+        row = row_of(moment, entries, numbers)
+        rule.weigh(row, moment.weight)
+        rule.step_row(p, row)
+
+    def wake(moment: Moment, entries: tuple[Any, ...], numbers: tuple[Any, ...]) -> None:
+        rule.rest_row(p, row_of(moment, entries, numbers))
+
+    return {"move": move, "wake": wake}

@@ -1,0 +1,283 @@
+"""How fast does ALS get to the held-out error of other packages, and what does its rank cost?
+
+scripts/bench als --data ratings.npz --rank 20,100
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import blocklearn
+
+from .als_data import Ratings, load, objective
+from .als_job import Job
+from .als_ours import RECIPES
+from .als_peers import PEERS
+from .data import facts
+from .machine import describe, limits
+from .process import SystemFailed, run_process
+from .report import Ratio, Report, Row, mib, table
+
+PEER_NAMES = tuple(PEERS)
+TO_BEST = "seconds to the peer's best"
+GROWTH = "seconds of an alternation"
+Rounds = dict[str, list[Row]]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What this task can be told, besides what all can."""
+    parser.add_argument("--data", type=Path, help=".npz with arrays user, item, rating; default: "
+                        "made ratings of rank 8")  # fmt: skip
+    parser.add_argument("--rank", type=ranks, default=[20, 100], metavar="K,K")
+    parser.add_argument("--reg", type=float, default=0.02, help="of factors, times the number of a "
+                        "row's ratings")  # fmt: skip
+    parser.add_argument("--loss", choices=["explicit", "implicit", "both"], default="both",
+                        help="of ratings, of how often, or one after the other")  # fmt: skip
+    parser.add_argument("--alpha", type=float, default=1.0, help="of the implicit loss")
+    parser.add_argument("--implicit-reg", type=float, default=1.0, help="of the implicit loss, for "
+                        "each row the same")  # fmt: skip
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--passes", type=int, default=15, help="of ours")
+    parser.add_argument("--rounds", type=int, default=3, help="all systems run so often, in turns; "
+                        "medians count")  # fmt: skip
+    parser.add_argument("--ours", default="cg,cg without biases", metavar="a,b",
+                        help=f"of: {', '.join(RECIPES)}")  # fmt: skip
+    parser.add_argument("--scale", type=ranks, default=[20, 100, 1000], metavar="K,K",
+                        help="ranks to time alternations of ours at")  # fmt: skip
+
+
+def ranks(text: str) -> list[int]:
+    """Numbers separated by commas.
+
+    >>> ranks("20,100")
+    [20, 100]
+    """
+    return [int(part) for part in text.split(",") if part]
+
+
+def run(args: argparse.Namespace, peers: list[str]) -> Report:
+    """Every rank and loss: all systems in turns; then the time of alternations by rank."""
+    if args.quick:
+        args.rank, args.scale, args.passes, args.rounds = args.rank[:1], [4, 8], 2, 1
+    if unknown := set(args.ours.split(",")) - set(RECIPES):
+        raise ValueError(f"--ours {args.ours}: no {min(unknown)}; there are {', '.join(RECIPES)}.")
+    ratings = load(args.data, 900 if args.quick else 0)
+    X = ratings.train
+    report = Report(
+        "als",
+        "training alone, from a matrix in memory to factors, transposing it included; ours from "
+        "after the kernels are compiled",
+        facts(X, ratings.name)
+        | {"users": X.shape[0], "items": X.shape[1], "held_out": len(ratings.users)},
+        describe() | limits(quick=args.quick),
+    )
+    losses = ["explicit", "implicit"] if args.loss == "both" else [args.loss]
+    with tempfile.TemporaryDirectory(prefix="bench-kernels-") as kernels:
+        measure = Measure(args, ratings, report, Path(kernels))
+        for rank in args.rank:
+            for loss in losses:
+                rounds = measure.in_turns(rank, loss, peers)
+                report.rows += [middle(rows) for rows in rounds.values()]
+                report.ratios += ratios(rounds, rank, loss)
+        for rank in args.scale:
+            measure.alternations(rank)
+    report.ratios += growth(report.rows)
+    report.machine["load_after"] = describe()["load_before"]
+    return report
+
+
+class Measure:
+    """Runs systems in processes of their own, and scores what they leave."""
+
+    def __init__(
+        self, args: argparse.Namespace, ratings: Ratings, report: Report, kernels: Path
+    ) -> None:
+        """kernels: where ours are compiled to, once for all rounds."""
+        self.args, self.ratings, self.report, self.kernels = args, ratings, report, kernels
+
+    def in_turns(self, rank: int, loss: str, peers: list[str]) -> Rounds:
+        """The rows of all rounds, by system; in every other round the order is reversed."""
+        args, found = self.args, dict[str, list[Row]]()
+        marks = list(range(1, args.passes + 1))
+        systems: dict[str, tuple[str, dict[str, Any], list[int], int]] = {}
+        for name in args.ours.split(",") if loss == "explicit" else ["cg"]:
+            systems[f"blocklearn {name}"] = ("blocklearn", RECIPES[name], marks, args.rounds)
+        for name in peers:
+            peer = PEERS[name]
+            if peer.loss == loss:
+                points = [1, 2] if args.quick else list(peer.checkpoints)
+                systems[name] = (name, {}, points, min(args.rounds, peer.rounds))
+        for turn in range(args.rounds):
+            order = list(systems.items())[:: -1 if turn % 2 else 1]
+            for label, (name, recipe, points, most) in order:
+                if turn < most and label not in self.report.failed:
+                    row = self.one(label, name, rank, loss, recipe, points)
+                    if row is not None:
+                        found.setdefault(label, []).append(row)
+        return {label: found[label] for label in systems if label in found}
+
+    def alternations(self, rank: int) -> None:
+        """A row of what three alternations of ours take at this rank, without the first."""
+        row = self.one("blocklearn alternation", "blocklearn", rank, "explicit", {}, [3])
+        if row is not None:
+            row.seconds = row.settings["seconds_each"]
+            row.curve = []
+            self.report.rows.append(row)
+
+    def one(
+        self, label: str, name: str, rank: int, loss: str, recipe: dict[str, Any],
+        points: list[int],
+    ) -> Row | None:  # fmt: skip
+        """One run of one system; None if it stopped, which the report tells."""
+        args = self.args
+        reg = args.reg if loss == "explicit" else args.implicit_reg
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            job = Job(name, folder, loss, rank, reg, args.alpha, args.threads, points, recipe)
+            print(f"{label}, rank {rank}, {loss}: training ...", file=sys.stderr, flush=True)
+            try:
+                return self.scored(label, job)
+            except SystemFailed as error:
+                self.report.failed[label] = str(error)
+                print(f"{label} failed:\n{error}", file=sys.stderr)
+                return None
+
+    def scored(self, label: str, job: Job) -> Row:
+        """Run the process of a job, and score all factors that it kept."""
+        sp.save_npz(job.path("train.npz"), self.ratings.train, compressed=False)
+        job.path("job.json").write_text(json.dumps(asdict(job)))
+        peer = PEERS.get(job.system)
+        memory = run_process(
+            "scripts.benchmarks.als_job", Path(job.folder), job.path("log"), blas_threads=1,
+            more={"BLOCKLEARN_CACHE": str(self.kernels), "RAYON_NUM_THREADS": str(job.threads),
+                  "LK_NUM_THREADS": str(job.threads), "OMP_NUM_THREADS": str(job.threads)},
+        )  # fmt: skip
+        result = Job(**json.loads(job.path("result.json").read_text()))
+        for number, point in enumerate(result.curve):
+            with np.load(Path(job.folder) / f"factors-{number}.npz") as kept:
+                point |= self.figures(job, kept["U"], kept["V"], float(kept["mean"]))
+        last = result.curve[-1]
+        settings = {"rank": job.rank, "loss": job.loss, "reg": job.reg, "threads": job.threads}
+        version = blocklearn.__version__ if peer is None else peer.version
+        quality = {name: last[name] for name in last if name != "seconds"}
+        quality |= {n: result.settings[n] for n in ("gflops",) if n in result.settings}
+        if "gflops" in quality:
+            peak = self.report.machine["sgemm_gflops"] * job.threads
+            quality["share_of_sgemm"] = round(quality["gflops"] / peak, 3)
+        return Row(
+            label, version, settings | result.settings, last["seconds"], quality, memory,
+            result.curve,
+        )  # fmt: skip
+
+    def figures(self, job: Job, U: Any, V: Any, mean: float) -> dict[str, float]:
+        """What the factors are worth: `error` is what is compared."""
+        if job.loss == "implicit":
+            value = objective(self.ratings.train, U, V, job.alpha, job.reg)
+            return {"error": round(value, 5), "objective": round(value, 5)}
+        plain, clipped = self.ratings.rmse(U, V, mean)
+        return {"error": plain, "rmse": plain, "rmse_clipped": clipped}
+
+
+def middle(rows: list[Row]) -> Row:
+    """The row whose time is the median one; with the times of all."""
+    found = sorted(rows, key=lambda row: row.seconds)[len(rows) // 2]
+    found.settings["seconds_of_rounds"] = [row.seconds for row in rows]
+    return found
+
+
+def ratios(rounds: Rounds, rank: int, loss: str) -> list[Ratio]:
+    """For each peer and each of ours, over the rounds that both ran: seconds to the peer's lowest
+    error / ours to it, at the first checkpoint at or below it (nothing is interpolated).
+    """
+    found = []
+    label = f"{TO_BEST} {'rmse' if loss == 'explicit' else 'objective'}, rank {rank}"
+    for name, theirs in ((n, rows) for n, rows in rounds.items() if n in PEERS):
+        for system, ours in ((n, rows) for n, rows in rounds.items() if n not in PEERS):
+            pairs = [paired(a, b) for a, b in zip(theirs, ours, strict=False)]
+            best = min(theirs[0].curve, key=lambda point: point["error"])
+            note = (
+                f"{best['error']:.4f} after {best['alternations']} alternations, "
+                f"{best['seconds']:.2f} s; ours: "
+            )
+            values = [value for value, _ in pairs if value is not None]
+            value = None
+            if values:
+                value = round(median(values), 2)
+                note += f"{pairs[0][1]}; {min(values):.2f} to {max(values):.2f}"
+            else:
+                lowest = min(point["error"] for point in ours[0].curve)
+                note += f"not reached, {lowest:.4f} at best"
+            found.append(Ratio(label, name, system, value, note))
+    return found
+
+
+def paired(theirs: Row, ours: Row) -> tuple[float | None, str]:
+    """Their seconds to their lowest error over ours to it, and where that was; None: never."""
+    best = min(theirs.curve, key=lambda point: point["error"])
+    for point in ours.curve:
+        if point["error"] <= best["error"]:
+            where = f"{point['error']:.4f} after {point['alternations']}, {point['seconds']:.2f} s"
+            return best["seconds"] / max(point["seconds"], 1e-9), where
+    return None, ""
+
+
+def growth(rows: list[Row]) -> list[Ratio]:
+    """How the time of an alternation grows with the rank, from the smallest one."""
+    found = sorted(
+        (row for row in rows if row.system == "blocklearn alternation"),
+        key=lambda row: int(row.settings["rank"]),
+    )
+    result = []
+    for row in found[1:]:
+        first, rank = found[0], row.settings["rank"]
+        value = round(row.seconds / max(first.seconds, 1e-9), 2)
+        note = f"{rank / first.settings['rank']:g} times the rank"
+        result.append(Ratio(GROWTH, f"rank {rank}", f"rank {first.settings['rank']}", value, note))
+    return result
+
+
+def show(report: Report) -> str:
+    """Tables of all systems, of the ratios, and of alternations by rank."""
+    cores = report.machine["cores"]
+    head = ["system", "rank", "loss", "alternations", "seconds", "error", "MiB", "others %"]
+    lines, scale = [], []
+    for row in report.rows:
+        rank, loss = row.settings["rank"], row.settings["loss"]
+        if not row.curve:
+            share = round(100 * row.quality["share_of_sgemm"])
+            scale.append([rank, row.seconds, row.quality["gflops"], share])
+        for point in row.curve:
+            last = point is row.curve[-1]
+            if row.system not in PEERS and point["alternations"] not in (1, 3, 5, 10) and not last:
+                continue  # in the JSON
+            others = 100 * point["others_cpu_seconds"] / max(cores * point["seconds"], 1e-9)
+            lines.append([
+                row.system, rank, loss, point["alternations"], point["seconds"],
+                f"{point['error']:.4f}", mib(row.memory) if last else None, round(others),
+            ])  # fmt: skip
+    parts = [table(head, lines)]
+    times = [r for r in report.ratios if r.name != GROWTH]
+    if times:
+        rows = [[r.of, r.to, r.name.removeprefix(TO_BEST + " "), r.value, r.note] for r in times]
+        parts.append("\n" + table(["peer", "ours", "to its best", "times faster", TO_BEST], rows))
+    if scale:
+        grown = {r.of: r.value for r in report.ratios if r.name == GROWTH}
+        rows = [[*line, grown.get(f"rank {line[0]}", 1.0)] for line in scale]
+        head = ["rank", "s per alternation", "gflops", "% SGEMM", "times the first"]
+        parts.append("\n" + table(head, rows))
+    data = report.data
+    parts.append(
+        f"\n{data['name']}: {data['users']:,} users, {data['items']:,} items, {data['nnz']:,} "
+        f"training ratings, {data['held_out']:,} held out; one thread: SGEMM "
+        f"{report.machine['sgemm_gflops']} gflops; load {report.machine['load_before']}"
+    )
+    return "\n".join(parts)

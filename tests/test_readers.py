@@ -1,0 +1,177 @@
+"""A reader with several threads: the same blocks in the same order; and none for blocks at hand."""
+
+import gc
+import random
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
+
+
+def reader_threads() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name == "blocklearn-reader"]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    gc.collect()
+    assert not reader_threads()
+
+
+class Stripes:
+    """Blocks of two rows that hold their own number, read by several threads at once.
+
+    pause: seconds that the block of a number takes. bad: one that cannot be read in pass 0.
+    kept_from: the first block that is at hand.
+    """
+
+    names, fingerprint = None, "0" * 16
+
+    def __init__(
+        self, blocks: int, readers: int, pause: Any = None, bad: int = -1, kept_from: int = 10**9
+    ) -> None:
+        self.shape = BlockShape(rows=2, columns=1000, nnz=2, total_rows=2 * blocks)
+        self.blocks, self.readers, self.bad, self.kept_from = blocks, readers, bad, kept_from
+        self.pause = pause or (lambda index: 0.0)
+        self.read_by: dict[int, threading.Thread] = {}
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def kept(self, pass_: int, index: int) -> bool:
+        return index >= self.kept_from
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        with self._lock:
+            self.read_by[index] = threading.current_thread()
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(self.pause(index))
+        if index == self.bad and pass_ == 0:
+            with self._lock:
+                self.now -= 1
+            raise OSError("stripe gone")
+        into.row_ids[:] = 2 * index, 2 * index + 1
+        into.indptr[:] = 0, 1, 2
+        into.indices[:2], into.values[:2] = index % 1000, index
+        into.finish(pass_=pass_, index=index, rows=2)
+        with self._lock:
+            self.now -= 1
+
+
+def check(block: HostBlock, index: int) -> None:
+    assert block.index == index and block.values[:2].tolist() == [index, index]
+    assert block.active[: block.n_active].tolist() == [index % 1000]
+    assert block.row_ids.tolist() == [2 * index, 2 * index + 1]
+
+
+@pytest.mark.parametrize(("readers", "ring"), [(1, None), (2, 2), (3, None), (5, 4), (4, 12)])
+def test_blocks_come_in_order_however_long_each_takes(readers: int, ring: int | None) -> None:
+    random.seed(readers)
+    source = Stripes(60, readers, pause=lambda index: random.choice([0.0, 0.0, 0.003]))
+    with Reader(source, ring=ring) as reader:
+        for pass_ in range(3):
+            for number, block in enumerate(reader.blocks(pass_)):
+                if random.random() < 0.1:
+                    time.sleep(0.003)
+                check(block, number)
+            assert number == 59
+    assert source.most <= readers
+
+
+def test_threads_read_at_the_same_time() -> None:
+    """Three blocks wait for each other: with fewer threads none would ever be read."""
+    meeting = threading.Barrier(3)
+
+    def together(index: int) -> float:
+        meeting.wait(timeout=30)
+        return 0.0
+
+    source = Stripes(9, 3, pause=together)
+    with Reader(source) as reader:
+        for number, block in enumerate(reader.blocks(0)):
+            check(block, number)
+        assert len(reader_threads()) == 3
+        assert reader.nbytes == 5 * HostBlock(source.shape).nbytes
+    assert len({thread.name for thread in source.read_by.values()}) == 1  # all are the reader's
+    assert len(set(source.read_by.values())) > 1
+
+
+@pytest.mark.parametrize("bad", [0, 3, 19])
+def test_a_failure_of_one_thread_ends_the_pass_with_block_and_cause(bad: int) -> None:
+    """Blocks before it still come, though others behind it were read already."""
+    source = Stripes(20, 4, pause=lambda index: 0.02 if index == bad else 0.0, bad=bad)
+    with Reader(source) as reader:
+        seen = []
+        with pytest.raises(DataError, match=f"block {bad} of pass 0 .*stripe gone") as caught:
+            for block in reader.blocks(0):
+                seen.append(block.index)
+        assert isinstance(caught.value.__cause__, OSError)
+        assert seen == list(range(bad))
+        assert [block.index for block in reader.blocks(1)] == list(range(20))
+
+
+@pytest.mark.parametrize("after", [0, 5])
+def test_closing_in_the_middle_waits_for_every_thread(after: int) -> None:
+    for round_ in range(5):
+        source = Stripes(50, 3, pause=lambda index: 0.001 * (index % 3))
+        reader = Reader(source)
+        blocks = reader.blocks(0)
+        for _ in range(after + 1):
+            next(blocks)
+        time.sleep(0.001 * round_)
+        reader.close()
+        assert not reader_threads() and source.now == 0
+        with pytest.raises(DataError, match="closed in the middle"):
+            next(blocks)
+
+
+def test_leaving_early_then_another_pass() -> None:
+    source = Stripes(30, 3, pause=lambda index: 0.001)
+    with Reader(source) as reader:
+        for after in range(8):
+            for block in reader.blocks(0):
+                if block.index == after:
+                    break
+            assert [block.index for block in reader.blocks(1, start=27)] == [27, 28, 29]
+
+
+def test_blocks_at_hand_are_read_by_whoever_wants_them() -> None:
+    source = Stripes(10, 2, kept_from=4)
+    with Reader(source) as reader:
+        for number, block in enumerate(reader.blocks(0)):
+            check(block, number)
+        threads = reader_threads()
+    assert all(source.read_by[index] in threads for index in range(4))
+    assert all(source.read_by[index] is threading.current_thread() for index in range(4, 10))
+
+
+def test_where_all_are_at_hand_no_thread_is_started() -> None:
+    with Reader(Stripes(10, 2, kept_from=0)) as reader:
+        assert [block.index for block in reader.blocks(0)] == list(range(10))
+        assert not reader_threads()
+
+
+def test_a_failure_at_hand_is_told_as_any_other() -> None:
+    with Reader(Stripes(10, 2, bad=6, kept_from=3)) as reader:
+        with pytest.raises(DataError, match="block 6 of pass 0 .*stripe gone"):
+            list(reader.blocks(0))
+        assert [block.index for block in reader.blocks(1)] == list(range(10))
+
+
+@pytest.mark.parametrize("shuffle", [False, "blocks", True])
+def test_a_matrix_says_what_it_keeps(shuffle: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((90, 20), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    source = MatrixSource(X, block_rows=20, shuffle=shuffle)
+    with Reader(source) as reader:
+        for pass_ in range(2):
+            at_hand = [source.kept(pass_, index) for index in range(source.blocks)]
+            assert at_hand == [pass_ > 0 and shuffle is not True] * source.blocks
+            assert len(list(reader.blocks(pass_))) == source.blocks

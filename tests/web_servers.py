@@ -1,0 +1,168 @@
+"""Web servers on loopback that misbehave as they are told: WebHDFS, and plain files by ranges."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+
+Answer = Callable[["Handler"], None]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request; what to say is up to `answer` of the server."""
+
+    server: "Server"
+
+    def do_GET(self) -> None:
+        self.parts = urlsplit(self.path)
+        self.query = {key: values[0] for key, values in parse_qs(self.parts.query).items()}
+        self.server.asked.append(self)
+        try:
+            self.server.answer(self)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the client had enough
+
+    do_HEAD = do_GET
+
+    def say(
+        self, status: int, body: bytes = b"", announced: int | None = None, **headers: str
+    ) -> None:
+        """A reply of `body`; announced: the Content-Length, that of the body if not given."""
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body) if announced is None else announced))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def say_json(self, status: int, value: object) -> None:
+        self.say(status, json.dumps(value).encode(), Content_Type="application/json")
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answer = answer
+        self.asked: list[Handler] = []
+        self.done = threading.Event()  # ends requests that are never answered
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server_address[1]}"
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[Server]:
+    server = Server(answer)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.done.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def closed_port() -> str:
+    """An address where nobody listens."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{sock.getsockname()[1]}"
+
+
+class FakeHdfs:
+    """A namenode and its datanode in one server, which holds `files`.
+
+    faults: what the next answers to OPEN shall suffer, one each, by name; then all is well.
+    """
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files, self.faults = files, list[str]()
+        self.standby = False
+        self.dead = closed_port()
+
+    def __call__(self, request: Handler) -> None:
+        path = unquote(request.parts.path).removeprefix("/webhdfs/v1")
+        op = request.query["op"]
+        if self.standby:
+            return refuse(request, 403, "StandbyException", "Operation READ is not supported")
+        if op == "READ":
+            return self.stream(request, self.files[path])
+        below = path.rstrip("/") + "/"
+        if path not in self.files and not any(name.startswith(below) for name in self.files):
+            return refuse(request, 404, "FileNotFoundException", f"{path} does not exist")
+        if path.startswith("/secret"):
+            return refuse(request, 403, "AccessControlException", "Permission denied: user=dr.who")
+        if op == "GETFILESTATUS":
+            request.say_json(200, {"FileStatus": self.status(path, "")})
+        elif op == "LISTSTATUS":
+            names = sorted(
+                {n[len(below) :].split("/")[0] for n in self.files if n.startswith(below)}
+            )
+            found = [self.status(below + name, name) for name in names]
+            request.say_json(200, {"FileStatuses": {"FileStatus": found}})
+        elif op == "OPEN":
+            self.open(request, path)
+
+    def status(self, path: str, name: str) -> dict[str, object]:
+        kind, size = "DIRECTORY", 0
+        if path in self.files:
+            kind, size = "FILE", len(self.files[path])
+        return {
+            "pathSuffix": name,
+            "type": kind,
+            "length": size,
+            "modificationTime": hash(self.files.get(path)) % 1000,
+            "fileId": 7,
+        }
+
+    def open(self, request: Handler, path: str) -> None:
+        fault = self.faults.pop(0) if self.faults else "none"
+        if fault == "retriable":
+            return refuse(request, 403, "RetriableException", "the namenode is starting")
+        if fault == "namenode-500":
+            return request.say(500, b"<html>out of memory</html>")
+        host = self.dead if fault == "dead" else request.headers["Host"]
+        query = request.parts.query.replace("op=OPEN", "op=READ")
+        place = f"http://{host}{request.parts.path}?{query}&fault={fault}"
+        request.say(307, Location=place)
+
+    def stream(self, request: Handler, data: bytes) -> None:
+        start, length = int(request.query["offset"]), int(request.query["length"])
+        data, fault = data[start : start + length], request.query["fault"]
+        if fault == "500":
+            error = {"exception": "IOException", "javaClassName": "x", "message": "disk is gone"}
+            request.say_json(500, {"RemoteException": error})
+        elif fault == "short":  # and the length says so
+            request.say(200, data[: len(data) // 2])
+        elif fault == "broken-off":
+            request.say(200, data[: len(data) // 2], announced=len(data))
+        elif fault == "long":
+            request.say(200, data + b"more")
+        elif fault == "never":
+            request.server.done.wait(30)
+        elif fault == "stalls":
+            request.say(200, data[: len(data) // 2], announced=len(data))
+            request.wfile.flush()
+            request.server.done.wait(30)
+        elif fault == "error-as-data":  # what fsspec takes for the file
+            request.say_json(500, {"RemoteException": {"message": "x" * length}})
+        else:
+            request.say(200, data, Content_Type="application/octet-stream")
+
+
+def refuse(request: Handler, status: int, exception: str, text: str) -> None:
+    """What a namenode says when it does not want to."""
+    found = {"exception": exception, "javaClassName": f"org.x.{exception}", "message": text}
+    request.say_json(status, {"RemoteException": found})
