@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from . import mixins as mixins
     from . import models as models
     from . import optimizers as optimizers
+    from .learner.estimators import ALS as ALS
+    from .learner.estimators import NMF as NMF
+    from .learner.estimators import GLMClassifier as GLMClassifier
+    from .learner.estimators import GLMRegressor as GLMRegressor
+    from .learner.estimators import LatentDirichletAllocation as LatentDirichletAllocation
+    from .learner.evaluation import Evaluation as Evaluation
     from .learner.hooks import Hook as Hook
     from .learner.hooks import Progress as Progress
     from .learner.learner import Learner as Learner
@@ -38,11 +44,17 @@ __version__ = "0.1.0"
 
 _MODULES = ("datasources", "learner", "matcache", "mixins", "models", "optimizers")
 _NAMES = {
+    "ALS": ".learner.estimators",
     "Block": ".models.base",
     "BlocklearnError": ".matcache.errors",
+    "GLMClassifier": ".learner.estimators",
+    "GLMRegressor": ".learner.estimators",
+    "Evaluation": ".learner.evaluation",
     "Hook": ".learner.hooks",
+    "LatentDirichletAllocation": ".learner.estimators",
     "Learner": ".learner.learner",
     "Model": ".models.base",
+    "NMF": ".learner.estimators",
     "Progress": ".learner.hooks",
     "RankingEvaluation": ".learner.ranking_evaluation",
     "Sum": ".models.score",

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from .blocks import BlocksData
 from .columnar.kind import ParquetData
+from .formats.libsvm_kind import LibsvmData
 from .hugectr import HugeCTRNorm, HugeCTRRaw
 from .ratings.kind import RatingsData
 from .split import HoldBy
@@ -41,6 +42,7 @@ Kind = (
     | FileData
     | BlocksData
     | TableData
+    | LibsvmData
     | ParquetData
     | HugeCTRNorm
     | HugeCTRRaw

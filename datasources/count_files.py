@@ -22,9 +22,9 @@ def read_matrix(path: Path, vocabulary: Sequence[str] | None, *, signed: bool = 
     """Documents x words from a .npz or .mtx file. signed: values may be negative, for features
     that are no counts.
 
-    The words are those of `vocab.txt` in the same folder, else `vocabulary`, else the column
-    numbers. With both, columns are matched by word, and `HashedWords` take the column numbers for
-    words. Raises `DataError` naming file and row.
+    The words are those of `vocab.txt` in the same folder, else the column numbers if there is no
+    `vocabulary` or it consists of numbers, else the `vocabulary`. Columns are matched by word, and
+    `HashedWords` take the column numbers for words. Raises `DataError` naming file and row.
     """
     counts = read_sparse(path, signed)
     rows, columns = counts.shape
@@ -35,11 +35,16 @@ def read_matrix(path: Path, vocabulary: Sequence[str] | None, *, signed: bool = 
         check_words(path, counts, found, str(listed))
         corpus = Corpus(counts, found, documents)
         return corpus if vocabulary is None else corpus.over(vocabulary)
-    if vocabulary is None or isinstance(vocabulary, HashedWords):
+    if vocabulary is None or isinstance(vocabulary, HashedWords) or numbers_only(vocabulary):
         corpus = Corpus(counts, [str(i) for i in range(columns)], documents)
         return corpus if vocabulary is None else corpus.over(vocabulary)
     check_words(path, counts, vocabulary, "the vocabulary")
     return Corpus(counts, list(vocabulary), documents)
+
+
+def numbers_only(words: Sequence[str]) -> bool:
+    """Whether words are column numbers, of a model of counts that had no words."""
+    return all(word.isascii() and word.isdigit() for word in words)
 
 
 def read_sparse(path: Path, signed: bool) -> Any:

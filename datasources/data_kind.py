@@ -1,9 +1,9 @@
 """What every kind of configured data offers: how it becomes a source of blocks."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel
 
@@ -26,6 +26,12 @@ class DataKind(BaseModel, extra="forbid"):
         """Local files and folders that must exist; they are looked for before anything is read."""
         yield from ()
 
+    def settled(self, train: "DataKind | None" = None) -> Self:
+        """The same with what only the data can say: that is what a run writes down, and reads new
+        data by. train: of data to evaluate on, the settled kind of the training data.
+        """
+        return self
+
     @abstractmethod
     def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
         """The data as blocks.
@@ -37,6 +43,12 @@ class DataKind(BaseModel, extra="forbid"):
     def elsewhere(self, path: str, *, labelled: bool) -> Self | None:
         """The same kind of data from another place, for a model that was trained on these; None
         where the end of a name says how to read it. labelled: with targets and weights.
+        """
+        return None
+
+    def conversion(self, path: str) -> tuple[str, Mapping[str, Any]] | None:
+        """Format and options by which `learn convert` would read such data elsewhere, where no
+        `elsewhere` says how, and the name does not say it all.
         """
         return None
 

@@ -1,6 +1,6 @@
 """Word counts from a file or folder, by the end of its name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +11,14 @@ from .target_files import read_targets
 from .text import words
 from .text_files import read_folder, read_json_lines, read_lines
 
-TEXTS = {".txt": read_lines, ".jsonl": read_json_lines}
+TEXTS = (".txt", ".jsonl")
 MATRICES = (".npz", ".mtx")
 
 
 def is_text_or_counts(path: Path) -> bool:
     """Whether `read_counts` can tell what is at `path`."""
+    if path.name.startswith("docword"):  # UCI's bags of words end in .txt, too
+        return False
     return path.suffix in (*MATRICES, *TEXTS) or (path.is_dir() and any(path.rglob("*.txt")))
 
 
@@ -28,12 +30,13 @@ def read_counts(
     max_df: float = 1.0,
     targets: str | Path | None = None,
     signed: bool = False,
+    text: str = "text",
 ) -> Corpus:
     """Count the words of the documents at `path`.
 
-    Text: `x.txt`, a document per line; `x.jsonl`, a document per line as `{"text": ...}`; a
-    folder, a document per .txt file. All UTF-8. Words as in `text.words`, without those in fewer
-    than `min_df` documents or more than a share `max_df`.
+    Text: `x.txt`, a document per line; `x.jsonl`, a document per line as `{"text": ...}` (`text`:
+    the name of the field); a folder, a document per .txt file. All UTF-8. Words as in `text.words`,
+    without those in fewer than `min_df` documents or more than a share `max_df`.
 
     Counts: `x.npz`, written by `scipy.sparse.save_npz`; `x.mtx`, Matrix Market. Rows are
     documents. A file `vocab.txt` beside it holds the word of each column, one per line.
@@ -54,10 +57,11 @@ def read_counts(
     if path.suffix in MATRICES:
         corpus = read_matrix(path, vocabulary, signed=signed)
     elif path.is_dir() or path.suffix in TEXTS:
-        texts = read_folder(path) if path.is_dir() else TEXTS[path.suffix](path)
-        corpus = count_words(((name, words(text)) for name, text in texts), vocabulary)
+        texts = read_texts(path, text)
+        corpus = count_words(((name, words(content)) for name, content in texts), vocabulary)
         if not corpus.documents:
-            raise DataError(f"{path}: no documents in it.")
+            what = "no .txt files in it, at any depth" if path.is_dir() else "no documents in it"
+            raise DataError(f"{path}: {what}.")
         if not corpus.vocabulary:
             raise DataError(
                 f"{path}: no words in its {len(corpus.documents)} documents; a word has three or "
@@ -65,8 +69,20 @@ def read_counts(
             )
     else:
         kinds = ", ".join([*TEXTS, *MATRICES])
-        raise DataError(f"{path}: unknown kind; name a folder of .txt files or one of {kinds}.")
+        raise DataError(
+            f"{path}: unknown kind; name a folder of .txt files or one of {kinds}. `learn convert` "
+            "makes blocks of others."
+        )
     if targets is not None:
         table, names = read_targets(Path(targets), len(corpus.documents))
         corpus = replace(corpus, targets=table, target_names=names)
-    return corpus if vocabulary is not None else corpus.limit(min_df=min_df, max_df=max_df)
+    if vocabulary is not None or (min_df, max_df) == (1, 1.0):
+        return corpus  # with all columns: counts have some that no document uses
+    return corpus.limit(min_df=min_df, max_df=max_df)
+
+
+def read_texts(path: Path, field: str) -> Iterator[tuple[str, str]]:
+    """Names and texts of the documents at `path`."""
+    if path.is_dir():
+        return read_folder(path)
+    return read_lines(path) if path.suffix == ".txt" else read_json_lines(path, field)

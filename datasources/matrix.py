@@ -19,6 +19,7 @@ from .order import RowOrder, Shuffle
 from .shelf import ALIGNMENT, Shelf
 
 KEEP_BYTES = 2**30
+FEW_LABELS = 2**14  # numbers that are not worth a thread to write them into a block
 
 
 class MatrixSource:
@@ -198,7 +199,9 @@ class MatrixSource:
             self._keep(number, into)
 
     def kept(self, pass_: int, index: int) -> bool:
-        """Whether block `index` of pass `pass_` is at hand, finished."""
+        """Whether block `index` of pass `pass_` is at hand, with labels that are written soon."""
+        if self._shape.rows * self._shape.targets > FEW_LABELS:
+            return False
         return self._shelf.get(self._order.number(pass_, index)) is not None
 
     def _needed(self) -> int:
@@ -280,7 +283,7 @@ def check_row_names(rows: int, names: Sequence[str] | None) -> None:
     """One name for each row."""
     if names is not None and len(names) != rows:
         raise DataError(
-            f"MatrixSource: X has {rows} rows and {len(names)} row names, but each row has one name."
+            f"MatrixSource: X has {rows} rows and {len(names)} row names, but each row has one."
         )
 
 

@@ -70,6 +70,12 @@ class ReadAhead:
         self.stopped = False
         self.nbytes = sum(place.block.nbytes for place in self._free)
 
+    @property
+    def ready(self) -> float:
+        """The share of the blocks asked for that are read or at hand; 0 where there are none."""
+        ready = sum(place.kept or not place.done.empty() for place in self._ahead)
+        return ready / max(len(self._ahead), 1)
+
     def start(self, order: PassOrder) -> None:
         """Begin with `order`; the one before must have ended."""
         self.order = order

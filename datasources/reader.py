@@ -53,12 +53,17 @@ class Reader:
         """Bytes of all blocks of the ring."""
         return self._ahead.nbytes
 
+    @property
+    def ready(self) -> float:
+        """The share of the blocks asked for that can be had without waiting, 0 to 1."""
+        return self._ahead.ready
+
     def blocks(self, pass_: int, start: int = 0) -> Iterator[HostBlock]:
         """The blocks `start`, `start` + 1, ... of pass `pass_`, in order.
 
-        A block is valid until the next one is asked for (or the one after `lend` others). Leaving the loop early is fine. Raises
-        `DataError`, with its cause, where a block could not be read, and at once where another
-        pass of this reader has not ended or the reader is closed.
+        A block is valid until the next one is asked for (or the one after `lend` others). Leaving
+        the loop early is fine. Raises `DataError`, with its cause, where a block could not be read,
+        and at once where another pass of this reader has not ended or the reader is closed.
         """
         count = self._source.blocks
         if pass_ < 0 or not 0 <= start <= count:

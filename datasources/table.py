@@ -1,6 +1,6 @@
 """Rows of a table file, such as a log of clicks: hashed categories, numbers, targets, weights."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -13,6 +13,7 @@ from .data_kind import DataKind, MemoryKind
 from .errors import DataError
 from .features import MOST_BITS, HashedWords, hash_features
 from .iterable import IterableSource
+from .moments import Moments
 from .reading import Reading
 from .samples import Samples
 from .source import DataSource
@@ -47,6 +48,11 @@ class TableData(MemoryKind):
         "error", description="numeric features that are missing; a missing category is no feature"
     )
 
+    standardize: bool | dict[str, tuple[float, float]] = Field(
+        False,
+        description="of `numeric`, take off the mean and divide by the standard deviation: true, "
+        "those of the training data, which the configuration of the run then has, by column",
+    )
     stream: bool = Field(
         False,
         description="read the file anew in each pass, in its order, in place of keeping its rows",
@@ -63,6 +69,10 @@ class TableData(MemoryKind):
                     raise ValueError(f"interactions: {name!r} is not among `categorical`")
             if a == b:
                 raise ValueError(f"interactions: {a!r} with itself says nothing new")
+        if isinstance(self.standardize, dict):
+            for name in self.numeric:
+                if self.standardize.get(name, (0.0, 0.0))[1] <= 0.0:
+                    raise ValueError(f"standardize: {name!r} has no [mean, deviation > 0]")
         return self
 
     def files(self) -> Iterator[Path]:
@@ -74,12 +84,21 @@ class TableData(MemoryKind):
         labels: dict[str, Any] = {} if labelled else {"targets": [], "weights": None}
         return self.model_copy(update={"path": Path(path), **labels})
 
+    def settled(self, train: DataKind | None = None) -> Self:
+        """With the numbers that `standardize` means."""
+        if self.standardize is not True:
+            return self
+        if isinstance(train, TableData) and train.numeric == self.numeric:
+            return self.model_copy(update={"standardize": train.standardize})
+        return self.model_copy(update={"standardize": self._moments()})
+
     def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
         """All rows, in memory or read anew in each pass."""
         if not self.stream:
             return super().open_source(reading, like)
+        settled = self.settled()
         return IterableSource(
-            lambda _: self._batches(),
+            lambda _: settled._batches(),
             block_rows=reading.block_rows,
             names=self._names(),
             target_names=self.targets or None,
@@ -94,7 +113,7 @@ class TableData(MemoryKind):
 
     def load(self, like: DataSource | None = None) -> Samples:
         """All rows."""
-        batches = list(self._batches())
+        batches = list(self.settled()._batches())
         if not batches:
             raise DataError(f"{self.path}: no rows in it.")
         X, targets, weights = zip(*batches, strict=True)
@@ -123,9 +142,19 @@ class TableData(MemoryKind):
                 )
             row += batch.num_rows
 
+    def _moments(self) -> dict[str, tuple[float, float]]:
+        """Mean and standard deviation of the numeric columns, without what is missing."""
+        found = {name: Moments() for name in self.numeric}
+        for batch in read_table(self.path, numbers=self.numeric, text=[]):
+            for name, moments in found.items():
+                column = numbers(batch[name], f"{self.path}: column {name!r}")
+                moments.add(column.compressed())
+        return {name: (moments.mean, moments.deviation) for name, moments in found.items()}
+
     def _features(self, batch: Any, row: int) -> Any:
         """Numbers, then hashed categories: a table where there are none of these, else CSR."""
-        table = self._numbers(batch, self.numeric, row, self.nulls)
+        scaling = self.standardize if isinstance(self.standardize, dict) else {}
+        table = self._numbers(batch, self.numeric, row, self.nulls, scaling)
         if not self.categorical:
             return table
         hashed = hash_features(
@@ -139,17 +168,28 @@ class TableData(MemoryKind):
         return sparse.hstack([sparse.csr_array(table), hashed], "csr") if self.numeric else hashed
 
     def _numbers(
-        self, batch: Any, names: Sequence[str], row: int, nulls: str
+        self,
+        batch: Any,
+        names: Sequence[str],
+        row: int,
+        nulls: str,
+        scaling: Mapping[str, tuple[float, float]] | None = None,
     ) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Columns as a table float32; row: number of the first one."""
+        """Columns as a table float32; row: number of the first one. scaling: see `standardize`;
+        what is missing is 0 afterwards, the mean.
+        """
         table = np.empty((batch.num_rows, len(names)), np.float32)
         for i, name in enumerate(names):
             what = f"{self.path}: column {name!r}"
             column = numbers(batch[name], what)
             if nulls == "error":
                 check_complete(column, row, what, hint=name in self.numeric)
+            values = column.data
+            if scaling:
+                mean, deviation = scaling[name]
+                values = np.where(np.ma.getmaskarray(column), 0.0, (values - mean) / deviation)
             with np.errstate(over="ignore"):
-                table[:, i] = column.data
+                table[:, i] = values
             bad = np.flatnonzero(~np.isfinite(table[:, i]))
             if bad.size:
                 raise DataError(

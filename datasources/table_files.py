@@ -1,5 +1,6 @@
 """Table files in batches of rows: CSV and Parquet, only the columns that are asked for."""
 
+import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,6 +15,9 @@ from .errors import DataError
 PACKED = (".gz", ".bz2", ".lz4", ".zst")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 BATCH_ROWS = 1 << 16
+NO_NUMBER = re.compile(
+    r"In CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*)'"
+)
 
 
 def read_table(path: Path, *, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Any]:
@@ -47,15 +51,26 @@ def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> It
     reading = csv.ReadOptions(use_threads=False)  # else messages do not name the line
     parsing = csv.ParseOptions(delimiter=delimiter)
     with csv.open_csv(path, reading, parsing) as reader:
-        check_names(path, reader.schema.names, names)
+        header = reader.schema.names
+    check_names(path, header, names)
     converting = csv.ConvertOptions(
         column_types={name: pa.string() if name in text else pa.float64() for name in names},
         include_columns=names,
         null_values=[""],
         strings_can_be_null=True,
     )
-    with csv.open_csv(path, reading, parsing, converting) as reader:
-        yield from reader
+    try:
+        with csv.open_csv(path, reading, parsing, converting) as reader:
+            yield from reader
+    except pa.ArrowInvalid as error:
+        found = NO_NUMBER.match(str(error))
+        if found is None:
+            raise
+        column, line, value = found.groups()
+        raise DataError(
+            f"{path}:{line}: column {header[int(column)]!r} is {value!r}, no number; name columns "
+            "of text in `categorical`. Targets and weights are numbers."
+        ) from error
 
 
 def read_parquet(path: Path, names: list[str]) -> Iterator[Any]:

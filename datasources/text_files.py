@@ -3,8 +3,11 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from .errors import DataError
+
+MENTIONED = 5  # fields of a message
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -14,8 +17,10 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
             yield f"{path.name}:{number}", decode(line, path, number)
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """`("file:line", text)` for every line `{"text": ...}`; empty lines are passed over."""
+def read_json_lines(path: Path, field: str = "text") -> Iterator[tuple[str, str]]:
+    """`("file:line", text)` for every line `{"text": ...}`; empty lines are passed over. field:
+    the one with the text.
+    """
     for number, (name, line) in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
@@ -23,13 +28,22 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, str]]:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{path}:{number}: no valid JSON: {error}") from error
-        text = record.get("text") if isinstance(record, dict) else None
+        text = record.get(field) if isinstance(record, dict) else None
         if not isinstance(text, str):
             raise DataError(
-                f'{path}:{number}: a line must be an object with a string "text", such as '
-                '{"text": "..."}.'
+                f'{path}:{number}: a line must be an object with a string "{field}", such as '
+                f'{{"{field}": "..."}}{of_strings(record)}.'
             )
         yield name, text
+
+
+def of_strings(record: Any) -> str:
+    """What an object has in place of a field with the text."""
+    items = record.items() if isinstance(record, dict) else ()
+    found = [key for key, value in items if isinstance(value, str)]
+    if not found:
+        return ""
+    return f"; this one has {', '.join(found[:MENTIONED])}: `text` says which field has the text"
 
 
 def read_folder(path: Path) -> Iterator[tuple[str, str]]:

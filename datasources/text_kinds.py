@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -59,11 +59,17 @@ class FileData(MemoryKind):
         None, description=".npy, .npz or .mtx file with the targets of the documents"
     )
     weights: Path | None = Field(None, description=".npy file with the weights of the documents")
+    text: str = Field("text", description="of .jsonl: the field with the text")
     hash_bits: HashBits = None
 
     def files(self) -> Iterator[Path]:
         """The documents, their targets and their weights."""
         yield from (path for path in (self.path, self.targets, self.weights) if path is not None)
+
+    def conversion(self, path: str) -> tuple[str, dict[str, Any]] | None:
+        """JSON lines with the text in the same field."""
+        named = path.endswith(".jsonl") and self.text != "text"
+        return ("json-lines", {"text": self.text}) if named else None
 
     def load(self, like: DataSource | None = None) -> Samples:
         """Counts of all documents."""
@@ -88,5 +94,6 @@ class FileData(MemoryKind):
             max_df=self.max_df,
             targets=self.targets,
             signed=self.targets is not None,
+            text=self.text,
         )
         return corpus.over(hashed) if vocabulary is None and hashed is not None else corpus

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from . import data_commands
+from . import data_commands, watch_commands
 
 if TYPE_CHECKING:
     from .config import RunConfig
@@ -68,8 +68,9 @@ DataOption = Annotated[
     str,
     typer.Option(
         "--data",
-        metavar="FILE",
-        help=".txt, .jsonl, .npz, .mtx, or a folder of .txt; for a run on other data: such data.",
+        metavar="PATH",
+        help="Files of any format that `learn convert` reads, or a block dataset; for a run on "
+        "other data (tables, ratings, ...): such data.",
     ),
 ]
 
@@ -103,7 +104,7 @@ def train(
         Resume | None, typer.Option("--resume", help="Go on from the newest checkpoint, if any.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, print the memory plan, stop.")
+        bool, typer.Option("--dry-run", help="Check everything, print memory and time, stop.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     verbose: VerboseOption = False,
@@ -123,13 +124,15 @@ def train(
         from .target_reports import check_plot
 
         check_plot(run.model)
-    from .training import Manners, plan_lines
+    if dry_run:
+        from .dry_run import dry_run_lines
+
+        for line in dry_run_lines(run, overwrite=overwrite, resume=resume is not None):
+            print(line, flush=True)
+        return
+    from .training import Manners
     from .training import train as train_run
 
-    if dry_run:
-        for line in plan_lines(run):
-            print(line)
-        return
     json = log_format is LogFormat.json
     trained = train_run(run, Manners(overwrite, resume is not None, quiet, json))
     if plot is not None:
@@ -197,6 +200,59 @@ def predict(
 
 
 @app.command()
+def factors(
+    run: RunArgument,
+    state: Annotated[str, typer.Argument(metavar="STATE", help="Such as users or items, of ALS.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help=".parquet or .npy file to write to.")
+    ],
+    verbose: VerboseOption = False,
+) -> None:
+    """Write what a model has learned of each row of its training data: factors of users, items."""
+    if out.suffix not in (".parquet", ".npy"):
+        raise typer.BadParameter("must end in .parquet or .npy", param_hint="--out")
+    from .persistence import load
+    from .predictions import write_predictions
+    from .state_blocks import count, state_blocks
+
+    learner = load(run)
+    rows = count(learner, state)
+    write_predictions(out, state_blocks(learner, state), rows)
+    print(f"{out}: {rows:,} rows")
+
+
+@app.command()
+def export(
+    run: RunArgument,
+    to: Annotated[
+        Path,
+        typer.Option(
+            "--to",
+            metavar="FILE",
+            help=".npz: everything; .parquet: a row per word, item or user; .npy: an array; no "
+            "ending: a folder of .parquet files.",
+        ),
+    ],
+    tensor: Annotated[
+        str | None, typer.Option("--tensor", metavar="NAME", help="One tensor of the model [all].")
+    ] = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Write a model's numbers and names for other programs."""
+    from .export import check
+    from .export import export as write
+    from .model_folder import load
+
+    saved = load(run, mapped=True)
+    try:
+        check(saved, to, tensor)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    for line in write(saved, to, tensor):
+        print(line)
+
+
+@app.command()
 def evaluate(
     run: RunArgument,
     data: DataOption,
@@ -219,10 +275,13 @@ def evaluate(
     learner = load(run)
     held_out = open_for(learner, run, data, targets, labelled=True)
     scores = learner.evaluate(held_out) | ranking_scores_of(learner, run, held_out)
-    if any(math.isnan(value) for value in scores.values()):
-        unknown = ", ".join(name for name, value in scores.items() if math.isnan(value))
-        raise DataError(f"{data}: nothing to score: {unknown} is of no token or row.")
-    for line in score_lines(scores, json):
+    known = {name: value for name, value in scores.items() if not math.isnan(value)}
+    missing = ", ".join(name for name in scores if name not in known)
+    if not known:
+        raise DataError(f"{data}: nothing to score: {missing} is of no token or row.")
+    if missing:
+        print(f"{data}: these rows say nothing of {missing}", file=sys.stderr)
+    for line in score_lines(scores if json else known, json):
         print(line)
 
 
@@ -342,6 +401,9 @@ def schema() -> None:
 
 app.command()(data_commands.convert)
 app.command()(data_commands.inspect)
+app.command()(watch_commands.report)
+app.command()(watch_commands.compare)
+app.command()(watch_commands.doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

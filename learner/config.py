@@ -5,13 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PositiveInt
+from pydantic import (
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from ..datasources.config import EvalData, TrainData
 from ..mixins import MIXINS, Mixin
 from ..models import MODELS, Model
 from ..optimizers import OPTIMIZERS, Optimizer
+from .evaluation import Evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +58,17 @@ class DataConfig(Section):
     )
 
 
+class CheckpointConfig(Section):
+    """When everything is saved that a run needs to go on; at the end of training it is, too."""
+
+    every_passes: PositiveInt | None = Field(1, description="null: not by passes")
+    every_blocks: PositiveInt | None = Field(None, description="counted over all passes")
+    every_minutes: PositiveFloat | None = Field(None, description="since the last one")
+    keep: PositiveInt = Field(
+        2, description="how many are kept, beside that of the best model (evaluation.metric)"
+    )
+
+
 class RankingConfig(Section):
     """How held-out items are ranked after each evaluation; for models of users and items."""
 
@@ -58,13 +79,20 @@ class RankingConfig(Section):
     )
 
 
+class MemoryLimit(Section):
+    """The most memory that a run may take, such as `8GiB`; one that plans more is refused."""
+
+    host: ByteSize | None = Field(
+        None, description="of the whole process; null: what is free where it runs"
+    )
+
+
 class LearnerConfig(Section):
     """How long and how to train."""
 
     passes: PositiveInt = Field(1, description="trips through the training data")
     seed: int = Field(0, ge=0, lt=2**63, description="of everything random")
     threads: PositiveInt | None = Field(None, description="null: all cores this process may use")
-    eval_every: PositiveInt = Field(1, description="passes from one held-out score to the next")
     replicas: PositiveInt = Field(
         1, description="copies of the model, each with a thread of its own, merged as they learn"
     )
@@ -80,7 +108,33 @@ class LearnerConfig(Section):
     ranking: RankingConfig | None = Field(
         None, description="null: ranking is scored for implicit feedback only"
     )
+    memory_limit: MemoryLimit = MemoryLimit()
     log_every_seconds: float = Field(10.0, gt=0, description="between two lines of progress")
+    watchdog_seconds: float | None = Field(
+        600.0,
+        gt=0,
+        description="say where every thread stands when no block was finished for so long; "
+        "null: never",
+    )
+    watchdog_exit_seconds: float | None = Field(
+        None, gt=0, description="end the process then, with exit code 75; null: never"
+    )
+    tensorboard: bool | Path = Field(
+        False, description="event files for TensorBoard: true: in OUT/tensorboard; or a folder"
+    )
+    report: bool = Field(
+        False, description="write the page of the run, OUT/report.html, when training ends"
+    )
+    prometheus: Path | None = Field(
+        None, description="file NAME.prom for the textfile collector of Prometheus' node_exporter"
+    )
+
+    @field_validator("prometheus")
+    @classmethod
+    def _is_collected(cls, file: Path | None) -> Path | None:
+        if file is not None and file.suffix != ".prom":
+            raise ValueError(f"{file} does not end with .prom, so the collector would not read it")
+        return file
 
 
 class RunConfig(Section):
@@ -95,4 +149,21 @@ class RunConfig(Section):
         default_factory=list, description="terms added to the objective, and reports"
     )
     learner: LearnerConfig = LearnerConfig()
+    evaluation: Evaluation = Evaluation()
+    checkpoint: CheckpointConfig = CheckpointConfig()
     out: Path = Field(Path("runs/run"), description="run folder; `learn` takes runs/<config name>")
+
+
+def renamed(given: Any) -> Any:
+    """A configuration that an earlier version wrote, with the keys of this one. Runs of version
+    0.1.0 have `learner.eval_every` for `evaluation.every_passes`.
+
+    No validator: one that comes before the others makes pydantic take JSON for Python, where a list
+    is no tuple.
+    """
+    learner = given.get("learner") if isinstance(given, dict) else None
+    if not isinstance(learner, dict) or "eval_every" not in learner:
+        return given
+    passes = {"every_passes": learner["eval_every"]}
+    rest = {key: value for key, value in learner.items() if key != "eval_every"}
+    return {**given, "learner": rest, "evaluation": passes | given.get("evaluation", {})}

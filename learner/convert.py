@@ -5,24 +5,18 @@ reader has set down lies in `.reading` in the first of them, with a note of sour
 an interrupted conversion goes on where it was, if both are the same.
 """
 
-import fcntl
 import json
-import os
 import shutil
-import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal
 
 import xxhash
 
 from ..datasources import DataError
 from ..datasources.blocks import BlockWriter
-from ..datasources.blocks.manifest import FILE as MANIFEST
 from ..datasources.formats import (
     FIRST,
     FORMATS,
@@ -35,16 +29,13 @@ from ..datasources.formats import (
     Sparse,
     SparseRows,
     TargetJoin,
+    Unlabelled,
     find_files,
     open_rows,
 )
 from ..datasources.formats.scratch import MEMORY
 from .conversion_display import Watch
-from .durable import write_file
-from .errors import RunFolderError, RunInterrupted
-
-READING = ".reading"
-NOTE = "source.json"
+from .conversion_folder import READING, check_place, held, nbytes, prepare, states
 
 
 @dataclass(frozen=True)
@@ -55,7 +46,8 @@ class Conversion:
     both_orientations: see `BlockWriter`. format: None: the names tell it. options: of the format.
     sparse: zeros of dense rows are not stored. classes: the numbers of the one target become
     targets of their own. target_files: their rows are the targets. known: the columns to have.
-    memory: bytes that reading may take, about, and as many again for writing.
+    labelled: without, targets and weights are left out. memory: bytes that reading may take,
+    about, and as many again for writing.
     """
 
     sources: Sequence[str]
@@ -69,6 +61,7 @@ class Conversion:
     classes: bool = False
     target_files: Sequence[str] = ()
     known: Known | None = None
+    labelled: bool = True
     memory: int = MEMORY
 
     def note(self) -> str:
@@ -100,6 +93,8 @@ class Conversion:
             folder.mkdir(exist_ok=True)
             targets = open_rows(self.target_files, Scratch(folder, self.memory), options={})
             rows = TargetJoin(rows, targets, self.target_files[0])
+        if not self.labelled:
+            rows = Unlabelled(rows)
         known = None if self.known is None else self.known.classes
         if self.classes or (known is not None and rows.layout.targets == 1):
             rows = OneHot(name, rows, scratch, known)
@@ -135,7 +130,7 @@ def convert(
     """
     folder, note = job.folders[0], job.note()
     kind, files = find_files(job.sources, job.format, job.options)
-    check_place(folder, overwrite)
+    check_place(folder, files, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder):
         reading = prepare(folder / READING, note, resume)
@@ -150,6 +145,8 @@ def convert(
             with writer_of(job, origin, rows, resume=True, overwrite=overwrite) as writer:
                 try:
                     remarks = store(rows, writer, watch, str(files[0]))
+                    if job.note() != note:
+                        raise DataError(f"{files[0]}: changed while it was read; begin again.")
                     watch.finishing()
                     layout = rows.layout
                     writer.finish(names=layout.names, target_names=layout.target_names)
@@ -205,78 +202,3 @@ def writer_of(
         resume=resume,
         overwrite=overwrite,
     )
-
-
-def check_place(folder: Path, overwrite: bool) -> None:
-    """Raises `RunFolderError` if a dataset may not be made in `folder`."""
-    if folder.exists() and not folder.is_dir():
-        raise RunFolderError(f"{folder}: a file, but a dataset is a folder.")
-    if (folder / MANIFEST).exists():
-        if not overwrite:
-            raise RunFolderError(f"{folder}: a dataset is there already. --overwrite replaces it.")
-    elif folder.exists() and any(folder.iterdir()) and not (folder / READING).exists():
-        raise RunFolderError(
-            f"{folder}: not empty and no dataset, so nothing in it is touched. Choose another one."
-        )
-
-
-def prepare(reading: Path, note: str, resume: bool) -> Path:
-    """The folder of the reader: as an earlier conversion left it, or empty."""
-    there = reading / NOTE
-    if resume and there.exists():
-        if there.read_text(encoding="utf-8") != note:
-            raise RunFolderError(
-                f"{reading.parent}: begun with other settings, or the source has changed since. "
-                "Without --resume the conversion begins again."
-            )
-        return reading
-    shutil.rmtree(reading, ignore_errors=True)
-    reading.mkdir()
-    write_file(there, note.encode())
-    return reading
-
-
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """A lock that the operating system drops when the process ends; an empty folder is removed."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise RunFolderError(f"{folder}: another process is writing there.") from None
-    finally:
-        os.close(descriptor)
-        with suppress(OSError):  # there is something in it
-            folder.rmdir()
-
-
-@contextmanager
-def interruptible(folder: Path) -> Iterator[None]:
-    """Ctrl-C, and the TERM of batch systems, become a `RunInterrupted` that says how to go on."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise RunInterrupted(f"{folder}: stopped; --resume goes on with it") from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def states(name: str | Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of a file, or of all files in a folder; of a URL its name."""
-    path = Path(name)
-    if "://" in str(name):
-        return [(str(name), 0, 0)]
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    found = [(file, file.stat()) for file in files]
-    return [(str(file.absolute()), stat.st_size, stat.st_mtime_ns) for file, stat in found]
-
-
-def nbytes(name: str | Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
-    return sum(size for _, size, _ in states(name))

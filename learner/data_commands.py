@@ -191,7 +191,8 @@ def inspect(
 def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> None:
     """Convert, and say what was done."""
     from .conversion_display import ConversionDisplay, Silent
-    from .convert import convert, interruptible
+    from .conversion_signals import interruptible
+    from .convert import convert
     from .display import size
 
     dst = job.folders[0]

@@ -11,6 +11,8 @@ from rich.table import Table
 from .hooks import Hook, Progress
 from .interval import Interval
 from .learner import Learner
+from .memory import resident_bytes
+from .work import Work
 
 REFRESH_SECONDS = 0.25
 
@@ -30,11 +32,21 @@ class PlainLines(Hook):
         """Lines go to `stream` and are flushed."""
         self.stream, self.interval = stream, Interval(every)
         self.shown = False  # scores, at least once
+        self._before = Work()  # at the last line of a block
+
+    def start(self, learner: Learner, progress: Progress) -> None:
+        """Nothing to say yet."""
+        self._before = progress.work
 
     def block(self, learner: Learner, progress: Progress) -> None:
-        """A line if it is time for one, so that a long pass does not look like a hang."""
+        """A line if it is time for one, so that a long pass does not look like a hang; its speed
+        is that since the last one.
+        """
         if self.interval.due():
-            self._print(progress, f"block {progress.block}/{progress.blocks}")
+            done, self._before = progress.work - self._before, progress.work
+            self._print(
+                progress, f"block {progress.block}/{progress.blocks}", heartbeat(done, progress)
+            )
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
         """A line with the held-out scores: the first and last ones, and those in time for one."""
@@ -51,9 +63,9 @@ class PlainLines(Hook):
         )
         self._print(progress, f"done: {progress.rows:,} rows, {memory}")
 
-    def _print(self, progress: Progress, text: str) -> None:
+    def _print(self, progress: Progress, text: str, more: str = "") -> None:
         head = f"[{progress.seconds:7.1f} s] pass {progress.pass_ + 1}/{progress.passes}"
-        print(f"{head}, {text}, {speed(progress)}", file=self.stream, flush=True)
+        print(f"{head}, {text}, {more or speed(progress)}", file=self.stream, flush=True)
 
 
 class LiveTable(Hook):
@@ -104,8 +116,9 @@ def table(progress: Progress) -> Table:
     grid.add_row("pass", f"{where}, block {progress.block} of {progress.blocks}")
     grid.add_row("time", f"{progress.seconds:.1f} s")
     grid.add_row("speed", speed(progress))
+    grid.add_row("data", f"{progress.work.gb_per_s:.2f} GB/s, {queue(progress.work)}")
     grid.add_row("held out", scores(progress))
-    grid.add_row("cache", size(progress.cache_bytes))
+    grid.add_row("memory", memory(progress))
     grid.add_row("allocations after warm-up", str(progress.allocations_after_warmup))
     return grid
 
@@ -113,6 +126,23 @@ def table(progress: Progress) -> Table:
 def speed(progress: Progress) -> str:
     """`71,204 rows/s, 9.8 gflops`."""
     return f"{progress.rows_per_s:,.0f} rows/s, {progress.gflops:.1f} gflops"
+
+
+def heartbeat(done: Work, progress: Progress) -> str:
+    """`71,204 rows/s, 0.31 GB/s, 9.8 gflops, queue 90% full, host 1.2 GB, cache 42.1 MB`."""
+    speeds = f"{done.rows_per_s:,.0f} rows/s, {done.gb_per_s:.2f} GB/s, {done.gflops:.1f} gflops"
+    return f"{speeds}, {queue(done)}, {memory(progress)}"
+
+
+def queue(work: Work) -> str:
+    """How full the reader's queue was."""
+    return f"queue {work.queue:.0%} full"
+
+
+def memory(progress: Progress) -> str:
+    """What the process has, and what of it are arrays of training; and what accelerators have."""
+    device = f", device {size(progress.device_bytes)}" if progress.device_bytes else ""
+    return f"host {size(resident_bytes())}, cache {size(progress.cache_bytes)}{device}"
 
 
 def scores(progress: Progress) -> str:
@@ -149,3 +179,20 @@ def size(count: int) -> str:
         if count >= scale:
             return f"{count / scale:.1f} {unit}"
     return f"{count} B"
+
+
+def duration(seconds: float) -> str:
+    """A time in at most two units.
+
+    >>> [duration(s) for s in (0.01234, 59.96, 100, 9059, 200_000)]
+    ['12.3 ms', '60 s', '2 min', '2 h 31 min', '2 days 7 h']
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    hours, days = minutes // 60, minutes // 1440
+    if minutes < 100:
+        return f"{minutes} min"
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{days} days {hours % 24} h"

@@ -9,7 +9,8 @@ writes at a time; what a crash of an earlier one left is replaced.
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 SAVING = ".saving"
@@ -17,18 +18,38 @@ NEXT = ".next"
 DONE = ".done"
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Puts `data` at `path`, replacing what was there in one step."""
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError within it that names no file, as those of writing do not, names `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:  # from the operating system
+            error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A name to write a file to. Afterwards the file is at `path`, where it replaces what was there
+    in one step; after an error nothing has changed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        with naming(path):
+            yield temporary
+        sync_file(temporary)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Puts `data` at `path`, replacing what was there in one step."""
+    with new_file(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
@@ -46,7 +67,8 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir()
     try:
-        fill(staging)
+        with naming(path):
+            fill(staging)
         for file in staging.iterdir():
             sync_file(file)
         sync_folder(staging)

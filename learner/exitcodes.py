@@ -1,8 +1,9 @@
 """What `learn` exits with. Batch systems read it: 75 may be run again, 2, 65 and 78 may not."""
 
+import errno
 from enum import IntEnum
 
-from ..matcache.errors import BlocklearnError
+from ..matcache.errors import BlocklearnError, ShapeError
 from .errors import (
     ConfigError,
     DivergedError,
@@ -19,7 +20,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     """The command line is wrong, or an option is needed to go on (a run that exists)."""
     DATA = 65
-    """Data, a model or a checkpoint is malformed or damaged."""
+    """Data, a model or a checkpoint is malformed or damaged, or data do not fit the model."""
     NO_INPUT = 66
     """A file or folder that should be read does not exist."""
     UNAVAILABLE = 69
@@ -56,7 +57,7 @@ def exit_code(error: BaseException) -> ExitCode:
         (RunFolderError, ExitCode.USAGE),
         (RunInterrupted, ExitCode.INTERRUPTED),
         (DivergedError, ExitCode.DIVERGED),
-        ((DataError, ModelFolderError), ExitCode.DATA),
+        ((DataError, ShapeError, ModelFolderError), ExitCode.DATA),
         (MemoryError, ExitCode.OUT_OF_MEMORY),
         ((FileNotFoundError, NotADirectoryError, IsADirectoryError), ExitCode.NO_INPUT),
         (PermissionError, ExitCode.PERMISSION),
@@ -64,11 +65,19 @@ def exit_code(error: BaseException) -> ExitCode:
         (ImportError, ExitCode.UNAVAILABLE),
         (KeyboardInterrupt, ExitCode.KILLED),
     ]
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        return ExitCode.PERMISSION
     return next((code for kind, code in table if isinstance(error, kind)), ExitCode.INTERNAL)
 
 
 def message(error: BaseException) -> str:
-    """What to print for an expected error: one line where Python's own text is not one."""
+    """What to print for an expected error: one line where Python's own text is not one, and the
+    notes that were added to it.
+    """
+    return "\n".join([_text(error), *getattr(error, "__notes__", ())])
+
+
+def _text(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename is not None else ""
         return f"{name}{error.strerror}"

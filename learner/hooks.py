@@ -5,8 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .work import Work
+
 if TYPE_CHECKING:
     from .learner import Learner
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best evaluation so far by the score that is watched: what it was, and where. waited:
+    evaluations since.
+    """
+
+    metric: str
+    score: float
+    pass_: int
+    block: int
+    waited: int = 0
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """See `Progress.position`."""
+        return self.pass_, self.block
 
 
 @dataclass
@@ -15,7 +35,13 @@ class Progress:
 
     pass_: of the present pass, from 0; block: blocks done in it; closed: the pass is complete, and
     the model knows; rows: trained on, all passes.
-    scores: of the latest evaluation. gflops: arithmetic of the kernels, 10^9 per second.
+    scores: of the latest evaluation. train_scores: the same figures (not those of single targets)
+    of a block of training data before it was trained on, one of the latest. best: see
+    `Evaluation.metric`. gflops: arithmetic of the kernels, 10^9 per second.
+    work: what this process has done, from which the speed of any stretch of time follows; it counts
+    every block, also between merges. scored: blocks of evaluations that this process has done.
+    cache_bytes, device_bytes: memory of all caches, and what of it is on accelerators.
+    stop: training ends here, because there is nothing left to gain, or a hook has set it.
     """
 
     passes: int
@@ -28,8 +54,19 @@ class Progress:
     rows_per_s: float = 0.0
     gflops: float = 0.0
     scores: dict[str, float] = field(default_factory=dict)
+    train_scores: dict[str, float] = field(default_factory=dict)
+    best: Best | None = None
+    work: Work = Work()
+    scored: int = 0
     cache_bytes: int = 0
+    device_bytes: int = 0
     allocations_after_warmup: int = 0
+    stop: bool = False
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Passes that are complete, and blocks done in the next one: what sorts checkpoints."""
+        return (self.pass_ + 1, 0) if self.closed else (self.pass_, self.block)
 
 
 class Hook:
@@ -39,13 +76,16 @@ class Hook:
         """Memory is allocated; the first block comes next."""
 
     def block(self, learner: Learner, progress: Progress) -> None:
-        """A block has been trained on."""
+        """A block has been trained on; of several replicas, they were merged."""
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
         """`progress.scores` are new."""
+
+    def improved(self, learner: Learner, progress: Progress) -> None:
+        """The latest evaluation is the best so far; `progress.best` is new."""
 
     def pass_end(self, learner: Learner, progress: Progress) -> None:
         """A pass is complete, its evaluation included."""
 
     def end(self, learner: Learner, progress: Progress) -> None:
-        """The last pass is complete."""
+        """Training is over: the last pass is complete, or `progress.stop` was set before."""

@@ -3,6 +3,7 @@
 import errno
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from ..datasources import (
@@ -17,14 +18,14 @@ from ..datasources import (
     Reading,
     read_counts,
 )
-from ..datasources.blocks import BlocksData, BlockSource
+from ..datasources.blocks import BlockSource
 from ..datasources.blocks.kind import check_names
 from ..datasources.blocks.manifest import FILE as MANIFEST
 from ..datasources.files import is_text_or_counts
 from ..models import ALS
-from .config import DataConfig, RunConfig
+from .config import DataConfig, RunConfig, renamed
 from .learner import Learner
-from .new_data import converted
+from .new_data import columns_of, converted
 from .run_folder import RunFolder
 from .yaml_config import resolve
 
@@ -37,20 +38,38 @@ def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
         DataError: it cannot be read.
     """
     data, seed, passes = config.data, config.learner.seed, config.learner.passes
-    for part in (data.train, data.eval):
-        if isinstance(part, DataKind):
-            for path in part.files():
-                require(path)
+    require_files(data)
     reading = Reading(data.block_rows, data.shuffle, seed, passes)
-    held = Reading(data.block_rows, False, seed, passes // config.learner.eval_every)
+    held = replace(reading, shuffle=False, visits=config.evaluation.visits(passes))
     if isinstance(data.eval, Holdout):
         return data.train.hold_out(data.eval.share, reading, held, data.eval.by)
     train = data.train.open_source(reading)
     if data.eval is None:
         return train, None
+    held = replace(held, block_rows=train.shape.rows)  # which a block dataset has of its own
     other = data.eval.open_source(held, like=train)
     check_alike(train, other)
     return train, other
+
+
+def settled(config: RunConfig) -> RunConfig:
+    """`config` with what its data decide. Raises as `open_data`."""
+    data = config.data
+    require_files(data)
+    train = data.train.settled()
+    eval_ = data.eval.settled(train) if isinstance(data.eval, DataKind) else data.eval
+    if (train, eval_) == (data.train, data.eval):
+        return config
+    found = data.model_copy(update={"train": train, "eval": eval_})
+    return config.model_copy(update={"data": found})
+
+
+def require_files(data: DataConfig) -> None:
+    """Raises `FileNotFoundError` for a file that the configuration names and that is not there."""
+    for part in (data.train, data.eval):
+        if isinstance(part, DataKind):
+            for path in part.files():
+                require(path)
 
 
 def check_alike(train: DataSource, other: DataSource) -> None:
@@ -71,10 +90,10 @@ def open_for(
 ) -> DataSource:
     """New data for the model of `run`, over the columns that it was trained on.
 
-    A block dataset is read as it is. Other data are read as the training data were, from `path`
-    instead; where these were texts, counts or blocks, or nobody knows, by the end of its name (see
-    `learn convert`), and labelled with the targets of the file `targets`. labelled: what the data
-    say of targets and weights is read, too.
+    A block dataset (its folders, with commas between them) is read as it is. Other data are read as
+    the training data were, from `path` instead; where these were texts, counts or blocks, or nobody
+    knows, by the end of its name (see `learn convert`), and labelled with the targets of the file
+    `targets`. labelled: what the data say of targets and weights is read, too.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -83,16 +102,18 @@ def open_for(
     data = data_of(run)
     same_users = labelled and isinstance(learner.model, ALS)
     rows = data.block_rows if data else learner.block_rows
-    if (Path(path) / MANIFEST).is_file():
-        return open_dataset(learner, Path(path), targets)
+    folders = [Path(name) for name in path.split(",")]  # of a dataset in several stripes
+    if all((folder / MANIFEST).is_file() for folder in folders):
+        return open_dataset(learner, folders, targets)
     if isinstance(learner.model, ALS) or (data and isinstance(data.train, RatingsKind)):
         found = ratings_of(learner, run, Path(path), new_users=not same_users)
         return found.samples().source(Reading(rows))
     kind = None if data is None else data.train.elsewhere(path, labelled=labelled)
-    if kind is None or isinstance(kind, BlocksData):
-        if is_text_or_counts(Path(path)):
+    if kind is None:
+        told = None if data is None else data.train.conversion(path)
+        if told is None and is_text_or_counts(Path(path)) and learner.names is not None:
             return open_counts(learner, Path(path), targets)
-        source, notes = converted(learner, path, targets, rows, labelled=labelled)
+        source, notes = converted(learner, path, targets, rows, labelled=labelled, told=told)
         for note in notes:
             print(f"{path}: {note}", file=sys.stderr)
         return source
@@ -100,7 +121,9 @@ def open_for(
         raise DataError(f"{targets}: the targets of such data are part of {path}; leave it out.")
     for file in kind.files():
         require(file)
-    return kind.open_source(Reading(rows))
+    opened = kind.open_source(Reading(rows))
+    check_columns(learner, opened, path)
+    return opened
 
 
 def data_of(run: Path) -> DataConfig | None:
@@ -114,7 +137,7 @@ def config_of(run: Path) -> RunConfig | None:
     model.
     """
     file = RunFolder(run).config
-    return resolve(RunConfig, [file], {}) if file.exists() else None
+    return resolve(RunConfig, [file], {}, upgrade=renamed) if file.exists() else None
 
 
 def ratings_of(learner: Learner, run: Path, path: Path, *, new_users: bool = False) -> Ratings:
@@ -140,13 +163,24 @@ def ratings_of(learner: Learner, run: Path, path: Path, *, new_users: bool = Fal
     return ratings
 
 
-def open_dataset(learner: Learner, path: Path, targets: Path | None) -> DataSource:
+def open_dataset(learner: Learner, folders: list[Path], targets: Path | None) -> DataSource:
     """A block dataset with the columns of a model."""
     if targets is not None:
         raise DataError(f"{targets}: the targets of a dataset are part of it; leave them out.")
-    source = BlockSource([path])
-    check_names(path, source.names, learner.names)
+    source = BlockSource(folders)
+    check_columns(learner, source, str(folders[0]))
+    check_names(folders[0], source.names, learner.names)
     return source
+
+
+def check_columns(learner: Learner, source: DataSource, name: str) -> None:
+    """Raises `DataError` unless `source`, called `name`, has as many columns as a model knows."""
+    columns = columns_of(learner)
+    if source.shape.columns != columns:
+        raise DataError(
+            f"{name}: {source.shape.columns:,} columns, but the model has {columns:,}; give it "
+            "data that were made as those it was trained on."
+        )
 
 
 def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSource:

@@ -22,7 +22,7 @@ from ..datasources.formats.source_rows import SourceRows
 from . import model_folder
 from .advice import advise
 from .conversion_display import Watch
-from .convert import nbytes
+from .conversion_folder import nbytes
 from .durable import current
 from .manifest import read_manifest, read_verified
 from .metrics import evaluations

@@ -89,8 +89,11 @@ def model_pairs(report: Report) -> list[tuple[str, str]]:
     """Of a model."""
     arrays = (f"{name} {' x '.join(map(str, shape))}" for name, shape in report["arrays"].items())
     settings = (f"{name}={value}" for name, value in report["config"].items() if value is not None)
-    scores = (f"{name} {number(value)}" for name, value in report["metrics"].items()
-              if isinstance(value, int | float) and "/" not in name)  # fmt: skip
+    scores = (
+        f"{name} {f'{value:,}' if isinstance(value, int) else number(value)}"
+        for name, value in report["metrics"].items()
+        if isinstance(value, int | float) and "/" not in name
+    )
     return [
         ("model", f"{report['model']}, made {report['created']}, {size(report['bytes'])}"),
         ("arrays", ", ".join(arrays)),

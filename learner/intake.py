@@ -84,13 +84,15 @@ class Intake:
                 f"{given} data for a model that was made for {made} data; convert it: "
                 + ("scipy.sparse.csr_array(X)." if shape.dense else "X.toarray().")
             )
-        if (shape.rows, shape.columns, shape.dense) != (ours.rows, ours.columns, ours.dense):
+        if shape.columns != ours.columns:
             raise ShapeError(
-                f"data of {shape.columns:,} columns in blocks of {shape.rows:,} rows "
-                f"({'dense' if shape.dense else 'sparse'}); this model has {ours.columns:,} "
-                f"columns and blocks of {ours.rows:,} rows "
-                f"({'dense' if ours.dense else 'sparse'}). Rows are samples, columns "
-                "features: check the orientation."
+                f"data of {shape.columns:,} columns, but the model was made for {ours.columns:,}. "
+                "Rows are samples, columns features: check the orientation."
+            )
+        if shape.rows != ours.rows:
+            raise ShapeError(
+                f"data in blocks of {shape.rows:,} rows, but the model was made for blocks of "
+                f"{ours.rows:,}; give all sources the same block_rows."
             )
         if shape.targets and ours.targets and shape.targets != ours.targets:
             raise ShapeError(

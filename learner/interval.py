@@ -11,6 +11,10 @@ class Interval:
         self.seconds = seconds
         self.next = time.monotonic() + seconds
 
+    def restart(self) -> None:
+        """The interval begins now."""
+        self.next = time.monotonic() + self.seconds
+
     def due(self) -> bool:
         """Whether the interval is over; if so, the next one begins."""
         now = time.monotonic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,23 +23,26 @@ from ..matcache import ShapeError, available_threads
 from ..mixins import Mixin
 from ..models import Model, RowStore, Shapes
 from ..optimizers import Optimizer
+from .evaluation import Evaluation, Evaluator
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
 from .intake import Use
-from .loop import Meter, train_pass
+from .loop import train_passes
 from .plan import Plan as Plan
-from .plan import make_plan
+from .plan import feeds_of, make_plan
 from .replica import Replica
 from .scoring import score_blocks
 from .sources import check_labelled, count_labels, open_source, sum_values
 from .state import State as State
-from .state import give, take
+from .state import give, set_progress, take
 from .stores import block_shapes, check_rows, make_stores
 from .team import Team
+from .trial import Trial as Trial
+from .trial import try_blocks
 
 
 class Learner:
-    """Trains `model` on the rows of `train`, and scores those of `eval` every `eval_every` passes.
+    """Trains `model` on the rows of `train`, and scores those of `eval` as `evaluation` says.
 
     train, eval: a SciPy sparse matrix or NumPy array X [rows x columns] (rows are samples); with
     targets, a tuple (X, Y), Y being [rows] or [rows x targets], dense or sparse; with weights of
@@ -50,7 +53,8 @@ class Learner:
     for data given as matrices, whose rows are shuffled in every pass (unless the model visits
     rows and columns in turn, such as ALS: their order does not matter to it); the seed is also that
     of the initial values. row_folder: where the state of rows is kept, in files that are mapped
-    into memory and removed by `close`; None: in memory.
+    into memory and removed by `close`; None: in memory. of_rows: rows of the whole that `train` is
+    a part of, where it comes part by part; None: it is all.
 
     replicas: copies of the model, each with a thread and a share of the `threads` (or a device) of
     its own. Block i goes to replica i mod replicas, and after every sync_every rounds, and at the
@@ -78,15 +82,15 @@ class Learner:
         optimizer: Optimizer | None = None,
         mixins: Sequence[Mixin] = (),
         hooks: Sequence[Hook] = (),
-        eval_every: int = 1,
+        evaluation: Evaluation | None = None,
         row_folder: Path | str | None = None,
         replicas: int = 1,
         sync_every: int = 8,
         sync_weight: float = 1.0,
+        of_rows: int | None = None,
     ) -> None:
         for name, value in [
             ("passes", passes),
-            ("eval_every", eval_every),
             ("block_rows", block_rows),
             ("replicas", replicas),
             ("sync_every", sync_every),
@@ -99,17 +103,26 @@ class Learner:
         self.mixins = [mixin.model_copy() for mixin in mixins]
         self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads
         self.hooks = list(hooks)
-        self.eval_every = eval_every
+        self.evaluation = Evaluation() if evaluation is None else evaluation
+        if self.evaluation.metric is not None and eval is None:
+            raise ValueError("Learner: evaluation.metric is a score of the eval data; pass eval=X.")
         self.row_folder = None if row_folder is None else Path(row_folder)
+        self.of_rows = of_rows
         two_sided = 1 in model.row_states.values()
         self.train = None if train is None else self._source(train, "train", shuffle=not two_sided)
+        if self.train is not None:
+            self.block_rows = self.train.shape.rows  # a source has its own
         self.across: DataSource | None = None  # the training data, transposed
         if two_sided and isinstance(self.train, TwoSidedSource):
             self.across = self.train.transposed()
-        self.eval = None if eval is None else self._source(eval, "eval", keep=passes > eval_every)
+        again = self.evaluation.visits(passes) > 1
+        self.eval = None if eval is None else self._source(eval, "eval", keep=again)
         self.names: Sequence[str] | None = None if self.train is None else self.train.names
         self.target_names = None if self.train is None else target_names(self.train)
         self.row_names = None if self.train is None else row_names(self.train)
+        if self.train is not None and self.eval is not None:
+            rows = self.train.shape.total_rows
+            check_rows(self.model, rows, self.row_names, self.eval, "eval")
         self.targets: int | None = None if self.train is None else self.train.shape.targets
         chosen = optimizer if optimizer is not None else self._default_optimizer()
         self.optimizer = None if chosen is None else chosen.model_copy()
@@ -118,6 +131,7 @@ class Learner:
         self._team: Team | None = None
         self._stores: dict[str, RowStore] = {}
         self._restored: State | None = None
+        self._best: tuple[State, dict[str, float]] | None = None  # and its scores
         self._trained_on = False  # rows, or a restored state: parameters mean something
 
     # ------------------------------------------------------------- training
@@ -126,28 +140,20 @@ class Learner:
         """Train for the passes that are left: all of them, or those after a restored state."""
         source = self._training_source()
         team, progress = self._prepare(source.shape), self.progress
-        self._trained_on = True
+        self._trained_on, progress.passes = True, self.passes
+        self._keep_best()
         self._tell("start")
-        meter = Meter(progress)
         with ExitStack() as stack:
             readers = [
                 stack.enter_context(self._reader(source, "train", side))
                 for side, source in enumerate(self._training())
             ]
-            evaluate = stack.enter_context(self._evaluation(team))
-            while progress.pass_ < self.passes and not team.first.converged:
-                train_pass(team, self._training(), readers, meter, self._tell)
-                last = progress.pass_ + 1 == self.passes or team.first.converged
-                if (progress.pass_ + 1) % self.eval_every == 0 or last:
-                    evaluate()
-                self._tell("pass_end")
-                progress.pass_, progress.block = progress.pass_ + 1, 0
-                progress.closed = False
-        done = progress.pass_
-        progress.pass_, progress.block = max(done - 1, 0), progress.blocks
-        progress.closed = done > 0
-        self._tell("end")
-        progress.pass_, progress.block, progress.closed = done, 0, False
+            score = stack.enter_context(self._scoring(team))
+            evaluator = Evaluator(self.evaluation, progress, score, self._tell)
+            train_passes(team, self._training(), readers, progress, evaluator, self._tell)
+        if self._best is not None:
+            state, progress.scores = self._best
+            self.restore(state)
         return self
 
     def _training(self) -> list[DataSource]:
@@ -159,22 +165,26 @@ class Learner:
         return Reader(source, lend=self.replicas, indexed=indexed)
 
     @contextmanager
-    def _evaluation(self, team: Team) -> Iterator[Any]:
-        """A function that scores the eval source and tells the hooks; its reader is kept open."""
+    def _scoring(self, team: Team) -> Iterator[Callable[[], dict[str, float]] | None]:
+        """A function that scores the eval source, whose reader is kept open."""
         if self.eval is None:
-            yield lambda: None
+            yield None
             return
         with self._reader(self.eval, "score") as reader:
-
-            def evaluate() -> None:
-                self.progress.scores = score_blocks(team, reader.blocks(0), self.progress.rows)
-                self._tell("evaluated")
-
-            yield evaluate
+            yield lambda: score_blocks(team, reader.blocks(0), self.progress)
 
     def _tell(self, event: str) -> None:
+        if event == "improved":
+            self._keep_best()
         for hook in self.hooks:
             getattr(hook, event)(self, self.progress)
+
+    def _keep_best(self) -> None:
+        """Remember what there is now, if it is the best model and that is to stay."""
+        best, wanted = self.progress.best, self.evaluation.metric
+        if self.evaluation.keep_best and best and best.metric == wanted:
+            if best.position == self.progress.position:
+                self._best = self.state(), dict(self.progress.scores)
 
     # ------------------------------------------------------------- using a model
 
@@ -208,7 +218,7 @@ class Learner:
             rows = replica.model.predict(replica.bind(host, side, new=True)).numpy()
             return host.row_ids[: host.rows].copy(), rows[: host.rows]
 
-        with self._reader(source, "predict", side) as reader:
+        with self._reader(source, "predict", side) as reader, team.exact():
             yield from team.in_turn(reader.blocks(0), predict)
 
     def evaluate(self, X: Any) -> dict[str, float]:
@@ -219,50 +229,56 @@ class Learner:
         self._check_trained()
         source = self._source(X, "evaluate")
         team = self._prepare(source.shape)
-        check_rows(team.first.model, source, "evaluate")
+        rows = team.first.shapes.total_rows
+        check_rows(self.model, rows, self.row_names, source, "evaluate")
         team.make_ready(source.shape)
         with self._reader(source, "score") as reader:
-            return score_blocks(team, reader.blocks(0), self.progress.rows)
+            return score_blocks(team, reader.blocks(0), self.progress)
 
     def report(self) -> list[str]:
         """Lines that the mixins have to say about the parameters."""
-        replica = self._ready().first
-        replica.settle()
-        return [
-            line
-            for mixin in self.mixins
-            for name, mat in mixin.tables.items()
-            for line in mixin.report(
-                name, mat.numpy(), self.names if mat.shape[0] == replica.shapes.columns else None
-            )
-        ]
+        team = self._ready()
+        columns = team.first.shapes.columns
+        with team.exact():
+            return [
+                line
+                for mixin in self.mixins
+                for name, mat in mixin.tables.items()
+                for line in mixin.report(
+                    name, mat.numpy(), self.names if mat.shape[0] == columns else None
+                )
+            ]
 
     # ------------------------------------------------------------- memory and state
 
     def plan(self) -> Plan:
         """The memory that training takes, before any of it is allocated."""
         source = self._training_source()
-        sources = {
-            "training": self.train,
-            "transposed training": self.across,
-            "evaluation": self.eval,
-        }
+        feeds = feeds_of(self.train, self.across, self.eval)
+        in_files = self.row_folder is not None
         if self._team is not None:
-            return make_plan(self._team.first, sources)
+            return make_plan(self._team.first, feeds, replicas=self.replicas, in_files=in_files)
         draft = self._make(*self._copies(), source.shape, commit=False)
-        plan = make_plan(draft, sources)
+        plan = make_plan(draft, feeds, replicas=self.replicas, in_files=in_files)
         draft.close()
         return plan
+
+    def trial(self, blocks: int = 3) -> Trial:
+        """What training costs, from some blocks. What is learnt is of no use: close the learner."""
+        team = self._prepare(self._training_source().shape)
+        self._trained_on = True
+        return try_blocks(team, self._training(), self.eval, blocks)
 
     def parameter(self, name: str) -> np.ndarray[Any, Any]:
         """A copy of the parameter `name`. Raises KeyError where the model has no such parameter."""
         self._check_trained()
-        if self._team is None:
-            assert self._restored is not None
-            return self._restored.tensors[name].copy()
-        replica = self._team.first
-        replica.settle()
-        return replica.model.parameters[name].numpy()
+        if self._team is None and self._restored is not None:
+            if not self._restored.position.get("block"):
+                return self._restored.tensors[name].copy()
+            self._prepare(self._training_source().shape)  # parameters of the middle of a pass
+        team = self._ready()
+        with team.exact():
+            return team.first.model.parameters[name].numpy()
 
     def row_state(self, name: str) -> np.ndarray[Any, Any]:
         """The state `name` of all rows (or columns) of the training data: float32 [rows x numbers].
@@ -281,19 +297,20 @@ class Learner:
         return self._restored.tensors[name]
 
     def state(self, *, copy: bool = True) -> State:
-        """The parameters, the state of rows and the optimizer's state, and the position after this
-        pass. copy: False leaves the state of rows where it is, so that training will change it.
+        """What training goes on from: parameters, the state of rows and of the optimizer, and the
+        position. In the middle of a pass, read parameters with `parameter`: there those of the
+        state may be such as only training can use.
+
+        copy: False takes the arrays of training itself, which will change.
         """
+        if self._team is None and self._restored is not None:
+            return self._restored
         return take(self._ready(), self._stores, self.progress, copy=copy)
 
     def restore(self, state: State) -> None:
         """Continue from `state` at the next `fit`, or use its parameters for prediction."""
-        self._restored = state
-        position = state.position
-        self.progress.pass_ = int(position.get("pass", 0))
-        self.progress.block = int(position.get("block", 0))
-        self.progress.rows = int(position.get("rows", 0))
-        self.progress.seconds = float(position.get("seconds", 0.0))
+        self._restored, self._best = state, None
+        set_progress(state, self.progress)
         if self._team is not None:
             self._load_restored(self._team)
 
@@ -336,7 +353,8 @@ class Learner:
         """What the model proposes: for the training data, if there are any."""
         if self.train is None:
             return self.model.default_optimizer()
-        return self.model.optimizer_for(self._shapes([self.train.shape]))
+        terms = [mixin for mixin in self.mixins if mixin.acts]
+        return self.model.optimizer_for(self._shapes([self.train.shape]), terms)
 
     def _shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
         """What models are told; found: by a look at the data."""
@@ -344,6 +362,7 @@ class Learner:
             rows=blocks[0].rows,
             columns=blocks[0].columns,
             total_rows=blocks[0].total_rows,
+            of_rows=self.of_rows,
             targets=blocks[0].targets,
             names=self.names,
             target_names=self.target_names,
@@ -361,6 +380,7 @@ class Learner:
     def _prepare(self, shape: BlockShape, side: int = 0) -> Team:
         """The replicas; at the first call they are made, for blocks of `shape` on that side."""
         if self._team is None:
+            self.block_rows = shape.rows
             if side == 0:
                 self._check_columns(shape)
             parts = [self._copies() for _ in range(1, self.replicas)]
@@ -376,7 +396,6 @@ class Learner:
             self._load_restored(self._team)
             if self.eval is not None:
                 self._team.make_ready(self.eval.shape)
-                check_rows(self._team.first.model, self.eval, "eval")
         return self._team
 
     def _copies(self) -> tuple[Model, Optimizer | None, list[Mixin]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..datasources import Ids
 from .display import number
+from .durable import new_file
 
 Array = NDArray[Any]
 
@@ -87,27 +87,22 @@ def write_lists(path: Path | str, lists: Lists) -> int:
         [(column, pa.int64() if ids is None else pa.string()) for column, ids in columns]
         + [("rank", pa.int32()), ("score", pa.float32())]
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     written = 0
-    try:
-        with parquet.ParquetWriter(str(temporary), schema) as writer:
-            for block in lists:
-                real = block.ids >= 0
-                numbers = (np.repeat(block.rows, real.sum(axis=1)), block.ids[real])
-                arrays = [
-                    pa.array(found, pa.int64()) if ids is None else ids.take(found).arrow
-                    for found, (_, ids) in zip(numbers, columns, strict=True)
-                ]
-                arrays += [pa.array(np.nonzero(real)[1] + 1), pa.array(block.scores[real])]
-                parts = [
-                    array.cast(field.type) for array, field in zip(arrays, schema, strict=True)
-                ]
-                writer.write_table(pa.table(parts, schema=schema))
-                written += len(parts[0])
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with (
+        new_file(path) as temporary,
+        parquet.ParquetWriter(str(temporary), schema) as writer,
+    ):
+        for block in lists:
+            real = block.ids >= 0
+            numbers = (np.repeat(block.rows, real.sum(axis=1)), block.ids[real])
+            arrays = [
+                pa.array(found, pa.int64()) if ids is None else ids.take(found).arrow
+                for found, (_, ids) in zip(numbers, columns, strict=True)
+            ]
+            arrays += [pa.array(np.nonzero(real)[1] + 1), pa.array(block.scores[real])]
+            parts = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+            writer.write_table(pa.table(parts, schema=schema))
+            written += len(parts[0])
     return written
 
 

@@ -4,34 +4,42 @@ Models and checkpoints have one each. Its own contents are digested too, so a fl
 number of the configuration does not pass for a configuration.
 """
 
+from __future__ import annotations
+
 import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import xxhash
 
 from .errors import ModelFolderError, ModelMissingError
 
-VERSION = 1
-"""Of the folder formats. Raised when an older blocklearn could not read a newer folder."""
+
+class Format(NamedTuple):
+    """What a folder is. version: raised when an older blocklearn could not read a newer folder;
+    folders of all versions from 1 on are read.
+    """
+
+    name: str
+    version: int
 
 
 def write_manifest(
-    folder: Path, name: str, *, format: str, content: Mapping[str, Any], files: Iterable[str]
+    folder: Path, name: str, *, format: Format, content: Mapping[str, Any], files: Iterable[str]
 ) -> None:
     """Writes `folder/name`; `files` are the other files in `folder`, already complete."""
     entries = {}
     for file in files:
         path = folder / file
         entries[file] = {"bytes": path.stat().st_size, "xxh3_128": _file_digest(path)}
-    manifest = {"format": format, "version": VERSION, **content, "files": entries}
+    manifest = {"format": format.name, "version": format.version, **content, "files": entries}
     text = json.dumps({**manifest, "digest": _digest(manifest)}, indent=2, ensure_ascii=False)
     (folder / name).write_text(text + "\n", encoding="utf-8")
 
 
-def read_manifest(folder: Path, name: str, *, format: str, missing: str) -> dict[str, Any]:
+def read_manifest(folder: Path, name: str, *, format: Format, missing: str) -> dict[str, Any]:
     """The contents of `folder/name`.
 
     Raises:
@@ -47,16 +55,16 @@ def read_manifest(folder: Path, name: str, *, format: str, missing: str) -> dict
         manifest = json.loads(text)
     except ValueError:
         raise ModelFolderError(f"{path}: damaged, it is not JSON") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != format:
-        raise ModelFolderError(f"{path}: not a {format}, or damaged")
+    if not isinstance(manifest, dict) or manifest.get("format") != format.name:
+        raise ModelFolderError(f"{path}: not a {format.name}, or damaged")
     version = manifest.get("version")
-    if isinstance(version, int) and version > VERSION:
+    if isinstance(version, int) and version > format.version:
         raise ModelFolderError(
             f"{path}: written by a newer blocklearn (format {version}; this one reads up to "
-            f"{VERSION}). Upgrade blocklearn."
+            f"{format.version}). Upgrade blocklearn."
         )
     digest = manifest.pop("digest", None)
-    if version != VERSION or digest != _digest(manifest):
+    if not isinstance(version, int) or version < 1 or digest != _digest(manifest):
         raise ModelFolderError(f"{path}: damaged or edited, its digest does not match")
     return manifest
 

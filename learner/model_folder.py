@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from ..datasources import HashedWords, Ids
 from .durable import current, settle, write_folder
 from .errors import ModelFolderError, RunFolderError
-from .manifest import finite, read_manifest, read_verified, verified, write_manifest
+from .manifest import Format, finite, read_manifest, read_verified, verified, write_manifest
 from .tensor_file import read_tensors, write_tensors
 
-FORMAT = "blocklearn model"
+FORMAT = Format("blocklearn model", 1)
 MANIFEST = "model.json"
 WEIGHTS = "weights.safetensors"
 VOCABULARY = "vocab.arrow"
@@ -36,7 +36,7 @@ ROWS = "rows.arrow"
 METRICS = "metrics.json"
 README = "README.md"
 FILES = (MANIFEST, WEIGHTS, VOCABULARY, ROWS, METRICS, README)
-LIBRARIES = ("blocklearn", "numpy", "scipy", "numba", "pyarrow", "safetensors")
+LIBRARIES = ("blocklearn", "numpy", "scipy", "numba", "pyarrow")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class Saved:
     names: of the columns, None if unknown. targets, target_names: how many targets the model has,
     and what they are called, None if unknown. row_names: of the rows that the model keeps a state
     of, None if unknown. fingerprint: of the training data. metrics: scores at the end of training
-    and how long it was. libraries: versions that wrote it.
+    and how long it was. libraries: versions that wrote it. outputs: what the columns of predictions
+    are, of models that say it: for each its name and what else there is to know of it.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Saved:
     targets: int = 0
     target_names: list[str] | None = None
     row_names: Ids | None = None
+    outputs: list[dict[str, str]] | None = None
 
 
 def save(
@@ -74,6 +76,7 @@ def save(
     targets: int = 0,
     target_names: Sequence[str] | None = None,
     row_names: Sequence[str] | None = None,
+    outputs: Sequence[Mapping[str, str]] | None = None,
 ) -> None:
     """Writes a model to the folder `path`, completely or not at all.
 
@@ -113,6 +116,7 @@ def save(
             "hash_bits": names.bits if isinstance(names, HashedWords) else None,
             "targets": targets,
             "target_names": None if target_names is None else list(target_names),
+            "outputs": None if outputs is None else [dict(output) for output in outputs],
             "fingerprint": fingerprint,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "libraries": {library: version(library) for library in LIBRARIES},
@@ -125,8 +129,9 @@ def save(
         (path / file).unlink(missing_ok=True)  # of the model that was replaced
 
 
-def load(path: Path) -> Saved:
-    """The model in the folder `path`.
+def load(path: Path, *, mapped: bool = False) -> Saved:
+    """The model in the folder `path`. mapped: its tensors are the file itself, mapped into memory,
+    and read-only.
 
     Raises:
         ModelMissingError: there is none.
@@ -142,19 +147,20 @@ def load(path: Path) -> Saved:
         except OSError:
             now = folder
         try:
-            return _load(folder)
+            return _load(folder, mapped)
         except (ModelFolderError, FileNotFoundError):
             if now == before:
                 raise
             before = now  # read again: it may have been replaced meanwhile
 
 
-def _load(folder: Path) -> Saved:
+def _load(folder: Path, mapped: bool) -> Saved:
     missing = "no model here (no model.json)"
     if (folder / "run.json").exists():
         missing = "this run has no model yet; it is written at the end. Go on with --resume auto"
     manifest = read_manifest(folder, MANIFEST, format=FORMAT, missing=missing)
-    tensors = read_tensors(verified(folder, WEIGHTS, manifest), manifest["tensors"])
+    weights = verified(folder, WEIGHTS, manifest)
+    tensors = read_tensors(weights, manifest["tensors"], mapped=mapped)
     metrics = json.loads(read_verified(folder, METRICS, manifest))
     names: Sequence[str] | None = None
     if VOCABULARY in manifest["files"]:
@@ -175,6 +181,7 @@ def _load(folder: Path) -> Saved:
         targets=manifest.get("targets", 0),
         target_names=manifest.get("target_names"),
         row_names=rows,
+        outputs=manifest.get("outputs"),
     )
 
 

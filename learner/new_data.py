@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,29 @@ from .learner import Learner
 
 
 def converted(
-    learner: Learner, path: str, targets: Path | None, block_rows: int, *, labelled: bool
+    learner: Learner,
+    path: str,
+    targets: Path | None,
+    block_rows: int,
+    *,
+    labelled: bool,
+    told: tuple[str, Mapping[str, Any]] | None = None,
 ) -> tuple[BlockSource, Sequence[str]]:
     """The rows at `path` over the columns that `learner` was trained on, and what is to be said.
 
     They are converted into a temporary dataset, which goes when the source does: it takes as much
     room on disk as the data, and no more memory than a conversion. targets: a file with those of
-    the rows. labelled: columns of a table that are called like the model's targets are these.
+    the rows. labelled: with targets and weights; columns of a table that are called like the
+    model's targets are these. told: their format and its options, see `learn convert`; None: their
+    names say it.
 
     Raises:
         FileNotFoundError: there is no such file.
         DataError: it cannot be read.
     """
-    kind, _ = find_files([path])
-    options: dict[str, Any] = {}
+    format, given = (None, {}) if told is None else told
+    kind, _ = find_files([path], format)
+    options = dict(given)
     if kind in ("csv", "parquet") and labelled and targets is None and learner.target_names:
         options["targets"] = list(learner.target_names)
     folder = Path(tempfile.mkdtemp(prefix="blocklearn-"))
@@ -37,10 +46,12 @@ def converted(
         [folder / "data"],
         block_rows,
         codec="raw",
+        format=format,
         options=options,
         sparse=learner.model.takes_counts,
         target_files=[] if targets is None else [str(targets)],
-        known=known(learner),
+        known=known(learner, labelled),
+        labelled=labelled,
     )
     try:
         done = convert(job, Silent())
@@ -52,9 +63,18 @@ def converted(
     return source, done.notes
 
 
-def known(learner: Learner) -> Known:
-    """The columns of a model, and its classes if its targets are several."""
-    tables = (mat.shape[0] for mat in learner.model.parameters.values())
-    columns = max(tables) if learner.names is None else len(learner.names)
-    several = learner.target_names is not None and len(learner.target_names) > 1
-    return Known(columns, learner.names, learner.target_names if several else None)
+def known(learner: Learner, labelled: bool) -> Known:
+    """The columns of a model, and for data with labels its classes, if its targets are several."""
+    targets = learner.target_names or ()
+    names = learner.names
+    return Known(columns_of(learner), names, targets if labelled and len(targets) > 1 else None)
+
+
+def columns_of(learner: Learner) -> int:
+    """How many columns data have that a loaded model can take."""
+    if learner.names is not None:
+        return len(learner.names)
+    for name, side in learner.model.row_states.items():
+        if side == 1:
+            return len(learner.row_state(name))
+    return max(mat.shape[0] for mat in learner.model.parameters.values())

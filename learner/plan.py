@@ -2,41 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from ..datasources import DataSource, MatrixSource
+from ..datasources.block import block_bytes
 from ..datasources.ring import ring_size
 from ..datasources.source import readers_of
+from .intake import Use
 from .replica import Replica
+
+Of = Literal["model", "block", "rows", "kept"]
+"""What an array grows with: the model's size, the rows of a block, all rows of the data, or as many
+bytes as may be kept."""
+
+
+class Planned(NamedTuple):
+    """An array, or several of one kind. nbytes: of one copy; every replica has one, where there are
+    several copies. in_file: it is mapped into memory from a file, so memory need not hold it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+    of: Of = "model"
+    copies: int = 1
+    in_file: bool = False
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory of all copies."""
+        return 0 if self.in_file else self.nbytes * self.copies
+
+
+class Feed(NamedTuple):
+    """Data that are read: `source`, as blocks of one side, for one use."""
+
+    name: str
+    source: DataSource
+    use: Use
+    side: int
+
+
+def feeds_of(
+    train: DataSource | None, across: DataSource | None, eval: DataSource | None
+) -> list[Feed]:
+    """What a training reads: its data, the same transposed, and those that it is scored on."""
+    given: list[tuple[str, DataSource | None, Use, int]] = [
+        ("training", train, "train", 0),
+        ("transposed training", across, "train", 1),
+        ("evaluation", eval, "score", 0),
+    ]
+    return [Feed(name, data, use, side) for name, data, use, side in given if data is not None]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Memory by array: (name, shape, dtype, bytes) each, and the sum."""
+    """Memory by array, largest first where it is of the model; and the bytes of all."""
 
-    rows: list[tuple[str, tuple[int, ...], str, int]]
-    total: int
+    rows: list[Planned]
+
+    @property
+    def total(self) -> int:
+        """Bytes of memory."""
+        return sum(row.held for row in self.rows)
+
+    def json(self) -> str:
+        """All of it as a JSON object."""
+        rows = [row._asdict() for row in self.rows]
+        return json.dumps({"total": self.total, "rows": rows}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan that `json` gave as `text`."""
+        rows = json.loads(text)["rows"]
+        return cls([Planned(**row | {"shape": tuple(row["shape"])}) for row in rows])
 
 
-def make_plan(replica: Replica, sources: Mapping[str, DataSource | None]) -> Plan:
+def make_plan(
+    replica: Replica, feeds: Iterable[Feed], *, replicas: int = 1, in_files: bool = False
+) -> Plan:
     """The containers of a planned cache, the state of rows, and the blocks that are read ahead or
-    kept by name.
+    kept. in_files: the state of rows is kept there.
     """
-    rows: list[tuple[str, tuple[int, ...], str, int]] = [
-        (row.label, row.shape, row.dtype, row.nbytes) for row in replica.cache.plan()
-    ]
+    rows = [*_of_cache(replica, replicas), *_of_rows(replica, replicas, in_files)]
+    for feed in feeds:
+        rows += _of_data(replica, feed, replicas)
+    return Plan(rows)
+
+
+def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
+    block_rows = {intake.shape.rows for intake in replica.intakes}
+    entries = {intake.shape.nnz for intake in replica.intakes}
+    for array in replica.cache.plan():
+        of: Of = "block" if array.shape[0] in block_rows or array.shape[1] in entries else "model"
+        yield Planned(array.label, array.shape, array.dtype, array.nbytes, of, replicas)
+    if replicas > 1:
+        for name, mat in replica.mats().items():
+            if replica.merge_rule(name) == "sum":
+                bytes_ = mat.slot.nbytes
+                yield Planned(f"{name} before a merge", mat.shape, str(mat.dtype), bytes_)
+
+
+def _of_rows(replica: Replica, replicas: int, in_files: bool) -> Iterator[Planned]:
     for name, state in replica.model.states.items():
-        rows.append((f"{name} (row state)", state.shape, "float32", state.nbytes))
-    for name, data in sources.items():
-        if data is None:
-            continue
-        shape = data.shape
-        ring = ring_size(shape.nbytes, readers_of(data))
-        rows.append(
-            (f"ring of {ring} {name} blocks", (ring, shape.rows), "bytes", ring * shape.nbytes)
+        nbytes = 4 * state.shape[0] * state.shape[1]
+        yield Planned(f"{name} (row state)", state.shape, "float32", nbytes, "rows", 1, in_files)
+        shape = state.block_shape
+        yield Planned(
+            f"{name} of a block", shape, "float32", 4 * shape[0] * shape[1], "block", replicas
         )
-        if isinstance(data, MatrixSource) and data.keeps:
-            label = f"{name} blocks kept for later passes, at most"
-            rows.append((label, (data.blocks, shape.rows), "bytes", data.keeps))
-    return Plan(rows, sum(row[3] for row in rows))
+
+
+def _of_data(replica: Replica, feed: Feed, replicas: int) -> Iterator[Planned]:
+    data, shape = feed.source, feed.source.shape
+    indexed = feed.use in replica.intakes[feed.side].indexed_for
+    nbytes = block_bytes(shape, indexed=indexed)
+    ring = ring_size(nbytes, readers_of(data), replicas)
+    name = f"ring of {ring} {feed.name} blocks"
+    yield Planned(name, (ring, shape.rows), "bytes", ring * nbytes, "block")
+    if isinstance(data, MatrixSource) and data.keeps:
+        name = f"{feed.name} blocks kept for later passes, at most"
+        yield Planned(name, (data.blocks, shape.rows), "bytes", data.keeps, "kept")

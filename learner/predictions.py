@@ -1,7 +1,6 @@
 """Predictions block by block, with the names of their rows: as lines of JSON, or into a file."""
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..datasources import DataSource, row_names
+from .durable import new_file
 from .learner import Learner
 
 ROW_GROUP = 1 << 16  # rows of a Parquet file that are collected before they are written
@@ -49,16 +49,11 @@ def write_predictions(path: Path, blocks: Iterator[Predicted], rows: int) -> Non
 
     One block after the other is in memory. The file is there completely or not at all.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with new_file(path) as temporary:
         if path.suffix == ".npy":
             _write_npy(temporary, blocks, rows)
         else:
             _write_parquet(temporary, blocks)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _write_npy(path: Path, blocks: Iterator[Predicted], rows: int) -> None:

@@ -29,7 +29,8 @@ def recommend(
     seen: Any = None,
     items: Any = None,
 ) -> Lists:
-    """The n items with the highest predictions for each user, made block by block.
+    """The n items (or all, if n is more) with the highest predictions for each user, made block by
+    block.
 
     learner: one whose model is an ALS, trained or loaded. users: ids (str), or numbers of rows
     (int), or None: all; or new users, as a SciPy sparse matrix [users x items] of everything that
@@ -46,7 +47,9 @@ def recommend(
     Raises:
         ConfigError: the model has no users and items.
         DataError: an id is unknown; the message names the first ones.
+        ShapeError: a matrix is not of these users and items, or not sparse.
         ValueError: there is nothing to take what was seen from; pass seen=, or exclude_seen=False.
+            Or n is below 1.
 
     >>> import blocklearn as bl
     >>> X = bl.sparse([[5, 4, 0, 1], [4, 0, 1, 0], [1, 0, 5, 4], [0, 1, 4, 5.0]])
@@ -57,18 +60,19 @@ def recommend(
     factors = factors_of(learner)
     shape = (len(factors.users), len(factors.items))
     chosen = None if items is None else np.unique(factors.numbers("item", items))
+    n = checked_length(n, shape[1])
     if sp.issparse(users):
-        known = as_csr(users, "users", (users.shape[0], shape[1]))
+        known = as_csr(users, "users", (None, shape[1]))
         rows, numbers = fold_in(learner, known), np.arange(users.shape[0])
         blocks = of_matrix(numbers, known if exclude_seen else None)
     else:
         rows, numbers = factors.users, factors.numbers("user", users)
         if not exclude_seen:
             blocks = of_matrix(numbers, None)
-        elif sp.issparse(seen):
-            blocks = of_matrix(numbers, as_csr(seen, "seen", shape))
-        else:
+        elif seen is None or hasattr(seen, "read"):
             blocks = of_source(numbers, learner.train if seen is None else seen, shape)
+        else:
+            blocks = of_matrix(numbers, as_csr(seen, "seen", shape))
     row_ids = None if sp.issparse(users) else factors.user_ids
     found = lists_of(factors, rows, blocks, n, chosen, learner.threads)
     return Lists(found, ("user", "item"), row_ids, factors.item_ids)
@@ -83,7 +87,7 @@ def fold_in(learner: Learner, rows: Any, *, side: Literal["user", "item"] = "use
     """
     factors = factors_of(learner)
     columns = len(factors.items if side == "user" else factors.users)
-    known = as_csr(rows, "rows", (rows.shape[0], columns))
+    known = as_csr(rows, "rows", (None, columns))
     return learner.predict(known, side=0 if side == "user" else 1)
 
 
@@ -107,6 +111,7 @@ def similar(
     """Lists of what is similar on one side."""
     table = factors.users if side == "user" else factors.items
     ids = factors.user_ids if side == "user" else factors.item_ids
+    n = checked_length(n, len(table))
     parts, size = parts_of(factors.numbers(side, which))
 
     def lists() -> Iterator[Ranked]:
@@ -201,15 +206,25 @@ def of_source(numbers: Array, source: DataSource | None, shape: tuple[int, int])
     return Blocks(source.shape.rows, read())
 
 
-def as_csr(matrix: Any, name: str, shape: tuple[int, int]) -> Any:
+def checked_length(n: int, count: int) -> int:
+    """The length of lists of n, where there are `count` to list. Raises `ValueError` below 1."""
+    if n < 1:
+        raise ValueError(f"lists of n={n}, but n is at least 1.")
+    return min(n, count)
+
+
+def as_csr(matrix: Any, name: str, shape: tuple[int | None, int]) -> Any:
     """A SciPy matrix as CSR with ascending, unique indices. Raises `ShapeError` if it is none, or
-    has not this shape.
+    has not this shape; None: any number of rows.
     """
-    if not sp.issparse(matrix) or matrix.shape != shape:
-        found = f"of shape {matrix.shape}" if sp.issparse(matrix) else type(matrix).__name__
+    rows, columns = shape
+    found: tuple[int, ...] = matrix.shape if sp.issparse(matrix) else ()
+    if len(found) != 2 or rows not in (None, found[0]) or columns != found[1]:
+        given = f"of shape {found}" if found else type(matrix).__name__
+        wanted = f"{columns:,} columns" if rows is None else f"{rows:,} x {columns:,}"
         raise ShapeError(
-            f"{name}: {found}, but it is a SciPy sparse matrix of {shape[0]:,} x {shape[1]:,}: a "
-            "row for each user, a column for each item. Check the orientation."
+            f"{name}: {given}, but it is a SciPy sparse matrix of {wanted}: a row for each user, a "
+            "column for each item. Check the orientation."
         )
     csr = sp.csr_array(matrix)
     if not csr.has_canonical_format:

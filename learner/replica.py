@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,8 @@ class Replica:
         """
         if self.model.nonnegative:
             check_nonnegative(host)
+        if host.shape.targets and host.pass_ == 0 and not new:
+            self.model.check_targets(host.targets[: host.rows])
         if side != self._side:
             self._side = side
             self.refresh()
@@ -131,13 +134,15 @@ class Replica:
         """Those of the present block's rows."""
         return [state for state in self.model.states.values() if state.side == self._side]
 
-    def update(self, block: Block) -> None:
-        """Train on the block that was bound last."""
-        self._update(block)
+    def update(self, block: Block, before: Callable[[], None] | None = None) -> None:
+        """Train on the block that was bound last. before: is called when the parameters are as the
+        model will read them.
+        """
+        self._update(block, before)
         for state in self._states():
             state.save(self._row_ids)
 
-    def _update(self, block: Block) -> None:
+    def _update(self, block: Block, before: Callable[[], None] | None = None) -> None:
         self.model.updates.clear()
         self.model.objective = None
         if self.optimizer is not None:
@@ -145,6 +150,8 @@ class Replica:
             if phase != self.optimizer.phase:
                 self.optimizer.enter(phase)
             self.optimizer.begin(block.X)
+        if before is not None:
+            before()
         self.model.update(block)
         if self.model.updates and self.optimizer is None:
             raise ShapeError(
@@ -175,11 +182,34 @@ class Replica:
             return self.optimizer.merge_rule(name.removeprefix(OPTIMIZER))
         return "same" if self.optimizer.steps_by_pass else self.model.merge_rules[name]
 
-    def resume(self, steps: int | None = None, phase: int | None = None) -> None:
-        """The Mats were set from outside. steps, phase: of the optimizer; None: as they are."""
+    def pause(self) -> dict[str, Any]:
+        """What `resume` needs beside the Mats: values that JSON can hold."""
+        return {} if self.optimizer is None else self.optimizer.pause()
+
+    def resume(self, paused: Mapping[str, Any]) -> None:
+        """The Mats were set from outside, to what they were when `pause` returned `paused`."""
         if self.optimizer is not None:
-            self.optimizer.phase = self.optimizer.phase if phase is None else phase
-            self.optimizer.resume(self.optimizer.steps if steps is None else steps)
+            self.optimizer.resume(paused)
+
+    @contextmanager
+    def exact(self, *, whole: bool = False) -> Iterator[None]:
+        """Within it the parameters are exact; after it training goes on as if nobody had looked.
+
+        whole: within it parameters may be changed as well.
+        """
+        paused = self.pause()
+        kept = [] if self.optimizer is None else self.optimizer.unsettled()
+        if whole:
+            kept += self.model.parameters.values()
+        before = [(mat, mat.numpy()) for mat in {mat.guid: mat for mat in kept}.values()]
+        self.settle()
+        try:
+            yield
+        finally:
+            for mat, array in before:
+                mat.set(array)
+            if before:
+                self.resume(paused)
 
     def end_pass(self) -> None:
         """A pass is complete."""

@@ -27,7 +27,10 @@ LOCK = ".lock"
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
-OURS = (CONFIG, METRICS, CHECKPOINTS, NEXT, *model_folder.FILES)
+TENSORBOARD = "tensorboard"
+PLAN = "plan.json"
+REPORT = "report.html"
+OURS = (CONFIG, PLAN, REPORT, METRICS, CHECKPOINTS, TENSORBOARD, NEXT, *model_folder.FILES)
 """What overwriting deletes; the mark itself is replaced last."""
 
 log = logging.getLogger(__name__)
@@ -53,6 +56,21 @@ class RunFolder:
     def checkpoints(self) -> Path:
         """One folder per checkpoint."""
         return self.path / CHECKPOINTS
+
+    @property
+    def plan(self) -> Path:
+        """The memory that training takes, array by array, as JSON."""
+        return self.path / PLAN
+
+    @property
+    def report(self) -> Path:
+        """The run as a page of HTML."""
+        return self.path / REPORT
+
+    @property
+    def tensorboard(self) -> Path:
+        """Event files, unless they are elsewhere."""
+        return self.path / TENSORBOARD
 
     @property
     def exists(self) -> bool:

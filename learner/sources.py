@@ -84,7 +84,8 @@ def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
     if model.needs_targets and source is not None and not source.shape.targets:
         raise ShapeError(
             f"Learner: {type(model).__name__} learns from targets and is scored by them, but the "
-            f"data for {name} have none; pass (X, Y) in place of X."
+            f"data for {name} have none; pass (X, Y) in place of X, or, in a configuration, name "
+            "them in `targets` of the data."
         )
 
 

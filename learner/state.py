@@ -1,16 +1,21 @@
-"""What a run continues from: taken from the replicas, and given back to them."""
+"""What a run continues from: taken from the replicas, and given back to them.
+
+It is taken as it is: nothing is computed for it, so that a run that was stopped after any block and
+goes on does what it would have done otherwise, bit by bit. Whoever wants to read parameters takes
+them from `Team.exact`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from ..matcache import ShapeError
 from ..models import RowStore
-from .hooks import Progress
+from .hooks import Best, Progress
 from .replica import OPTIMIZER
 from .team import Team
 
@@ -18,7 +23,10 @@ from .team import Team
 @dataclass(frozen=True)
 class State:
     """What a run continues from: parameters, row state and optimizer state by name, and the
-    position. Of replicas that differ, those after the first are called `replica.1.NAME` and so on.
+    position, in values that JSON can hold. Of replicas that differ, the Mats of those after the
+    first are called `replica.1.NAME` and so on.
+
+    In the middle of a pass parameters may be such as only training can use.
     """
 
     tensors: dict[str, np.ndarray[Any, Any]]
@@ -26,23 +34,24 @@ class State:
 
 
 def take(team: Team, stores: Mapping[str, RowStore], progress: Progress, *, copy: bool) -> State:
-    """The state of `team` and of the rows, which is not copied unless `copy`."""
+    """The state of `team` and of the rows; unless `copy`, its arrays are those that training will
+    change.
+    """
     tensors: dict[str, np.ndarray[Any, Any]] = {}
+    paused = [replica.pause() for replica in team.replicas]
     for number, replica in enumerate(team.replicas[: None if team.apart else 1]):
-        replica.settle()
         for name, mat in replica.mats().items():
-            tensors[_name(number, name)] = mat.numpy()
+            tensors[_name(number, name)] = mat.numpy() if copy else mat.slot.data()
     for name, store in stores.items():
         tensors[name] = store.array.copy() if copy else store.array
-    optimizers = [replica.optimizer for replica in team.replicas]
-    steps = [0 if optimizer is None else optimizer.steps for optimizer in optimizers]
+    pass_, block = progress.position
     position = {
-        "pass": progress.pass_ + progress.closed,
-        "block": 0 if progress.closed else progress.block,
+        "pass": pass_,
+        "block": block,
         "rows": progress.rows,
         "seconds": progress.seconds,
-        "steps": steps if len(steps) > 1 else steps[0],
-        "phase": 0 if optimizers[0] is None else optimizers[0].phase,
+        "optimizers": paused,
+        "best": None if progress.best is None else asdict(progress.best),
     }
     return State(tensors, position)
 
@@ -53,7 +62,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
         if name not in state.tensors:
             raise ShapeError(f"restore: the state has no row state {name!r}.")
         np.copyto(store.array, state.tensors[name])
-    counts = state.position.get("steps", 0)
+    paused = _paused(state.position)
     for number, replica in enumerate(team.replicas):
         for name, mat in replica.mats().items():
             own = _name(number, name)
@@ -62,9 +71,30 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
                 mat.set(state.tensors[own])
             elif not name.startswith(OPTIMIZER):
                 raise ShapeError(f"restore: the state has no parameter {name!r}.")
-        steps = counts[number % len(counts)] if isinstance(counts, list) else counts
-        replica.resume(int(steps), int(state.position.get("phase", 0)))
+        replica.resume(paused[number % len(paused)])
     team.apart = any(name.startswith(_name(1, "")) for name in state.tensors)
+
+
+def set_progress(state: State, progress: Progress) -> None:
+    """Let `progress` stand where `state` was taken."""
+    position = state.position
+    progress.pass_ = int(position.get("pass", 0))
+    progress.block = int(position.get("block", 0))
+    progress.rows = int(position.get("rows", 0))
+    progress.seconds = float(position.get("seconds", 0.0))
+    best = position.get("best")
+    progress.best = None if best is None else Best(**best)
+
+
+def _paused(position: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Of the optimizer of each replica; positions of version 1, taken after whole passes, have the
+    steps of each only, and those of models nothing.
+    """
+    if "optimizers" in position:
+        return list(position["optimizers"])
+    steps, phase = position.get("steps", 0), position.get("phase", 0)
+    counts = steps if isinstance(steps, list) else [steps]
+    return [{"steps": count, "phase": phase} for count in counts]
 
 
 def _name(replica: int, name: str) -> str:

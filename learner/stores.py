@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..datasources import BlockShape, DataSource
+from ..datasources import BlockShape, DataSource, Ids, row_names
 from ..matcache import ShapeError
 from ..models import Model, RowStore
 from .state import State
@@ -30,17 +30,24 @@ def make_stores(team: Team, folder: Path | None, *, seed: int, drawn: bool) -> d
     return stores
 
 
-def check_rows(model: Model, source: DataSource, name: str) -> None:
-    """Raises ShapeError unless `source` has the rows whose state `model` is scored with."""
-    if model.scores_new_rows:
+def check_rows(
+    model: Model, rows: int, names: Sequence[str] | None, source: DataSource, what: str
+) -> None:
+    """Raises ShapeError unless `source` has the rows whose state `model` is scored with.
+
+    rows, names: of the rows that it was trained on.
+    """
+    if model.scores_new_rows or 0 not in model.row_states.values():
         return
-    for state in model.states.values():
-        if state.side == 0 and source.shape.total_rows != state.shape[0]:
-            raise ShapeError(
-                f"{name}: data of {source.shape.total_rows:,} rows, but {type(model).__name__} was "
-                f"trained on {state.shape[0]:,} rows, and what it scores are further entries of "
-                "the same rows, in the same order."
-            )
+    count, others = source.shape.total_rows, row_names(source)
+    same = names is None or others is None or Ids(names) == Ids(others)
+    if count != rows or not same:
+        found = f"{count:,} rows" if count != rows else "rows with other names"
+        raise ShapeError(
+            f"{what}: data of {found}, but {type(model).__name__} was trained on {rows:,} rows, "
+            "and what it scores are further entries of the same rows, in the same order. Hold out "
+            "entries, not rows, or pass a file of ratings (kind: ratings): ids put it in order."
+        )
 
 
 def block_shapes(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,10 +104,12 @@ class Team:
         if not self._lanes:
             return
         self.each(lambda replica: replica.settle())
+        paused = [replica.pause() for replica in self.replicas]
         weight = 1.0 if complete else self.sync_weight
         for name in self.first.mats():
             self._merge(name, self.first.merge_rule(name), weight)
-        self.each(lambda replica: replica.resume())
+        for replica, numbers in zip(self.replicas, paused, strict=True):
+            replica.resume(numbers)
         self.apart = weight < 1.0
 
     def _merge(self, name: str, rule: Merge, weight: float) -> None:
@@ -115,18 +118,29 @@ class Team:
             self._merger.sum(mats, self._bases[name])
         elif rule == "mean":
             self._merger.mean(mats, weight)
+        elif rule == "max":
+            self._merger.largest(mats)
 
-    def settle(self) -> None:
-        """For whoever reads the parameters, and what was learned of rows, as a whole."""
-        for replica in self.replicas:
-            replica.settle()
-            replica.refresh()
+    @contextmanager
+    def exact(self) -> Iterator[None]:
+        """Within it parameters, and what was learned of rows, are exact and the same in all
+        replicas; after it training goes on as if nobody had looked.
+        """
+        with ExitStack() as stack:
+            for replica in self.replicas:
+                stack.enter_context(replica.exact(whole=self.apart))
+            if self.apart:  # sums are merged already
+                for name in self.first.model.parameters:
+                    if self.first.merge_rule(name) == "mean":
+                        self._merge(name, "mean", 1.0)
+            for replica in self.replicas:
+                replica.refresh()
+            yield
 
     def make_ready(self, shape: BlockShape, side: int = 0) -> None:
         """For blocks of another source."""
         for replica in self.replicas:
             replica.intakes[side].widen(shape)
-        self.settle()
 
     @property
     def flops(self) -> int:

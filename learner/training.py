@@ -3,22 +3,32 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from pydantic import ValidationError
 
 from ..datasources import DataSource, notes_of
 from . import checkpoint, metrics, model_folder
-from .config import RunConfig
+from .checkpoint import Checkpoint
+from .config import RunConfig, renamed
 from .display import LiveTable, display, size
 from .durable import write_file
 from .errors import ModelFolderError, ModelMissingError, RunInterrupted
 from .hooks import Hook, Progress
-from .inputs import open_data
+from .inputs import open_data, settled
 from .learner import Learner
+from .page import write_report
 from .persistence import save
+from .plan import Plan
+from .prometheus import Prometheus
 from .ranking_evaluation import RankingEvaluation, ranking_of
+from .room import check_room
 from .run_folder import RunFolder
-from .signals import StopOnSignal
+from .saving import SaveCheckpoints, choose_model
+from .signals import Requests, StopOnSignal
+from .tensorboard import TensorBoard
+from .watchdog import watching
 from .yaml_config import to_yaml
 
 
@@ -60,16 +70,25 @@ def train(config: RunConfig, manners: Manners) -> Learner | None:
         RunFolderError: there is a run already, or another process writes there.
         RunInterrupted: a signal came; the message says how to go on.
     """
+    requests = Requests()
+    with requests.caught(), _saying_how_to_go_on(config):
+        return _train(config, manners, requests)
+
+
+def _train(config: RunConfig, manners: Manners, requests: Requests) -> Learner | None:
     folder = RunFolder(config.out)
     folder.check(overwrite=manners.overwrite, resume=manners.resume)
+    config = settled(config)
     train_data, eval_data = open_data(config)
-    build(config, train_data, eval_data, []).plan()  # what cannot work fails before files are made
+    plan = build(config, train_data, eval_data, []).plan()
+    check_room(plan, config)  # what cannot work fails before files are made
     with folder.opened(overwrite=manners.overwrite, resume=manners.resume):
         last = checkpoint.newest(folder.checkpoints)
         settings = config.model_dump(mode="json")
         if last:
-            checkpoint.check_same(last, settings, train_data.fingerprint)
-        done = _passes_of_model(folder)
+            old = replace(last, config=_completed(last.config))
+            checkpoint.check_same(old, settings, train_data.fingerprint)
+        done = _passes_done(folder, last)
         if done >= config.learner.passes:
             manners.say(
                 f"{config.out}: finished, {done} passes are done. A higher learner.passes trains "
@@ -77,6 +96,7 @@ def train(config: RunConfig, manners: Manners) -> Learner | None:
             )
             return None
         write_file(folder.config, to_yaml(config).encode())
+        write_file(folder.plan, plan.json().encode())
         metrics.rewind(folder.metrics, last.rows if last else 0)
 
         events = metrics.Metrics(
@@ -84,26 +104,35 @@ def train(config: RunConfig, manners: Manners) -> Learner | None:
             run=folder.path.resolve().name,
             every=config.learner.log_every_seconds,
             echo=sys.stderr if manners.json else None,
+            sinks=sinks_of(config),
+            after=checkpoint.name_of(last.position) if last else None,
         )
-        saver = checkpoint.SaveCheckpoints(
+        saver = SaveCheckpoints(
             folder.checkpoints,
+            config.checkpoint,
             config=settings,
             fingerprint=train_data.fingerprint,
             saved=events.saved,
+            keep_best=config.evaluation.keep_best,
         )
-        stop = StopOnSignal()
         with _shown(config, manners) as shown:
-            hooks = [SayNotes(manners), *shown, events, saver, stop]
+            hooks = [SayNotes(manners), *shown, events, saver, StopOnSignal(requests, saver.save)]
             learner = build(config, train_data, eval_data, hooks)
-            manners.say(_summary(config, learner, train_data, eval_data))
+            manners.say(f"{summary(config, learner, plan)}; to {config.out}")
             if last:
                 learner.restore(last.state)
                 learner.progress.scores = last.scores
-                manners.say(f"going on after pass {last.passes}")
-            with stop.catching():
-                _fit(learner, config)
+                manners.say(f"going on after {checkpoint.where(last.position)}")
+            patience = config.learner.watchdog_seconds, config.learner.watchdog_exit_seconds
+            with watching(learner.progress, *patience):
+                learner.fit()
+        for line in choose_model(learner, config.evaluation, folder.checkpoints):
+            manners.say(line)
         save(learner, config.out)
         manners.say(f"the model is in {config.out}")
+        if config.learner.report:
+            write_report(folder.path, folder.report)
+            manners.say(f"the report is in {folder.report}")
     return learner
 
 
@@ -125,7 +154,7 @@ def build(
         optimizer=config.optimizer,
         mixins=config.mixins,
         hooks=hooks,
-        eval_every=config.learner.eval_every,
+        evaluation=config.evaluation.model_copy(update={"keep_best": False}),  # it is on disk
         row_folder=config.learner.row_folder,
         replicas=config.learner.replicas,
         sync_every=config.learner.sync_every,
@@ -133,29 +162,30 @@ def build(
     )
 
 
-def plan_lines(config: RunConfig) -> Iterator[str]:
-    """The memory that training would take, array by array; nothing is written."""
-    train_data, eval_data = open_data(config)
-    learner = build(config, train_data, eval_data, [])
-    yield _summary(config, learner, train_data, eval_data)
-    plan = learner.plan()
-    for name, shape, dtype, count in plan.rows:
-        dimensions = " x ".join(f"{length:,}" for length in shape) or "1"
-        yield f"{count:>16,} bytes  {name}: {dtype} {dimensions}"
-    yield f"{plan.total:>16,} bytes  in all"
+def sinks_of(config: RunConfig) -> list[metrics.Sink]:
+    """Whoever else is to have the events of `metrics.jsonl`."""
+    board, prometheus = config.learner.tensorboard, config.learner.prometheus
+    found: list[metrics.Sink] = []
+    if board is not False:
+        found.append(TensorBoard(RunFolder(config.out).tensorboard if board is True else board))
+    if prometheus is not None:
+        found.append(Prometheus(prometheus))
+    return found
 
 
-def _fit(learner: Learner, config: RunConfig) -> None:
-    """`learner.fit()`, with a message for whoever interrupts it."""
+@contextmanager
+def _saying_how_to_go_on(config: RunConfig) -> Iterator[None]:
+    """A message for whoever interrupts a run, or whose run diverges."""
     try:
-        learner.fit()
+        yield
     except RunInterrupted as error:
-        newest = checkpoint.newest(RunFolder(config.out).checkpoints)
-        kept = newest.passes if newest else 0
         raise RunInterrupted(
-            f"{config.out}: stopped by {error}; saved are {kept} passes. "
-            "The same command with --resume auto goes on."
+            f"{config.out}: stopped by {error}. The same command with --resume auto goes on."
         ) from error
+    except DivergedError as error:
+        folder = RunFolder(config.out).checkpoints
+        kept = f"Checkpoints in {folder} are from before." if folder.is_dir() else "None is saved."
+        raise DivergedError(f"{error} {kept}") from error
 
 
 @contextmanager
@@ -172,22 +202,30 @@ def _shown(config: RunConfig, manners: Manners) -> Iterator[list[Hook]]:
             shown.close()
 
 
-def _summary(
-    config: RunConfig, learner: Learner, train: DataSource, eval: DataSource | None
-) -> str:
-    shape, model = train.shape, type(config.model).__name__
-    held_out = f" ({eval.shape.total_rows:,} held out)" if eval else ""
+def summary(config: RunConfig, learner: Learner, plan: Plan) -> str:
+    """What is trained, on what, how long, in how much memory."""
+    assert learner.train is not None
+    shape, model = learner.train.shape, type(config.model).__name__
+    held_out = f" ({learner.eval.shape.total_rows:,} held out)" if learner.eval else ""
     return (
         f"{model} on {shape.total_rows:,} rows{held_out} x {shape.columns:,} columns, "
-        f"{train.blocks:,} blocks, {config.learner.passes} passes; "
-        f"arrays {size(learner.plan().total)}; to {config.out}"
+        f"{learner.train.blocks:,} blocks, {config.learner.passes} passes; "
+        f"arrays {size(plan.total)}"
     )
 
 
-def _passes_of_model(folder: RunFolder) -> int:
-    """Passes that the finished model in `folder` has seen, 0 without one that can be read."""
+def _completed(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration that an earlier version may have saved, with what has come since."""
+    try:
+        return RunConfig.model_validate(renamed(config)).model_dump(mode="json")
+    except ValidationError:
+        return config  # its keys will be found to differ
+
+
+def _passes_done(folder: RunFolder, last: Checkpoint | None) -> int:
+    """Passes of the finished run in `folder`; 0 where its model is missing or cannot be read."""
     try:
         saved: dict[str, Any] = model_folder.load(folder.path).metrics
     except (ModelMissingError, ModelFolderError):
         return 0
-    return int(saved["passes"])
+    return last.position[0] if last else int(saved["passes"])

@@ -9,7 +9,7 @@ import difflib
 import errno
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -63,10 +63,13 @@ def resolve(
     environ: Mapping[str, str],
     settings: Sequence[Setting] = (),
     defaults: Sequence[Setting] = (),
+    *,
+    upgrade: Callable[[Any], Any] = lambda given: given,
 ) -> Schema:
     """The configuration that `schema` makes of all layers.
 
-    `defaults` lie under the files, for what the schema alone cannot know.
+    `defaults` lie under the files, for what the schema alone cannot know. upgrade: what becomes of
+    all of it before it is validated, where an earlier version may have written it.
 
     Raises:
         ConfigError: everything that is wrong, one line per problem.
@@ -86,7 +89,7 @@ def resolve(
     try:
         # As JSON and strictly, because that is what YAML is: "3" and true are no integers, a list
         # may be a tuple and a text a path.
-        return schema.model_validate_json(json.dumps(tree.plain()), strict=True)
+        return schema.model_validate_json(json.dumps(upgrade(tree.plain())), strict=True)
     except ValidationError as error:
         raise ConfigError(_explain(error, tree, schema)) from error
 
@@ -194,7 +197,8 @@ def _problem(item: Any, tree: Node, names: "_Names") -> _Problem:
         hint = _suggest(path[-1], valid) or f" (valid here: {', '.join(valid)})"
         return _Problem(node.key, dotted, f"unknown key{hint}")
     if kind == "missing":
-        return _Problem(node.key, dotted, "missing, and there is no default")
+        reason = f"missing, and there is no default; --set {dotted}=VALUE gives one"
+        return _Problem(node.key, dotted, reason)
     if kind == "union_tag_not_found":
         choices = ", ".join(names.kinds(trail))
         return _Problem(node.key, f"{dotted}.kind", f"missing, choose one of: {choices}")

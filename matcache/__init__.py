@@ -20,6 +20,9 @@ from .errors import MemoryPlanError as MemoryPlanError
 from .errors import ReadDuringPlanError as ReadDuringPlanError
 from .errors import ShapeError as ShapeError
 from .errors import StaleValueError as StaleValueError
+from .exact import ExactSum as ExactSum
+from .exact import fits as fits
+from .exact import grid_for as grid_for
 from .functions import clip as clip
 from .functions import colsum as colsum
 from .functions import copy as copy

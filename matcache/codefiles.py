@@ -29,7 +29,7 @@ def load_source(text: str, fingerprint: str) -> ModuleType:
     calls: when helpers change, so does the file.
     """
     name = f"blocklearn_kernel_{xxhash.xxh3_128_hexdigest((text + fingerprint).encode())}"
-    path = _writable_folder() / f"{name}.py"
+    path = kernel_folder() / f"{name}.py"
     if not path.exists():
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "w") as file:
@@ -43,7 +43,8 @@ def load_source(text: str, fingerprint: str) -> ModuleType:
     return module
 
 
-def _writable_folder() -> Path:
+def kernel_folder() -> Path:
+    """`cache_folder`, made if need be; where that cannot be written to, one for temporary files."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)

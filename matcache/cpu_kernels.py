@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from .cpu_exact import add_exact_columns, add_exact_product, keep_largest
 from .cpu_random import random_bits
 from .cpu_top import top_products
 
@@ -138,6 +139,9 @@ def split_tokens(chunk, thread, bounds, indptr, values, row_ids, key, seen, scor
 
 
 KERNELS: dict[str, Any] = {
+    "add_exact_columns": add_exact_columns,
+    "add_exact_product": add_exact_product,
+    "keep_largest": keep_largest,
     "balance": balance,
     "transposed_product": transposed_product,
     "add_partials": add_partials,

@@ -262,6 +262,8 @@ class _Printer(RowwisePrinter):
         for instruction in group.instructions:
             if isinstance(instruction, Reduce):
                 self.out.line(f"s{instruction.out.id} = {_START[instruction.op]};")
+            elif isinstance(instruction, Gather) and instruction.out.kind is Kind.ROW:
+                self.out.line(f"s{instruction.out.id} = F(0);")
             elif isinstance(instruction, Gather):
                 with self.over(instruction.out.length):
                     self.out.line(f"{self.element(instruction.out)} = F(0);")
@@ -272,6 +274,9 @@ class _Printer(RowwisePrinter):
             if isinstance(instruction, Reduce):
                 name = f"s{instruction.out.id}"
                 self.out.line(f"{name} = {_ACROSS[instruction.op]}({name});")
+            elif isinstance(instruction, Gather) and instruction.out.kind is Kind.ROW:
+                name = f"s{instruction.out.id}"
+                self.out.line(f"{name} = {_ACROSS['sum']}({name});")
 
     def vector(self, group: Group) -> None:
         out = self.out
@@ -308,7 +313,10 @@ class _Printer(RowwisePrinter):
     def nonzeros(self, group: Group) -> None:
         out = self.out
         self.starts(group)
-        wide = any(isinstance(i, Dot | Gather) for i in group.instructions)
+        wide = any(
+            isinstance(i, Dot) or (isinstance(i, Gather) and i.out.kind is Kind.VEC)
+            for i in group.instructions
+        )
         if wide:  # all lanes work on the vectors of the same non-zeros
             full = f"(p + (q - p) / {UNROLL} * {UNROLL})"
             with out.block(f"for (i64 j = p; j < {full}; j += {UNROLL}) {{", "}"):
@@ -366,6 +374,11 @@ class _Printer(RowwisePrinter):
                             table = f"a{instruction.table}[c{lane} * {length} + k]"
                             out.line(f"{name} += t * {table};")
                     keep(instruction.out, [f"BL_SUM_ACROSS({name})" for name in names])
+                case Gather() if instruction.out.kind is Kind.ROW:
+                    name = f"s{instruction.out.id}"
+                    for lane in every:
+                        table = f"a{instruction.table}[c{lane}]"
+                        out.line(f"{name} += {read(instruction.weight, lane)} * {table};")
                 case Gather():
                     length = instruction.out.length
                     weights = [read(instruction.weight, lane) for lane in every]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .fused import Fused, Leaf
 
 UNROLL = 4  # non-zeros at a time
+SHORT_MATRIX = 128  # longest row of a matrix of which several are added at a time
 
 HEADER = """\
 import numpy as np
@@ -219,9 +220,11 @@ class NumbaPrinter(RowwisePrinter):
     def product(self, product: Product) -> None:
         """A vector times a small matrix."""
         out, element = self.out, self.element(product.out)
-        out.line(f"for k in range({product.out.length}):")
-        with out.block():
-            out.line(f"{element} = F(0)")
+        short = product.out.length <= SHORT_MATRIX
+        self.clear(product.out, whole=short)
+        if short:
+            self.short_product(product)
+            return
         out.line(f"for l in range({product.vec.length}):")
         with out.block():
             out.line(f"t = F({self.element(product.vec, 'l')})")
@@ -229,18 +232,42 @@ class NumbaPrinter(RowwisePrinter):
             with out.block():
                 out.line(f"{element} += t * F(a{product.matrix}[l, k])")
 
+    def clear(self, value: Value, *, whole: bool) -> None:
+        """Set a vector to zero. whole: if it is scratch, up to where its last vector ends."""
+        length = value.length
+        if whole and self.home(value)[0].startswith("w"):
+            length = -(-length // 16) * 16
+        self.out.line(f"for k in range({length}):")
+        with self.out.block():
+            self.out.line(f"{self.element(value)} = F(0)")
+
+    def short_product(self, product: Product) -> None:
+        """The same of a matrix whose rows are a few vectors: several rows of it at a time."""
+        length, rows = product.out.length, product.vec.length
+        array, at = self.home(product.out)
+        padded = ", padded=True" if array.startswith("w") else ""
+        full = rows // UNROLL * UNROLL
+        for start, end, count in ((0, full, UNROLL), (full, rows, 1)):
+            if start == end:
+                continue
+            add = self.short("add", length, count, padded)
+            every = [f"l + {n}" if n else "l" for n in range(count)]
+            places = "".join(f"({row}) * {length}, " for row in every)
+            factors = "".join(f"F({self.element(product.vec, row)}), " for row in every)
+            self.out.line(f"for l in range({start}, {end}, {count}):")
+            with self.out.block():
+                matrix = f"a{product.matrix}"
+                self.out.line(f"{add}({array}, {at}, {matrix}, ({places}), ({factors}))")
+
     def starts(self, group: Group) -> None:
         """What sums begin with."""
         for instruction in group.instructions:
             if isinstance(instruction, Reduce):
                 self.out.line(f"s{instruction.out.id} = {_START[instruction.op]}")
+            elif isinstance(instruction, Gather) and instruction.out.kind is Kind.ROW:
+                self.out.line(f"s{instruction.out.id} = F(0)")
             elif isinstance(instruction, Gather):
-                length = instruction.out.length
-                if length < SHORT and self.home(instruction.out)[0].startswith("w"):
-                    length = -(-length // 16) * 16  # whole vectors are added to it
-                self.out.line(f"for k in range({length}):")
-                with self.out.block():
-                    self.out.line(f"{self.element(instruction.out)} = F(0)")
+                self.clear(instruction.out, whole=instruction.out.length < SHORT)
 
     def vector(self, group: Group) -> None:
         """A loop over a vector."""
@@ -335,15 +362,19 @@ class NumbaPrinter(RowwisePrinter):
                     places = offsets(length)
                     out.line(f"{found}= {dots}({array}, {at}, a{instruction.table}, ({places}))")
                     keep(instruction.out, [f"d{lane}" for lane in every])
+                case Gather() if instruction.out.kind is Kind.ROW:
+                    factors = [read(instruction.weight, lane) for lane in every]
+                    rows = [f"F(a{instruction.table}[c{lane}, 0])" for lane in every]
+                    out.line(f"{self.scalar(instruction.out)} += {weighted(factors, rows)}")
                 case Gather() if instruction.out.length < SHORT:
                     length = instruction.out.length
                     array, at = self.home(instruction.out)
                     padded = ", padded=True" if array.startswith("w") else ""
                     add = self.short("add", length, lanes, padded)
-                    factors = "".join(f"{read(instruction.weight, lane)}, " for lane in every)
+                    given = "".join(f"{read(instruction.weight, lane)}, " for lane in every)
                     places = offsets(length)
                     table = f"a{instruction.table}"
-                    out.line(f"{add}({array}, {at}, {table}, ({places}), ({factors}))")
+                    out.line(f"{add}({array}, {at}, {table}, ({places}), ({given}))")
                 case Dot():
                     for lane in every:
                         out.line(f"d{lane} = F(0)")
@@ -357,15 +388,21 @@ class NumbaPrinter(RowwisePrinter):
                     weights = [read(instruction.weight, lane) for lane in every]
                     element = self.element(instruction.out)
                     rows = [f"F(a{instruction.table}[c{lane}, k])" for lane in every]
-                    terms = " + ".join(f"{weights[lane]} * {rows[lane]}" for lane in every)
                     out.line(f"for k in range({instruction.out.length}):")
                     with out.block():
-                        out.line(f"{element} += {terms}")
+                        out.line(f"{element} += {weighted(weights, rows)}")
                 case Reduce():
                     name = f"s{instruction.out.id}"
                     for lane in every:
                         fold = _FOLD[instruction.op].format(name, read(instruction.source, lane))
                         out.line(f"{name} = {fold}")
+
+
+def weighted(factors: list[str], numbers: list[str]) -> str:
+    """Sum of products. Its order is that of `cpu_vectors.make_add`: the same bits for a column,
+    whatever the number of columns.
+    """
+    return " + ".join(f"{factor} * {x}" for factor, x in zip(factors, numbers, strict=True))
 
 
 def number(value: float) -> str:

@@ -9,8 +9,9 @@ import numpy as np
 
 from .lazy import Mat
 
-Merge = Literal["mean", "sum", "same"]
-"""How replicas are combined: the mean of weights, the sum of statistics; "same": they are equal."""
+Merge = Literal["mean", "sum", "max", "same"]
+"""How replicas are combined: the mean of weights, the sum of statistics, the largest of bounds;
+"same": they are equal."""
 
 CHUNK = 2**16  # numbers that are merged at a time
 
@@ -51,6 +52,14 @@ class Merger:
                 total += part
             for own in parts:
                 np.copyto(own, total, casting="same_kind")
+
+    def largest(self, mats: Sequence[Mat]) -> None:
+        """Each becomes the largest of all, number by number."""
+        first, *others = _open(mats)
+        for other in others:
+            np.maximum(first, other, out=first)
+        for other in others:
+            np.copyto(other, first)
 
     def _room(self, left: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         return self._sum[: min(left, CHUNK)], self._part[: min(left, CHUNK)]

@@ -7,21 +7,28 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from .control_groups import ROOT, folders
+
 VARIABLES = ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK")
 
 
-def available_threads(
-    environ: Mapping[str, str] = os.environ, root: Path = Path("/sys/fs/cgroup")
-) -> int:
-    """At least 1: the processors that the scheduler allows, the quota of the control group (rounded
-    up), SLURM_CPUS_PER_TASK and OMP_NUM_THREADS, whichever is least. root: of control groups.
+def available_threads(environ: Mapping[str, str] = os.environ, root: Path = ROOT) -> int:
+    """At least 1: the least of `thread_limits`."""
+    return max(1, min(thread_limits(environ, root).values()))
+
+
+def thread_limits(environ: Mapping[str, str] = os.environ, root: Path = ROOT) -> dict[str, int]:
+    """By name: the processors that the scheduler allows, the quota of the control group (rounded
+    up), SLURM_CPUS_PER_TASK and OMP_NUM_THREADS, where they are set. root: of control groups.
     """
-    limits = [_allowed(), *_quotas(root)]
+    limits = {"processors": _allowed()}
+    if quotas := list(_quotas(root)):
+        limits["control group"] = min(quotas)
     for name in VARIABLES:
         first = environ.get(name, "").split(",")[0].strip()  # OMP_NUM_THREADS may be a list
         if first.isdigit() and int(first) > 0:
-            limits.append(int(first))
-    return max(1, min(limits))
+            limits[name] = int(first)
+    return limits
 
 
 def _allowed() -> int:
@@ -30,7 +37,7 @@ def _allowed() -> int:
 
 def _quotas(root: Path) -> Iterator[int]:
     """Processors that the control groups of this process, and those around them, may use."""
-    for folder in _groups(root):
+    for folder in folders("cpu", root):
         try:  # version 2: "max 100000" or "150000 100000"
             quota, period = (folder / "cpu.max").read_text().split()
         except (OSError, ValueError):
@@ -41,19 +48,3 @@ def _quotas(root: Path) -> Iterator[int]:
                 continue
         if quota.isdigit() and period.isdigit() and int(period):
             yield math.ceil(int(quota) / int(period))
-
-
-def _groups(root: Path) -> Iterator[Path]:
-    """Folders that may hold a quota, from the process's own group to the outermost."""
-    yield from (root, root / "cpu")
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        base = root / controllers if controllers else root
-        group = Path(path.lstrip("/"))
-        yield from (base / part for part in (group, *group.parents))

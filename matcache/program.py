@@ -63,7 +63,10 @@ class Dot:
 
 @dataclass(eq=False)
 class Gather:
-    """out = sum over the non-zeros j of weight[j] * table[column[j]] (sparse row times table)."""
+    """out = sum over the non-zeros j of weight[j] * table[column[j]] (sparse row times table).
+
+    out is a vector, or a number where the table has one column.
+    """
 
     out: Value
     weight: Value

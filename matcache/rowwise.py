@@ -269,9 +269,12 @@ def describe(
             f"@rowwise {rowwise.name} at {source_line()}: both X and X.T among the arguments; a "
             "program runs over the rows of one of them."
         )
-    return tuple(found), result_dtype(
+    mats = [
         a.of if isinstance(a, Transposed) else a for a in args if isinstance(a, Lazy | Transposed)
-    ).name
+    ]
+    if all(mat.shape == (1, 1) for mat in mats):  # as it would be beside other columns
+        mats = [mat for mat in mats if mat.dtype == np.float32] or mats
+    return tuple(found), result_dtype(mats).name
 
 
 def _position_bytes(x: Lazy) -> int:

@@ -254,13 +254,13 @@ def _matmul(recorder: Recorder, op: str, left: Traced, right: Traced) -> Value:
         if columns == 1:
             row = recorder.argument(matrix, Access.NUMBER, Kind.UNI)
         recorder.add(Apply(out, "mul", (value, row)))
+    elif value.kind is Kind.NNZ:
+        recorder.add(Gather(out, value, matrix))
     elif columns == 1:
         entries = recorder.argument(matrix, Access.ENTRY, value.kind, value.length)
         terms = recorder.new(value.kind, value.length)
         recorder.add(Apply(terms, "mul", (value, entries)))
         recorder.add(Reduce(out, "sum", terms))
-    elif value.kind is Kind.NNZ:
-        recorder.add(Gather(out, value, matrix))
     else:
         recorder.add(Product(out, value, matrix))
     return out

@@ -24,6 +24,7 @@ from ..matcache import (
     solve_rows,
     total,
 )
+from ..matcache.normal_equations import MOST
 from ..optimizers import AdaGrad, Optimizer
 from .als_items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations
 from .als_rows import descend, equations, losses, norms_of, typical_squares
@@ -43,7 +44,8 @@ class ALS(Model):
     Minimised are the sum of (r - prediction)^2 over all ratings, or of c (p - prediction)^2 over
     all users and items, c = 1 + alpha |r| and p = 1 where r > 0, else 0; plus reg times the squares
     of all factors and biases, each row's (weighted) times the number of its entries. Users and
-    items without any entry get zeros.
+    items without any entry get zeros. A stored zero is a rating of 0; a SciPy matrix that stores an
+    entry twice has the sum of both; weights of rows do not count.
     """
 
     row_states: ClassVar[Mapping[str, int]] = {"users": 0, "items": 1}
@@ -69,12 +71,17 @@ class ALS(Model):
     item_equations_mib: int = Field(
         1024, ge=0, description="of sums that solve for items, where data are rows of users only"
     )
-    init_scale: float = Field(0.1, gt=0, lt=1e3, description="standard deviation of first factors")
+    init_scale: float = Field(0.01, gt=0, lt=1e3, description="standard deviation of first factors")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.loss == "implicit" and self.biases:
             raise ValueError("the implicit loss has no biases; leave `biases` out, or false")
+        if self.solver == "cholesky" and self.columns > MOST:
+            raise ValueError(
+                f"cholesky solves for up to {MOST} numbers a row, biases included, not "
+                f"{self.columns}; use solver: cg"
+            )
         return self
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from ..matcache import Mat, MatCache, Merge, Scalar, ShapeError, SparseMat, named, random, scalar
@@ -42,7 +43,8 @@ class Shapes:
 
     targets: columns of block.Y, 0 where the data have none. names, target_names: of the columns of
     X and of Y, None where nobody knows them. counts, value_sums: where the model `needs_counts` or
-    `needs_value_sums`, and there are training data. dense: whether X is.
+    `needs_value_sums`, and there are training data. dense: whether X is. of_rows: of the whole that
+    a pass is a part of, where data come part by part; see `whole_rows`.
     """
 
     rows: int
@@ -56,6 +58,12 @@ class Shapes:
     sides: int = 1
     value_sums: ValueSums | None = None
     dense: bool = False
+    of_rows: int | None = None
+
+    @property
+    def whole_rows(self) -> int:
+        """Rows of everything that a model learns from: of one pass, or of what it is a part of."""
+        return self.of_rows or self.total_rows
 
 
 @dataclass(frozen=True)
@@ -160,6 +168,9 @@ class Model(BaseModel):
         """Whether `allocate` wants the stored values summed: a pass over the data before."""
         return False
 
+    def check_targets(self, Y: NDArray[Any]) -> None:
+        """Raises where `update` and `score` cannot use the targets Y of a block's rows (NumPy)."""
+
     def end_pass(self) -> None:
         """All blocks of a pass have been through `update`."""
 
@@ -174,8 +185,10 @@ class Model(BaseModel):
         """The optimizer that is used when none is given; None if `update` assigns by itself."""
         return None
 
-    def optimizer_for(self, shapes: Shapes) -> Optimizer | None:
-        """The same for data of these shapes (without sums), where the choice depends on them."""
+    def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer | None:
+        """The same for data of these shapes (without sums) and terms of the objective beside the
+        model's own, where the choice depends on them.
+        """
         return self.default_optimizer()
 
     # ------------------------------------------------------------- what it is given

@@ -11,121 +11,36 @@ penalty. scikit-learn's LogisticRegression(C) has l2 = 1 / (C n), its SGDClassif
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from ..matcache import Mat, colsum, from_array, rowwise, total, where
-from ..optimizers import AdaGrad, Gradient, Meaning, Objective, Optimizer, Penalty, RowGradients
+from ..matcache import Mat, colsum, from_array
+from ..optimizers import (
+    AdaGrad,
+    Gradient,
+    GradientSum,
+    Meaning,
+    Objective,
+    Optimizer,
+    Penalty,
+    RowGradients,
+    Term,
+)
 from .base import Block, Model, Randomness, Shapes
+from .glm_rows import means, measures, residuals, row_factor, row_losses
 from .glm_scores import Measured
 from .label_counts import best_constants, class_weight_rows
-from .links import LINKS, LinkName, log_softmax, softmax_hit, softmax_label
+from .links import LINKS, LinkName
 from .score import Score
+from .target_ranges import TargetRanges
 from .targets import ClassWeight, Fit, Names, Target, Weight, fits_of
 
 TINY = 1e-30
 FEW = 8  # columns that steps of single rows are faster for
-
-
-def by_link(plan: str, masks: tuple[Any, ...], compute: Any) -> Any:
-    """compute(link, mask) of every link in `plan`, each at its columns. One link needs no mask."""
-    links = plan.split()
-    if len(links) == 1:
-        return compute(links[0], None)
-    result = None
-    for link, mask in zip(links, masks, strict=True):
-        value = compute(link, mask)
-        result = value if result is None else where(mask, value, result)
-    return result
-
-
-def scores_of(X: Any, W: Any, b: Any) -> Any:
-    """eta. Of dense data it is computed before: W is None then, and X is X W."""
-    return (X if W is None else X @ W) + b
-
-
-def row_factor(weights: Any, own: Any, has_own: Any) -> Any:
-    """Weights of the rows: one number, or by column where some targets have `own` weights.
-
-    weights: None where they are not to count.
-    """
-    if own is None:
-        return 1.0 if weights is None else weights
-    factor = where(has_own, own, 1.0)
-    return factor if weights is None else weights * factor
-
-
-@rowwise
-def residuals(
-    X: Any, W: Any, b: Any, Y: Any, weights: Any, own: Any, has_own: Any, low: Any, high: Any,
-    shares: Any, norm: Any, plan: Any, *masks: Any,
-) -> Any:  # fmt: skip
-    """d objective / d eta [rows x columns], the block's weights `norm` being the divisor.
-
-    weights and norm: None for rows by themselves, whose losses count once. low, high: factors for
-    y = 0 and 1 [1 x columns]; shares: of classes of softmax. None: all 1.
-    """
-    eta = scores_of(X, W, b)
-    labels = Y if shares is None else Y * shares
-    r = by_link(plan, masks, lambda link, mask: LINKS[link].residual(eta, labels, mask))
-    if low is not None:
-        r = r * (low + (high - low) * Y)
-    factor = row_factor(weights, own, has_own)
-    return r * (factor if norm is None else factor / norm)
-
-
-@rowwise
-def losses(
-    X: Any, W: Any, b: Any, Y: Any, weights: Any, own: Any, has_own: Any, low: Any, high: Any,
-    shares: Any, plan: Any, *masks: Any,
-) -> Any:  # fmt: skip
-    """Weighted losses [rows x columns], which `residuals` (times norm) are the derivatives of."""
-    eta = scores_of(X, W, b)
-    labels = Y if shares is None else Y * shares
-    loss = by_link(plan, masks, lambda link, mask: LINKS[link].loss(eta, labels, mask))
-    if low is not None:
-        loss = loss * (low + (high - low) * Y)
-    return loss * row_factor(weights, own, has_own)
-
-
-@rowwise
-def measures(
-    X: Any, W: Any, b: Any, Y: Any, weights: Any, own: Any, has_own: Any, plan: Any, *masks: Any
-) -> Any:
-    """Weighted measures, scores to rank by, weighted hits (softmax) [rows x columns] each."""
-    eta = scores_of(X, W, b)
-    factor = row_factor(weights, own, has_own)
-    measure = by_link(plan, masks, lambda link, mask: LINKS[link].measure(eta, Y, mask))
-    rank = by_link(
-        plan, masks, lambda link, mask: log_softmax(eta, mask) if link == "softmax" else eta
-    )
-    if "softmax" not in plan:
-        return measure * factor, rank
-    hits = by_link(
-        plan,
-        masks,
-        lambda link, mask: softmax_hit(eta, Y, mask) if link == "softmax" else 0.0 * eta,
-    )
-    return measure * factor, rank, hits * factor
-
-
-@rowwise
-def means(X: Any, W: Any, b: Any, output: Any, plan: Any, *masks: Any) -> Any:
-    """Predictions [rows x columns]: output is "score", "mean" or "label"."""
-    eta = scores_of(X, W, b)
-    if output == "score":
-        return +eta
-
-    def of(link: str, mask: Any) -> Any:
-        if output == "label" and link == "softmax":
-            return softmax_label(eta, mask)
-        if output == "label" and LINKS[link].binary:
-            return eta > 0.0
-        return LINKS[link].mean(eta, mask)
-
-    return by_link(plan, masks, of)
 
 
 class GLM(Model):
@@ -150,16 +65,18 @@ class GLM(Model):
         "mean", description="what is predicted: probabilities and other means, eta, or classes"
     )
 
-    def optimizer_for(self, shapes: Shapes) -> Optimizer:
+    def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer:
         """AdaGrad by single rows for few columns of W and sparse data: a pass teaches it several
-        times as much as steps of blocks, and costs as much again for each further column.
+        times as much as steps of blocks, and costs as much again for each further column. Not where
+        l1 is to make weights zero: what a single row says is mostly more than l1.
 
-        Rate and eps: best of a grid on three sets of texts (tf-idf), for one pass or two.
+        Rate and initial: best of a grid on three sets of texts (tf-idf), for one pass or two.
         """
-        columns = self.resolve(shapes)[-1].columns.stop
-        if columns > FEW or shapes.dense:
+        fits = self.resolve(shapes)
+        sparse = any(fit.l1 for fit in fits) or any(np.any(term.l1) for term in terms)
+        if fits[-1].columns.stop > FEW or shapes.dense or sparse:
             return self.default_optimizer()
-        return AdaGrad(rate=1.0, eps=0.3, step_per="row")
+        return AdaGrad(rate=0.7, initial=0.1, step_per="row")
 
     def default_optimizer(self) -> Optimizer:
         """AdaGrad by blocks: common features take smaller steps than rare ones.
@@ -175,6 +92,7 @@ class GLM(Model):
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """W and the intercept, zeros; rows of constants for the columns of W."""
         self.fits = self.resolve(shapes)
+        self.ranges = TargetRanges(self.fits, shapes.targets)
         T = self.fits[-1].columns.stop
         self.W = self.parameter("W", shapes.columns, T)
         self.b = self.parameter("intercept", 1, T)
@@ -190,6 +108,10 @@ class GLM(Model):
         self.low, self.high = self._row(low, "factor of y = 0"), self._row(high, "factor of y = 1")
         self.shares = self._row(shares, "factors of classes")
 
+    def check_targets(self, Y: NDArray[Any]) -> None:
+        """Raises TargetError where a target is not in the range of its link."""
+        self.ranges.check(Y)
+
     def update(self, block: Block) -> None:
         """The gradient of the block's mean loss, as residuals: no table of W's size is made."""
         factors = (self.low, self.high, self.shares)
@@ -198,11 +120,16 @@ class GLM(Model):
             return
         X, W, plan = self._input(block)
         labels = self._labels(block)
+        if self.wants_objective:
+            R = residuals(X, W, self.b, *labels, *factors, None, plan, *self.masks)
+            loss = row_losses(X, W, self.b, *labels, *factors, plan, *self.masks)
+            self.objective = Objective(loss, block.weights)
+            self.updates["W"] = GradientSum(block.X, R, self.mask)
+            if self.intercept:
+                self.updates["intercept"] = GradientSum(None, R)
+            return
         self.norm.set(max(block.weight, TINY))
         R = residuals(X, W, self.b, *labels, *factors, self.norm, plan, *self.masks)
-        if self.wants_objective:
-            loss = losses(X, W, self.b, *labels, *factors, plan, *self.masks)
-            self.objective = Objective(total(loss), self.norm)
         self.updates["W"] = Gradient(block.X, R, self.mask)
         if self.intercept:
             self.updates["intercept"] = colsum(R)

@@ -154,7 +154,7 @@ class LDA(Model):
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """lambda [V x K] near 1 with some noise, so that topics differ."""
         V, K = shapes.columns, self.topics
-        self.total_rows = shapes.total_rows
+        self.total_rows = shapes.whole_rows
         self.warm = min(self.warm_up, shapes.passes - 1)
         self.lam = self.parameter("lambda", V, K, 0.8 + 0.4 * rng.uniform(V, K))
         self.phi = self.scratch("phi", V, K)

@@ -17,6 +17,7 @@ softmax group, None where all columns are of the group.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -33,8 +34,8 @@ TINY = 1e-30
 class Link:
     """One row of the table above, as functions of (eta, [y,] mask), [1 x columns] each.
 
-    measure: what evaluations report, by the name `metric`. binary: targets are 0 or 1, so ranking
-    rows by the score (AUC) makes sense.
+    measure: what evaluations report, by the name `metric`. range: that targets must be in. binary:
+    targets are 0 or 1, so ranking rows by the score (AUC) makes sense.
     """
 
     mean: Callable[..., Any]
@@ -42,6 +43,7 @@ class Link:
     residual: Callable[..., Any]
     measure: Callable[..., Any]
     metric: str
+    range: tuple[float, float] = (-math.inf, math.inf)
     binary: bool = False
 
 
@@ -123,6 +125,7 @@ LINKS: dict[str, Link] = {
         residual=lambda eta, y, mask: sigmoid(eta) - y,
         measure=_logistic_loss,
         metric="log_loss",
+        range=(0.0, 1.0),
         binary=True,
     ),
     "hinge": Link(
@@ -131,6 +134,7 @@ LINKS: dict[str, Link] = {
         residual=_hinge_residual,
         measure=_hinge_loss,
         metric="hinge_loss",
+        range=(0.0, 1.0),
         binary=True,
     ),
     "poisson": Link(
@@ -139,6 +143,7 @@ LINKS: dict[str, Link] = {
         residual=lambda eta, y, mask: _exponential(eta) - y,
         measure=_deviance,
         metric="deviance",
+        range=(0.0, math.inf),
     ),
     "softmax": Link(
         mean=_softmax,
@@ -146,6 +151,7 @@ LINKS: dict[str, Link] = {
         residual=_softmax_residual,
         measure=_softmax_loss,
         metric="log_loss",
+        range=(0.0, 1.0),
         binary=True,
     ),
 }

@@ -82,7 +82,7 @@ class NMF(Model):
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """H [columns x K], random, such that W of 1 or so fits; statistics of rows, zeros."""
         columns, K = shapes.columns, self.components
-        self.total_rows = shapes.total_rows
+        self.total_rows = shapes.whole_rows
         scale = 2.0 * math.sqrt(mean_of(shapes) / K)
         self.H = self.parameter("H", columns, K, maximum(scale * rng.uniform(columns, K), FLOOR))
         merge: Merge = "mean" if self.online else "sum"  # what is forgotten does not add up
@@ -210,12 +210,14 @@ class NMF(Model):
 
 SCORE_ITERATIONS = 50  # the loss is then within 1e-5 of its least, relative
 SHOWN = 1e-15  # smaller weights are predicted as 0
-SCALES = 1e-12, 1e12  # of the data's mean: squares and products of what fits are float32 numbers
+SCALES = 1e-6, 1e6  # of the data's mean: products of what fits on the way are float32 numbers
 
 
 def mean_of(shapes: Shapes) -> float:
-    """Mean of all entries of the training data, stored or not; 1 where there are none."""
-    if shapes.value_sums is None:
+    """Mean of all entries of the training data, stored or not; 1 where there are none, or where
+    some are negative, which the learner will say of the first block that has one.
+    """
+    if shapes.value_sums is None or shapes.value_sums.total < 0:
         return 1.0
     mean = shapes.value_sums.total / (shapes.total_rows * shapes.columns)
     if not SCALES[0] <= mean <= SCALES[1]:

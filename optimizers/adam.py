@@ -37,8 +37,8 @@ class Adam(GradientOptimizer):
     def direction(self, g: Any, *state: Any) -> Any:
         """The mean gradient without the bias of its start."""
         m, v, t = state
-        m <<= self.beta1 * m + (1.0 - self.beta1) * g
-        v <<= self.beta2 * v + (1.0 - self.beta2) * g * g
+        m <<= m + (1.0 - self.beta1) * (g - m)
+        v <<= v + (1.0 - self.beta2) * (g * g - v)
         t <<= t + 1.0
         return m / _weight(self.beta1, t)
 

@@ -1,7 +1,8 @@
 """What an optimizer is: how a model's updates change its parameters, block after block.
 
 Its life: `attach` once, then for every block `begin` (before the model reads its parameters) and
-`step`; `settle` before anybody else reads them; `end_pass` after the last block of a pass.
+`step`; `settle` before anybody else reads them; `end_pass` after the last block of a pass. Between
+two blocks a run may be stopped (`pause`) and gone on with (`resume`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,21 @@ class Gradient:
 
 
 @dataclass(frozen=True)
+class GradientSum:
+    """The gradient of the sum of a block's weighted losses, for an optimizer that `steps_by_pass`:
+    X.T @ R, or of a bias, whose feature is 1 in every row (X None), the sums of R's columns.
+
+    X: [rows x features] or None. R: derivatives of the rows' weighted losses by X @ W
+    [rows x targets]; no row's depends on another row. mask: as in `Gradient`. Where X is sparse or
+    None, sums over a pass have the same bits in any order of the rows.
+    """
+
+    X: Any
+    R: Any
+    mask: Any = None
+
+
+@dataclass(frozen=True)
 class RowGradients:
     """The gradients of a block's rows one by one: x_i r_i of a parameter W, r_i of its bias.
 
@@ -58,7 +74,9 @@ class RowGradients:
 
 
 class Objective(NamedTuple):
-    """Sums over the rows of a block, 1 x 1 each: of the weighted losses, and of the weights."""
+    """The weighted losses and the weights of a block: of its rows [rows x 1] each, or their sums
+    1 x 1 each.
+    """
 
     loss: Any
     weight: Any
@@ -131,7 +149,8 @@ class Penalty:
 
 
 class Optimizer(BaseModel):
-    """Base of all optimizers. Fields are the configuration; state is `steps` and Mats in `state`.
+    """Base of all optimizers. Fields are the configuration; state is what `pause` returns and the
+    Mats in `state`.
 
     updates: by name of parameter, an expression or a `Gradient`, whose meaning the optimizer's
     docstring states.
@@ -196,10 +215,24 @@ class Optimizer(BaseModel):
     def settle(self) -> None:
         """Make the parameters exact for whoever reads them as a whole."""
 
+    def unsettled(self) -> list[Mat]:
+        """What `settle` would change, and training would notice if it was not put back."""
+        return []
+
     def end_pass(self) -> None:
         """A pass is complete. Sets `converged` when there is nothing left to gain."""
         self.settle()
 
-    def resume(self, steps: int) -> None:
-        """Parameters and state were read back, settled, as they were after `steps` steps."""
-        self.steps = steps
+    def pause(self) -> dict[str, Any]:
+        """What `resume` needs beside parameters and `state`: values that JSON can hold.
+
+        Whatever is computed later is the same as if nobody had asked.
+        """
+        return {"steps": self.steps, "phase": self.phase}
+
+    def resume(self, paused: Mapping[str, Any]) -> None:
+        """Go on from there: parameters and `state` are those of a `pause` that returned `paused`.
+
+        With no more than `steps` and `phase`, they are those of the end of a pass.
+        """
+        self.steps, self.phase = int(paused["steps"]), int(paused["phase"])

@@ -10,29 +10,17 @@ share of the penalties count w times), where the mean over one row would know no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..matcache import Entries, Mat, Moment, Move, Scalar, named, row_steps, scalar
+from ..matcache import Entries, Moment, Move, Scalar, named, row_steps, scalar
 from .base import RowGradients
 from .errors import CombinationError
 from .managed import Managed, check_row_steps, check_sparse
 from .row import Row
+from .row_programs import rest_row, step_row
 
 if TYPE_CHECKING:
     from .gradient import GradientOptimizer
-
-
-@dataclass(frozen=True)
-class Times:
-    """Of the rows of a parameter: where the clock stood when each was exact, and what it gained
-    since, for `settle`.
-    """
-
-    seen: Mat
-    elapsed: Mat
 
 
 class ByRow:
@@ -43,7 +31,6 @@ class ByRow:
         self._rule, self._clock, self._rate = rule, clock, rate
         self._pace, self._gain = scalar(rule.cache, 0.0, f"gain of the clock ({rule.name})"), 0.0
         self._entries: dict[str, Entries] = {}
-        self._times: dict[str, Times] = {}
 
     def step(self, updates: Mapping[str, Any], managed: Mapping[str, Managed], gain: float) -> None:
         """Step all rows of the block. gain: of the clock, by a row of weight 1."""
@@ -54,7 +41,7 @@ class ByRow:
         if gain != self._gain:
             self._pace.set(gain)
             self._gain = gain
-        times = self._times.get(name)
+        p.sparse = True
         row_steps(
             update.X,
             update.residual,
@@ -65,26 +52,18 @@ class ByRow:
             rate=self._rate,
             pace=self._pace,
             clock=self._clock,
-            seen=None if times is None else times.seen,
+            seen=p.seen,
         )
 
-    def settle(self, managed: Mapping[str, Managed]) -> None:
-        """Bring all rows up to date."""
-        for name in self._entries:
-            p = managed[name]
-            if not p.rests or p.w.shape[0] == 1:
-                continue
-            times = self._times.get(name)
-            if times is not None:
-                elapsed, seen = times.elapsed, times.seen
-                elapsed <<= self._clock - seen
-                seen <<= 0.0
-            p.kernels["settle"](
-                now=self._clock,
-                rate=self._rate,
-                elapsed=None if times is None else times.elapsed,
-                **p.common(),
-            )
+    def settle(self, p: Managed) -> None:
+        """Bring all rows of a parameter up to date."""
+        elapsed = None
+        if p.seen is not None:
+            shape = p.seen.shape
+            elapsed = named(self._rule.cache, f"{p.name}: time missed", shape, p.w.dtype)
+            elapsed <<= self._clock - p.seen
+            p.seen <<= 0.0
+        p.kernels["settle"](now=self._clock, rate=self._rate, elapsed=elapsed, **p.common())
 
     # ------------------------------------------------------------- preparations
 
@@ -119,12 +98,6 @@ class ByRow:
                     each.kernels["move"],
                     each.kernels["wake"] if wakes else None,
                 )
-        if p.rests and rule.keeps_time:
-            rows = (p.w.shape[0], 1)
-            self._times[p.name] = Times(
-                named(rule.cache, f"{p.name}: time seen", rows, np.float64),
-                named(rule.cache, f"{p.name}: time missed", rows, p.w.dtype),
-            )
 
 
 def moves_of(rule: GradientOptimizer, p: Managed) -> dict[str, Move]:
@@ -148,9 +121,9 @@ def moves_of(rule: GradientOptimizer, p: Managed) -> dict[str, Move]:
     def move(moment: Moment, entries: tuple[Any, ...], numbers: tuple[Any, ...]) -> None:
         row = row_of(moment, entries, numbers)
         rule.weigh(row, moment.weight)
-        rule.step_row(p, row)
+        step_row(rule, p, row)
 
     def wake(moment: Moment, entries: tuple[Any, ...], numbers: tuple[Any, ...]) -> None:
-        rule.rest_row(p, row_of(moment, entries, numbers))
+        rest_row(rule, p, row_of(moment, entries, numbers))
 
     return {"move": move, "wake": wake}

@@ -30,7 +30,7 @@ def shrunk(w: Any, time: Any, l1: Any, l2: Any, gradient: Any = None) -> Any:
     reach = time
     if l2 is not None:
         reach = time * saturation(l2 * time)
-        w = w * exp(-(l2 * time))
+        w = w + w * (exp(-(l2 * time)) - 1.0)  # w itself where l2 is 0
     if gradient is not None:
         w = w - reach * gradient
     if l1 is not None:

@@ -45,9 +45,9 @@ class FTRL(GradientOptimizer):
     def move(self, row: Row, g: Any) -> Any:
         """The step of algorithm 1."""
         z, n = row.state
-        grown = sqrt(n + g * g)
-        z <<= z + g - (grown - sqrt(n)) / row.pace() * row.w
-        n <<= n + g * g
+        grown = n + g * g
+        z <<= z + g - (sqrt(grown) - sqrt(n)) / row.pace() * row.w
+        n <<= grown
         return self.rest(row)
 
     def rest(self, row: Row) -> Any:

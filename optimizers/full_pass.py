@@ -16,12 +16,10 @@ import numpy as np
 from pydantic import Field
 
 from ..matcache import Mat, Merge, from_array, named, scalar, total
-from .base import Gradient, Objective, Optimizer
+from .base import Objective, Optimizer
 from .errors import CombinationError
 from .line_search import LineSearch
-from .row import Row, kernel
-
-LOSS, WEIGHT = "loss of the pass", "weight of the pass"
+from .pass_sums import PassSums
 
 
 class FullPass(Optimizer):
@@ -64,19 +62,21 @@ class FullPass(Optimizer):
         }
         self.g = self.keep("g")
         self.d = self.keep("d")
-        self.sum = self.keep("sum")
+        self.sum = {  # gradient of the pass, once it has ended
+            n: named(cache, f"{n}: gradient of the pass", w.shape, w.dtype)
+            for n, w in parameters.items()
+        }
+        self.sums = PassSums(cache, parameters)
+        self.state |= self.sums.state
         self.l2 = {name: self._l2(name) for name in parameters}
         for name, w in parameters.items():
             x = self.x[name]
             x <<= w
-        self._loss = self._number(LOSS)
-        self._weight = self._number(WEIGHT)
         self._step = scalar(cache, 0.0, f"step ({self.kind_})")
         self.state["search"] = named(
             cache, f"optimizer.search ({self.kind_})", (1, LineSearch.NUMBERS + 3), np.float64
         )
         self.state["search"].set(np.zeros((1, LineSearch.NUMBERS + 3)))
-        self._accumulate = kernel(_accumulate_row, "accumulate")
         self.search = LineSearch()
         self._started = False
         self._first_norm = 0.0
@@ -85,7 +85,7 @@ class FullPass(Optimizer):
 
     def merge_rule(self, name: str) -> Merge:
         """Sums over the blocks of a pass add up; all else follows from them."""
-        return "sum" if name in (LOSS, WEIGHT) or name.endswith(".sum") else "same"
+        return PassSums.merge_rule(name)
 
     def begin(self, X: Any) -> None:
         """The trial: w = x + step d."""
@@ -103,19 +103,7 @@ class FullPass(Optimizer):
                 "`update` must set self.objective where self.wants_objective is true. Use sgd, "
                 "adagrad or ftrl."
             )
-        for name, update in updates.items():
-            s = self.sum[name]
-            if isinstance(update, Gradient) and update.sparse:
-                self._accumulate(
-                    XT=update.X.T, R=update.R, mask=update.mask, w=s, rate=objective.weight
-                )
-            else:
-                g = update.X.T @ update.R if isinstance(update, Gradient) else update
-                if isinstance(update, Gradient) and update.mask is not None:
-                    g = g * update.mask
-                s <<= s + objective.weight * g
-        self._loss <<= self._loss + objective.loss
-        self._weight <<= self._weight + objective.weight
+        self.sums.add(updates, objective)
         self.steps += 1
 
     def settle(self) -> None:
@@ -131,7 +119,14 @@ class FullPass(Optimizer):
             self._rehearse()
             return
         self.begin(None)  # somebody may have looked at the parameters after the last block
-        f, slope, norm = self._finish()
+        if self.sums.complete():
+            self._decide(*self._finish())
+        self.sums.clear()
+        self.settle()
+        self._remember()
+
+    def _decide(self, f: float, slope: float, norm: float) -> None:
+        """Accept the trial or propose another one; f: its value, with slope and norm of there."""
         if not self._started:
             self._started, self._first_norm = True, norm
             self._steepest_descent()
@@ -149,13 +144,15 @@ class FullPass(Optimizer):
             self.search.step = 0.0
             if not self.converged:
                 self._descend_from_x()
-        self._clear()
-        self.settle()
-        self._remember()
 
-    def resume(self, steps: int) -> None:
+    def pause(self) -> dict[str, Any]:
+        """Parameters hold x: the trial is made of it again when the next block comes."""
+        self.settle()
+        return super().pause()
+
+    def resume(self, paused: Mapping[str, Any]) -> None:
         """Go on in the search that the state describes."""
-        super().resume(steps)
+        super().resume(paused)
         numbers = self.state["search"].numpy()[0]
         self.search = LineSearch(*(float(x) for x in numbers[: LineSearch.NUMBERS]))
         started, self._first_norm, steepest = (float(x) for x in numbers[LineSearch.NUMBERS :])
@@ -170,7 +167,7 @@ class FullPass(Optimizer):
     def _finish(self) -> tuple[float, float, float]:
         """Loss and gradient of the pass, penalties included: value, slope along d, norm."""
         for name, s in self.sum.items():
-            s <<= s / self._weight
+            s <<= self.sums.gradient(name)
             if self.l2[name] is not None:
                 s <<= s + self.l2[name] * self.parameters[name]
         penalty = sum(
@@ -178,7 +175,7 @@ class FullPass(Optimizer):
             for name, l2 in self.l2.items()
             if l2 is not None
         )
-        f = self.read(self._loss) / self.read(self._weight) + penalty / 2.0
+        f = self.read(self.sums.loss) / self.read(self.sums.weight) + penalty / 2.0
         return f, self.dot(self.sum, self.d), self.dot(self.sum, self.sum) ** 0.5
 
     def _look(self, f: float, norm: float) -> None:
@@ -213,12 +210,6 @@ class FullPass(Optimizer):
         self._steepest_descent(self.g)
         self._look(f0, self.dot(self.g, self.g) ** 0.5)
 
-    def _clear(self) -> None:
-        self._loss.set(0.0)
-        self._weight.set(0.0)
-        for s in self.sum.values():
-            s <<= 0.0
-
     def _remember(self) -> None:
         flags = float(self._steepest) + 2.0 * self.converged
         numbers = [*astuple(self.search), float(self._started), self._first_norm, flags]
@@ -232,7 +223,7 @@ class FullPass(Optimizer):
         self._accept()
         self.direction()
         self._take_gradient()
-        self._clear()
+        self.sums.clear()
         self._at_x = False
         self.settle()
 
@@ -258,11 +249,6 @@ class FullPass(Optimizer):
         """Sum of the products over all parameters."""
         return sum(self.read(total(a[name] * b[name])) for name in a)
 
-    def _number(self, what: str) -> Mat:
-        number = scalar(self.cache, 0.0, f"{what} ({self.kind_})")
-        self.state[what] = number
-        return number
-
     def _l2(self, name: str) -> Mat | None:
         terms = self.terms.get(name, [])
         if not terms:
@@ -286,8 +272,3 @@ class FullPass(Optimizer):
                 f"{self.kind_}: the model sets rates for {', '.join(self.rates)}, but the length "
                 "of a step is found by line search. Leave the rates out."
             )
-
-
-def _accumulate_row(row: Row) -> None:
-    g = row.XT @ row.R
-    row.w <<= row.w + row.rate * (g if row.mask is None else g * row.mask)

@@ -13,19 +13,19 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
-from ..matcache import Mat, clip, copy, maximum, minimum, named, rowsum, scalar, sqrt
+from ..matcache import Mat, Merge, copy, minimum, named, scalar, sqrt
 from ..matcache import total as total_of
 from .base import Gradient, Objective, Optimizer
 from .by_row import ByRow, moves_of
 from .errors import CombinationError
 from .flow import shrunk
-from .managed import ALL, Managed, Slot, check_rows, check_sparse, weight_row
-from .row import Row, kernel
+from .managed import ALL, ONE, Managed, Slot, check_rows, check_sparse, weight_row
+from .row import Row
+from .row_programs import kernels_of
 from .schedules import AnySchedule, Constant
-
-TINY = 1e-30
 
 
 class GradientOptimizer(Optimizer):
@@ -117,8 +117,9 @@ class GradientOptimizer(Optimizer):
         for p in self._managed.values():
             if self._reading or (self.cache.reserving and p.average is not None):
                 p.kernels["swap"](w=p.w, average=p.average)
-            if p.sparse and p.rests and X.pattern is not None and X.shape[1] == p.w.shape[0]:
-                p.kernels["rest"](XT=X.T, now=self._now, rate=self._rate, **p.common())
+            resting = p.sparse and p.rests and self._rows is None  # single rows wake by themselves
+            if resting and X.pattern is not None and X.shape[1] == p.w.shape[0]:
+                p.kernels["rest"](XT=X.T, now=self._now, rate=self._rate, seen=p.seen, **p.common())
         self._reading = False
 
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
@@ -145,6 +146,7 @@ class GradientOptimizer(Optimizer):
                 average=p.average,
                 averaged=p.averaged,
                 count=None if p.average is None else self._count,
+                seen=p.seen if p.sparse else None,
                 **gradient,
                 **p.common(),
             )
@@ -153,11 +155,12 @@ class GradientOptimizer(Optimizer):
     def settle(self) -> None:
         """Bring all rows up to date, and put the averages in place of the iterates."""
         planning = self.cache.reserving
-        if self._rows is not None and (planning or self._time > 0):
-            self._rows.settle(self._managed)
         for p in self._managed.values():
             if p.sparse and p.rests and (planning or self._time > 0):
-                p.kernels["settle"](now=self._now, rate=self._rate, **p.common())
+                if self._rows is None:
+                    p.kernels["settle"](now=self._now, rate=self._rate, seen=p.seen, **p.common())
+                else:
+                    self._rows.settle(p)
         if self.keeps_time:
             self._time = 0.0
             self._now.set(0.0)
@@ -171,20 +174,45 @@ class GradientOptimizer(Optimizer):
                     p.kernels["swap"](w=p.w, average=p.average)
                     self._reading = True
 
-    def resume(self, steps: int) -> None:
-        """Parameters hold averages if there are any, and no row has missed anything."""
-        self.steps = steps
-        if self._rows is None or self.keeps_time:
-            self._time = 0.0 if self.keeps_time else float(steps)
-            self._now.set(self._time)
-        else:
-            self._time = float(self._now)
-        self._reading = self._averaged_steps() > 0
+    def unsettled(self) -> list[Mat]:
+        """What a row has missed is made up for in one go, an average brought up to date once: in
+        two parts they would be rounded differently.
+        """
+        found: list[Mat | None] = []
         for p in self._managed.values():
-            if p.seen is not None:
+            if p.sparse and p.rests and self.keeps_time and self._time > 0:
+                found += [p.w, p.seen]
+            if p.average is not None and self._averaged_steps() > 0 and not self._reading:
+                found += [p.w, p.average, p.averaged]
+        return [mat for mat in found if mat is not None]
+
+    def pause(self) -> dict[str, Any]:
+        """Also the clock of the penalties, whether parameters hold averages, and which of them
+        have sparse updates.
+        """
+        sparse = [p.name for p in self._managed.values() if p.sparse]
+        clock = {"time": float(self._now), "reading": self._reading, "sparse": sparse}
+        return super().pause() | clock
+
+    def resume(self, paused: Mapping[str, Any]) -> None:
+        """At the end of a pass parameters hold averages if there are any, and no row has missed
+        anything.
+        """
+        super().resume(paused)
+        if "clock" not in self.state:
+            self._now.set(paused.get("time", 0.0 if self.keeps_time else float(self.steps)))
+        self._time = float(self._now)
+        self._reading = bool(paused.get("reading", self._averaged_steps() > 0))
+        for p in self._managed.values():
+            p.sparse = p.name in paused.get("sparse", ())
+            if p.seen is not None and self._time == 0:
                 p.seen <<= 0.0
-            if p.averaged is not None:
+            if p.averaged is not None and self._reading:
                 p.averaged <<= float(self._averaged_steps())
+
+    def merge_rule(self, name: str) -> Merge:
+        """When replicas merge, no row has missed anything; each goes on counting its own steps."""
+        return "same" if name.endswith((".seen", ".averaged")) else "mean"
 
     # ------------------------------------------------------------- gradients
 
@@ -206,8 +234,7 @@ class GradientOptimizer(Optimizer):
                 average_from=self.average_from,
                 clip_global_norm=self.clip_global_norm,
             )
-            if not p.sparse and p.rests and self.keeps_time:
-                p.seen = named(self.cache, f"{p.name}: time seen", (p.w.shape[0], 1), p.w.dtype)
+            if not p.sparse and p.seen is not None:
                 p.seen <<= self._time
             p.sparse = True
             return {"XT": update.X.T, "R": update.R, "mask": update.mask}
@@ -232,49 +259,6 @@ class GradientOptimizer(Optimizer):
             found["g"] = copy(found["g"] if mask is None else found["g"] * mask).mat()
             squares = squares + total_of(found["g"] * found["g"])
         return minimum(self.clip_global_norm / sqrt(squares), 1.0)
-
-    # ------------------------------------------------------------- kernels
-
-    def step_row(self, p: Managed, row: Row) -> None:
-        """The step of one row of a parameter: gradient, clipping, rule, penalties."""
-        g = row.g if row.XT is None else row.XT @ row.R
-        if row.mask is not None:
-            g = g * row.mask
-        if row.shorten is not None:
-            g = g * row.shorten
-        if self.clip_value is not None:
-            g = clip(g, -self.clip_value, self.clip_value)
-        if self.clip_row_norm is not None:
-            norm = sqrt(rowsum(g * g))
-            g = g * minimum(self.clip_row_norm / maximum(norm, TINY), 1.0)
-        if row.average is not None:
-            self._average_row(row)
-        time = self.move(row, g)
-        self._flow(p, row, time)
-        if row.seen is not None:
-            row.seen <<= row.now
-
-    def rest_row(self, p: Managed, row: Row, seen: Any = None) -> None:
-        """What penalties have done to a row of a parameter meanwhile. seen: what to note."""
-        self._flow(p, row, self.rest(row))
-        if row.seen is not None:
-            row.seen <<= seen
-
-    def _flow(self, p: Managed, row: Row, time: Any) -> None:
-        for term in p.terms:
-            if term.flows:
-                row.w <<= term.flow(row.w, time)
-
-    def _average_row(self, row: Row) -> None:
-        """The mean of the row over `count` steps; it was the same in those since `averaged`."""
-        missed = (row.count - row.averaged) / maximum(row.count, 1.0)
-        row.average <<= row.average + (row.w - row.average) * missed
-        row.averaged <<= row.count
-
-    def _swap_row(self, row: Row) -> None:
-        w = copy(row.w)
-        row.w <<= row.average
-        row.average <<= w
 
     # ------------------------------------------------------------- helpers
 
@@ -301,27 +285,20 @@ class GradientOptimizer(Optimizer):
         p.l2 = weight_row(self.cache, self.name, p, "l2", [t.l2 for t in terms])
         if self.average_from is not None:
             p.average = self._keep(f"{name}.average", w, Slot(ALL))
-            p.averaged = named(self.cache, f"{name}: steps averaged", (w.shape[0], 1), w.dtype)
-            p.averaged <<= 0.0
+            p.averaged = self._keep(f"{name}.averaged", w, Slot(ONE))
+        if p.rests and self.keeps_time:
+            exact = w.dtype if self._rows is None else np.float64  # a row adds little to the clock
+            p.seen = self._keep(f"{name}.seen", w, Slot(ONE), exact)
         if name not in self._kernels:
-            self._kernels[name] = self._make_kernels(p)
+            self._kernels[name] = kernels_of(self, p) | moves_of(self, p)
         p.kernels = self._kernels[name]
         return p
 
-    def _make_kernels(self, p: Managed) -> dict[str, Any]:
-        """By name; they are traced at their first call, for parameters like p."""
-        return moves_of(self, p) | {
-            "step": kernel(lambda row: self.step_row(p, row), f"{self.name} step"),
-            "rest": kernel(lambda row: self.rest_row(p, row, row.now), f"{self.name} rest"),
-            "settle": kernel(lambda row: self.rest_row(p, row, 0.0), f"{self.name} settle"),
-            "catch up": kernel(self._average_row, "average"),
-            "swap": kernel(self._swap_row, "swap"),
-        }
-
-    def _keep(self, name: str, w: Mat, slot: Slot) -> Mat:
+    def _keep(self, name: str, w: Mat, slot: Slot, dtype: Any = None) -> Mat:
         rows, columns = w.shape
         label = f"optimizer.{name}"
-        mat = named(self.cache, label, (rows, columns if slot.columns == ALL else 1), w.dtype)
+        shape = (rows, columns if slot.columns == ALL else 1)
+        mat = named(self.cache, label, shape, w.dtype if dtype is None else dtype)
         mat <<= slot.initial
         self.state[name] = mat
         return mat

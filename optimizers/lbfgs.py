@@ -8,6 +8,7 @@ All columns of all parameters are one problem with one step length.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -59,9 +60,9 @@ class LBFGS(FullPass):
         self.held, self.next, self.scale = 0, 0, 1.0
         self._remember_pairs()
 
-    def resume(self, steps: int) -> None:
+    def resume(self, paused: Mapping[str, Any]) -> None:
         """Also how many pairs there are."""
-        super().resume(steps)
+        super().resume(paused)
         held, following, self.scale = (float(x) for x in self.state["pairs"].numpy()[0])
         self.held, self.next = int(held), int(following)
 

@@ -36,8 +36,8 @@ class Managed:
     l2: Mat | None = None
     average: Mat | None = None
     averaged: Mat | None = None
-    seen: Mat | None = None
-    sparse: bool = False  # its latest update was sparse
+    seen: Mat | None = None  # what the clock of the penalties showed when a row was last exact
+    sparse: bool = False  # its updates are sparse
     kernels: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -47,7 +47,7 @@ class Managed:
 
     def common(self) -> dict[str, Any]:
         """Arguments of every kernel."""
-        names = ("w", "rates", "l1", "l2", "seen", "state")
+        names = ("w", "rates", "l1", "l2", "state")
         return {name: getattr(self, name) for name in names}
 
 

@@ -34,7 +34,7 @@ class RMSProp(GradientOptimizer):
     def direction(self, g: Any, *state: Any) -> Any:
         """The gradient itself."""
         (G,) = state
-        G <<= self.decay * G + (1.0 - self.decay) * g * g
+        G <<= G + (1.0 - self.decay) * (g * g - G)
         return g
 
     def scale(self, *state: Any) -> Any:

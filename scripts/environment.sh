@@ -68,7 +68,7 @@ make_environment() {
             return 69
         }
     fi
-    say "installing blocklearn${extra:+ with what its ${extra}s need} into .venv (some minutes, once)"
+    say "installing blocklearn${extra:+ with the extra $extra} into .venv (some minutes, once)"
     rm -f "$venv/.installed$extra"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
         --editable "$root${extra:+[$extra]}" >&2 || {

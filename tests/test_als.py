@@ -249,7 +249,7 @@ def test_steps_of_the_items_come_near_to_what_solving_finds() -> None:
 
 def test_an_optimizer_is_kept_for_steps_of_the_items_only() -> None:
     X, penalty = ratings(), bl.mixins.L2(weight=0.1)
-    assert bl.Learner(model(), train=X, passes=1).fit().state().position["steps"] == 0
+    assert bl.Learner(model(), train=X, passes=1).fit().state().position["optimizers"] == [{}]
     with pytest.raises(bl.BlocklearnError, match="ALS does not say what it should act on"):
         bl.Learner(model(), train=rows_only(X), mixins=[penalty]).fit()
 
@@ -321,7 +321,9 @@ def test_huge_ratings_stay_finite() -> None:
         assert learner.progress.scores["rmse"] < X.data.std()
 
 
-def test_implicit_biases_are_refused() -> None:
+def test_settings_that_do_not_go_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="up to 130 numbers a row, biases included, not 131"):
+        ALS(rank=129, solver="cholesky")
     with pytest.raises(ValueError, match="the implicit loss has no biases"):
         ALS(loss="implicit", biases=True)
     assert ALS(loss="implicit", rank=5).columns == 5

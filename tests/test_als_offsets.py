@@ -50,7 +50,8 @@ def solve(cache: MatCache, R: Any, k: int) -> Any:
     table = from_array(cache, rng.normal(size=(R.shape[1], k)).astype(np.float32))
     u = from_array(cache, np.zeros((R.shape[0], k), np.float32))
     mean = from_array(cache, np.full((1, 1), 3.0, np.float32))
-    descend(R, u, table, None, None, None, mean, None, 0.1, True, 5, 0.0)
+    typical = from_array(cache, np.ones((1, k), np.float32))
+    descend(R, u, table, None, typical, None, None, mean, None, 0.1, True, 5, 0.0)
     return u.numpy()
 
 

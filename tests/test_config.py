@@ -1,6 +1,8 @@
 """Configuration: layers, their precedence, and what every mistake is reported as."""
 
 import random
+import re
+from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
@@ -13,6 +15,7 @@ from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.yaml_config import Setting, resolve, to_yaml
 from blocklearn.learner.yaml_tree import Origin, merge, parse_text
 from blocklearn.models import MODELS
+from tests.page_blocks import commands
 
 ROOT = Path(__file__).parents[1]
 GOOD = """\
@@ -121,7 +124,12 @@ def test_delivered_configurations_are_valid() -> None:
     paths = sorted((ROOT / "configs").glob("*.yaml"))
     assert paths
     for path in paths:
-        resolve(RunConfig, [path], {})
+        head = re.sub(r"^# *", "", path.read_text().partition("\n\n")[0], flags=re.M)
+        first = re.search(r"learn --config (?:.*\\\n)*.*", head)
+        assert first, path
+        (arguments,) = commands(first[0], "learn")  # with what a file for data of one's own lacks
+        given = [Setting.parse(text) for option, text in pairwise(arguments) if option == "--set"]
+        resolve(RunConfig, [path], {}, given)
 
 
 # ---- mistakes ------------------------------------------------------------------------------------
@@ -158,7 +166,9 @@ learner:
         "a.yaml:8:15: data.block_rows: should be greater than 0, not 0",
         'a.yaml:10:11: learner.passes: should be a valid integer, not "3"',
     ]
-    assert places[6].startswith("a.yaml:11:3: learner.zzz: unknown key (valid here: eval_every,")
+    assert places[6].startswith(
+        "a.yaml:11:3: learner.zzz: unknown key (valid here: log_every_seconds,"
+    )
     assert len(places) == 7
 
 
@@ -200,7 +210,7 @@ def test_mistakes_of_several_files_come_together(write) -> None:
 def test_missing_sections_and_kinds(write) -> None:
     found = problems([write("model: {topics: 3}\n")], {})
     assert found == [
-        "a.yaml:1:1: data: missing, and there is no default",
+        "a.yaml:1:1: data: missing, and there is no default; --set data=VALUE gives one",
         f"a.yaml:1:1: model.kind: missing, choose one of: {', '.join(sorted(MODELS))}",
     ]
 

@@ -18,7 +18,8 @@ from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.source import target_names
 from blocklearn.learner.cli import main
 from blocklearn.learner.conversion_display import ConversionDisplay, Silent
-from blocklearn.learner.convert import READING, Conversion, convert
+from blocklearn.learner.conversion_folder import READING
+from blocklearn.learner.convert import Conversion, convert
 from blocklearn.learner.display import size
 from blocklearn.learner.errors import RunFolderError
 from blocklearn.learner.exitcodes import ExitCode
@@ -262,6 +263,25 @@ def test_without_resume_it_begins_again(tmp_path: Path) -> None:
     assert (dst / READING / "source.json").read_text() == note
     assert convert(job, Silent()).rows == 30_000
     assert json.loads(note)["block_rows"] == 100
+
+
+def test_a_source_that_changes_and_a_place_inside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, dst = tmp_path / "a.svm", tmp_path / "dst"
+    big(path)
+
+    class Editor(Silent):
+        def rows(self, count: int) -> None:
+            os.utime(path, ns=(1, 1))
+
+    with pytest.raises(DataError, match="a.svm: changed while it was read"):
+        convert(Conversion([str(path)], [dst]), Editor())
+    assert not dst.exists()
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("alpha beta")
+    assert learn("convert", tmp_path / "texts", tmp_path / "texts" / "dst") == ExitCode.USAGE
+    assert "lies in" in capsys.readouterr().err and not (tmp_path / "texts" / "dst").exists()
 
 
 def test_two_at_once(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_programs_of_als_compile(k: int, alpha: float | None, biases: bool) -> N
         fixed, G = free if biases else None, None if alpha is None else ones(k, k)
         problem = (fixed, mean, alpha, 0.1, True)
         programs = [
-            als_rows.descend.compile(R, u, table, G, free, fixed, *problem, 3, 0.0),
+            als_rows.descend.compile(R, u, table, G, free, free, *problem, 3, 0.0),
             als_rows.losses.compile(R, u, table, G, ones(13, 1), *problem),
             als_rows.equations.compile(R, u, table, *problem),
         ]

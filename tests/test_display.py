@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from blocklearn.learner.display import LiveTable, PlainLines, display, scores
+from blocklearn.learner.display import LiveTable, PlainLines, display, memory, scores
 from blocklearn.learner.hooks import Progress
+from blocklearn.learner.work import Work
 
 LEARNER: Any = None
 
@@ -32,11 +33,13 @@ def progress(**changes: Any) -> Progress:
     return Progress(**{
         "passes": 5, "blocks": 10, "pass_": 1, "block": 4, "rows": 14000, "seconds": 12.34,
         "rows_per_s": 71204.4, "gflops": 9.84, "scores": {"perplexity": 1290.123, "elbo": -7.1},
-        "cache_bytes": 42_100_000} | changes)  # fmt: skip
+        "cache_bytes": 42_100_000,
+        "work": Work(blocks=10, rows=5000, nbytes=10**9, flops=10**10, seconds=2.0, ready=9.0),
+        } | changes)  # fmt: skip
 
 
 def run(hook: Any) -> None:
-    hook.start(LEARNER, progress(scores={}))
+    hook.start(LEARNER, progress(scores={}, work=Work()))
     hook.block(LEARNER, progress())
     hook.evaluated(LEARNER, progress())
     hook.pass_end(LEARNER, progress())
@@ -48,8 +51,13 @@ def test_lines_where_there_is_no_terminal() -> None:
     hook = display(stream, every=0.0)
     assert isinstance(hook, PlainLines)
     run(hook)
-    assert stream.getvalue().splitlines() == [
-        "[   12.3 s] pass 2/5, block 4/10, 71,204 rows/s, 9.8 gflops",
+    lines = stream.getvalue().splitlines()
+    beat, memory = lines[0].split(", host ")
+    assert beat == (
+        "[   12.3 s] pass 2/5, block 4/10, 2,500 rows/s, 0.50 GB/s, 5.0 gflops, queue 90% full"
+    )
+    assert re.fullmatch(r"[0-9.]+ [MG]B, cache 42\.1 MB", memory)
+    assert lines[1:] == [
         "[   12.3 s] pass 2/5, held out: perplexity 1,290.1, elbo -7.1, 71,204 rows/s, 9.8 gflops",
         "[   12.3 s] pass 2/5, done: 14,000 rows, cache 42.1 MB, 0 allocations after warm-up, "
         "71,204 rows/s, 9.8 gflops",
@@ -64,6 +72,20 @@ def test_lines_do_not_flood() -> None:
     assert stream.getvalue() == ""
 
 
+def test_the_speed_of_a_line_is_that_since_the_last() -> None:
+    stream = io.StringIO()
+    hook = display(stream, every=0.0)
+    first = progress()
+    second = progress(work=first.work + Work(blocks=1, rows=10, seconds=0.1))
+    for now in (first, second):
+        hook.block(LEARNER, now)
+    assert "block 4/10, 100 rows/s, 0.00 GB/s" in stream.getvalue().splitlines()[1]
+
+
+def test_memory_of_a_device_is_named() -> None:
+    assert memory(progress(device_bytes=3 * 10**9)).endswith("cache 42.1 MB, device 3.0 GB")
+
+
 def test_a_table_on_a_terminal() -> None:
     stream = Terminal()
     hook = display(stream, every=0.0)
@@ -71,7 +93,8 @@ def test_a_table_on_a_terminal() -> None:
     run(hook)
     hook.close()
     text = stream.getvalue()
-    for part in ("2 of 5, block 4 of 10", "71,204 rows/s", "9.8 gflops", "perplexity 1,290.1",
+    for part in ("2 of 5, block 4 of 10", "0.50 GB/s, queue 90% full",
+                 "71,204 rows/s", "9.8 gflops", "perplexity 1,290.1",
                  "42.1 MB", "allocations after warm-up", "12.3 s"):  # fmt: skip
         assert part in text
     assert text.rstrip().endswith("\x1b[?25h")  # the cursor is given back

@@ -206,7 +206,7 @@ def test_ratings_without_numbers_and_of_known_items(tmp_path: Path) -> None:
         (RATINGS + "1,a,?,x\n", "a.csv:6: column 'rating' is '?', no number"),
         (RATINGS + "1,a,1e99,x\n", "a.csv:6: column 'rating' is 1e+99"),
         (RATINGS + "1,a\n", "a.csv:6: 2 fields, but there are 4 columns"),
-        ("user,thing,rating\n1,2,3\n", "no column 'item' for `item`"),
+        ("user,thing,rating\n1,2,3\n", "no column 'item'; its columns are"),
         ("user,item,rating\n", "no records in it, but a header"),
     ],
 )

@@ -27,10 +27,10 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import MatCache, ShapeError, from_array
 from blocklearn.models import GLM, Target
 from blocklearn.models.errors import TargetError
-from blocklearn.models.glm import losses, means, residuals
+from blocklearn.models.glm_rows import losses, means, residuals
 from blocklearn.models.links import LINKS
 from blocklearn.models.ranking import Ranking, area
-from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Optimizer
+from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Adam, Optimizer, RMSProp
 
 N, V = 240, 30
 SINGLE = [name for name in LINKS if name != "softmax"]
@@ -53,13 +53,14 @@ def labels(n: int = N, seed: int = 0) -> tuple[sp.csr_array, np.ndarray[Any, Any
 def fit(
     model: GLM, X: Any, Y: Any, optimizer: Optimizer | None = None, **options: Any
 ) -> bl.Learner:
-    """Trained on blocks in the order of the rows."""
+    """Trained on blocks in the order of the rows; by default with steps of blocks."""
     weights, names = options.pop("weights", None), options.pop("target_names", None)
     block_rows, shuffle = options.pop("block_rows", X.shape[0]), options.pop("shuffle", False)
     source = MatrixSource(
         X, targets=Y, weights=weights, block_rows=block_rows, shuffle=shuffle, target_names=names
     )
     options = {"threads": 1, "passes": 5, "block_rows": block_rows} | options
+    optimizer = optimizer or model.default_optimizer()
     return bl.Learner(model, source, optimizer=optimizer, **options).fit()
 
 
@@ -181,7 +182,7 @@ def test_l1_solution_is_that_of_coordinate_descent(optimizer: Optimizer) -> None
     X, Y = data(300, seed=3)
     l1 = 0.02
     model = GLM(link="linear", l1=l1, intercept=False)
-    learner = fit(model, X, Y, optimizer, passes=4000, eval_every=4000)
+    learner = fit(model, X, Y, optimizer, passes=4000, evaluation=bl.Evaluation(every_passes=None))
     for k in range(3):
         peer = Lasso(alpha=l1, fit_intercept=False, tol=1e-10, max_iter=100_000)
         peer.fit(X.toarray().astype(np.float64), Y[:, k])
@@ -197,7 +198,14 @@ def test_l1_solution_is_that_of_coordinate_descent(optimizer: Optimizer) -> None
 def test_l1_logistic_solution_is_that_of_liblinear() -> None:
     X, Y = labels(400, seed=2)
     l1 = 0.01
-    learner = fit(GLM(l1=l1, intercept=False), X, Y, SGD(rate=4.0), passes=4000, eval_every=4000)
+    learner = fit(
+        GLM(l1=l1, intercept=False),
+        X,
+        Y,
+        SGD(rate=4.0),
+        passes=4000,
+        evaluation=bl.Evaluation(every_passes=None),
+    )
     for k in range(3):
         peer = LogisticRegression(
             C=1 / (l1 * 400), l1_ratio=1.0, solver="liblinear", fit_intercept=False, tol=1e-7,
@@ -305,15 +313,43 @@ def test_order_of_rows_within_a_block_changes_rounding_only() -> None:
     np.testing.assert_allclose(table(one), table(other), rtol=1e-4, atol=1e-5)
 
 
-def test_many_targets_are_as_each_alone() -> None:
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        SGD(rate=0.1), SGD(rate=0.1, momentum=0.5), AdaGrad(rate=0.5), RMSProp(rate=0.02),
+        Adam(rate=0.02), FTRL(rate=0.5), AdaGrad(rate=0.5, step_per="row"),
+    ],
+    ids=lambda o: f"{o.kind} {o.step_per}",
+)  # fmt: skip
+@pytest.mark.parametrize("count", [2, 3, 5, 17, 40])
+def test_many_targets_are_to_the_bit_as_each_alone(count: int, optimizer: Optimizer) -> None:
+    """Whatever stands beside a column, its sums have the same order and its products are fused
+    alike; of all links but softmax, whose columns depend on each other.
+    """
+    X, Y = labels(700)
+    targets = [
+        Target(
+            link=SINGLE[t % 4], column=t % 3, name=f"{t}",
+            l1=[0.0, 1e-3, 1e-4][t % 3], l2=[1e-2, 0.0][t % 2], rate=[1.0, 0.5, 2.0][t % 3],
+        )
+        for t in range(count)
+    ]  # fmt: skip
+    options: dict[str, Any] = {"block_rows": 300, "passes": 2}
+    together = fit(GLM(targets=targets), X, Y, optimizer, threads=2, **options)
+    for t in sorted({0, 1, count // 2, count - 1}):
+        alone = fit(GLM(targets=[targets[t]]), X, Y, optimizer, **options)
+        for name in ("W", "intercept"):
+            np.testing.assert_array_equal(table(together, name)[:, [t]], table(alone, name), name)
+
+
+def test_groups_of_classes_are_as_each_alone() -> None:
+    """To rounding: a group's sums run over all columns, of which those of others are 0."""
     X, Y = labels()
     targets = [
-        Target(link=link, column=k, l1=l1, l2=l2, rate=rate, name=f"{link} {k}")
-        for link in SINGLE
-        for k, (l1, l2, rate) in enumerate([(0.0, 0.0, 1.0), (1e-3, 0.0, 0.5), (0.0, 1e-2, 2.0)])
+        Target(link="softmax", columns=[0, 1, 2], name="group"),
+        Target(column=1),
+        Target(link="softmax", columns=[2, 0], name="pair"),
     ]
-    targets.append(Target(link="softmax", columns=[0, 1, 2], name="group"))
-    targets.append(Target(link="softmax", columns=[2, 0], name="pair"))
     # sgd: an optimizer without a state has nothing that could hide a difference
     together = fit(GLM(targets=targets), X, Y, SGD(rate=0.1), block_rows=64)
     start = 0
@@ -485,6 +521,27 @@ def test_ranking_is_exact_until_it_is_binned() -> None:
     assert np.isnan(area(scores[:, 0], np.ones(1000), np.ones(1000)))
 
 
+def test_the_default_optimizer_follows_the_data() -> None:
+    """Single rows for a few columns of W; blocks for many, dense data, and weights to be zero."""
+
+    def chosen(model: GLM, X: Any, Y: Any, **options: Any) -> Optimizer:
+        learner = bl.Learner(model, (X, Y), **options)
+        assert learner.optimizer is not None
+        return learner.optimizer
+
+    X, Y = labels()
+    many = np.tile(Y, 3)
+    assert chosen(GLM(l2=0.1), X, Y).takes_rows
+    assert not chosen(GLM(), X, many).takes_rows
+    assert not chosen(GLM(), X.toarray(), Y).takes_rows
+    assert not chosen(GLM(l1=0.1), X, Y).takes_rows
+    assert not chosen(GLM(), X, Y, mixins=[bl.mixins.L1(weight=0.1)]).takes_rows
+    assert chosen(GLM(), X, Y, mixins=[bl.mixins.L2(weight=0.1)]).takes_rows
+    assert chosen(GLM(targets=[Target(column=4)]), X, many).takes_rows
+    assert chosen(GLM(), X, Y, optimizer=SGD()) == SGD()
+    assert GLM().default_optimizer() == chosen(GLM(), X, many)
+
+
 # ------------------------------------------------------------------ files
 
 
@@ -505,15 +562,15 @@ def test_save_load_and_resume(tmp_path: Path) -> None:
     source = MatrixSource(
         X, targets=Y, block_rows=64, shuffle=True, target_names=options["target_names"]
     )
-    again = bl.Learner(model, source, passes=4, threads=1)
+    again = bl.Learner(model, source, passes=4, threads=1, optimizer=model.default_optimizer())
     again.restore(half.state())
     again.fit()
     for name, tensor in whole.state().tensors.items():
         assert np.array_equal(tensor, again.state().tensors[name]), name
 
 
-@pytest.mark.parametrize("dense", [False, True])
-def test_nothing_is_allocated_after_warm_up(dense: bool) -> None:
+@pytest.mark.parametrize(("dense", "by_rows"), [(False, False), (True, False), (False, True)])
+def test_nothing_is_allocated_after_warm_up(dense: bool, by_rows: bool) -> None:
     X, scores = data(500)
     Y = np.hstack([scores, scores > 0])
     targets = [
@@ -525,7 +582,9 @@ def test_nothing_is_allocated_after_warm_up(dense: bool) -> None:
     ]
     X = X.toarray() if dense else X
     source = MatrixSource(X, targets=Y, block_rows=64, shuffle=True)
-    learner = bl.Learner(GLM(targets=targets), source, source, passes=3, threads=2).fit()
+    model = GLM(targets=targets)
+    optimizer = AdaGrad(rate=0.1, step_per="row") if by_rows else model.default_optimizer()
+    learner = bl.Learner(model, source, source, passes=3, threads=2, optimizer=optimizer).fit()
     assert learner._team is not None and learner._team.first.complete
     stats = learner._team.first.cache.stats()
     assert stats.allocations == 1 and stats.allocations_after_warmup == 0

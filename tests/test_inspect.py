@@ -86,7 +86,7 @@ def test_every_format_has_a_report(
     report = inspect([str(path)], Silent(), options={k: v for k, v in options.items()
                      if k != "format"}, format=options.get("format"))  # fmt: skip
     assert json.loads(json.dumps(report)) == report
-    assert report["rows"] >= 3 and report["bytes"] == len(data)
+    assert report["rows"] >= 2 and report["bytes"] == len(data)
     if not options:
         assert learn("inspect", path) == 0
         out = capsys.readouterr().out
@@ -137,7 +137,7 @@ def test_advice_on_parquet(tmp_path: Path) -> None:
     parquet.write_table(table, path, row_group_size=10)
     report = inspect([str(path)], Silent())
     assert report["row_groups"] == {"count": 100, "least": 10, "mean": 10.0, "largest": 10}
-    assert "row groups of 160 B on average are small" in "\n".join(report["slow"])
+    assert "B on average are small, and each is read on its own" in "\n".join(report["slow"])
 
 
 def test_every_piece_of_advice_can_be_given() -> None:

@@ -77,7 +77,15 @@ def test_every_row_is_trained_on_in_every_pass(data: Any) -> None:
 
 def test_hooks_hear_everything_in_order(data: Any) -> None:
     events = Events()
-    bl.Learner(Means(), data, data, passes=2, block_rows=10, eval_every=2, hooks=[events]).fit()
+    bl.Learner(
+        Means(),
+        data,
+        data,
+        passes=2,
+        block_rows=10,
+        evaluation=bl.Evaluation(every_passes=2),
+        hooks=[events],
+    ).fit()
     first = [("block", 0, b) for b in (1, 2, 3)] + [("pass_end", 0, 3)]
     second = [("block", 1, b) for b in (1, 2, 3)] + [("evaluated", 1, 3), ("pass_end", 1, 3)]
     assert events.seen == [("start", 0, 0), *first, *second, ("end", 1, 3)]
@@ -230,11 +238,11 @@ def test_a_model_that_fails_stops_the_run_with_its_own_error(data: Any) -> None:
     assert threading.active_count() <= before  # fewer: earlier learners were collected
 
 
-def test_divergence_stops_the_run_and_names_the_block(data: Any) -> None:
+def test_a_score_that_is_not_finite_stops_the_run_and_names_the_block(data: Any) -> None:
     class Diverges(Means):
-        def update(self, block: Any) -> None:
-            super().update(block)
-            self.sums <<= self.sums * 1e30
+        def score(self, block: Any) -> Any:
+            real = block.row_ids >= 0.0
+            return {"squared": bl.Sum(total(1.0 / (self.rows - self.rows)), total(real))}
 
     with pytest.raises(DivergedError, match="squared of block 0 is inf after 25 rows"):
         bl.Learner(Diverges(), data, data, passes=9, block_rows=10, threads=1).fit()
@@ -259,3 +267,24 @@ def test_a_model_that_reads_numbers_still_trains(data: Any, caplog: Any) -> None
     learner = bl.Learner(Reads(), data, passes=2, block_rows=10, threads=1).fit()
     assert "the memory plan is incomplete" in caplog.text
     assert float(learner.model.parameters["rows"]) == 50
+
+
+def test_a_closed_learner_still_has_its_state(data: Any) -> None:
+    learner = bl.Learner(Means(), data, passes=2, block_rows=10, threads=1).fit()
+    before = learner.state()
+    learner.close()
+    assert learner.state().position == before.position
+    np.testing.assert_array_equal(learner.state().tensors["sums"], before.tensors["sums"])
+
+
+def test_a_part_of_a_stream_weighs_as_a_part() -> None:
+    """LDA scales what a block says to the whole: here twice the rows that it is given."""
+    X, _ = planted(documents=100)
+    model = bl.models.LDA(topics=4, inference="cvb0", eta=1e-6)
+    sums = [
+        bl.Learner(model, X, of_rows=rows, seed=1).fit().parameter("lambda").sum()
+        for rows in (None, 200)
+    ]
+    rho = 2.0**-0.9  # of the only step, from lambdas near 1
+    start = (1 - rho) * X.shape[1] * 4
+    assert sums[1] - start == pytest.approx(2 * (sums[0] - start), rel=0.02)

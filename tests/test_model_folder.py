@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file
 
-from blocklearn.learner import durable, manifest, model_folder
+from blocklearn.learner import durable, model_folder
 from blocklearn.learner.errors import ModelFolderError, ModelMissingError, RunFolderError
 from blocklearn.learner.model_folder import load, save
 
@@ -160,7 +160,7 @@ def test_files_of_two_models_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_a_newer_format_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest, "VERSION", 7)
+    monkeypatch.setattr(model_folder, "FORMAT", model_folder.FORMAT._replace(version=7))
     path = write(tmp_path / "m")
     monkeypatch.undo()
     with pytest.raises(ModelFolderError, match=r"model\.json: written by a newer .*Upgrade"):

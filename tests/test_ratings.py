@@ -219,8 +219,8 @@ def test_sums_and_order_are_those_of_a_dictionary(
         (HEADER.encode() + b"a,b,1\na,\xe9,3\n", "r.csv:3: a byte that is no UTF-8"),
         ("", "r.csv: no ratings in it"),
         (HEADER, "r.csv: no ratings in it"),
-        ("a,b,3\n", r"no column 'user' for `user`; its columns are 'a', 'b', '3'"),
-        ("user,item,stars\na,b,3\n", "no column 'rating'.*rating: null counts each record as 1"),
+        ("a,b,3\n", r"no column 'user'; its columns are 'a', 'b', '3'. `user: NAME` says"),
+        ("user,item,stars\na,b,3\n", "no column 'rating'.*or counts each record as 1: null"),
         ("user,item,rating,user\na,b,3,c\n", "two columns 'user'"),
     ],
 )
@@ -247,6 +247,24 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
     for data in (b"", b"rubbish", b"\x1f\x8brubbish", b"PK\x03\x04rubbish"):
         with pytest.raises(DataError, match=name):
             read_ratings(put(tmp_path, data, name))
+
+
+@pytest.mark.parametrize("roles", [{"timestamp": "item"}, {"user": "item"}, {"rating": "user"}])
+def test_a_column_cannot_be_two_things(tmp_path: Path, roles: dict[str, str]) -> None:
+    with pytest.raises(DataError, match="'(user|item)' cannot be two of user, item, rating and"):
+        read_ratings(put(tmp_path, HEADER + "1,2,3\n"), **roles)
+
+
+def test_files_without_ratings(tmp_path: Path) -> None:
+    none = np.zeros(0, np.int64)
+    np.savez(tmp_path / "a.npz", user=none, item=none, rating=none)
+    sp.save_npz(tmp_path / "m.npz", sp.csr_array((3, 4)))
+    parquet.write_table(
+        pa.table({"user": none, "item": none, "rating": none}), tmp_path / "p.parquet"
+    )
+    for name in ("a.npz", "m.npz", "p.parquet"):
+        with pytest.raises(DataError, match=f"{name}: no ratings in it"):
+            read_ratings(tmp_path / name)
 
 
 def test_files_that_are_not_there_or_unknown(tmp_path: Path) -> None:

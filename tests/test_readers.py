@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import blocklearn as bl
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
 
 
@@ -175,3 +176,74 @@ def test_a_matrix_says_what_it_keeps(shuffle: Any) -> None:
             at_hand = [source.kept(pass_, index) for index in range(source.blocks)]
             assert at_hand == [pass_ > 0 and shuffle is not True] * source.blocks
             assert len(list(reader.blocks(pass_))) == source.blocks
+
+
+def test_without_an_index_there_is_none() -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((90, 20), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    source = MatrixSource(X, block_rows=20, shuffle="blocks")
+    with Reader(source, indexed=False) as reader, Reader(source) as other:
+        assert reader.nbytes < other.nbytes
+        for pass_ in range(2):
+            for block, twin in zip(reader.blocks(pass_), other.blocks(pass_), strict=True):
+                assert not block.indexed and block.n_active == 0
+                assert block.active.size == block.t_rows.size == block.t_pos.size == 0
+                assert twin.indexed and twin.n_active > 0
+                np.testing.assert_array_equal(block.values[: block.nnz], twin.values[: twin.nnz])
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("shuffle", [False, "blocks"])
+def test_what_is_kept_serves_whoever_comes(first: bool, shuffle: Any) -> None:
+    """Whether a block was kept with its index or without, each reader gets what it wants."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((90, 20), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    settings: Any = {"block_rows": 20, "shuffle": shuffle}
+    source, anew = MatrixSource(X, **settings), MatrixSource(X, **settings, keep_bytes=0)
+    for pass_, indexed in enumerate([first, not first, first]):
+        with Reader(source, indexed=indexed) as reader, Reader(anew) as fresh:
+            for block, twin in zip(reader.blocks(pass_), fresh.blocks(pass_), strict=True):
+                np.testing.assert_array_equal(block.row_ids, twin.row_ids)
+                np.testing.assert_array_equal(block.indptr, twin.indptr)
+                np.testing.assert_array_equal(block.values[: block.nnz], twin.values[: twin.nnz])
+                if indexed:
+                    n = twin.n_active
+                    assert block.n_active == n
+                    np.testing.assert_array_equal(block.active[:n], twin.active[:n])
+                    np.testing.assert_array_equal(block.starts[: n + 1], twin.starts[: n + 1])
+                    np.testing.assert_array_equal(block.t_pos[: block.nnz], twin.t_pos[: twin.nnz])
+
+
+def test_rows_in_the_order_of_the_matrix_are_never_copied() -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((90, 20), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    with Reader(MatrixSource(X, block_rows=20, keep_bytes=0), indexed=False) as reader:
+        for block in reader.blocks(0):
+            assert np.shares_memory(block.values, X.data)
+            assert np.shares_memory(block.indices, X.indices)
+
+
+@pytest.mark.parametrize(
+    ("model", "optimizer", "uses"),
+    [
+        (bl.models.GLM(), None, set()),
+        (bl.models.GLM(l2=1e-3), None, set()),
+        (bl.models.GLM(l1=1e-3), None, {"train"}),
+        (bl.models.GLM(), bl.optimizers.AdaGrad(), {"train"}),
+        (bl.models.LDA(topics=3), None, {"train"}),
+    ],
+    ids=["rows", "rows with penalties", "l1", "blocks", "topics"],
+)
+def test_a_learner_has_only_those_indices_made_that_its_program_reads(
+    model: Any, optimizer: Any, uses: set[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array(np.ceil(rng.random((90, 20)) * 5 * (rng.random((90, 20)) < 0.3)))
+    data = (X, rng.integers(2, size=90)) if model.needs_targets else X
+    learner = bl.Learner(
+        model, data, data, passes=2, block_rows=20, optimizer=optimizer, threads=1
+    ).fit()
+    assert learner._team is not None
+    assert learner._team.first.intakes[0].indexed_for == uses
+    assert np.isfinite(list(learner.progress.scores.values())).all()
+    assert np.isfinite(learner.predict(X)).all()

@@ -98,7 +98,8 @@ def test_lists_are_the_best_predictions(
     for exclude, seen in ((True, ratings()), (False, None)):
         rows, ids, found = joined(bl.recommend(learner, n=n, exclude_seen=exclude))
         np.testing.assert_array_equal(rows, np.arange(USERS))
-        np.testing.assert_array_equal(ids[rows != 4], expected(scores, seen, n)[rows != 4])
+        best = expected(scores, seen, min(n, ITEMS))
+        np.testing.assert_array_equal(ids[rows != 4], best[rows != 4])
         real = ids >= 0
         wanted = scores[np.nonzero(real)[0], ids[real]]
         np.testing.assert_allclose(found[real], wanted, rtol=1e-5, atol=1e-5)
@@ -140,6 +141,8 @@ def test_what_was_seen(explicit: Any) -> None:
         bl.recommend(explicit, seen=other.T)
     with pytest.raises(ShapeError, match="37 users and 23 items"):
         bl.recommend(explicit, seen=MatrixSource(other.T.tocsr()))
+    with pytest.raises(ShapeError, match="seen: ndarray, but it is a SciPy sparse matrix"):
+        bl.recommend(explicit, seen=other.toarray())
 
 
 class Blocks:
@@ -174,10 +177,11 @@ def test_new_users(explicit: Any) -> None:
         np.testing.assert_array_equal(ids, expected(scores, new if exclude else None, 5))
     items = bl.fold_in(explicit, ratings().T.tocsr()[[0, 1]], side="item")
     assert items.shape == (2, known.items.shape[1])
-    with pytest.raises(ShapeError, match="it is a SciPy sparse matrix of 2 x 23"):
+    with pytest.raises(ShapeError, match="it is a SciPy sparse matrix of 23 columns"):
         bl.fold_in(explicit, new[:, :5])
-    with pytest.raises(ShapeError, match="ndarray"):
-        bl.fold_in(explicit, new.toarray())
+    for rows in (new.toarray(), [[5, 3]]):
+        with pytest.raises(ShapeError, match=f"rows: {type(rows).__name__}, but"):
+            bl.fold_in(explicit, rows)
 
 
 @pytest.mark.parametrize("kind", ["explicit", "implicit"])
@@ -196,6 +200,16 @@ def test_what_is_similar(kind: str, request: pytest.FixtureRequest) -> None:
             np.take_along_axis(cosines, ids.astype(np.int64), 1), scores, atol=1e-6
         )
         assert not (ids == rows[:, None]).any()
+
+
+def test_lists_are_no_longer_than_there_are_items(explicit: Any) -> None:
+    _, ids, _ = joined(bl.recommend(explicit, [3], 10**12, exclude_seen=False))
+    assert sorted(ids[0]) == list(range(ITEMS))
+    _, ids, _ = joined(bl.similar_items(explicit, [3], 10**12))
+    assert sorted(ids[0])[1:] == [item for item in range(ITEMS) if item != 3]
+    for function in (bl.recommend, bl.similar_users):
+        with pytest.raises(ValueError, match="n=0, but n is at least 1"):
+            function(explicit, n=0)
 
 
 def test_ids_that_nobody_knows(explicit: Any, implicit: Any) -> None:

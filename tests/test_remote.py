@@ -61,7 +61,9 @@ def test_webhdfs_lists(hdfs):
         names(f"{hdfs.url}/d/*.csv")
 
 
-FAULTS = "500 short broken-off never stalls dead error-as-data namenode-500 retriable".split()
+FAULTS = (
+    "500 short broken-off never stalls dead error-as-data namenode-500 retriable none-left".split()
+)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -88,10 +90,11 @@ def test_webhdfs_longer_reply_than_asked(hdfs):
 
 
 def test_webhdfs_leaves_out_the_datanode_that_failed(hdfs):
-    hdfs.faults = ["dead", "500"]
-    read(hdfs.url + "/d/a b.parquet")
+    hdfs.faults = ["dead", "none-left", "500"]
+    assert read(hdfs.url + "/d/a b.parquet") == DATA
     opened = [asked for asked in hdfs.server.asked if asked.query["op"] == "OPEN"]
-    assert [asked.query.get("excludedatanodes") for asked in opened] == [None] + ["127.0.0.1"] * 2
+    excluded = [asked.query.get("excludedatanodes") for asked in opened]
+    assert excluded == [None, "127.0.0.1", None, "127.0.0.1"]
 
 
 def test_webhdfs_goes_to_the_namenode_that_is_active(hdfs):
@@ -236,6 +239,8 @@ def test_local_files(tmp_path: Path, monkeypatch):
     assert found == ["a.parquet", "b.parquet", "x/c.parquet"]
     assert len(names(f"{tmp_path}/?.parquet")) == 2
     assert names(f"{tmp_path}/e.csv") == [f"{tmp_path}/e.csv"]
+    (tmp_path / "[a]*.csv").write_bytes(b"1")
+    assert names(f"{tmp_path}/[a]*.csv") == [f"{tmp_path}/[a]*.csv"]
     assert names(f"file://{tmp_path}/[ab].parquet") == names(f"{tmp_path}/?.parquet")
     with pytest.raises(FileNotFoundError):
         names(f"{tmp_path}/none")

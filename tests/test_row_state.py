@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.datasources import MatrixSource
+from blocklearn.datasources import Ids, MatrixSource
 from blocklearn.matcache import ShapeError, gram, total
 from blocklearn.models.row_state import RowStore
 
@@ -164,7 +164,12 @@ def test_other_rows_are_refused() -> None:
     with pytest.raises(ShapeError, match="trained on 50 rows"):
         learner.evaluate(X[:20])
     with pytest.raises(ShapeError, match="eval: data of 20 rows"):
-        bl.Learner(Power(), X, X[:20], passes=1, block_rows=7).fit()
+        bl.Learner(Power(), X, X[:20], passes=1, block_rows=7)
+    ids = [f"u{i}" for i in range(50)]
+    named = bl.Learner(Power(), MatrixSource(X, row_names=ids, block_rows=7), passes=1).fit()
+    assert named.evaluate(MatrixSource(X, row_names=Ids(ids), block_rows=7)).keys()
+    with pytest.raises(ShapeError, match="evaluate: data of rows with other names"):
+        named.evaluate(MatrixSource(X, row_names=ids[::-1], block_rows=7))
     with pytest.raises(KeyError, match="no row state 'up'; known: left, right"):
         learner.row_state("up")
 
@@ -182,5 +187,6 @@ def test_a_plan_names_the_state() -> None:
     plan = bl.Learner(Power(), ratings(), passes=1, block_rows=7).plan()
     rows = {row[0]: row for row in plan.rows}
     assert rows["left (row state)"][1:3] == ((50, 2), "float32")
-    assert rows["left (row state)"][3] == 4 * (50 + 7) * 2
+    assert rows["left (row state)"][3] == 4 * 50 * 2
+    assert rows["left of a block"][3] == 4 * 7 * 2
     assert any("transposed training" in name for name in rows)

@@ -22,7 +22,7 @@ import pytest
 from pyarrow import fs
 
 from blocklearn.datasources import DataError, HostBlock, ParquetSource, Sparse
-from blocklearn.datasources.remote import Patience
+from blocklearn.datasources.remote import Patience, RemoteError
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.learner import Learner
 from blocklearn.models import LDA
@@ -158,6 +158,18 @@ def test_hdfs_notices_another_file(hdfs: Hdfs, local: Path, scheme: str) -> None
 
     with pytest.raises(DataError, match=f"{scheme}/a.parquet"):
         blocks_of(source, replace)
+
+
+def test_a_namenode_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("hdfs_native", reason="hdfs-native is not installed")
+    monkeypatch.setattr("blocklearn.datasources.remote.native_hdfs.LONGEST_PAUSE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"hdfs://127.0.0.1:{silent.getsockname()[1]}/a.parquet"
+        with pytest.raises(RemoteError, match="a.parquet: no answer within 2 seconds"):
+            ParquetSource(url, FEATURES, hdfs="hdfs-native", patience=Patience(0.5, 2))
+    with pytest.raises(RemoteError, match="a.parquet: Connection refused"):
+        url = f"hdfs://{closed_port()}/a.parquet"
+        ParquetSource(url, FEATURES, hdfs="hdfs-native", patience=Patience(5, 2))
 
 
 class At(Hook):

@@ -163,7 +163,7 @@ def test_faults_name_file_and_line(
 def test_missing_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file or folder"):
         read_counts(tmp_path / "none.txt")
-    with pytest.raises(DataError, match="no documents"):
+    with pytest.raises(DataError, match="no .txt files in it, at any depth"):
         read_counts(tmp_path)
 
 

@@ -131,6 +131,8 @@ class FakeHdfs:
         fault = self.faults.pop(0) if self.faults else "none"
         if fault == "retriable":
             return refuse(request, 403, "RetriableException", "the namenode is starting")
+        if fault == "none-left":
+            return refuse(request, 403, "IOException", "No active nodes contain this block")
         if fault == "namenode-500":
             return request.say(500, b"<html>out of memory</html>")
         host = self.dead if fault == "dead" else request.headers["Host"]

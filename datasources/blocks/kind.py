@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field
 
@@ -31,10 +31,6 @@ class BlocksData(DataKind):
     def files(self) -> Iterator[Path]:
         """The folders."""
         yield from self.paths
-
-    def elsewhere(self, path: str, *, labelled: bool) -> Self:
-        """Another block dataset, in one folder; labels are part of it."""
-        return self.model_copy(update={"paths": [Path(path)]})
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> BlockSource:
         """The rows as blocks; those to evaluate on must have the columns of `like`."""

@@ -14,3 +14,4 @@ from .rows import Sparse as Sparse
 from .scratch import Scratch as Scratch
 from .sparse_rows import SparseRows as SparseRows
 from .target_join import TargetJoin as TargetJoin
+from .unlabelled import Unlabelled as Unlabelled

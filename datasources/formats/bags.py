@@ -1,9 +1,10 @@
-"""Rows that are built one by one from words and numbers."""
+"""Rows of words and numbers, collected one by one and made sparse rows all at once."""
 
 from array import array
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 from .rows import Sparse
 from .vocabulary import Vocabulary
@@ -13,47 +14,44 @@ class Bags:
     """Sparse rows over a vocabulary.
 
     >>> bags = Bags(Vocabulary(["to", "be"]))
-    >>> bags.add([("be", 1.0), ("or", 3.0), ("be", 1.0)])
-    [3.0]
-    >>> X = bags.take()
-    >>> X.indices.tolist(), X.values.tolist(), len(bags)
-    ([1], [2.0], 0)
+    >>> bags.add(["be", "or", "be"], [1.0, 3.0, 1.0])
+    >>> X, unknown = bags.take()
+    >>> X.indices.tolist(), X.values.tolist(), unknown.tolist(), len(bags)
+    ([1], [2.0], [3.0], 0)
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         """No rows."""
-        self._vocabulary = vocabulary
+        self._column = vocabulary.__getitem__
         self._clear()
 
-    def add(self, features: Iterable[tuple[str, float]]) -> list[float]:
-        """Add a row, with the sum of the numbers of each column; returns the numbers of words that
-        the vocabulary does not know.
-        """
-        row: dict[int, float] = {}
-        unknown: list[float] = []
-        for word, value in features:
-            column = self._vocabulary.column(word)
-            if column < 0:
-                unknown.append(value)
-            else:
-                row[column] = row.get(column, 0.0) + value
-        columns = sorted(row)
-        self._indices.extend(columns)
-        self._values.extend(row[column] for column in columns)
-        self._indptr.append(len(self._indices))
-        return unknown
+    def add(self, words: Iterable[str], values: Iterable[float]) -> None:
+        """Add a row: as many words as values; those of the same column are added."""
+        self._columns.extend(map(self._column, words))
+        self._values.extend(values)
+        self._ends.append(len(self._columns))
 
     def __len__(self) -> int:
         """Number of rows."""
-        return len(self._indptr) - 1
+        return len(self._ends)
 
-    def take(self) -> Sparse:
-        """All rows; there are none then."""
+    def take(self) -> tuple[Sparse, npt.NDArray[np.float64]]:
+        """All rows, and the values of words that the vocabulary does not know. There are no rows
+        then.
+        """
+        columns, values = np.array(self._columns, np.int64), np.array(self._values)
+        ends, count = np.array([0, *self._ends], np.int64), len(self)
+        rows, known = np.repeat(np.arange(count), np.diff(ends)), columns >= 0
+        unknown = values[~known]
+        key = (rows[known] << 32) | columns[known]
+        order = np.argsort(key, kind="stable")
+        key, starts = np.unique(key[order], return_index=True)
+        sums = np.add.reduceat(values[known][order], starts) if starts.size else np.zeros(0)
         with np.errstate(over="ignore"):  # found when rows are stored
-            values = np.array(self._values).astype(np.float32)
-        X = Sparse(np.array(self._indptr), np.array(self._indices, np.int32), values)
+            single = sums.astype(np.float32)
+        indptr = np.searchsorted(key, np.arange(count + 1) << 32).astype(np.int64)
         self._clear()
-        return X
+        return Sparse(indptr, (key & 0xFFFFFFFF).astype(np.int32), single), unknown
 
     def _clear(self) -> None:
-        self._indptr, self._indices, self._values = array("q", [0]), array("i"), array("d")
+        self._ends, self._columns, self._values = array("q"), array("i"), array("d")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..blocks import BlockSource
+from ..blocks.journal import FILE as JOURNAL
 from ..blocks.manifest import FILE as MANIFEST
 from ..errors import DataError
 from .bag_of_words import bag_of_words
@@ -122,7 +123,7 @@ def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
         return [pair for match in matches for pair in expand(match, format)]
     if not path.is_dir():
         return [(format or format_of(path), path)]
-    if (path / MANIFEST).exists() and format in (None, "blocks"):
+    if format in (None, "blocks") and any((path / name).exists() for name in (MANIFEST, JOURNAL)):
         return [("blocks", path)]
     files = [file for file in sorted(path.iterdir()) if file.is_file() and is_data(file)]
     if format is None and any(path.rglob("*.parquet")):

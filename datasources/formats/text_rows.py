@@ -61,15 +61,16 @@ class TextRows:
         """All rows from `start` on."""
         bags = Bags(self._vocabulary)
         for after, documents in self._documents.chunks(start):
-            names, targets, unknown = [], [], 0.0
+            names, targets = [], []
             for document in documents:
                 counts = Counter(words(document.text))
-                unknown += sum(bags.add(counts.items()))
+                bags.add(counts.keys(), counts.values())
                 names.append(document.name)
                 targets.append(document.targets)
-            remarks = {UNKNOWN: int(unknown)} if unknown else {}
+            X, unknown = bags.take()
+            remarks = {UNKNOWN: int(unknown.sum())} if unknown.size else {}
             table = np.array(targets, np.float32) if self._layout.targets else None
-            yield Rows(bags.take(), after, table, ids=names, remarks=remarks)
+            yield Rows(X, after, table, ids=names, remarks=remarks)
 
 
 def text_rows(

@@ -4,6 +4,7 @@ Counts are kept in a dictionary; when it is full it is written to a file, sorted
 the end the files are merged. So only words that are kept must fit into memory.
 """
 
+import collections
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from heapq import merge
@@ -24,25 +25,28 @@ MOST_WORDS = 1 << 24
 REMEMBERED = 1 << 20
 
 
-class Vocabulary:
-    """The column of every word. words: in the order of the columns, or `HashedWords`."""
+class Vocabulary(dict[str, int]):
+    """The column of every word, -1 for one that has none.
+
+    >>> words = Vocabulary(["to", "be"])
+    >>> words["be"], words["or"]
+    (1, -1)
+    """
 
     def __init__(self, words: Sequence[str]) -> None:
-        """Build the dictionary."""
-        self.words = words
+        """words: in the order of the columns, or `HashedWords`."""
         self._hashed = words if isinstance(words, HashedWords) else None
-        self._columns: dict[str, int] = {}
         if self._hashed is None:
-            self._columns = {word: column for column, word in enumerate(words)}
+            super().__init__((word, column) for column, word in enumerate(words))
 
-    def column(self, word: str) -> int:
-        """Its column, -1 if it has none."""
-        found = self._columns.get(word)
-        if found is None and self._hashed is not None:
-            if len(self._columns) >= REMEMBERED:
-                self._columns.clear()
-            found = self._columns[word] = self._hashed.column(word)
-        return -1 if found is None else found
+    def __missing__(self, word: str) -> int:
+        """A hashed column is remembered for a while; others there are not."""
+        if self._hashed is None:
+            return -1
+        if len(self) >= REMEMBERED:
+            self.clear()
+        found = self[word] = self._hashed.column(word)
+        return found
 
 
 def choose_words(
@@ -107,16 +111,14 @@ class Counter:
         """No document yet."""
         self.documents = 0
         self._folder, self._most = folder, most
-        self._counts: dict[str, int] = {}
+        self._counts: collections.Counter[str] = collections.Counter()
         self._files: list[Path] = []
 
     def add(self, words: Collection[str]) -> None:
         """A document with these words, all different."""
-        counts = self._counts
         self.documents += 1
-        for word in words:
-            counts[word] = counts.get(word, 0) + 1
-        if len(counts) > self._most:
+        self._counts.update(words)
+        if len(self._counts) > self._most:
             self._spill()
 
     def merged(self) -> Iterator[tuple[str, int]]:

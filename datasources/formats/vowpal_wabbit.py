@@ -45,7 +45,7 @@ class VowpalWabbitRows:
         found = choose_words(
             paths[0],
             (
-                {name for name, _ in example.features}
+                set(example.features)
                 for chunk in line_chunks(paths, scratch)
                 for _, example in examples(chunk)
             ),
@@ -69,7 +69,7 @@ class VowpalWabbitRows:
         bags = Bags(self._vocabulary)
         for chunk in line_chunks(self._paths, self._scratch, start):
             labels: list[float] = []
-            weights, names, unknown = [], [], 0
+            weights, names = [], []
             for line, example in examples(chunk):
                 if (example.label is not None) != bool(self._layout.targets):
                     here, first = ("a", "no") if self._layout.targets == 0 else ("no", "a")
@@ -80,12 +80,11 @@ class VowpalWabbitRows:
                 labels += [] if example.label is None else [example.label]
                 weights.append(example.importance)
                 names.append(example.tag or f"{chunk.path.name}:{line}")
-                unknown += len(bags.add(example.features))
+                bags.add(example.features, example.values)
             targets = np.array(labels, np.float32).reshape(-1, 1) if self._layout.targets else None
-            remarks = {UNKNOWN: unknown} if unknown else {}
-            yield Rows(
-                bags.take(), chunk.next, targets, np.array(weights, np.float32), names, remarks
-            )
+            X, unknown = bags.take()
+            remarks = {UNKNOWN: unknown.size} if unknown.size else {}
+            yield Rows(X, chunk.next, targets, np.array(weights, np.float32), names, remarks)
 
 
 class Example(NamedTuple):
@@ -94,7 +93,8 @@ class Example(NamedTuple):
     label: float | None
     importance: float
     tag: str
-    features: list[tuple[str, float]]
+    features: list[str]
+    values: list[float]
 
 
 def examples(chunk: Lines) -> Iterator[tuple[int, Example]]:
@@ -111,14 +111,15 @@ def examples(chunk: Lines) -> Iterator[tuple[int, Example]]:
 def parse_example(line: str) -> Example:
     """What a line says. Raises `ValueError` saying what is wrong with it.
 
-    >>> parse_example("1 2.0 'first|f:2 a b:0.5 | c").features
-    [('f^a', 2.0), ('f^b', 1.0), ('c', 1.0)]
+    >>> parse_example("1 2.0 'first|f:2 a b:0.5 | c")[3:]
+    (['f^a', 'f^b', 'c'], [2.0, 1.0, 1.0])
     """
     head, *parts = line.split("|")
     if not parts:
         raise ValueError("there is no |, and features stand behind one")
     label, importance, tag = parse_head(head)
-    features: list[tuple[str, float]] = []
+    features: list[str] = []
+    values: list[float] = []
     for part in parts:
         names = part.split()
         space, factor = "", 1.0
@@ -130,9 +131,9 @@ def parse_example(line: str) -> Example:
             name, value = divide(text)
             if not abs(value * factor) <= LARGEST:
                 raise ValueError(f"{text!r} times {factor:g} is no finite float32")
-            full = f"{space}^{name}" if space or "^" in name else name
-            features.append((full, value * factor))
-    return Example(label, importance, tag, features)
+            features.append(f"{space}^{name}" if space or "^" in name else name)
+            values.append(value * factor)
+    return Example(label, importance, tag, features, values)
 
 
 def parse_head(head: str) -> tuple[float | None, float, str]:

@@ -83,7 +83,7 @@ def read_parquet(path: Path, columns: Columns) -> Table:
             ]
     except pa.ArrowException as error:
         raise DataError(f"{path}: cannot be read as Parquet: {error}") from error
-    if not sum(part.num_rows for part in parts):
+    if not parts:
         raise DataError(f"{path}: no ratings in it.")
     table, places = pa.Table.from_batches(parts), numbered_places(path, "record")
     for what, name in (("user", columns.user), ("item", columns.item)):

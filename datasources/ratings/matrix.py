@@ -58,6 +58,8 @@ def assemble(
     items: Sequence[str] | None = None,
 ) -> Ratings:
     """The records of a file as a matrix; see `read_ratings`."""
+    if not table.users.codes.size:
+        raise DataError(f"{table.path}: no ratings in it.")
     check_values(table)
     rows, user_ids = numbered(table, table.users, "user", users)
     columns, item_ids = numbered(table, table.items, "item", items)

@@ -32,8 +32,8 @@ class Columns:
         """These columns of a file that has columns called `names`, at `place`.
 
         A file of users and items alone (and times) has no ratings: each record counts as 1. Raises
-        `DataError` for a column that the file does not have, or has twice; its message ends with
-        `hint`.
+        `DataError` for a column that the file does not have, or has twice, or that is said to be
+        two things; its message ends with `hint`.
         """
         rating = self.rating
         if rating not in names and set(names) <= {self.user, self.item, self.timestamp}:
@@ -46,12 +46,18 @@ class Columns:
         ]:
             if name is not None and list(names).count(name) != 1:
                 many = "two columns" if name in names else "no column"
-                ones = "; rating: null counts each record as 1" if key == "rating" else ""
+                ones = ", or counts each record as 1: null" if key == "rating" else ""
                 raise DataError(
-                    f"{place}: {many} {name!r} for `{key}`; its columns are "
-                    f"{', '.join(map(repr, names))}{ones}.{'' if name in names else hint}"
+                    f"{place}: {many} {name!r}; its columns are {', '.join(map(repr, names))}. "
+                    f"`{key}: NAME` says which has the {key}s{ones}.{'' if name in names else hint}"
                 )
-        return replace(self, rating=rating)
+        found = replace(self, rating=rating)
+        if len(set(found.wanted)) < len(found.wanted):
+            twice = next(name for name in found.wanted if found.wanted.count(name) > 1)
+            raise DataError(
+                f"{place}: the column {twice!r} cannot be two of user, item, rating and timestamp."
+            )
+        return found
 
     @property
     def wanted(self) -> list[str]:

@@ -139,8 +139,6 @@ def read_text(
         if error.errno is not None:
             raise
         raise DataError(f"{path}: cannot be read: {error}") from error
-    if not table.num_rows:
-        raise DataError(f"{path}: no ratings in it.")
     rating, time = columns.rating, columns.timestamp
     return Table(
         str(path),

@@ -15,7 +15,7 @@ def find(files: Files, path: str, endings: tuple[str, ...], wild: str = "*?[") -
     with `_` or `.` are left out of folders, as every writer of such folders means it. Raises
     `FileNotFoundError` for a path that is not there and `DataError` where no file is meant.
     """
-    if any(letter in path for letter in wild):
+    if any(letter in path for letter in wild) and not (files.quick and there(files, path)):
         return match(files, path, wild)
     status = files.status(path)
     if not status.folder:
@@ -27,6 +27,15 @@ def find(files: Files, path: str, endings: tuple[str, ...], wild: str = "*?[") -
             "the files, or say which by a pattern such as part-*."
         )
     return sorted(found, key=lambda file: file.path)
+
+
+def there(files: Files, path: str) -> bool:
+    """Whether something has exactly this name, letters of patterns included."""
+    try:
+        files.status(path)
+    except OSError:
+        return False
+    return True
 
 
 def walk(files: Files, folder: Status) -> list[Status]:

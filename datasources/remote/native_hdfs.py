@@ -2,22 +2,31 @@
 
 import errno
 from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from .errors import RemoteError
 from .files import RangeFile, Status
+from .patience import LONGEST_PAUSE, Patience
 
 if TYPE_CHECKING:
     from hdfs_native import Client
 
 
 class NativeHdfs:
-    """A client of hdfs-native, made for `root` ("hdfs://namenode:8020")."""
+    """A client of hdfs-native, made for `root` ("hdfs://namenode:8020") with `settings`.
+
+    The driver tries again by itself, other datanodes and namenodes too, but waits for ever for a
+    namenode that accepts a question and does not answer (0.14). So a call that takes longer than
+    all tries together may is given up.
+    """
 
     quick = False
 
-    def __init__(self, client: "Client", root: str) -> None:
+    def __init__(self, client: "Client", root: str, patience: Patience) -> None:
         self._client, self._root = client, root
+        self._longest = patience.attempts * (patience.timeout + LONGEST_PAUSE)
 
     def name(self, path: str) -> str:
         """The URL."""
@@ -41,16 +50,37 @@ class NativeHdfs:
         return list(self._client.list_status(path))
 
     def _call(self, path: str, function: Any, *arguments: Any) -> Any:
-        """What `function` returns; its errors name the file."""
+        """What `function` returns, in time; its errors name the file."""
         name = self.name(path)
+        answer: SimpleQueue[Any] = SimpleQueue()
+
+        def work() -> None:
+            try:
+                answer.put((function(*arguments), None))
+            except Exception as error:
+                answer.put((None, error))
+
+        Thread(target=work, name="blocklearn-hdfs", daemon=True).start()
         try:
-            return function(*arguments)
-        except FileNotFoundError as error:
+            result, error = answer.get(timeout=self._longest)
+        except Empty:
+            raise RemoteError(f"{name}: no answer within {self._longest:g} seconds.") from None
+        if error is None:
+            return result
+        if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(errno.ENOENT, "HDFS has no such file", name) from error
-        except PermissionError as error:
+        if isinstance(error, PermissionError):
             raise PermissionError(errno.EACCES, f"HDFS does not allow it: {error}", name) from error
-        except (OSError, RuntimeError) as error:
-            raise RemoteError(f"{name}: {error}") from error
+        raise RemoteError(f"{name}: {error}") from error
+
+
+def settings(patience: Patience) -> dict[str, str]:
+    """Patience as Hadoop's settings say it; those of $HADOOP_CONF_DIR hold for all else."""
+    return {
+        "dfs.client.socket-timeout": f"{patience.timeout * 1000:.0f}",
+        "dfs.client.failover.max.attempts": str(patience.attempts),
+        "dfs.client.failover.sleep.max.millis": f"{LONGEST_PAUSE * 1000:.0f}",
+    }
 
 
 def to_status(found: Any) -> Status:

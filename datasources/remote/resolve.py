@@ -16,8 +16,8 @@ from .files import Files
 from .fsspec_files import FsspecFiles
 from .http_files import HttpFiles
 from .local import LocalFiles
-from .native_hdfs import NativeHdfs
-from .patience import LONGEST_PAUSE, Patience
+from .native_hdfs import NativeHdfs, settings
+from .patience import Patience
 from .webhdfs import WebHdfs
 
 HdfsDriver = Literal["libhdfs", "hdfs-native"]
@@ -29,7 +29,8 @@ def resolve(url: str, patience: Patience, hdfs: HdfsDriver | None = None) -> tup
     """The file system of a URL or local path, the path in it, and the characters of patterns.
 
     hdfs: which driver reads hdfs://; None: libhdfs where it is set up, else hdfs-native. patience:
-    for everything over HTTP (webhdfs, http, s3). Options follow a question mark:
+    with all servers but those of libhdfs, which has settings of its own. Options follow a question
+    mark:
     `s3://bucket/key?region=eu-west-1&endpoint_override=localhost:9000&scheme=http`.
 
     Raises `DriverMissingError` where no driver is installed and `DataError` for a URL that is none.
@@ -64,7 +65,9 @@ def open_hdfs(authority: str, driver: HdfsDriver | None, patience: Patience) -> 
     if driver == "hdfs-native" and native:
         from hdfs_native import Client
 
-        return NativeHdfs(Client(root if authority else None, config=hadoop(patience)), root)
+        return NativeHdfs(
+            Client(root if authority else None, config=settings(patience)), root, patience
+        )
     if driver == "libhdfs" and libhdfs_is_set_up():
         return ArrowFiles(fs.HadoopFileSystem.from_uri(root or "hdfs://default"), root)
     wanted = f"hdfs.driver is {driver}, but it is not there" if driver else "no driver is there"
@@ -74,15 +77,6 @@ def open_hdfs(authority: str, driver: HdfsDriver | None, patience: Patience) -> 
         "ARROW_LIBHDFS_DIR to where libhdfs.so is, JAVA_HOME, and CLASSPATH to what "
         "`hadoop classpath --glob` prints. (3) Nothing to install: webhdfs://namenode:9870/path."
     )
-
-
-def hadoop(patience: Patience) -> dict[str, str]:
-    """Patience as Hadoop's settings say it; those of $HADOOP_CONF_DIR hold for all else."""
-    return {
-        "dfs.client.socket-timeout": f"{patience.timeout * 1000:.0f}",
-        "dfs.client.failover.max.attempts": str(patience.attempts),
-        "dfs.client.failover.sleep.max.millis": f"{LONGEST_PAUSE * 1000:.0f}",
-    }
 
 
 def libhdfs_is_set_up() -> bool:

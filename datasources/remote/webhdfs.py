@@ -16,7 +16,7 @@ from .files import RangeFile, Status
 from .http_files import shorten
 from .patience import Patience
 
-GO_ON = {"StandbyException", "RetriableException", "SafeModeException"}
+GO_ON = {"StandbyException", "RetriableException", "SafeModeException", "IOException"}
 MISSING = {"FileNotFoundException"}
 FORBIDDEN = {"AccessControlException", "SecurityException", "AuthorizationException"}
 
@@ -103,7 +103,7 @@ class WebHdfs:
         try:
             reply = self._ask_namenode(path, "OPEN", more)
         except Passing:
-            failed.clear()  # perhaps none is left
+            failed.clear()  # perhaps none is left without them
             raise
         datanode = ""
         if reply.status in (302, 307):
@@ -147,7 +147,7 @@ def refusal(reply: Reply, name: str) -> OSError:
     kind, text = exception(reply)
     if kind in MISSING:
         return FileNotFoundError(errno.ENOENT, "HDFS has no such file", name)
-    if kind in FORBIDDEN or reply.status in (401, 403):
+    if kind in FORBIDDEN or (not kind and reply.status in (401, 403)):
         return PermissionError(errno.EACCES, f"HDFS does not allow it: {text}", name)
     hint = "" if kind else "; is this the namenode's HTTP address (port 9870)?"
     return RemoteError(f"{name}: {reply.status} {kind} {text}{hint}")

@@ -166,7 +166,7 @@ def jobs(
 ) -> list[tuple[str, list[int], list[float], dict[str, Any]]]:
     """Name, columns of Y, checkpoints and recipe of every system."""
     every = list(range(targets))
-    marks = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, *(float(p) for p in range(3, args.passes + 1))]
+    marks = [n / 4 for n in range(1, 9)] + [float(n) for n in range(3, args.passes + 1)]
     marks = [m for m in marks if m <= args.passes]
     found = [(OURS, every, marks, args.recipe)]
     if targets > 1:
@@ -232,7 +232,7 @@ def finish(row: Row, machine: dict[str, Any]) -> None:
     row.quality = {name: last[name] for name in names}
     if "gb_per_s" in row.settings:
         share = row.settings["gb_per_s"] / machine["copy_gb_per_s"]
-        row.quality["share_of_copy_bandwidth"] = round(share, 3)
+        row.quality["share_of_copy_bandwidth"] = round(share, 5)
 
 
 def ratios(rows: list[Row]) -> list[Ratio]:

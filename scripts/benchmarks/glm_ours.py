@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
@@ -78,7 +77,7 @@ def run_ours(job: Job, X: Any, Y: Any) -> None:
         "gflops": round(progress.gflops, 2),
         "flops": round(progress.gflops * seconds * 1e9),
         "bytes": moved,
-        "gb_per_s": round(moved / seconds / 1e9, 2),
+        "gb_per_s": round(moved / seconds / 1e9, 3),
         "seconds_in_blocks": round(seconds, 4),
         "allocations_after_warmup": progress.allocations_after_warmup,
     }
@@ -88,6 +87,7 @@ def run_ours(job: Job, X: Any, Y: Any) -> None:
 def features_of_blocks(X: Any, block_rows: int) -> int:
     """Features that occur in a block, summed over the blocks of a pass (of the rows in order).
 
+    >>> import scipy.sparse as sp
     >>> features_of_blocks(sp.csr_array([[1, 1, 0], [0, 1, 0], [0, 0, 1]]), 2)
     3
     """

@@ -1,0 +1,116 @@
+"""Classes and labels: as users call them, and as columns of 0 and 1 that a model learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from .base import Array
+from .parameters import plain
+from .scikit import check_classification_targets, compute_class_weight, type_of_target
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What rows are told apart by. kind: two classes, more of them, or labels, of which a row has
+    any number. names: of the classes, ascending; of labels, their numbers.
+    """
+
+    kind: Literal["binary", "classes", "labels"]
+    names: Array
+
+    @classmethod
+    def of(cls, y: Any) -> Classes:
+        """Those that y has: [n], or [n x labels] of 0 and 1. Raises ValueError if it is no such
+        thing, or has one class only.
+        """
+        check_classification_targets(y)
+        kind = type_of_target(y)
+        if kind == "multilabel-indicator":
+            return cls("labels", np.arange(y.shape[1]))
+        if kind not in ("binary", "multiclass"):
+            raise ValueError(
+                f"Unknown label type: {kind}. GLMClassifier takes classes [n], or labels "
+                "[n x labels] of 0 and 1."
+            )
+        return cls.named(np.unique(y))
+
+    @classmethod
+    def given(cls, y: Any, classes: Any) -> Classes:
+        """All that will ever come: `classes`, or of a matrix of labels its columns."""
+        if classes is None:
+            if y.ndim == 2:
+                return cls.of(y)
+            raise ValueError("GLMClassifier: the first call of partial_fit needs `classes`.")
+        return cls.named(np.unique(np.asarray(classes)))
+
+    @classmethod
+    def named(cls, names: Array) -> Classes:
+        """Two or more classes. Raises ValueError for fewer."""
+        if names.size < 2:
+            raise ValueError(
+                f"GLMClassifier: there is one class only, {names.tolist()}, and nothing to tell it "
+                "from; two or more are needed."
+            )
+        return cls("binary" if names.size == 2 else "classes", names)
+
+    def codes(self, y: Array) -> Array:
+        """Places of the classes of y [n] in `names`. Raises ValueError for an unknown one."""
+        places = np.searchsorted(self.names, y)
+        places = np.minimum(places, self.names.size - 1)
+        wrong = self.names[places] != y
+        if wrong.any():
+            raise ValueError(
+                f"y has the class {plain(y[wrong][0])!r}, but the classes are "
+                f"{self.names.tolist()}; all that will ever come are given as `classes` in the "
+                "first call."
+            )
+        return places
+
+    def columns(self, y: Any) -> Any:
+        """y as a model learns it: 1 for the second of two classes, float32 [n]; a column of 0 and 1
+        for each class or label [n x columns], sparse for classes.
+        """
+        if self.kind == "labels":
+            if y.ndim != 2 or y.shape[1] != self.names.size:
+                raise ValueError(
+                    f"y has the shape {y.shape}, but there are {self.names.size} labels, each a "
+                    "column of 0 and 1."
+                )
+            return y
+        codes = self.codes(y)
+        if self.kind == "binary":
+            return codes.astype(np.float32)
+        ones = np.ones(codes.size, np.float32)
+        shape = (codes.size, self.names.size)
+        return sp.csr_array((ones, codes, np.arange(codes.size + 1)), shape=shape)
+
+    def weights(self, class_weight: Any, y: Any, sample_weight: Any) -> list[float] | None:
+        """Factors of the losses of each class; None where there are none.
+
+        class_weight: by class, or "balanced": n / (classes * n of the class), in weights of rows.
+        """
+        if class_weight is None:
+            return None
+        if self.kind == "labels":
+            raise ValueError(
+                "GLMClassifier: class_weight is of classes, but y is a matrix of labels."
+            )
+        if isinstance(class_weight, str) and class_weight == "balanced":
+            weights = None if sample_weight is None else np.broadcast_to(sample_weight, y.shape)
+            counts = np.bincount(self.codes(y), weights, self.names.size)
+            balanced = counts.sum() / (self.names.size * np.where(counts > 0, counts, 1.0))
+            return [float(w) for w in np.where(counts > 0, balanced, 1.0)]
+        found = compute_class_weight(class_weight, classes=self.names, y=y)
+        return [float(w) for w in found]
+
+    def decided(self, scores: Array) -> Array:
+        """The class of each row [n] from the scores [n] or [n x classes]; of labels 0 and 1."""
+        if self.kind == "labels":
+            return (scores > 0.0).astype(np.int64)
+        places = (scores > 0.0).astype(np.int64) if self.kind == "binary" else scores.argmax(axis=1)
+        found: Array = self.names[places]
+        return found

@@ -1,0 +1,173 @@
+"""Logistic and softmax regression and linear support vector machines, as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from ...models import GLM, Target
+from ...models.links import LinkName
+from ..learner import Learner
+from .base import Array
+from .classes import Classes
+from .linear import LinearEstimator, Solver, with_weights
+from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
+
+
+def has_probabilities(estimator: GLMClassifier) -> bool:
+    """Whether the loss is a likelihood."""
+    return estimator.loss == "log_loss"
+
+
+class GLMClassifier(ClassifierMixin, LinearEstimator):
+    """Linear classifiers: of two classes, of many, or of any number of labels per row.
+
+    Minimised is the mean of the losses, weighted with `sample_weight` (and class weights), plus
+    alpha * (l1_ratio * ||W||_1 + (1 - l1_ratio) / 2 * ||W||^2); scikit-learn's
+    LogisticRegression(C) has alpha = 1 / (C n). y: classes [n], or 0 and 1 for labels
+    [n x labels], dense or sparse: a problem for each label, all solved together.
+
+    loss: "log_loss" (for several classes one softmax) or "hinge" (each against the rest). solver:
+    "auto", "lbfgs", "conjugate-gradient" (every step takes a pass; to the optimum), "adagrad",
+    "ftrl", "sgd", "adam", "rmsprop" (a step for each block, so one pass goes a long way), or an
+    optimizer of `blocklearn.optimizers`. "auto" is L-BFGS where the objective is smooth, AdaGrad
+    elsewhere and in `partial_fit`. max_iter: passes over the data, at most. tol: of L-BFGS, the
+    gradient's norm relative to the first one. batch_size: rows of a block, at most. n_jobs:
+    threads; None: all that the process may use. They never change the result.
+
+    Learned: `coef_` float32 [1 or classes x features], `intercept_` float32 [1 or classes],
+    `classes_`, `n_iter_` (passes), `n_features_in_`, `feature_names_in_`.
+
+    >>> import blocklearn as bl
+    >>> X = [[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [3.0, 1.0]]
+    >>> bl.GLMClassifier(random_state=0).fit(X, ["no", "no", "yes", "yes"]).predict([[2.5, 0.5]])
+    array(['yes'], dtype='<U3')
+    """
+
+    def __init__(
+        self,
+        loss: str = "log_loss",
+        *,
+        alpha: float = 1e-4,
+        l1_ratio: float = 0.0,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        solver: Solver = "auto",
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        batch_size: int = 1024,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.loss = loss
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on X [n x features] and its classes or labels y, from scratch.
+
+        sample_weight: [n]; 0 is as if the row were absent, 2 as if it were there twice.
+        """
+        X, y = self._check_labelled(X, y, reset=True)
+        self._classes = Classes.of(y)
+        self.classes_ = self._classes.names
+        self._class_weights = self._classes.weights(self.class_weight, y, sample_weight)
+        return self._solve(X, self._classes.columns(y), sample_weight, y)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One pass over X, after all that came before.
+
+        classes: all that will ever come; needed in the first call, unless y is a matrix of labels.
+        """
+        optimizer = self._solver(passes=False)
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"GLMClassifier: class_weight={self.class_weight!r} needs all rows at once; for "
+                "partial_fit give a weight for each class, or sample_weight."
+            )
+        first = not self._has_begun()
+        X, y = self._check_labelled(X, y, reset=first)
+        if first or classes is not None:
+            given = Classes.given(y, classes)
+            if not first and not np.array_equal(given.names, self.classes_):
+                raise ValueError(
+                    f"GLMClassifier: classes={classes!r}, but at first they were {self.classes_!r}."
+                )
+            self._classes, self.classes_ = given, given.names
+        self._class_weights = self._classes.weights(self.class_weight, y, sample_weight)
+        data = with_weights(X, self._classes.columns(y), sample_weight)
+        return self._go_on(data, optimizer)
+
+    # ------------------------------------------------------------- predictions
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores, float32: of the second of two classes [n]; else [n x classes] or [n x labels]."""
+        scores = self._predictions(self._check(X))
+        return scores.ravel() if self._classes.kind == "binary" else scores
+
+    def predict(self, X: Any) -> Array:
+        """The class of each row [n]; of labels, 0 and 1 [n x labels]."""
+        scores = self.decision_function(X)
+        return self._classes.decided(scores)
+
+    @available_if(has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities, float32: [n x classes], or of each label [n x labels]."""
+        scores = self.decision_function(X)
+        if self._classes.kind == "binary":
+            return np.column_stack([expit(-scores), expit(scores)])
+        found: Array = expit(scores) if self._classes.kind == "labels" else softmax(scores, axis=1)
+        return found
+
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities."""
+        found: Array = np.log(self.predict_proba(X))
+        return found
+
+    # ------------------------------------------------------------- details
+
+    def to_learner(self) -> Learner:
+        """The same with names of classes; of two classes, the second."""
+        learner = super().to_learner()
+        names = self.classes_[1:] if self._classes.kind == "binary" else self.classes_
+        learner.target_names = list(map(str, names))
+        return learner
+
+    def _links(self) -> Mapping[str, LinkName]:
+        return {
+            "log_loss": "softmax" if self._classes.kind == "classes" else "logistic",
+            "hinge": "hinge",
+        }
+
+    def _model(self, output: Any = "score", **labels: Any) -> GLM:
+        weights = self._class_weights
+        if weights is not None and self.loss == "hinge" and len(weights) > 2:
+            each = [Target(column=i, class_weight={1: w}) for i, w in enumerate(weights)]
+            labels["targets"] = each
+        elif weights is not None:
+            labels["class_weight"] = dict(enumerate(weights))
+        return super()._model(output, **labels)
+
+    def _check_labelled(self, X: Any, y: Any, *, reset: bool) -> Any:
+        X, y = self._check_both(X, y, reset=reset)
+        single = y.ndim == 2 and y.shape[1] == 1
+        return X, column_or_1d(y, warn=True) if single else y
+
+    def __sklearn_tags__(self) -> Any:
+        """Rows may have several labels."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

@@ -1,0 +1,62 @@
+"""How well a part of what is known of users is predicted from the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...datasources.ratings.split import hold_entries
+from ...datasources.split import limit_of, start_of
+from ...models.ranking_metrics import ranking_scores
+from ...models.score import Score, add_scores, values
+from ..factors import Factors
+from ..recommend import lists_of, of_matrix
+from .base import Array
+
+TOP = 10
+PART = 2**20  # entries that are predicted at a time
+
+
+def score_of(fold_in: Callable[[Any], Array], factors: Factors, X: Any, *, implicit: bool) -> float:
+    """Of X, a `csr_array` [users x items]: factors of users are found from one half of the entries
+    (`split_ratings` says which), and score the other half. Higher is better. Raises ValueError
+    where there are none to score.
+    """
+    held = np.zeros(X.nnz, np.bool_)
+    hold_entries(X.indptr, X.indices, start_of(0), limit_of(0.5), held)
+    known, rest = only(X, ~held), only(X, held)
+    if not rest.nnz:
+        raise ValueError("score: X has too few entries to hold half of them out.")
+    users = fold_in(known)
+    if implicit:
+        return ndcg(factors, users, known, rest)
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(rest.indptr))
+    squares = 0.0
+    for start in range(0, rest.nnz, PART):
+        part = slice(start, start + PART)
+        products = users[rows[part]] * factors.items[rest.indices[part]]
+        errors = rest.data[part] - factors.offset - products.sum(axis=1, dtype=np.float64)
+        squares += float(errors @ errors)
+    return -math.sqrt(squares / rest.nnz)
+
+
+def ndcg(factors: Factors, users: Array, known: Any, held: Any) -> float:
+    """NDCG of the ten items that are recommended to each user who has held-out items."""
+    relevant = held.copy()
+    relevant.data = (relevant.data > 0).astype(np.float32)
+    relevant.eliminate_zeros()
+    some = np.flatnonzero(np.diff(relevant.indptr))
+    score: Score = {}
+    for block in lists_of(factors, users, of_matrix(some, known), TOP, None, None):
+        score = add_scores(score, ranking_scores(block.ids, relevant[block.rows], TOP))
+    return float(values(score)[f"ndcg@{TOP}"])
+
+
+def only(X: Any, kept: Array) -> Any:
+    """The entries of a `csr_array` that are marked."""
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return sp.csr_array((X.data[kept], X.indices[kept], before[X.indptr]), shape=X.shape)

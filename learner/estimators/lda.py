@@ -1,0 +1,155 @@
+"""Latent Dirichlet allocation as an estimator."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from ...models import LDA
+from ...optimizers import Optimizer, StreamingAverage
+from .base import Array, LearnerEstimator, Tensors
+from .parameters import configured
+from .scikit import (
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    validate_data,
+    with_callbacks,
+)
+from .topics import TopicTables
+
+
+class LatentDirichletAllocation(
+    TopicTables, ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator
+):
+    """Topics of documents that are given as word counts X [documents x words].
+
+    n_components: number of topics. inference: "gibbs" (the best topics), "cvb0" (the fastest way to
+    good ones) or "vb" (what scikit-learn and gensim do). doc_topic_prior, topic_word_prior: one
+    number, or one for each topic or word; None: 0.05. learning_offset, learning_decay: tau0 and
+    kappa of the steps (tau0 + t)^-kappa; None: what suits the inference. max_iter: passes.
+    max_doc_update_iter: of vb and cvb0 in each document; None: 5 and 10. total_samples: documents
+    of the whole stream, for `partial_fit`; None: those seen so far. batch_size: documents of a
+    block, at most; None: so many that a pass has 16 blocks, 32 to 1024. n_jobs: threads; None: all
+    that the process may use. They never change the result.
+
+    Learned: `components_` float32 [topics x words], the parameters of the Dirichlet posterior of
+    each topic's words (normalised rows are the topics: `get_topics`), `n_iter_` (passes),
+    `n_features_in_`, `feature_names_in_`. See `TopicTables` for what gensim's users look for.
+
+    >>> import numpy as np, blocklearn as bl
+    >>> X = np.kron(np.eye(2, dtype=int), np.full((20, 3), 4))
+    >>> lda = bl.LatentDirichletAllocation(n_components=2, random_state=0).fit(X)
+    >>> lda.transform(X[[0, 39]]).max(axis=1).round(1)
+    array([1., 1.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        inference: Literal["gibbs", "cvb0", "vb"] = "gibbs",
+        doc_topic_prior: Any = None,
+        topic_word_prior: Any = None,
+        learning_offset: float | None = None,
+        learning_decay: float | None = None,
+        max_iter: int = 10,
+        max_doc_update_iter: int | None = None,
+        total_samples: int | None = None,
+        batch_size: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.inference = inference
+        self.doc_topic_prior = doc_topic_prior
+        self.topic_word_prior = topic_word_prior
+        self.learning_offset = learning_offset
+        self.learning_decay = learning_decay
+        self.max_iter = max_iter
+        self.max_doc_update_iter = max_doc_update_iter
+        self.total_samples = total_samples
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on X, from scratch. y: does not matter."""
+        X = self._counts(X, reset=True)
+        self._warm_up: int | None = None
+        return self._fit(X, {"X": X}, self._optimizer())
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """One pass over X, after all that came before."""
+        first = not self._has_begun()
+        X = self._counts(X, reset=first)
+        if first:  # nobody knows how long the stream will be
+            self._warm_up = 0
+        return self._go_on(X, self._optimizer(), self.total_samples)
+
+    def transform(self, X: Any) -> Array:
+        """Topic proportions of each document: float32 [n x topics], rows sum to 1; of an empty
+        document, those of the prior.
+        """
+        return self._predictions(self._counts(X, reset=False))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log likelihood of a held-out word, higher is better: -log(perplexity)."""
+        return -math.log(self.perplexity(X))
+
+    def perplexity(self, X: Any) -> float:
+        """Of documents that were not trained on, by document completion: half of a document's words
+        say what its topics are, the other half are predicted (Wallach et al. 2009). It does not
+        depend on the inference; scikit-learn's is exp of a bound, and higher.
+        """
+        X = self._counts(X, reset=False)
+        learner = self._trained(X.shape[0])
+        try:
+            return learner.evaluate(X)["perplexity"]
+        finally:
+            learner.close()
+
+    # ------------------------------------------------------------- details
+
+    def _model(self) -> LDA:
+        names = {
+            "topics": "n_components",
+            "inference": "inference",
+            "alpha": "doc_topic_prior",
+            "eta": "topic_word_prior",
+            "inner_iterations": "max_doc_update_iter",
+        }
+        return configured(self, LDA, names, warm_up=self._warm_up)
+
+    def _optimizer(self) -> Optimizer:
+        """The model's own, with the offset and decay that were given."""
+        default = self._model().default_optimizer()
+        assert isinstance(default, StreamingAverage)
+        names = {"tau0": "learning_offset", "kappa": "learning_decay"}
+        given = {f: n for f, n in names.items() if getattr(self, n) is not None}
+        rest = {f: getattr(default, f) for f in names.keys() - given.keys()}
+        return configured(self, StreamingAverage, given, **rest)
+
+    def _learned(self, tensors: Tensors) -> dict[str, Any]:
+        return {"components_": tensors("lambda").T}
+
+    def _tensors(self, rows: int) -> dict[str, Array]:
+        return {"lambda": np.ascontiguousarray(self.components_.T, np.float32)}
+
+    def _counts(self, X: Any, *, reset: bool) -> Any:
+        return validate_data(
+            self, X, accept_sparse="csr", dtype="numeric", ensure_non_negative=True, reset=reset
+        )
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        """Counts, dense or sparse; float32 comes out."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags

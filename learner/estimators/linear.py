@@ -1,0 +1,145 @@
+"""What the estimators of generalised linear models share: coefficients, penalties, solvers."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from ...models import GLM
+from ...models.links import LinkName
+from ...optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
+from ..learner import Learner
+from .base import Array, LearnerEstimator, Tensors
+from .parameters import configured, whole
+from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
+
+Solver = Optimizer | str
+GRADIENTS = [name for name, kind in OPTIMIZERS.items() if kind.meaning == "gradients"]
+
+
+class LinearEstimator(LearnerEstimator):
+    """`coef_` and `intercept_`, and how they are found."""
+
+    loss: str
+    alpha: float
+    l1_ratio: float
+    solver: Solver
+    tol: float
+
+    @abstractmethod
+    def _links(self) -> Mapping[str, LinkName]:
+        """The link of each loss."""
+
+    def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
+        links, alpha = self._links(), float(self.alpha)
+        if self.loss not in links:
+            raise ValueError(
+                f"{type(self).__name__}: loss={self.loss!r}, but it is {' or '.join(links)}."
+            )
+        if not 0.0 <= self.l1_ratio <= 1.0:
+            raise ValueError(
+                f"{type(self).__name__}: l1_ratio={self.l1_ratio}, but it is from 0 to 1."
+            )
+        labels |= {"l1": alpha * self.l1_ratio, "l2": alpha * (1.0 - self.l1_ratio)}
+        names = {"intercept": "fit_intercept"}
+        return configured(self, GLM, names, link=links[self.loss], output=output, **labels)
+
+    def _learned(self, tensors: Tensors) -> dict[str, Any]:
+        return {"coef_": tensors("W").T, "intercept_": tensors("intercept").ravel()}
+
+    def _tensors(self, rows: int) -> dict[str, Array]:
+        W = np.ascontiguousarray(np.atleast_2d(self.coef_).T, np.float32)
+        return {"W": W, "intercept": np.array(self.intercept_, np.float32).reshape(1, -1)}
+
+    def _trained(self, rows: int, model: Any = None) -> Learner:
+        learner = super()._trained(rows, model)
+        learner.targets = int(np.size(self.intercept_))
+        return learner
+
+    def to_learner(self) -> Learner:
+        """A learner that knows what was learned, and predicts means of targets: probabilities."""
+        learner = super().to_learner()
+        learner.model.output = "mean"
+        return learner
+
+    # ------------------------------------------------------------- solvers
+
+    def _solver(self, *, passes: bool) -> Optimizer | None:
+        """The optimizer of `fit` (passes), or that of `partial_fit`; None: the model's own."""
+        name = type(self).__name__
+        solver = self.solver
+        if isinstance(solver, str) and solver == "auto":
+            smooth = self.loss != "hinge" and not self.alpha * self.l1_ratio
+            solver = "lbfgs" if passes and smooth else "adagrad"
+        if isinstance(solver, str) and solver not in GRADIENTS:
+            raise ValueError(
+                f"{name}: solver={solver!r}, but it is auto, {', '.join(GRADIENTS)}, or an "
+                "optimizer such as blocklearn.optimizers.AdaGrad(rate=0.5)."
+            )
+        if solver == "adagrad":
+            return None
+        if solver == "lbfgs":
+            chosen: Optimizer = configured(self, LBFGS, {"tolerance": "tol"})
+        else:
+            chosen = OPTIMIZERS[solver]() if isinstance(solver, str) else solver
+        if chosen.steps_by_pass and not passes:
+            raise ValueError(
+                f"{name}: solver={self.solver!r} needs all rows in every pass, so it has no "
+                'partial_fit; use solver="adagrad".'
+            )
+        begun = self._has_begun() and not passes
+        if begun and isinstance(chosen, FTRL) and "optimizer.W.z" not in self._stream.tensors:
+            raise ValueError(
+                f"{name}: ftrl starts from zero, and cannot go on from coefficients that another "
+                "solver has found; start again with it, or use another one."
+            )
+        return chosen
+
+    def _solve(self, X: Any, Y: Any, sample_weight: Any, y: Any) -> Self:
+        """Fit targets Y, which are y as a model learns it."""
+        told = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+        optimizer = self._solver(passes=True)
+        self._fit(with_weights(X, Y, sample_weight), told, optimizer)
+        full_pass = optimizer is not None and optimizer.steps_by_pass
+        if full_pass and self.n_iter_ >= whole(self, "max_iter"):
+            warnings.warn(
+                f"{type(self).__name__}: not converged after max_iter={self.max_iter} passes; "
+                "raise it, or scale the features, or raise alpha.",
+                ConvergenceWarning,
+                stacklevel=4 if HAS_CALLBACKS else 3,
+            )
+        return self
+
+    # ------------------------------------------------------------- checks
+
+    def _check(self, X: Any) -> Any:
+        """X to predict for, as scikit-learn checks it."""
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+
+    def _check_both(self, X: Any, y: Any, *, reset: bool, **options: Any) -> Any:
+        """X and y to train on."""
+        options |= {"accept_sparse": "csr", "dtype": "numeric", "multi_output": True}
+        return validate_data(self, X, y, reset=reset, **options)
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse data are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def with_weights(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, ...]:
+    """Data for a learner. sample_weight: [n], a number or None. Raises ValueError if all are 0."""
+    if sample_weight is None:
+        return X, Y
+    weights = np.asarray(sample_weight)
+    if weights.ndim == 0:
+        weights = np.full(X.shape[0], weights)
+    if not weights.any():
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return X, Y, weights

@@ -1,0 +1,152 @@
+"""Non-negative matrix factorisation as an estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from ...models import NMF as NMFModel
+from .base import Array, LearnerEstimator, Tensors
+from .parameters import configured
+from .scikit import (
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    check_is_fitted,
+    validate_data,
+    with_callbacks,
+)
+
+STATISTICS = ("pull", "push", "mass")  # what further training goes on from, besides H
+
+
+class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
+    """Parts of non-negative data: X [n x features] ~ W @ components_, nothing below zero.
+
+    n_components: number of parts. beta_loss: "frobenius", or "kullback-leibler", the likelihood of
+    counts. alpha_W, alpha_H, l1_ratio: penalties as in scikit-learn's NMF; alpha_H "same": as
+    alpha_W. update_H: "online", after each block, or "batch", once a pass, which never raises the
+    objective. forget: online: what is left of a block's weight a pass later. total_samples: rows of
+    the whole stream, for `partial_fit`; None: those seen so far. max_iter: passes. batch_size: rows
+    of a block, at most; None: so many that a pass has 16 blocks, 32 to 1024. n_jobs: threads; None:
+    all that the process may use. They never change the result.
+
+    Learned: `components_` float32 [parts x features], `n_iter_` (passes), `n_features_in_`,
+    `feature_names_in_`.
+
+    >>> import numpy as np, blocklearn as bl
+    >>> X = np.kron([[1.0, 0.0], [0.0, 2.0]], np.ones((20, 3)))
+    >>> nmf = bl.NMF(n_components=2, max_iter=50, random_state=0).fit(X)
+    >>> float(abs(nmf.inverse_transform(nmf.transform(X)) - X).max()) < 0.05
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        *,
+        beta_loss: Literal["frobenius", "kullback-leibler"] = "frobenius",
+        alpha_W: float = 0.0,
+        alpha_H: float | Literal["same"] = "same",
+        l1_ratio: float = 0.0,
+        update_H: Literal["online", "batch"] = "online",
+        forget: float = 0.3,
+        max_iter: int = 20,
+        total_samples: int | None = None,
+        batch_size: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.beta_loss = beta_loss
+        self.alpha_W = alpha_W
+        self.alpha_H = alpha_H
+        self.l1_ratio = l1_ratio
+        self.update_H = update_H
+        self.forget = forget
+        self.max_iter = max_iter
+        self.total_samples = total_samples
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on X, from scratch. y: does not matter."""
+        X = self._check(X, reset=True)
+        return self._fit(X, {"X": X})
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """One pass over X, whose rows are new, after all that came before."""
+        X = self._check(X, reset=not self._has_begun())
+        return self._go_on(X, of_rows=self.total_samples)
+
+    def transform(self, X: Any) -> Array:
+        """W: weights of the parts in each row, float32 [n x parts]."""
+        check_is_fitted(self)
+        return self._predictions(self._check(X, reset=False))
+
+    def inverse_transform(self, X: Any) -> Array:
+        """What the weights X [n x parts] stand for, [n x features]."""
+        check_is_fitted(self)
+        found: Array = np.asarray(X) @ self.components_
+        return found
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Share of the loss that the parts explain, at most 1: of 1 of that of predicting 0
+        (frobenius), or every row's mean (kullback-leibler).
+        """
+        check_is_fitted(self)
+        X = self._check(X, reset=False)
+        learner = self._trained(X.shape[0])
+        try:
+            return learner.evaluate(X)["explained"]
+        finally:
+            learner.close()
+
+    # ------------------------------------------------------------- details
+
+    def _model(self) -> NMFModel:
+        alpha_H = self.alpha_W if self.alpha_H == "same" else self.alpha_H
+        l1, l2, d = self.l1_ratio, 1.0 - self.l1_ratio, self.n_features_in_
+        names = {
+            "components": "n_components",
+            "loss": "beta_loss",
+            "update_H": "update_H",
+            "forget": "forget",
+        }
+        return configured(
+            self,
+            NMFModel,
+            names,
+            l1_W=self.alpha_W * l1 * d,
+            l2_W=self.alpha_W * l2 * d,
+            l1_H=alpha_H * l1,
+            l2_H=alpha_H * l2,
+        )
+
+    def _learned(self, tensors: Tensors) -> dict[str, Any]:
+        statistics = {name: tensors(name) for name in STATISTICS}
+        return {"components_": tensors("H").T, "_statistics": statistics}
+
+    def _tensors(self, rows: int) -> dict[str, Array]:
+        K = len(self.components_)
+        W = np.ones((rows, K), np.float32)  # of new rows, as the model has it
+        H = np.ascontiguousarray(self.components_.T, np.float32)
+        return {"H": H, "W": W, **self._statistics}
+
+    def _check(self, X: Any, *, reset: bool) -> Any:
+        return validate_data(
+            self, X, accept_sparse="csr", dtype="numeric", ensure_non_negative=True, reset=reset
+        )
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        """Not negative, dense or sparse; float32 comes out."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags

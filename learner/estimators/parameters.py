@@ -1,0 +1,73 @@
+"""What estimators make of their parameters: seeds, threads, models; errors name the parameter."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from ...matcache import available_threads
+from .scikit import check_random_state
+
+Made = TypeVar("Made", bound=BaseModel)
+
+
+def configured(estimator: Any, kind: type[Made], names: Mapping[str, str], **given: Any) -> Made:
+    """A model or optimizer from an estimator's parameters.
+
+    names: of the parameters that fields are taken from; None stands for the field's default. given:
+    further fields. Raises ValueError that names the parameter and its value.
+    """
+    fields = {field: plain(getattr(estimator, name)) for field, name in names.items()}
+    try:
+        return kind(**{field: v for field, v in (fields | given).items() if v is not None})
+    except ValidationError as error:
+        problems = []
+        for problem in error.errors():
+            field = str(problem["loc"][0]) if problem["loc"] else ""
+            name = names.get(field, field)
+            value = f"{name}={getattr(estimator, name, None)!r}: " if name else ""
+            problems.append(f"{value}{problem['msg']}")
+        raise ValueError(f"{type(estimator).__name__}: {'; '.join(problems)}") from error
+
+
+def plain(value: Any) -> Any:
+    """NumPy numbers and arrays as Python numbers and lists; everything else as it is.
+
+    >>> plain(np.float32(0.5)), plain(np.arange(2)), plain("vb")
+    (0.5, [0, 1], 'vb')
+    """
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def whole(estimator: Any, name: str) -> int:
+    """The parameter `name`, a whole number from 1. Raises ValueError."""
+    value = getattr(estimator, name)
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise ValueError(
+            f"{type(estimator).__name__}: {name}={value!r}, but it is a whole number, 1 or more."
+        )
+    return int(value)
+
+
+def seed_of(random_state: Any) -> int:
+    """`random_state` itself if it is a number, so that a learner with this seed finds the same;
+    else one drawn from it (a `numpy.random.RandomState`, or None: NumPy's global one).
+    """
+    if isinstance(random_state, numbers.Integral) and int(random_state) >= 0:
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def threads_of(n_jobs: int | None) -> int | None:
+    """Threads of a learner. None: all that the process may use, which inside joblib's workers is
+    their share; -1 likewise, -2 one less. Raises ValueError for 0.
+    """
+    if n_jobs is None or n_jobs == -1:
+        return None
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0, but it is 1 or more, or None: all, or -2: all but one, ...")
+    return n_jobs if n_jobs > 0 else max(1, available_threads() + 1 + n_jobs)

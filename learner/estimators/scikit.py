@@ -1,0 +1,44 @@
+"""What of scikit-learn the estimators stand on, with a clear message where it is missing."""
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    from sklearn.base import BaseEstimator as BaseEstimator
+    from sklearn.base import ClassifierMixin as ClassifierMixin
+    from sklearn.base import ClassNamePrefixFeaturesOutMixin as ClassNamePrefixFeaturesOutMixin
+    from sklearn.base import RegressorMixin as RegressorMixin
+    from sklearn.base import TransformerMixin as TransformerMixin
+    from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
+    from sklearn.utils import check_random_state as check_random_state
+    from sklearn.utils.class_weight import compute_class_weight as compute_class_weight
+    from sklearn.utils.metaestimators import available_if as available_if
+    from sklearn.utils.multiclass import (
+        check_classification_targets as check_classification_targets,
+    )
+    from sklearn.utils.multiclass import type_of_target as type_of_target
+    from sklearn.utils.validation import check_is_fitted as check_is_fitted
+    from sklearn.utils.validation import column_or_1d as column_or_1d
+    from sklearn.utils.validation import validate_data as validate_data
+except ImportError as error:
+    raise ImportError(
+        "blocklearn's estimators need scikit-learn 1.6 or newer: pip install "
+        f"'blocklearn[sklearn]'. ({error})"
+    ) from error
+
+try:
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
+
+    HAS_CALLBACKS = True
+except ImportError:  # they came with 1.9
+    HAS_CALLBACKS = False
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing: this scikit-learn has no callbacks."""
+
+    def as_it_is(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Nothing is added."""
+        return method
+
+    with_callbacks = as_it_is

@@ -1,0 +1,72 @@
+"""How much memory this process has, and how much more it may get."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..matcache.control_groups import ROOT, folders
+
+PROC = Path("/proc")
+
+
+def resident_bytes(proc: Path = PROC) -> int:
+    """Bytes of this process that are in memory now; the most so far, where nobody says more."""
+    try:
+        return int((proc / "self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def memory_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, int]:
+    """Bytes that this process may still take, by what limits it: what is free on this machine, in
+    its control groups, and of its address space (`ulimit -v`). Empty where nobody says. root: of
+    control groups.
+    """
+    limits = {}
+    if (free := _free(proc)) is not None:
+        limits["free on this machine"] = free
+    if groups := list(_left_in_groups(root)):
+        limits["left in the control group"] = min(groups)
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most != resource.RLIM_INFINITY:
+        limits["left of ulimit -v"] = max(0, most - _address_space(proc))
+    return limits
+
+
+def _free(proc: Path) -> int | None:
+    """What the kernel thinks it can give away without swapping."""
+    try:
+        lines = (proc / "meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(found[0]) * 1024 if found else None
+
+
+def _address_space(proc: Path) -> int:
+    try:
+        return int((proc / "self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _left_in_groups(root: Path) -> Iterator[int]:
+    """Of each control group that limits memory; what it can drop (cached files) counts as free."""
+    for folder in folders("memory", root):
+        for most, used, cached in [
+            ("memory.max", "memory.current", "inactive_file"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ]:
+            try:
+                limit = (folder / most).read_text().strip()
+                taken = int((folder / used).read_text())
+                stat = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
+            except (OSError, ValueError):
+                continue
+            if limit.isdigit() and int(limit) < 2**62:  # version 1 says so where there is none
+                yield max(0, int(limit) - taken + int(stat.get(cached, 0)))

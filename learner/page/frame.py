@@ -1,0 +1,47 @@
+"""What every page has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.resources import files
+
+from .markup import Markup, join, tag
+
+
+def page(title: str, *parts: str) -> str:
+    """A whole document that refers to no other file."""
+    style = Markup(files(__package__).joinpath("style.css").read_text(encoding="utf-8"))
+    head = tag(
+        "head",
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        tag("title", title),
+        tag("style", style),
+    )
+    return "<!doctype html>\n" + tag("html", head, tag("body", tag("main", *parts)), lang="en")
+
+
+def section(title: str, *parts: str, note: str = "") -> Markup:
+    """A heading, a line about what is shown, and what is shown."""
+    words = [tag("p", note, class_="note")] if note else []
+    return tag("section", tag("h2", title), *words, *parts)
+
+
+def figures(parts: Iterable[str]) -> Markup:
+    """Figures side by side, as many as there is room for."""
+    return tag("div", *parts, class_="figures")
+
+
+def figure(title: str, value: str, *parts: str, class_: str | None = None) -> Markup:
+    """One figure, with a number that says the most important thing."""
+    caption = tag("figcaption", tag("span", title), tag("b", value))
+    return tag("figure", caption, *parts, class_=class_)
+
+
+def tiles(entries: Iterable[tuple[str, str]]) -> Markup:
+    """A few numbers in large type: (what it is, the number)."""
+    return tag(
+        "div",
+        *(join(tag("div", tag("span", what), tag("b", number))) for what, number in entries),
+        class_="tiles",
+    )

@@ -1,0 +1,31 @@
+"""HTML and SVG elements as text. What is not `Markup` is escaped, so no name can break a page."""
+
+from __future__ import annotations
+
+from html import escape
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *children: str, **attributes: object) -> Markup:
+    """The element `name`. Attributes: a trailing _ is dropped, other _ are -; None: left out.
+
+    >>> tag("p", "a < b", tag("b", "!"), class_="x", data_y=1)
+    '<p class="x" data-y="1">a &lt; b<b>!</b></p>'
+    """
+    given = {k.rstrip("_").replace("_", "-"): v for k, v in attributes.items() if v is not None}
+    inside = "".join(f' {key}="{escape(_text(value))}"' for key, value in given.items())
+    return Markup(f"<{name}{inside}>{join(*children)}</{name}>")
+
+
+def join(*parts: str) -> Markup:
+    """One after the other."""
+    return Markup("".join(p if isinstance(p, Markup) else escape(p, quote=False) for p in parts))
+
+
+def _text(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

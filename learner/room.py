@@ -1,0 +1,72 @@
+"""Whether the memory that training needs is there; if not, what to lower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..matcache.errors import MemoryPlanError
+from .config import RunConfig
+from .display import size
+from .memory import memory_limits, resident_bytes
+from .plan import Plan, Planned
+
+NAMED = 5  # arrays of a message
+BIASES = 2  # numbers that a model may keep beside those that it is configured to
+
+
+def check_room(plan: Plan, config: RunConfig) -> None:
+    """Raises `MemoryPlanError` where `plan` needs more memory than there is."""
+    found = room(config)
+    if found is None or plan.total <= found[0]:
+        return
+    left, limit = found
+    lines = [f"training needs {size(plan.total)} of memory, and {size(left)} are {limit}. Largest:"]
+    lines += array_lines(sorted(plan.rows, key=lambda row: -row.held)[:NAMED])
+    lines.append("What it grows with, to be lowered:")
+    lines += [f"{size(count):>24}  {setting}" for setting, count in growing(plan, config)]
+    if any(row.of == "rows" and not row.in_file for row in plan.rows):
+        lines.append("learner.row_folder: DIR keeps the state of rows in files.")
+    raise MemoryPlanError("\n".join(lines))
+
+
+def room(config: RunConfig) -> tuple[int, str] | None:
+    """Bytes that this process may still take, and what sets that limit; None where nobody says."""
+    limits = memory_limits()
+    own = config.learner.memory_limit.host
+    if own is not None:
+        limits["left of learner.memory_limit.host"] = max(0, own - resident_bytes())
+    return min(((count, name) for name, count in limits.items()), default=None)
+
+
+def array_lines(rows: Sequence[Planned]) -> Iterator[str]:
+    """One line per array: its bytes, name, dtype and shape."""
+    for row in rows:
+        dimensions = " x ".join(f"{length:,}" for length in row.shape) or "1"
+        count = f"{row.copies} x {row.nbytes:,}" if row.copies > 1 else f"{row.nbytes:,}"
+        where = ", in a file" if row.in_file else ""
+        yield f"{count:>18} bytes  {row.name}: {row.dtype} {dimensions}{where}"
+
+
+def growing(plan: Plan, config: RunConfig) -> list[tuple[str, int]]:
+    """Settings that memory grows with, with their values, and how much of it; the most first."""
+    held: dict[str, int] = {}
+    for row in plan.rows:
+        for setting in settings_of(row, config):
+            held[setting] = held.get(setting, 0) + row.held
+    return sorted(((s, n) for s, n in held.items() if n), key=lambda item: -item[1])
+
+
+def settings_of(row: Planned, config: RunConfig) -> Iterator[str]:
+    """Settings that the size of an array follows from: those of the model are known by their values
+    among its dimensions.
+    """
+    if row.of == "block":
+        yield f"data.block_rows: {config.data.block_rows}"
+    elif row.of != "kept":
+        for name in type(config.model).model_fields:
+            value = getattr(config.model, name)
+            if type(value) is int and value > 1:
+                if any(value <= length <= value + BIASES for length in row.shape):
+                    yield f"model.{name}: {value}"
+    if row.copies > 1:
+        yield f"learner.replicas: {row.copies}"

@@ -1,0 +1,58 @@
+"""Kernels of sums that are exact, and so the same in any order (see `exact.py`).
+
+(t + c) - c rounds t to the grid of c; nothing here may be reassociated or fused.
+"""
+
+# Numba infers the types.
+# mypy: allow-untyped-defs
+
+import numpy as np
+from numba import njit
+
+_exact = njit(nogil=True, cache=True, error_model="numpy")
+
+
+@_exact
+def add_exact_product(
+    chunk, thread, bounds, active, starts, t_rows, t_pos, values, table, grid, largest, total
+):
+    """total[c, j] += sum over the non-zeros (i, c) of value * table[i, j], for a chunk of the
+    columns c that occur; largest[chunk, j]: of the absolute values of these terms.
+
+    values [nnz] and table [rows x k] are float32: in float64 their products are exact.
+    """
+    k = table.shape[1]
+    for j in range(k):
+        largest[chunk, j] = 0.0
+    for a in range(bounds[chunk], bounds[chunk + 1]):
+        c = np.uintp(active[a])
+        for e in range(starts[a], starts[a + 1]):
+            i = np.uintp(t_rows[e])
+            x = np.float64(values[t_pos[e]])
+            for j in range(k):
+                term = x * np.float64(table[i, j])
+                size = abs(term)
+                largest[chunk, j] = size if size > largest[chunk, j] else largest[chunk, j]
+                total[c, j] += (term + grid[0, j]) - grid[0, j]
+
+
+@_exact
+def add_exact_columns(table, grid, largest, total):
+    """total[0, j] += sum of table[:, j], [rows x k]; largest[0, j]: of the absolute values."""
+    for j in range(table.shape[1]):
+        largest[0, j] = 0.0
+    for i in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            term = np.float64(table[i, j])
+            size = abs(term)
+            largest[0, j] = size if size > largest[0, j] else largest[0, j]
+            total[0, j] += (term + grid[0, j]) - grid[0, j]
+
+
+@_exact
+def keep_largest(parts, largest):
+    """largest[0, j]: the largest of itself and of parts[:, j]."""
+    for part in range(parts.shape[0]):
+        for j in range(parts.shape[1]):
+            if parts[part, j] > largest[0, j]:
+                largest[0, j] = parts[part, j]

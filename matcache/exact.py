@@ -1,0 +1,109 @@
+"""Sums whose terms may come in any order, in any blocks, on any thread: the bits are the same.
+
+Every term is rounded to a multiple of one power of two before it is added. Sums of such numbers are
+exact as long as they need no more than 53 bits, and so the order does not matter. How large terms
+may be has to be known beforehand, about; afterwards `largest` says whether it was right. Demmel,
+Nguyen, Fast reproducible floating-point summation, ARITH 2013 (pre-rounding).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .chunks import column_bounds
+from .cpu import ROW_CHUNKS
+from .errors import ShapeError
+from .lazy import Lazy, Mat
+from .slots import source_line
+
+
+@dataclass(frozen=True)
+class ExactSum:
+    """A table of sums, float64 each. total: [n x k]. grid: [1 x k], see `grid_for`; the same for
+    all rows of a column. largest: [1 x k], of the absolute values of all terms of a column.
+    """
+
+    total: Mat
+    grid: Mat
+    largest: Mat
+
+    def add_product(self, X: Lazy, table: Lazy) -> None:
+        """total += X.T @ table, X sparse [rows x n], table [rows x k]; both float32."""
+        X, table = X.mat(), table.mat()
+        self._check(table, X.shape[1])
+        cache, pattern, k = X.cache, X.pattern, table.shape[1]
+        if pattern is None or X.shape[0] != table.shape[0]:
+            raise ShapeError(
+                f"add_product at {source_line()}: X is {X.shape}, and must be sparse with "
+                f"{table.shape[0]} rows, as many as the table."
+            )
+        kernels, backend = cache.backend.kernels, cache.backend
+        parts = cache.result(("exact", "parts", k), (ROW_CHUNKS, k), np.float64, "largest terms")
+        bounds = column_bounds(cache, pattern)
+        call = [bounds, *pattern.transposed(), X.slot.data()[0], table.slot.data()]
+        call += [self.grid.slot.data(), parts.data(), self.total.slot.data()]
+        self._written()
+        fold = (parts.data()[: len(bounds) - 1], self.largest.slot.data())
+        if cache.reserving:
+            backend.expect(kernels["add_exact_product"], 0, 0, *call)
+            backend.expect(kernels["keep_largest"], *fold)
+            return
+        backend.run(kernels["add_exact_product"], len(bounds) - 1, *call)
+        kernels["keep_largest"](*fold)
+        cache.flops += 4 * pattern.nnz * k
+
+    def add_columns(self, table: Lazy) -> None:
+        """total += the sums of the columns of `table`, float32 or float64 [rows x k]; n is 1."""
+        table = table.mat()
+        self._check(table, 1)
+        cache, k = table.cache, table.shape[1]
+        parts = cache.result(("exact", "part", k), (1, k), np.float64, "largest terms")
+        call = [table.slot.data(), self.grid.slot.data(), parts.data(), self.total.slot.data()]
+        fold = (parts.data(), self.largest.slot.data())
+        kernels = cache.backend.kernels
+        self._written()
+        if cache.reserving:
+            cache.backend.expect(kernels["add_exact_columns"], *call)
+            cache.backend.expect(kernels["keep_largest"], *fold)
+            return
+        kernels["add_exact_columns"](*call)
+        kernels["keep_largest"](*fold)
+        cache.flops += 3 * table.shape[0] * k
+
+    def _check(self, table: Mat, rows: int) -> None:
+        if self.total.shape != (rows, table.shape[1]):
+            raise ShapeError(
+                f"ExactSum at {source_line()}: the sums are {self.total.shape}, but a table of "
+                f"{table.shape[1]} columns adds to {rows} x {table.shape[1]}."
+            )
+
+    def _written(self) -> None:
+        where = source_line()
+        for mat in (self.total, self.largest):
+            mat.slot.written(where)
+            mat.version, mat.where = mat.slot.version, where
+
+
+def grid_for(size: Any) -> Any:
+    """The grid for sums in which (number of terms) times (largest term) is at most `size` > 0.
+
+    It is c = 3 * 2^m >= 3 size: added to a term, it leaves a multiple of 2^(m - 51), so a term
+    is off by 2^(m - 52) at most; sums are exact up to 2^(m + 2).
+
+    >>> c = float(grid_for(1000.0))
+    >>> c, (0.1 + c) - c == 0.1, (0.125 + c) - c
+    (3072.0, False, 0.125)
+    """
+    return 3.0 * np.exp2(np.ceil(np.log2(size)))
+
+
+def fits(grid: Any, size: Any) -> Any:
+    """Whether sums on this grid are exact, (number of terms) times (largest term) being `size`.
+
+    >>> bool(fits(grid_for(1000.0), 1024.0)), bool(fits(grid_for(1000.0), 1025.0))
+    (True, False)
+    """
+    return 3.0 * size <= grid

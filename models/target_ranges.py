@@ -1,0 +1,52 @@
+"""What targets may be: for links of classes 0 to 1, for counts nothing negative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import TargetError
+from .links import LINKS
+from .targets import Fit
+
+REMEDIES = {
+    (0.0, 1.0): "0, 1 or what lies between. Numbers of classes, such as -1 and 1, become a target "
+    "of 0 and 1 for each class with `classes: true` (LIBSVM) or `learn convert --classes`; for "
+    "other numbers, choose link: linear",
+    (0.0, np.inf): "not negative; for other numbers, choose link: linear",
+}
+
+
+class TargetRanges:
+    """Bounds of the data's targets, by the links of the fits that they are targets of."""
+
+    def __init__(self, fits: Sequence[Fit], targets: int) -> None:
+        """targets: columns of the data's targets."""
+        self._low, self._high = np.full(targets, -np.inf), np.full(targets, np.inf)
+        self._fits: dict[int, Fit] = {}
+        for fit in fits:
+            low, high = LINKS[fit.link].range
+            for column in fit.y:
+                if (low, high) != (self._low[column], self._high[column]):
+                    self._fits[column] = fit
+                    self._low[column] = max(self._low[column], low)
+                    self._high[column] = min(self._high[column], high)
+
+    def check(self, Y: NDArray[Any]) -> None:
+        """Y: [rows x targets]. Raises TargetError for the first target that is out of bounds."""
+        if not len(Y):
+            return
+        least, most = Y.min(axis=0), Y.max(axis=0)
+        wrong = np.flatnonzero((least < self._low) | (most > self._high))
+        if wrong.size:
+            column = int(wrong[0])
+            fit = self._fits[column]
+            value = least[column] if least[column] < self._low[column] else most[column]
+            name = fit.classes[fit.y.index(column)]
+            remedy = REMEDIES[LINKS[fit.link].range]
+            raise TargetError(
+                f"GLM: target {name!r} is {value:g} in a row; of link {fit.link} it is {remedy}."
+            )

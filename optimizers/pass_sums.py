@@ -1,0 +1,129 @@
+"""What is added up over a pass: gradients, losses, weights; exactly, where the model gives terms.
+
+Sums are kept on a grid (matcache/exact.py), which must suit the size of their terms. That size is
+known when the pass has ended; where the grid was wrong, the pass does not count and is repeated on
+a better one. Terms hardly change in size from pass to pass, so that happens in the first, if ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..matcache import ExactSum, Mat, MatCache, Merge, fits, grid_for, named, total
+from .base import Gradient, GradientSum, Objective
+from .row import Row, kernel
+
+LOSS, WEIGHT = "pass.loss", "pass.weight"
+ROWS = "pass.rows"
+FIRST = 2.0**30  # rows times largest term, in the first pass: a million rows of terms below 1,000
+SPARE = 4.0  # how much terms may grow until the next pass
+COARSE = 2.0**16  # how much larger than needed a grid may have been made
+
+
+class PassSums:
+    """Sums of one pass over the data, for parameters of these names and shapes."""
+
+    def __init__(self, cache: MatCache, parameters: Mapping[str, Mat]) -> None:
+        """Empty."""
+        self.cache = cache
+        self.state: dict[str, Mat] = {}
+        self.masks: dict[str, Any] = {}
+        self._sums = {name: self._sum(name, *w.shape) for name, w in parameters.items()}
+        self._sums |= {name: self._sum(name, 1, 1) for name in (LOSS, WEIGHT)}
+        self._rows = self._keep(f"{ROWS}.sum", 1, 1)
+        self._accumulate = kernel(_accumulate_row, "accumulate")
+        for part in self._sums.values():
+            part.grid.set(np.full(part.grid.shape, grid_for(FIRST)))
+
+    @staticmethod
+    def merge_rule(name: str) -> Merge:
+        """How replicas combine the state `name`."""
+        if name.endswith(".sum"):
+            return "sum"
+        return "max" if name.endswith(".largest") else "same"
+
+    def add(self, updates: Mapping[str, Any], objective: Objective) -> None:
+        """A block's gradients, losses and weights."""
+        for name, update in updates.items():
+            part, s = self._sums[name], self._sums[name].total
+            if isinstance(update, GradientSum):
+                self.masks[name] = update.mask
+                if update.X is None:
+                    part.add_columns(update.R)
+                elif update.X.pattern is not None:
+                    part.add_product(update.X, update.R)
+                else:
+                    s <<= s + update.X.T @ update.R
+            elif isinstance(update, Gradient) and update.sparse:
+                self._accumulate(
+                    XT=update.X.T, R=update.R, mask=update.mask, w=s, rate=objective.weight
+                )
+            else:
+                g = update.X.T @ update.R if isinstance(update, Gradient) else update
+                if isinstance(update, Gradient) and update.mask is not None:
+                    g = g * update.mask
+                s <<= s + objective.weight * g
+        for name, values in ((LOSS, objective.loss), (WEIGHT, objective.weight)):
+            s = self._sums[name].total
+            if values.shape == (1, 1):
+                s <<= s + values
+            else:
+                self._sums[name].add_columns(values)
+        if objective.weight.shape != (1, 1):
+            rows = self._rows
+            rows <<= rows + total(objective.weight > 0.0)
+
+    def complete(self) -> bool:
+        """Whether the sums of the pass hold; otherwise the grids are better for the next one."""
+        rows, hold = max(1.0, float(self._rows)), True
+        for part in self._sums.values():
+            grid, size = part.grid.numpy(), rows * part.largest.numpy()
+            seen = (size > 0) & np.isfinite(size)
+            size = np.where(seen, size, 1.0)
+            hold &= bool(np.all(fits(grid, size) & (grid <= COARSE * grid_for(size)) | ~seen))
+            part.grid.set(np.where(seen, grid_for(SPARE * size), grid))
+        return hold
+
+    def gradient(self, name: str) -> Any:
+        """Of the mean loss: an expression of the parameter's shape."""
+        mean = self._sums[name].total / self._sums[WEIGHT].total
+        mask = self.masks.get(name)
+        return mean if mask is None else mean * mask
+
+    @property
+    def loss(self) -> Mat:
+        """Sum of the weighted losses."""
+        return self._sums[LOSS].total
+
+    @property
+    def weight(self) -> Mat:
+        """Sum of the weights."""
+        return self._sums[WEIGHT].total
+
+    def clear(self) -> None:
+        """Begin with the next pass."""
+        self._rows.set(0.0)
+        for part in self._sums.values():
+            for mat in (part.total, part.largest):
+                mat <<= 0.0
+
+    def _sum(self, name: str, rows: int, columns: int) -> ExactSum:
+        return ExactSum(
+            self._keep(f"{name}.sum", rows, columns),
+            self._keep(f"{name}.grid", 1, columns),
+            self._keep(f"{name}.largest", 1, columns),
+        )
+
+    def _keep(self, name: str, rows: int, columns: int) -> Mat:
+        mat = named(self.cache, f"optimizer.{name}", (rows, columns), np.float64)
+        mat <<= 0.0
+        self.state[name] = mat
+        return mat
+
+
+def _accumulate_row(row: Row) -> None:
+    g = row.XT @ row.R
+    row.w <<= row.w + row.rate * (g if row.mask is None else g * row.mask)

@@ -1,0 +1,71 @@
+"""What an optimizer by gradients does to one row of a parameter: the bodies of its kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..matcache import clip, copy, maximum, minimum, rowsum, sqrt
+from .managed import Managed
+from .row import Row, kernel
+
+if TYPE_CHECKING:
+    from .gradient import GradientOptimizer
+
+TINY = 1e-30
+
+
+def kernels_of(rule: GradientOptimizer, p: Managed) -> dict[str, Any]:
+    """By name; they are traced at their first call, for parameters like p."""
+    return {
+        "step": kernel(lambda row: step_row(rule, p, row), f"{rule.name} step"),
+        "rest": kernel(lambda row: rest_row(rule, p, row, row.now), f"{rule.name} rest"),
+        "settle": kernel(lambda row: rest_row(rule, p, row, 0.0), f"{rule.name} settle"),
+        "catch up": kernel(average_row, "average"),
+        "swap": kernel(swap_row, "swap"),
+    }
+
+
+def step_row(rule: GradientOptimizer, p: Managed, row: Row) -> None:
+    """A step: gradient, clipping, rule, penalties."""
+    g = row.g if row.XT is None else row.XT @ row.R
+    if row.mask is not None:
+        g = g * row.mask
+    if row.shorten is not None:
+        g = g * row.shorten
+    if rule.clip_value is not None:
+        g = clip(g, -rule.clip_value, rule.clip_value)
+    if rule.clip_row_norm is not None:
+        norm = sqrt(rowsum(g * g))
+        g = g * minimum(rule.clip_row_norm / maximum(norm, TINY), 1.0)
+    if row.average is not None:
+        average_row(row)
+    _flow(p, row, rule.move(row, g))
+    if row.seen is not None:
+        row.seen <<= row.now
+
+
+def rest_row(rule: GradientOptimizer, p: Managed, row: Row, seen: Any = None) -> None:
+    """What penalties have done meanwhile to a row that rested. seen: the time to note."""
+    _flow(p, row, rule.rest(row))
+    if row.seen is not None:
+        row.seen <<= seen
+
+
+def average_row(row: Row) -> None:
+    """The mean of the row over `count` steps; it was the same in those since `averaged`."""
+    missed = (row.count - row.averaged) / maximum(row.count, 1.0)
+    row.average <<= row.average + (row.w - row.average) * missed
+    row.averaged <<= row.count
+
+
+def swap_row(row: Row) -> None:
+    """The row and its average change places."""
+    w = copy(row.w)
+    row.w <<= row.average
+    row.average <<= w
+
+
+def _flow(p: Managed, row: Row, time: Any) -> None:
+    for term in p.terms:
+        if term.flows:
+            row.w <<= term.flow(row.w, time)

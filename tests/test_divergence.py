@@ -1,0 +1,116 @@
+"""Numbers that are not finite: which are found, where, and what a look costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import blocklearn as bl
+from blocklearn.learner.divergence import FiniteCheck, is_finite
+from blocklearn.learner.errors import DivergedError
+from blocklearn.matcache import colsum, exp
+
+FLOATS = st.sampled_from([np.float32, np.float64])
+
+
+@settings(deadline=None)
+@given(
+    data=st.data(),
+    dtype=FLOATS,
+    shape=arrays.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=40),
+)
+def test_found_wherever_it_is(data: Any, dtype: Any, shape: tuple[int, int]) -> None:
+    array = data.draw(
+        arrays.arrays(dtype, shape, elements=st.floats(width=32, allow_subnormal=False))
+    )
+    assert is_finite(array) == bool(np.isfinite(array).all())
+
+
+def test_large_numbers_are_finite_though_their_sum_is_not() -> None:
+    assert is_finite(np.full((1000, 1000), 3e38, np.float32))
+    assert not is_finite(np.array([[3e38, 3e38, np.nan]], np.float32))
+
+
+class Sums(bl.Model):
+    """Column sums; from block `fails` of pass `fails_in` on they are NaN."""
+
+    fails_in: int = 0
+    fails: int = 0
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        self.sums = self.parameter("sums", 1, shapes.columns, merge="sum")
+        self.fault = self.number("fault")
+        self.seen = [0, -1]
+
+    def update(self, block: Any) -> None:
+        if block.rows:  # not while memory is planned
+            self.seen = [block.pass_, self.seen[1] + 1 if block.pass_ == self.seen[0] else 0]
+        broken = self.seen >= [self.fails_in, self.fails]
+        self.fault.set(1e38 if broken else 0.0)
+        self.sums <<= self.sums + colsum(block.X) + (exp(self.fault) - 1.0) * 0.0
+
+    def score(self, block: Any) -> Any:
+        return {}
+
+    def predict(self, block: Any) -> Any:
+        return (block.X + self.sums).mat()
+
+
+def learner(fails_in: int, fails: int, **settings: Any) -> bl.Learner:
+    X = np.ones((40, 3), np.float32)
+    model = Sums(fails_in=fails_in, fails=fails)
+    return bl.Learner(model, X, passes=3, block_rows=4, threads=1, **settings)
+
+
+def test_the_first_block_is_named() -> None:
+    with pytest.raises(DivergedError, match=r"sums is not finite after block 0 of pass 0 \("):
+        learner(0, 0).fit()
+
+
+@pytest.mark.parametrize("fails_in, fails", [(0, 3), (1, 7), (2, 9)])
+def test_the_block_is_named_when_every_block_is_looked_at(
+    fails_in: int, fails: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blocklearn.learner.divergence.SHARE", np.inf)
+    with pytest.raises(DivergedError, match=f"after block {fails} of pass {fails_in} "):
+        learner(fails_in, fails).fit()
+
+
+@pytest.mark.parametrize("fails_in", [0, 1, 2])
+def test_found_at_the_end_of_the_pass_at_the_latest(
+    fails_in: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blocklearn.learner.divergence.SHARE", 1e-12)  # no look after the first
+    first = 1 if fails_in == 0 else 0
+    with pytest.raises(DivergedError, match=f"after blocks {first} to 9 of pass {fails_in} "):
+        learner(fails_in, 5).fit()
+
+
+def test_looks_take_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes a second is not repeated for a hundred."""
+    clock = [0.0]
+    looks: list[float] = []
+
+    def look(*arguments: Any, **more: Any) -> None:
+        looks.append(clock[0])
+        clock[0] += 1.0
+
+    check = FiniteCheck()
+    team: Any = type("Team", (), {"first": None})
+    progress: Any = None
+    monkeypatch.setattr(check, "_look", look)
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    while clock[0] < 1000:
+        check.after_block(team, progress)
+        clock[0] += 0.5
+    assert 9 <= len(looks) <= 11
+
+
+def test_replicas_are_looked_at_when_they_are_merged() -> None:
+    with pytest.raises(DivergedError, match="sums is not finite after block"):
+        learner(0, 2, replicas=2, sync_every=1).fit()

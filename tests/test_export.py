@@ -1,0 +1,235 @@
+"""`learn export`: a model's numbers and names as npz, Parquet and npy."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from blocklearn.learner import export as exporting
+from blocklearn.learner import model_folder
+from blocklearn.learner.cli import main
+from blocklearn.learner.export import export
+from blocklearn.learner.model_folder import Saved
+
+USERS, ITEMS = ["ann", "Zoë", "日本"], ["Alien", "Up"]
+
+
+def saved(kind: str, tensors: dict[str, Any], **more: Any) -> Saved:
+    found = {name: np.array(array, np.float32) for name, array in tensors.items()}
+    empty = {"names": None, "fingerprint": "", "metrics": {}, "libraries": {}}
+    return Saved(kind, {}, found, **(empty | more))
+
+
+FACTORS = saved(
+    "als",
+    {"mean": [[3.5]], "users": np.arange(12).reshape(3, 4), "items": -np.arange(8).reshape(2, 4)},
+    names=ITEMS,
+    row_names=model_folder.Ids(USERS),
+)
+OUTPUTS = [{"name": n, "fit": n, "link": "logistic"} for n in ("buy", "click")]
+WEIGHTS = saved(
+    "glm",
+    {"W": [[1, 2], [3, 4], [5, 6]], "intercept": [[7, 8]]},
+    names=["price", "size", "age"],
+    target_names=["click", "buy"],
+    outputs=OUTPUTS,
+)
+TOPICS = saved("lda", {"lambda": np.arange(6).reshape(3, 2)}, names=["a", "b", "c"])
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return found
+
+
+def test_npz_has_everything(tmp_path: Path) -> None:
+    lines = export(FACTORS, tmp_path / "deep" / "m.npz")
+    assert lines[1] == f"{tmp_path}/deep/m.npz: users, 3 x 4"
+    with np.load(tmp_path / "deep" / "m.npz", allow_pickle=False) as file:
+        assert set(file) == {"mean", "users", "items", "column_names", "row_names"}
+        assert file["row_names"].tolist() == USERS and file["column_names"].tolist() == ITEMS
+        for name, array in FACTORS.tensors.items():
+            np.testing.assert_array_equal(file[name], array)
+            assert file[name].dtype == np.float32
+
+
+def test_npz_of_one_tensor(tmp_path: Path) -> None:
+    export(WEIGHTS, tmp_path / "m.npz", "intercept")
+    with np.load(tmp_path / "m.npz") as file:
+        assert set(file) == {"intercept", "column_names", "target_names"}
+        assert file["target_names"].tolist() == ["click", "buy"]
+
+
+def test_parquet_of_factors(tmp_path: Path) -> None:
+    export(FACTORS, tmp_path / "users.parquet", "users")
+    assert rows(tmp_path / "users.parquet")[1:] == [
+        {"number": 1, "name": "Zoë", "vector": [4.0, 5.0, 6.0, 7.0]},
+        {"number": 2, "name": "日本", "vector": [8.0, 9.0, 10.0, 11.0]},
+    ]
+    export(FACTORS, tmp_path / "items.parquet", "items")
+    assert [row["name"] for row in rows(tmp_path / "items.parquet")] == ITEMS
+    export(FACTORS, tmp_path / "mean.parquet", "mean")
+    assert rows(tmp_path / "mean.parquet") == [{"number": 0, "vector": [3.5]}]
+
+
+def test_as_many_users_as_items(tmp_path: Path) -> None:
+    """Which names are whose does not hang on their number."""
+    square = saved(
+        "als",
+        {"users": np.ones((2, 1)), "items": np.ones((2, 1))},
+        names=["x", "y"],
+        row_names=model_folder.Ids(["u", "v"]),
+    )
+    export(square, tmp_path / "m")
+    assert [row["name"] for row in rows(tmp_path / "m" / "users.parquet")] == ["u", "v"]
+    assert [row["name"] for row in rows(tmp_path / "m" / "items.parquet")] == ["x", "y"]
+
+
+def test_parquet_of_weights_has_a_column_for_each_output(tmp_path: Path) -> None:
+    export(WEIGHTS, tmp_path / "W.parquet", "W")
+    assert rows(tmp_path / "W.parquet")[2] == {
+        "number": 2, "name": "age", "W.buy": 5.0, "W.click": 6.0}  # fmt: skip
+    export(WEIGHTS, tmp_path / "all")
+    assert {path.name for path in (tmp_path / "all").iterdir()} == {
+        "W.parquet",
+        "intercept.parquet",
+    }
+    assert rows(tmp_path / "all" / "intercept.parquet") == [
+        {"number": 0, "intercept.buy": 7.0, "intercept.click": 8.0}
+    ]
+
+
+def test_hashed_columns(tmp_path: Path) -> None:
+    from blocklearn.datasources import HashedWords
+
+    hashed = saved("glm", {"W": np.ones((3, 1))}, names=HashedWords(1, ["price"]))
+    export(hashed, tmp_path / "W.parquet")
+    assert [row["name"] for row in rows(tmp_path / "W.parquet")] == ["price", "#0", "#1"]
+    export(hashed, tmp_path / "W.npz")
+    with np.load(tmp_path / "W.npz") as file:
+        assert set(file) == {"W"}
+
+
+def test_npy_is_what_faiss_takes(tmp_path: Path) -> None:
+    tensors = {"items": np.asfortranarray(np.arange(6.0).reshape(3, 2))}
+    export(Saved("als", {}, tensors, None, "", {}, {}), tmp_path / "items.npy")
+    array = np.load(tmp_path / "items.npy")
+    assert array.dtype == np.float32 and array.flags.c_contiguous
+    np.testing.assert_array_equal(array, tensors["items"])
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(n=st.integers(1, 70), k=st.integers(1, 9), part=st.integers(1, 200), seed=st.integers(0, 99))
+def test_written_part_by_part_it_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int, k: int, part: int, seed: int
+) -> None:
+    array = np.random.default_rng(seed).normal(size=(n, k)).astype(np.float32)
+    model = saved("lda", {"lambda": array}, names=[f"w{i}" for i in range(n)])
+    with monkeypatch.context() as patch:
+        patch.setattr(exporting, "PART", part)
+        export(model, tmp_path / "m.parquet")
+        export(model, tmp_path / "m.npy")
+    table = pq.read_table(tmp_path / "m.parquet")
+    assert table["name"].to_pylist() == [f"w{i}" for i in range(n)]
+    assert table["number"].to_pylist() == list(range(n))
+    np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), array)
+    np.testing.assert_array_equal(np.load(tmp_path / "m.npy"), array)
+
+
+def test_a_model_is_not_copied_into_memory(tmp_path: Path) -> None:
+    """64 MB of factors, mapped and written in parts of 16 MB: a copy of all would show."""
+    import tracemalloc
+
+    users = np.zeros((1 << 18, 64), np.float32)
+    model_folder.save(
+        tmp_path / "m", kind="als", config={}, tensors={"users": users}, names=None,
+        fingerprint="", metrics={})  # fmt: skip
+    mapped = model_folder.load(tmp_path / "m", mapped=True)
+    for ending in ("npy", "npz", "parquet"):
+        tracemalloc.start()
+        export(mapped, tmp_path / f"m.{ending}")
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < users.nbytes // 2, ending
+
+
+@pytest.mark.parametrize(
+    "to, tensor, message",
+    [
+        ("m.csv", None, r"m.csv: must end in .npz, .parquet, .npy, or in nothing"),
+        (
+            "m.npz",
+            "itmes",
+            r"no tensor 'itmes'; the model has mean 1 x 1, users 3 x 4, items 2 x 4",
+        ),
+        ("m.npy", None, r".npy holds one tensor: choose one with --tensor from mean 1 x 1, users"),
+        ("m.parquet", None, r".parquet holds one tensor"),
+    ],
+)
+def test_what_cannot_be(to: str, tensor: str | None, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        export(FACTORS, tmp_path / to, tensor)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["npz", "npy", "parquet"])
+def test_a_failure_leaves_what_was_there(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / f"m.{ending}"
+    target.write_bytes(b"before")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(exporting, "parts", full)
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="No space"):
+        export(TOPICS, target)
+    assert target.read_bytes() == b"before"
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+    monkeypatch.undo()
+    export(TOPICS, target)
+    assert target.read_bytes() != b"before"
+
+
+def test_a_folder_keeps_other_files(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    export(WEIGHTS, tmp_path)
+    export(WEIGHTS, tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"notes.txt", "W.parquet", "intercept.parquet"}
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def learn(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model_folder.save(
+        tmp_path / "m", kind="als", config={}, tensors=FACTORS.tensors, names=ITEMS,
+        row_names=USERS, fingerprint="", metrics={})  # fmt: skip
+    run, out = str(tmp_path / "m"), str(tmp_path / "items.npy")
+    assert learn("export", run, "--to", out, "--tensor", "items") == 0
+    assert capsys.readouterr().out == f"{out}: items, 2 x 4\n"
+    np.testing.assert_array_equal(np.load(out), FACTORS.tensors["items"])
+    assert learn("export", run, "--to", out) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Error: Invalid value: .npy holds one tensor: choose one with --tensor from" in said
+    assert learn("export", str(tmp_path / "nowhere"), "--to", out) == 66
+    data = (tmp_path / "m" / "weights.safetensors").read_bytes()
+    (tmp_path / "m" / "weights.safetensors").write_bytes(data[:-1])
+    assert learn("export", run, "--to", out) == 65
+    assert "weights.safetensors" in capsys.readouterr().err

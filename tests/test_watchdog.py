@@ -1,0 +1,125 @@
+"""A run that hangs says where; one that is slow or stopped is left alone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.learner.hooks import Progress
+from blocklearn.learner.watchdog import watching
+
+
+class Stuck(MatrixSource):
+    """Block 2 is not there before `released` is set."""
+
+    released: Any
+
+    def read(self, pass_: int, index: int, into: Any) -> None:
+        if index == 2:
+            self.released.wait(10)
+        super().read(pass_, index, into)
+
+
+def stuck_source() -> Stuck:
+    X = np.ones((50, 4), np.float32)
+    source = Stuck(bl.sparse(X), block_rows=10, seed=0)
+    source.released = threading.Event()
+    return source
+
+
+class Release(logging.Handler):
+    """Lets a source go on once something was logged so many times."""
+
+    def __init__(self, source: Stuck, after: int) -> None:
+        super().__init__()
+        self.source, self.left = source, after
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+        self.left -= 1
+        if not self.left:
+            self.source.released.set()
+
+
+def test_a_hang_is_shown_with_the_block_and_all_stacks_and_training_goes_on() -> None:
+    source = stuck_source()
+    learner = bl.Learner(bl.models.LDA(topics=2), source, threads=1)
+    handler = Release(source, after=2)
+    log = logging.getLogger("blocklearn.learner.watchdog")
+    log.addHandler(handler)
+    begun = time.monotonic()
+    try:
+        with watching(learner.progress, 0.2):
+            learner.fit()
+    finally:
+        log.removeHandler(handler)
+    assert learner.progress.rows == 50
+    first, second = handler.texts
+    assert re.search(
+        r"no block was finished for 0 seconds; 2 of 5 are done in pass 1 of 1: block 2 of pass 0 ",
+        first,
+    )
+    assert re.search(r"blocklearn-reader\n(    .*\n)*    .*test_watchdog.py:\d+ read\n", first)
+    assert re.search(r"MainThread\n(    .*\n)*    .*learner.py:\d+ fit\n", first)
+    assert time.monotonic() - begun >= 0.4  # the second time came after twice as long
+    assert not [t for t in threading.enumerate() if t.name == "blocklearn-watchdog"]
+
+
+def test_a_run_that_moves_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    progress = Progress(1, 100)
+    with watching(progress, 0.2, end_after=0.3):
+        for block in range(10):
+            progress.block = block
+            time.sleep(0.05)
+    assert not caplog.records
+
+
+def test_without_seconds_nobody_watches() -> None:
+    before = threading.active_count()
+    with watching(Progress(1, 1), None):
+        assert threading.active_count() == before
+
+
+WAIT = """
+import sys, time
+from blocklearn.learner.hooks import Progress
+from blocklearn.learner.watchdog import watching
+with watching(Progress(1, 1), 0.4, {end_after}):
+    print("watching", flush=True)
+    time.sleep({sleep})
+print("over", flush=True)
+"""
+
+
+def test_ends_the_process_where_it_is_told_to() -> None:
+    code = WAIT.format(end_after=0.8, sleep=20)
+    begun = time.monotonic()
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.returncode == 75 and time.monotonic() - begun < 15
+    assert found.stdout == "watching\n" and "the run ends here" in found.stderr
+
+
+def test_a_process_that_was_stopped_does_not_hang() -> None:
+    """Suspended by a batch system, or with Ctrl-Z: that is no time in which nothing moved."""
+    code = WAIT.format(end_after=0.4, sleep=0.1)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "watching\n"
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(1.0)
+    os.kill(process.pid, signal.SIGCONT)
+    rest, _ = process.communicate(timeout=20)
+    assert (process.returncode, rest) == (0, "over\n")
