@@ -40,13 +40,13 @@ class Meter:
         """This was done."""
         self.progress.work += work
 
-    def merged(self, team: Team, blocks: int, rows: int, seconds: float, flops: int) -> None:
-        """Some blocks are done, and replicas are one model again."""
+    def merged(self, team: Team, blocks: int, rows: int, cost: Work) -> None:
+        """Some blocks are done, and replicas are one model again. cost: what is not added yet."""
         progress = self.progress
         progress.block += blocks
         progress.rows += rows
-        progress.seconds += seconds
-        self.add(Work(seconds=seconds, flops=flops))
+        progress.seconds += cost.seconds
+        self.add(cost)
         done = progress.work - self._before
         progress.rows_per_s, progress.gflops = done.rows_per_s, done.gflops
         stats = [replica.cache.stats() for replica in team.replicas]
@@ -136,8 +136,8 @@ def train_pass(
             merging = time.perf_counter()
             team.merge(complete=done == source.blocks)
             now = time.perf_counter()
-            meter.add(Work(merge=now - merging))
-            meter.merged(team, count, rows, now - clock, team.flops - flops)
+            cost = Work(flops=team.flops - flops, seconds=now - clock, merge=now - merging)
+            meter.merged(team, count, rows, cost)
             check.after_block(team, progress)
             merged()
             if progress.stop and progress.block < progress.blocks:

@@ -14,7 +14,7 @@ from .checkpoint import Checkpoint
 from .config import RunConfig, renamed
 from .display import LiveTable, display, size
 from .durable import write_file
-from .errors import ModelFolderError, ModelMissingError, RunInterrupted
+from .errors import DivergedError, ModelFolderError, ModelMissingError, RunInterrupted
 from .hooks import Hook, Progress
 from .inputs import open_data, settled
 from .learner import Learner
@@ -184,7 +184,11 @@ def _saying_how_to_go_on(config: RunConfig) -> Iterator[None]:
         ) from error
     except DivergedError as error:
         folder = RunFolder(config.out).checkpoints
-        kept = f"Checkpoints in {folder} are from before." if folder.is_dir() else "None is saved."
+        kept = (
+            f"Checkpoints in {folder} are from before it did."
+            if folder.is_dir()
+            else "None is saved."
+        )
         raise DivergedError(f"{error} {kept}") from error
 
 

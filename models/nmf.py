@@ -80,14 +80,21 @@ class NMF(Model):
         return self.loss == "kullback-leibler"
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
-        """H [columns x K], random, such that W of 1 or so fits; statistics of rows, zeros."""
+        """H [columns x K], random, such that W of 1 or so fits; statistics of rows: none yet.
+
+        Online there is a trace of rows that H explains with weights of 1, so that it stays as it
+        is, not zero, until there are other rows, and where blocks have nothing to say.
+        """
         columns, K = shapes.columns, self.components
         self.total_rows = shapes.whole_rows
         scale = 2.0 * math.sqrt(mean_of(shapes) / K)
         self.H = self.parameter("H", columns, K, maximum(scale * rng.uniform(columns, K), FLOOR))
         merge: Merge = "mean" if self.online else "sum"  # what is forgotten does not add up
-        self.pull = self.parameter("pull", columns, K, merge=merge)  # X.T W; of KL H * (X / P).T W
-        self.push = self.parameter("push", 1 if self._kl else K, K, merge=merge)  # W.T W; sums of W
+        trace = TRACE if self.online else 0.0
+        pull = self.H if self._kl else rowsum(self.H) + 0.0 * self.H
+        # X.T W, of KL H * (X / P).T W; and W.T W, of KL sums of W
+        self.pull = self.parameter("pull", columns, K, trace * pull, merge=merge)
+        self.push = self.parameter("push", 1 if self._kl else K, K, trace, merge=merge)
         self.mass = self.parameter("mass", 1, 1, merge=merge)  # weight of the rows in these sums
         self.W = self.row_state("W", shapes, K, 1.0)
         self.guess = self.scratch("W of new rows", shapes.rows, K)
@@ -208,9 +215,10 @@ class NMF(Model):
         return [[(int(j), float(shares[j, k])) for j in order[:, k]] for k in range(H.shape[1])]
 
 
+TRACE = 1e-6  # rows
 SCORE_ITERATIONS = 50  # the loss is then within 1e-5 of its least, relative
 SHOWN = 1e-15  # smaller weights are predicted as 0
-SCALES = 1e-6, 1e6  # of the data's mean: products of what fits on the way are float32 numbers
+SCALES = 1e-12, 1e12  # of the data's mean: squares and products of what fits are float32 numbers
 
 
 def mean_of(shapes: Shapes) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from safetensors.numpy import load_file
 
 import blocklearn as bl
+from blocklearn.learner.cli import main
 from blocklearn.learner.divergence import FiniteCheck, is_finite
 from blocklearn.learner.errors import DivergedError
 from blocklearn.matcache import colsum, exp
@@ -114,3 +118,22 @@ def test_looks_take_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_replicas_are_looked_at_when_they_are_merged() -> None:
     with pytest.raises(DivergedError, match="sums is not finite after block"):
         learner(0, 2, replicas=2, sync_every=1).fit()
+
+
+def test_the_command_stops_with_76_and_keeps_what_was_good(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rate without bounds: the run ends, names the blocks, and what is on disk is finite."""
+    config = str(Path(__file__).parents[1] / "configs" / "glm.yaml")
+    settings = ["optimizer={kind: sgd, rate: 1.0e+38}", "checkpoint.every_blocks=1",
+                "model.targets=[{link: linear, column: class}]", "data.eval=null"]  # fmt: skip
+    given = [part for setting in settings for part in ("--set", setting)]
+    with pytest.raises(SystemExit) as stop:
+        main(["--config", config, "--out", str(tmp_path / "run"), "-q", *given])
+    err = capsys.readouterr().err
+    assert stop.value.code == 76 and "Traceback" not in err
+    assert re.search(r"(W|intercept) is not finite( after block \d+ of pass \d+)?", err)
+    assert "are from before it did" in err or "None is saved" in err
+    for path in (tmp_path / "run" / "checkpoints").glob("*/state.safetensors"):
+        tensors = load_file(path)
+        assert all(np.isfinite(tensors[name]).all() for name in ("W", "intercept"))

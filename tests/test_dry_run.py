@@ -155,6 +155,31 @@ def test_data_that_cannot_be_read_are_found(learn: Any) -> None:
     assert code == 66 and "none.npz" in err
 
 
+GROWTH = """
+import numpy as np, scipy.sparse as sp
+import blocklearn as bl
+from blocklearn.learner.memory import resident_bytes
+rng = np.random.default_rng(0)
+X = sp.csr_array((rng.random((1000, 60_000)) < 0.001).astype(np.float32))
+bl.Learner(bl.models.LDA(topics=3, inference="cvb0"), X[:, :50], block_rows=250, threads=1).fit()
+learner = bl.Learner(
+    bl.models.LDA(topics=100, inference="cvb0"), X, block_rows=250, threads=1, replicas={replicas}
+)
+plan, before = learner.plan().total, resident_bytes()
+learner.fit()
+print(plan, resident_bytes() - before)
+"""
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_the_plan_is_what_a_process_takes(replicas: int) -> None:
+    code = GROWTH.format(replicas=replicas)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    planned, taken = map(int, found.stdout.split())
+    assert planned > replicas * 70e6
+    assert 0.85 * planned < taken < 1.15 * planned + 20e6
+
+
 # ---- how long ------------------------------------------------------------------------------------
 
 
