@@ -7,8 +7,15 @@
 Names are imported when they are first used, so that `import blocklearn` costs nothing.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if sys.version_info < (3, 11):  # noqa: UP036 (what pip would have said)
+    raise ImportError(
+        "blocklearn needs Python 3.11 or newer, but %s is Python %d.%d."
+        % (sys.executable, *sys.version_info[:2])
+    )
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -84,7 +91,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_NAMES[name], __name__), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message, name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

@@ -99,6 +99,10 @@ class Learner:
                 raise ValueError(f"Learner: {name}={value}, but it is at least 1.")
         if not 0.0 < sync_weight <= 1.0:
             raise ValueError(f"Learner: sync_weight={sync_weight}, but it is above 0, at most 1.")
+        if isinstance(model, type):
+            raise TypeError(
+                f"Learner: the class {model.__name__}; a model is {model.__name__}(...)."
+            )
         self.model = model.model_copy()
         self.mixins = [mixin.model_copy() for mixin in mixins]
         self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads

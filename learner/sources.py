@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ def open_source(
     keep: blocks that are the same in every pass may be kept, because there will be other passes.
     counts: the model works on counts, so a matrix becomes sparse and must not be negative.
     """
+    if isinstance(data, str | os.PathLike):
+        raise DataError(
+            f"Learner: data are the path {os.fspath(data)!r}; open it first, for example with "
+            "blocklearn.datasources.FileData(path=...).open_source(Reading(1024)): texts or counts."
+        )
     if hasattr(data, "read") and hasattr(data, "blocks"):
         return data  # type: ignore[no-any-return]
     X, targets, weights = data, None, None

@@ -21,6 +21,7 @@ from .errors import ConfigError
 from .yaml_tree import Node, Origin, merge, nested, parse_file, parse_text
 
 ENV_PREFIX = "LEARN__"
+DELIVERED = Path(__file__).parents[1] / "configs"
 
 PLAIN_WORDS = {"an object": "a mapping", "a valid dictionary": "a mapping", "valid array": "list"}
 """pydantic's words for JSON, and YAML's."""
@@ -122,6 +123,8 @@ def _read(path: Path, problems: list[str]) -> Node | None:
     except FileNotFoundError:
         nearby = path.parent.glob("*.yaml") if path.parent.is_dir() else ()
         hint = _suggest(path.name, [other.name for other in nearby])
+        if not hint and (delivered := DELIVERED / path.name).is_file():
+            hint = f"; one of this name comes with blocklearn: {delivered}"
         text = f"no such configuration file{hint}"
         raise FileNotFoundError(errno.ENOENT, text, str(path)) from None
 

@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 from blocklearn.learner.cli import main
+from blocklearn.learner.metrics import scores_of
 
 LOOP = Path(__file__).parent / "kill_loop.py"
 
@@ -80,11 +81,12 @@ def events(run: str) -> list[dict]:
 
 
 def scores(run: str) -> list[tuple]:
-    """All evaluations, with the position of each."""
+    """What happened where, and all held-out scores."""
     found = []
     for event in events(run):
-        if event["event"] in ("eval", "end", "train"):
-            clocks = ("ts", "run", "seconds", "rows_per_s", "gflops", "gb_per_s", "queue")
-            own = {k: v for k, v in event.items() if k not in clocks and not k.endswith("_s")}
-            found.append(tuple((k, v) for k, v in own.items() if not k.endswith("_bytes")))
+        where = (event["event"], event["pass"], event["batch"], event["rows"])
+        if event["event"] in ("eval", "end"):
+            found.append((*where, *sorted(scores_of(event).items())))
+        elif event["event"] == "train":  # its scores are of blocks that depend on time
+            found.append(where)
     return found
