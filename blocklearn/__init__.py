@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if sys.version_info < (3, 11):  # noqa: UP036 (what pip would have said)
     raise ImportError(
-        "blocklearn needs Python 3.11 or newer, but %s is Python %d.%d."
-        % (sys.executable, *sys.version_info[:2])
+        f"blocklearn needs Python 3.11 or newer, but {sys.executable} is Python "
+        f"{sys.version_info[0]}.{sys.version_info[1]}."
     )
 
 if TYPE_CHECKING:

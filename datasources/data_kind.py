@@ -26,6 +26,10 @@ class DataKind(BaseModel, extra="forbid"):
         """Local files and folders that must exist; they are looked for before anything is read."""
         yield from ()
 
+    def in_memory(self) -> Iterator[Path]:
+        """Those of `files` whose contents are all in memory at once."""
+        yield from ()
+
     def settled(self, train: "DataKind | None" = None) -> Self:
         """The same with what only the data can say: that is what a run writes down, and reads new
         data by. train: of data to evaluate on, the settled kind of the training data.
@@ -70,6 +74,10 @@ class DataKind(BaseModel, extra="forbid"):
 
 class MemoryKind(DataKind):
     """A kind of data whose rows are all read into memory at once."""
+
+    def in_memory(self) -> Iterator[Path]:
+        """All of them."""
+        yield from self.files()
 
     @abstractmethod
     def load(self, like: DataSource | None = None) -> Samples:

@@ -79,6 +79,10 @@ class TableData(MemoryKind):
         """The table."""
         yield self.path
 
+    def in_memory(self) -> Iterator[Path]:
+        """The table, unless it is read anew in each pass."""
+        yield from () if self.stream else self.files()
+
     def elsewhere(self, path: str, *, labelled: bool) -> Self:
         """The same columns of another file."""
         labels: dict[str, Any] = {} if labelled else {"targets": [], "weights": None}

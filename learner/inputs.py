@@ -22,9 +22,12 @@ from ..datasources.blocks import BlockSource
 from ..datasources.blocks.kind import check_names
 from ..datasources.blocks.manifest import FILE as MANIFEST
 from ..datasources.files import is_text_or_counts
+from ..matcache.errors import MemoryPlanError
 from ..models import ALS
 from .config import DataConfig, RunConfig, renamed
+from .display import size
 from .learner import Learner
+from .memory import memory_limits
 from .new_data import columns_of, converted
 from .run_folder import RunFolder
 from .yaml_config import resolve
@@ -39,6 +42,7 @@ def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
     """
     data, seed, passes = config.data, config.learner.seed, config.learner.passes
     require_files(data)
+    check_fits(data)
     reading = Reading(data.block_rows, data.shuffle, seed, passes)
     held = replace(reading, shuffle=False, visits=config.evaluation.visits(passes))
     if isinstance(data.eval, Holdout):
@@ -70,6 +74,27 @@ def require_files(data: DataConfig) -> None:
         if isinstance(part, DataKind):
             for path in part.files():
                 require(path)
+
+
+def check_fits(data: DataConfig) -> None:
+    """Raises `MemoryPlanError` for data that will be read into memory, and have more bytes than are
+    left of it.
+    """
+    files = {file: nbytes(file) for file in data.train.in_memory()}
+    left, limit = min(((n, what) for what, n in memory_limits().items()), default=(0, ""))
+    if limit and sum(files.values()) > left:
+        largest = max(files, key=files.__getitem__)
+        raise MemoryPlanError(
+            f"{largest}: {size(files[largest])}, and this kind of data is read into memory, of "
+            f"which {size(left)} are {limit}. Make blocks of it, which are read one by one: "
+            f"`learn convert {largest} DIR`, then data.train: {{kind: blocks, paths: [DIR]}}."
+        )
+
+
+def nbytes(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def check_alike(train: DataSource, other: DataSource) -> None:

@@ -18,6 +18,7 @@ from scipy.special import xlogy
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.models import NMF
+from blocklearn.models.nmf import TRACE
 
 Array = np.ndarray[Any, Any]
 LOSSES: list[Any] = ["frobenius", "kullback-leibler"]
@@ -127,8 +128,8 @@ def test_one_pass_is_that_of_the_definition(
     push: Any = 0.0
     mass = 0.0
     if way == "online":  # a trace of what H explains
-        pull = 1e-6 * (H if loss == "kullback-leibler" else H.sum(axis=1, keepdims=True))
-        push = 1e-6
+        pull = TRACE * (H if loss == "kullback-leibler" else H.sum(axis=1, keepdims=True))
+        push = TRACE
     for rows in (slice(0, 60), slice(60, 90)):
         W[rows] = w_steps(X64[rows], W[rows], H, model, 4)
         keep = 1.0 if way == "batch" else 0.4 ** (len(X[rows]) / 90)

@@ -67,8 +67,10 @@ def _score(run: RunRecord, name: str) -> Iterator[Markup]:
     curves = []
     for what, kind, color in [("rows to be trained on", "train", 2), ("held out", "eval", 1)]:
         known = [e for e in run.of(kind) if e.get(name) is not None]
+        if kind == "train":  # the first is of a model that knew nothing: it flattens the rest
+            known = known[1:]
         x = [event["pass"] - 1 + event["batch"] / blocks for event in known]
-        if len(x) > (kind == "train"):  # a single one would only stretch the axes
+        if x:
             curves.append(Curve(what, x, [float(event[name]) for event in known], color))
     if curves:
         chart = line_chart(curves, x_label="passes")
