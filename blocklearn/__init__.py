@@ -92,6 +92,8 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     message = f"module {__name__!r} has no attribute {name!r}"
+    if name in ("LDA", "GLM"):  # whose estimators have longer names
+        message += f"; the model is {__name__}.models.{name}"
     raise AttributeError(message, name=name, obj=sys.modules[__name__])
 
 

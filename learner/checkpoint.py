@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .config import flat
 from .durable import current, write_folder
 from .errors import ConfigError, ModelFolderError, ModelMissingError
 from .learner import State
@@ -34,10 +35,12 @@ FREE = (
     "learner.passes",
     "learner.threads",
     "learner.row_folder",
+    "learner.ranking",
     "learner.log_every_seconds",
     "learner.watchdog_seconds",
     "learner.watchdog_exit_seconds",
     "learner.tensorboard",
+    "learner.report",
     "learner.prometheus",
     "learner.memory_limit",
 )
@@ -172,7 +175,7 @@ def newest(folder: Path) -> Checkpoint | None:
 
 def check_same(checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: str) -> None:
     """Raises `ConfigError`, naming the keys, if going on would mix two different runs."""
-    old, new = dict(_flat(checkpoint.config)), dict(_flat(config))
+    old, new = dict(flat(checkpoint.config)), dict(flat(config))
     keys = [key for key in sorted({*old, *new}) if not _free(key) and old.get(key) != new.get(key)]
     problems = [
         f"{key}: {new.get(key)!r}, but the run was started with {old.get(key)!r}" for key in keys
@@ -214,12 +217,3 @@ def _existing(folder: Path) -> Iterator[tuple[Position, Path]]:
 
 def _free(key: str) -> bool:
     return any(key == free or key.startswith(f"{free}.") for free in FREE)
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """`("model.topics", 40)`, ... for every leaf."""
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .config import flat
 from .display import number, overall
-from .run_record import RunRecord, flat, read_run
+from .run_record import RunRecord, read_run
 from .target_reports import aligned
 
 Table = dict[str, list[Any]]

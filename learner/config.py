@@ -1,9 +1,9 @@
 """What a run is made of: the schema of the YAML files and of `learn schema`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -14,6 +14,7 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     field_validator,
+    model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -117,7 +118,10 @@ class LearnerConfig(Section):
         "null: never",
     )
     watchdog_exit_seconds: float | None = Field(
-        None, gt=0, description="end the process then, with exit code 75; null: never"
+        None,
+        gt=0,
+        description="end the process then, with exit code 75; null: never; at least "
+        "watchdog_seconds",
     )
     tensorboard: bool | Path = Field(
         False, description="event files for TensorBoard: true: in OUT/tensorboard; or a folder"
@@ -128,6 +132,16 @@ class LearnerConfig(Section):
     prometheus: Path | None = Field(
         None, description="file NAME.prom for the textfile collector of Prometheus' node_exporter"
     )
+
+    @model_validator(mode="after")
+    def _watched_before_it_ends(self) -> Self:
+        end, seconds = self.watchdog_exit_seconds, self.watchdog_seconds
+        if end is not None and (seconds is None or end < seconds):
+            raise ValueError(
+                f"watchdog_exit_seconds is {end:g}, but the watchdog has to look before: it is at "
+                f"least watchdog_seconds ({'null' if seconds is None else f'{seconds:g}'})"
+            )
+        return self
 
     @field_validator("prometheus")
     @classmethod
@@ -167,3 +181,12 @@ def renamed(given: Any) -> Any:
     passes = {"every_passes": learner["eval_every"]}
     rest = {key: value for key, value in learner.items() if key != "eval_every"}
     return {**given, "learner": rest, "evaluation": passes | given.get("evaluation", {})}
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """`("model.topics", 40)`, ... for every leaf; lists are leaves."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

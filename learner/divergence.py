@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,35 +29,41 @@ class FiniteCheck:
     def __init__(self) -> None:
         """The first look comes after the first block."""
         self._due = -math.inf
-        self._good = (-1, 0)  # pass and blocks done in it, when all was well
 
     def after_block(self, team: Team, progress: Progress) -> None:
         """A look, if it is time for one. Raises DivergedError."""
         begun = time.perf_counter()
         if begun >= self._due:
-            self._look(team.first, progress, whole=False)
+            check_finite(learnt(team.first, whole=False), progress)
             now = time.perf_counter()
             self._due = now + (now - begun) / SHARE
 
     def now(self, team: Team, progress: Progress) -> None:
         """A look at everything. Raises DivergedError."""
-        self._look(team.first, progress, whole=True)
+        check_finite(learnt(team.first, whole=True), progress)
 
-    def _look(self, replica: Replica, progress: Progress, *, whole: bool) -> None:
-        for name, array in learnt(replica, whole=whole):
-            if not is_finite(array):
-                raise DivergedError(
-                    f"{name} is not finite after {self._where(progress)}: the model has diverged. "
-                    "Lower the optimizer's rate or raise the regularisation."
-                )
-        self._good = (progress.pass_, progress.block)
 
-    def _where(self, progress: Progress) -> str:
-        """Which blocks of the present pass were trained on since the last look."""
-        pass_, done = self._good
-        first, last = done if pass_ == progress.pass_ else 0, progress.block - 1
-        blocks = f"block {last}" if first >= last else f"blocks {first} to {last}"
-        return f"{blocks} of pass {progress.pass_} (both count from 0)"
+def check_finite(arrays: Iterable[tuple[str, Any]], progress: Progress) -> None:
+    """Notes in `progress` that `arrays` (names come with them) are finite.
+
+    Raises:
+        DivergedError: one is not; the message names the blocks since the last look.
+    """
+    for name, array in arrays:
+        if not is_finite(array):
+            raise DivergedError(
+                f"{name} is not finite after {_since(progress)}: the model has diverged. "
+                "Lower the optimizer's rate or raise the regularisation."
+            )
+    progress.finite = (progress.pass_, progress.block)
+
+
+def _since(progress: Progress) -> str:
+    """Which blocks of the present pass were trained on since the last look."""
+    pass_, done = progress.finite
+    first, last = done if pass_ == progress.pass_ else 0, progress.block - 1
+    blocks = f"block {last}" if first >= last else f"blocks {first} to {last}"
+    return f"{blocks} of pass {progress.pass_} (both count from 0)"
 
 
 def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, Any]]:

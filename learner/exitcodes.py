@@ -46,9 +46,11 @@ class ExitCode(IntEnum):
 def exit_code(error: BaseException) -> ExitCode:
     """The code for `error`. `INTERNAL` means that nobody foresaw it: show the traceback.
 
-    The first line that fits decides, so the narrower class stands first.
+    The first line that fits decides, so the narrower class stands first. Of a block that could not
+    be read, it is the code of what was in the way.
     """
-    from ..datasources.errors import DataError  # after the import of a light `learn --help`
+    # imported here, so that `learn --help` is quick
+    from ..datasources.errors import DataError, ReadError
     from ..models.errors import ModelConfigError
     from ..optimizers.errors import CombinationError
 
@@ -65,6 +67,8 @@ def exit_code(error: BaseException) -> ExitCode:
         (ImportError, ExitCode.UNAVAILABLE),
         (KeyboardInterrupt, ExitCode.KILLED),
     ]
+    if isinstance(error, ReadError) and error.__cause__ is not None:
+        return exit_code(error.__cause__)
     if isinstance(error, OSError) and error.errno == errno.EROFS:
         return ExitCode.PERMISSION
     return next((code for kind, code in table if isinstance(error, kind)), ExitCode.INTERNAL)

@@ -80,14 +80,15 @@ def check_fits(data: DataConfig) -> None:
     """Raises `MemoryPlanError` for data that will be read into memory, and have more bytes than are
     left of it.
     """
-    files = {file: nbytes(file) for file in data.train.in_memory()}
+    parts = [part for part in (data.train, data.eval) if isinstance(part, DataKind)]
+    files = {file: nbytes(file) for part in parts for file in part.in_memory()}
     left, limit = min(((n, what) for what, n in memory_limits().items()), default=(0, ""))
     if limit and sum(files.values()) > left:
         largest = max(files, key=files.__getitem__)
         raise MemoryPlanError(
             f"{largest}: {size(files[largest])}, and this kind of data is read into memory, of "
             f"which {size(left)} are {limit}. Make blocks of it, which are read one by one: "
-            f"`learn convert {largest} DIR`, then data.train: {{kind: blocks, paths: [DIR]}}."
+            f"`learn convert {largest} DIR`, then {{kind: blocks, paths: [DIR]}}."
         )
 
 

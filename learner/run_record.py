@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,12 +88,3 @@ def read_run(path: Path) -> RunRecord:
         Plan.from_json(folder.plan.read_text()) if folder.plan.exists() else None,
         json.loads(saved.read_text()) if saved.exists() else {},
     )
-
-
-def flat(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """`("model.topics", 40)`, ... for every leaf; lists are leaves."""
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -10,11 +10,11 @@ from . import checkpoint
 from .cadence import Cadence
 from .checkpoint import Checkpoint, where
 from .config import CheckpointConfig
-from .divergence import is_finite
-from .errors import DivergedError, ModelFolderError, ModelMissingError
+from .divergence import check_finite
+from .errors import ModelFolderError, ModelMissingError
 from .evaluation import Evaluation
 from .hooks import Hook, Progress
-from .learner import Learner, State
+from .learner import Learner
 
 
 class SaveCheckpoints(Hook):
@@ -42,7 +42,9 @@ class SaveCheckpoints(Hook):
         self._improved = False
 
     def start(self, learner: Learner, progress: Progress) -> None:
-        """What training goes on from is saved, if it is not its beginning."""
+        """What training goes on from is saved, if it is not its beginning; what a process that was
+        killed has left half removed goes.
+        """
         self._at = progress.position
         minutes = self.settings.every_minutes
         self._cadence = Cadence(
@@ -51,6 +53,7 @@ class SaveCheckpoints(Hook):
             blocks=self.settings.every_blocks,
             seconds=None if minutes is None else 60.0 * minutes,
         )
+        checkpoint.prune(self.folder, progress.position, self.settings.keep)
 
     def improved(self, learner: Learner, progress: Progress) -> None:
         """Remembers it: other hooks have not heard of the block yet."""
@@ -79,7 +82,8 @@ class SaveCheckpoints(Hook):
         if progress.position == self._at:
             return
         state = learner.state(copy=False)
-        check_finite(learner, state)
+        names = (*learner.model.parameters, *learner.model.row_states)
+        check_finite(((name, state.tensors[name]) for name in names), progress)
         found = Checkpoint(state, dict(progress.scores), self.config, self.fingerprint)
         try:
             path = checkpoint.write(self.folder, found)
@@ -90,16 +94,6 @@ class SaveCheckpoints(Hook):
         self._cadence.restart()
         self.saved(progress, path)
         checkpoint.prune(self.folder, progress.position, self.settings.keep)
-
-
-def check_finite(learner: Learner, state: State) -> None:
-    """Raises `DivergedError` where nobody should go on from `state`."""
-    for name in (*learner.model.parameters, *learner.model.row_states):
-        if not is_finite(state.tensors[name]):
-            raise DivergedError(
-                f"{name} is not finite: the model has diverged, and is not saved. Lower the "
-                "optimizer's rate or raise the regularisation."
-            )
 
 
 def choose_model(learner: Learner, settings: Evaluation, folder: Path) -> Iterator[str]:

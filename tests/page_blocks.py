@@ -53,6 +53,7 @@ FENCE = re.compile(
 TITLE = re.compile(r'title="([^"]*)"')
 INLINE = re.compile(r"(?<!`)`(?:scripts/)?(learn [^`\n]+)`(?!`)")
 LIMIT = 120  # seconds of one block
+LEARN = f'exec "{sys.executable}" -c "from blocklearn.learner.cli import main; main()" "$@"'
 
 
 @dataclass(frozen=True)
@@ -113,10 +114,12 @@ def code_blocks(page: str, text: str) -> list[CodeBlock]:
 class PageRun:
     """A page being run in `folder`, which gets what a page may expect there."""
 
-    def __init__(self, folder: Path) -> None:
-        """Commands `learn`, `python` and, as in the repository, `scripts/learn` and `configs/`."""
+    def __init__(self, folder: Path, learn: str = LEARN) -> None:
+        """Commands `learn`, `python` and, as in the repository, `scripts/learn` and `configs/`.
+
+        learn: what the first of them does, in the language of the shell.
+        """
         self.folder, self.names = folder, {"__name__": "page"}
-        learn = f'exec "{sys.executable}" -c "from blocklearn.learner.cli import main; main()" "$@"'
         command(folder / ".bin" / "learn", learn)
         command(folder / "scripts" / "learn", learn)
         command(folder / ".bin" / "python", f'exec "{sys.executable}" "$@"')
@@ -236,7 +239,10 @@ def check(block: CodeBlock, folder: Path) -> None:
 
 def check_excerpt(block: CodeBlock) -> None:
     """Its lines stand in the file, in this order; `...` leaves some out."""
-    lines = [line.strip() for line in (ROOT / block.title).read_text().splitlines()]
+    file = ROOT / block.title
+    if not file.exists():  # the tests of an installed wheel
+        file = Path(blocklearn.__file__).parent / block.title
+    lines = [line.strip() for line in file.read_text().splitlines()]
     for line in block.text.splitlines():
         if line.strip() not in ("", "..."):
             assert line.strip() in lines, f"{block.where}: not in {block.title}: {line.strip()}"

@@ -338,7 +338,7 @@ def test_predictions_in_several_threads() -> None:
         with ThreadPoolExecutor(4) as pool:
             for given in pool.map(used, [found] * 12):
                 np.testing.assert_array_equal(given, wanted)
-        assert threading.active_count() == before
+        assert threading.active_count() <= before  # others may have ended meanwhile
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.learner import checkpoint, training
 from blocklearn.learner.checkpoint import name_of, newest
 from blocklearn.learner.cli import main
@@ -185,6 +186,38 @@ def test_a_file_system_that_is_read_only(folder: Path, monkeypatch: Any, learn: 
     monkeypatch.setattr(Path, "mkdir", refuse)
     code, err = learn("--out", "a")
     assert code == ExitCode.PERMISSION and "a: Read-only file system" in err
+
+
+@pytest.mark.parametrize(
+    "error, code, traceback",
+    [
+        (DataError("a bad block"), ExitCode.DATA, False),
+        (OSError(errno.EIO, os.strerror(errno.EIO), "disk"), ExitCode.IO, False),  # may be retried
+        (KeyError("a mistake"), ExitCode.INTERNAL, True),
+    ],
+    ids=["data", "disk", "mistake"],
+)
+@pytest.mark.parametrize("replicas", ["1", "2"])
+def test_a_block_that_cannot_be_read(
+    learn: Learn, monkeypatch: Any, error: Exception, code: ExitCode, traceback: bool, replicas: str
+) -> None:
+    """It is named, and the run goes on from before it once it can be read."""
+    settings = ["-q", "--set", f"learner.replicas={replicas}", "--set", "learner.sync_every=1"]
+    read = MatrixSource.read
+
+    def fails(source: Any, pass_: int, index: int, into: Any) -> None:
+        if (pass_, index) == (1, 9):
+            raise error
+        read(source, pass_, index, into)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MatrixSource, "read", fails)
+        found, err = learn("--out", "a", *settings)
+    assert found == code and "block 9 of pass 1 could not be read: " in err
+    assert str(error) in err and ("Traceback" in err) == traceback
+    assert learn("--out", "a", *settings, "--resume", "auto")[0] == ExitCode.DONE
+    assert learn("--out", "b", *settings)[0] == ExitCode.DONE
+    assert weights("a") == weights("b") and steps("a") == steps("b")
 
 
 def test_damage_to_the_newest_falls_back_and_says_so(

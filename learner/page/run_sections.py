@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..config import flat
 from ..display import duration, number, overall, size
 from ..metrics import scores_of
 from ..plan import Planned
-from ..run_record import RunRecord, flat
+from ..run_record import RunRecord
 from .bars import Bar, bars, table
 from .frame import figure, figures, section, tiles
 from .line_chart import Curve, line_chart
