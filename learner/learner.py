@@ -31,14 +31,14 @@ from .loop import train_passes
 from .plan import Plan as Plan
 from .plan import feeds_of, make_plan
 from .replica import Replica
+from .runs.trial import Trial as Trial
+from .runs.trial import try_blocks
 from .scoring import score_blocks
 from .sources import check_labelled, count_labels, open_source, sum_values
 from .state import State as State
 from .state import give, set_progress, take
 from .stores import block_shapes, check_rows, make_stores
 from .team import Team
-from .trial import Trial as Trial
-from .trial import try_blocks
 
 
 class Learner:

@@ -20,15 +20,7 @@ from pydantic import Field
 from ..matcache import Mat, colsum, gram, maximum, rowsum, sddmm, total
 from .base import Block, Merge, Model, Randomness, Shapes
 from .errors import ModelConfigError
-from .nmf_rules import (
-    FLOOR,
-    TINY,
-    frobenius_losses,
-    frobenius_steps,
-    kl_losses,
-    kl_step,
-    kl_steps,
-)
+from .nmf_rules import FLOOR, TINY, frobenius_losses, frobenius_steps, kl_losses, kl_step, kl_steps
 from .score import Score, Sum
 
 Weight = Annotated[float, Ge(0), Lt(1e30)]

@@ -51,7 +51,9 @@ def command(path: Path, call: Path) -> str:
 def serve(path: str) -> None:
     """Take calls until killed."""
     from blocklearn.datasources import config
-    from blocklearn.learner import cli, persistence, training
+    from blocklearn.learner.command_line import cli
+    from blocklearn.learner.runs import training
+    from blocklearn.learner.storage import persistence
 
     assert cli and config and persistence and training
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -90,7 +92,7 @@ def answer(caller: socket.socket) -> None:
 
 def run(arguments: list[str]) -> int:
     """The exit code of `learn ARGUMENTS`."""
-    from blocklearn.learner.cli import main
+    from blocklearn.learner.command_line.cli import main
 
     sys.argv = ["learn", *arguments]
     try:

@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
 
 MOST = 3.0
 AFTER = 0.004  # seconds, at most, from the beginning of a save to the kill

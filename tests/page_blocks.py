@@ -36,9 +36,9 @@ import typer
 from ruamel.yaml import YAML
 
 import blocklearn
-from blocklearn.learner.cli import _with_command, app
-from blocklearn.learner.config import RunConfig
-from blocklearn.learner.yaml_config import resolve
+from blocklearn.learner.command_line.cli import _with_command, app
+from blocklearn.learner.configuration.config import RunConfig
+from blocklearn.learner.configuration.yaml_config import resolve
 from scripts.benchmarks import __main__ as benchmarks
 
 ROOT = Path(__file__).parents[1]
@@ -53,7 +53,8 @@ FENCE = re.compile(
 TITLE = re.compile(r'title="([^"]*)"')
 INLINE = re.compile(r"(?<!`)`(?:scripts/)?(learn [^`\n]+)`(?!`)")
 LIMIT = 120  # seconds of one block
-LEARN = f'exec "{sys.executable}" -c "from blocklearn.learner.cli import main; main()" "$@"'
+MAIN = "from blocklearn.learner.command_line.cli import main; main()"
+LEARN = f'exec "{sys.executable}" -c "{MAIN}" "$@"'
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
-from blocklearn.learner import checkpoint, interval, metrics
+from blocklearn.learner import interval
 from blocklearn.learner.cadence import Cadence
-from blocklearn.learner.checkpoint import Checkpoint, check_same, newest
-from blocklearn.learner.config import CheckpointConfig, LearnerConfig
+from blocklearn.learner.configuration.config import CheckpointConfig, LearnerConfig
 from blocklearn.learner.errors import ConfigError, DivergedError, ModelFolderError, RunInterrupted
 from blocklearn.learner.hooks import Best, Progress
 from blocklearn.learner.learner import State
-from blocklearn.learner.metrics import Event, Metrics, rewind
-from blocklearn.learner.saving import SaveCheckpoints
-from blocklearn.learner.signals import Requests, StopOnSignal
+from blocklearn.learner.runs import checkpoint, metrics
+from blocklearn.learner.runs.checkpoint import Checkpoint, check_same, newest
+from blocklearn.learner.runs.metrics import Event, Metrics, rewind
+from blocklearn.learner.runs.saving import SaveCheckpoints
+from blocklearn.learner.runs.signals import Requests, StopOnSignal
 from blocklearn.models import ALS, GLM
 from blocklearn.optimizers import SGD, Adam
 

@@ -415,7 +415,7 @@ def run(code: str, **environment: str) -> str:
 
 def test_nothing_else_imports_scikit_learn() -> None:
     code = """
-import sys, blocklearn, blocklearn.learner.cli, blocklearn.learner.training
+import sys, blocklearn, blocklearn.learner.command_line.cli, blocklearn.learner.runs.training
 blocklearn.models, blocklearn.Learner, blocklearn.recommend
 assert "sklearn" not in sys.modules
 blocklearn.NMF

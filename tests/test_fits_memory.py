@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from blocklearn.datasources import MatrixSource, write_blocks
-from blocklearn.learner import inputs
-from blocklearn.learner.exitcodes import ExitCode
+from blocklearn.learner.command_line.exitcodes import ExitCode
+from blocklearn.learner.runs import inputs
 from tests.test_new_data import learn
 
 LINES = "".join(f"{i % 2} {1 + i % 7}:0.5 9:2\n" for i in range(200))

@@ -21,7 +21,7 @@ from scipy import sparse
 from blocklearn.datasources import BlockWriter
 from blocklearn.datasources.config import Kind
 from blocklearn.datasources.hugectr import write_norm, write_raw
-from blocklearn.learner.metrics import scores_of
+from blocklearn.learner.runs.metrics import scores_of
 from blocklearn.models import MODELS
 from blocklearn.optimizers import OPTIMIZERS
 

@@ -10,7 +10,7 @@ from scipy import sparse
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource, read_counts
 from blocklearn.datasources.blocks import write_blocks
-from blocklearn.learner.exitcodes import ExitCode
+from blocklearn.learner.command_line.exitcodes import ExitCode
 from tests.formats import example
 from tests.test_new_data import learn
 

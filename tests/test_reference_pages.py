@@ -11,8 +11,8 @@ import typer
 from ruamel.yaml import YAML
 
 import blocklearn
-from blocklearn.learner.cli import app
-from blocklearn.learner.config import RunConfig
+from blocklearn.learner.command_line.cli import app
+from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.mixins import MIXINS
 from blocklearn.models import MODELS
 from blocklearn.optimizers import OPTIMIZERS

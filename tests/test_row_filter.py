@@ -25,7 +25,7 @@ from blocklearn.datasources import (
     split_by_contents,
     split_rows,
 )
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
 
 
 def rows_of(source: DataSource, pass_: int = 0) -> dict[int, Any]:

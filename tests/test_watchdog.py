@@ -18,9 +18,9 @@ from pydantic import ValidationError
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.learner.config import LearnerConfig
+from blocklearn.learner.configuration.config import LearnerConfig
 from blocklearn.learner.hooks import Progress
-from blocklearn.learner.watchdog import watching
+from blocklearn.learner.watch.watchdog import watching
 
 
 class Stuck(MatrixSource):
@@ -63,7 +63,7 @@ def test_a_hang_is_shown_with_the_block_and_all_stacks_and_training_goes_on() ->
     source = stuck_source()
     learner = bl.Learner(bl.models.LDA(topics=2), source, threads=1)
     handler = Release(source, after=2)
-    log = logging.getLogger("blocklearn.learner.watchdog")
+    log = logging.getLogger("blocklearn.learner.watch.watchdog")
     log.addHandler(handler)
     begun = time.monotonic()
     try:
@@ -107,7 +107,7 @@ def test_it_looks_before_it_ends_a_run(seconds: float | None) -> None:
 WAIT = """
 import sys, time
 from blocklearn.learner.hooks import Progress
-from blocklearn.learner.watchdog import watching
+from blocklearn.learner.watch.watchdog import watching
 with watching(Progress(1, 1), 0.4, {end_after}):
     print("watching", flush=True)
     time.sleep({sleep})
