@@ -19,7 +19,7 @@ from ..datasources import (
     row_names,
     target_names,
 )
-from ..matcache import ShapeError, available_threads
+from ..matcache import DeviceError, ShapeError, available_threads, resolve
 from ..mixins import Mixin
 from ..models import Model, RowStore, Shapes
 from ..optimizers import Optimizer
@@ -62,6 +62,9 @@ class Learner:
     in (0, 1], how far a replica goes towards the mean within a pass. The result depends on these
     three, but not on timing.
 
+    device: "cpu", "cuda" (the first GPU), "cuda:N", or "auto": a GPU if CuPy sees one. Several, one
+    for each replica, in a list. On a GPU the bits of results differ from those of the CPU.
+
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
     >>> learner = bl.Learner(bl.models.LDA(topics=3), train=bl.sparse(X), passes=2, threads=1).fit()
@@ -87,6 +90,7 @@ class Learner:
         replicas: int = 1,
         sync_every: int = 8,
         sync_weight: float = 1.0,
+        device: str | Sequence[str] = "cpu",
         of_rows: int | None = None,
     ) -> None:
         for name, value in [
@@ -132,6 +136,7 @@ class Learner:
         self.optimizer = None if chosen is None else chosen.model_copy()
         self.progress = Progress(passes, sum(source.blocks for source in self._training()))
         self.replicas, self.sync_every, self.sync_weight = replicas, sync_every, sync_weight
+        self.devices = one_each(device, replicas)
         self._team: Team | None = None
         self._stores: dict[str, RowStore] = {}
         self._restored: State | None = None
@@ -390,7 +395,7 @@ class Learner:
             parts = [self._copies() for _ in range(1, self.replicas)]
             parts.insert(0, (self.model, self.optimizer, self.mixins))
             self._team = Team(
-                [self._make(*part, shape, side) for part in parts],
+                [self._make(*part, shape, side, number=n) for n, part in enumerate(parts)],
                 sync_every=self.sync_every,
                 sync_weight=self.sync_weight,
             )
@@ -417,6 +422,7 @@ class Learner:
         shape: BlockShape,
         side: int = 0,
         *,
+        number: int = 0,
         commit: bool = True,
     ) -> Replica:
         if self.targets is not None:
@@ -439,6 +445,7 @@ class Learner:
             blocks,
             seed=self.seed,
             threads=share(self.threads, self.replicas),
+            device=self.devices[number],
             commit=commit,
         )
 
@@ -464,3 +471,18 @@ def share(threads: int | None, replicas: int) -> int | None:
     if replicas == 1:
         return threads
     return max(1, (threads or available_threads()) // replicas)
+
+
+def one_each(device: str | Sequence[str], replicas: int) -> list[str]:
+    """The device of each replica, by its own name. Raises DeviceError for a wrong number of them.
+
+    >>> one_each("cpu", 2), one_each(["cuda:1", "cuda"], 2)
+    (['cpu', 'cpu'], ['cuda:1', 'cuda:0'])
+    """
+    if isinstance(device, str):
+        return [resolve(device)] * replicas
+    if len(device) != replicas:
+        raise DeviceError(
+            f"{len(device)} devices for {replicas} replicas; give one for each, or a single name."
+        )
+    return [resolve(name) for name in device]

@@ -97,7 +97,7 @@ class Team:
         for name, mat in self.first.mats().items():
             if self.first.merge_rule(name) == "sum":
                 base = self._bases.setdefault(name, np.empty(mat.shape, mat.dtype))
-                np.copyto(base, mat.slot.data())
+                np.copyto(base, self.first.cache.backend.host(mat.slot.data()))
 
     def merge(self, *, complete: bool) -> None:
         """Bring replicas together; complete: until they are equal, whatever the `sync_weight`."""
@@ -158,8 +158,12 @@ class Team:
 def _work(
     work: Callable[[Replica, HostBlock], Result], replica: Replica, number: int, block: HostBlock
 ) -> Result:
+    backend = replica.cache.backend
     try:
-        return work(replica, block)
+        backend.begin_block()
+        result = work(replica, block)
+        backend.end_block()
+        return result
     except Exception as error:
         error.add_note(f"in block {block.index} of pass {block.pass_}, replica {number}")
         raise
