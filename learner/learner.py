@@ -36,7 +36,7 @@ from .sources import check_labelled, count_labels, open_source, sum_values
 from .state import State as State
 from .state import give, set_progress, take
 from .stores import block_shapes, check_rows, make_stores
-from .team import Team
+from .team import Team, reader_of
 from .trial import Trial as Trial
 from .trial import try_blocks
 
@@ -170,8 +170,7 @@ class Learner:
         return [source for source in (self.train, self.across) if source is not None]
 
     def _reader(self, source: DataSource, use: Use, side: int = 0) -> Reader:
-        indexed = use in self._ready().first.intakes[side].indexed_for
-        return Reader(source, lend=self.replicas, indexed=indexed)
+        return reader_of(self._ready(), source, use, side)
 
     @contextmanager
     def _scoring(self, team: Team) -> Iterator[Callable[[], dict[str, float]] | None]:
@@ -485,4 +484,7 @@ def one_each(device: str | Sequence[str], replicas: int) -> list[str]:
         raise DeviceError(
             f"{len(device)} devices for {replicas} replicas; give one for each, or a single name."
         )
-    return [resolve(name) for name in device]
+    found = [resolve(name) for name in device]
+    if 0 < found.count("cpu") < replicas:
+        raise DeviceError(f"{', '.join(found)}: replicas are all on the CPU or all on GPUs.")
+    return found

@@ -44,7 +44,7 @@ class Replica:
         """
         check_meaning(model, optimizer)
         self.model, self.optimizer, self.mixins = model, optimizer, mixins
-        self.shapes, self.seed = shapes, seed
+        self.shapes, self.seed, self.device = shapes, seed, device
         self.cache = MatCache(backend=make_backend(device, threads), reserving=True)
         self.complete = True  # the plan covers everything
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]

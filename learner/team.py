@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..datasources import BlockShape, HostBlock
+from ..datasources import BlockShape, DataSource, HostBlock, Reader
 from ..matcache import Mat, Merge, Merger
+from .intake import Use
 from .replica import Replica
 
 Result = TypeVar("Result")
@@ -153,6 +154,19 @@ class Team:
             lane.shutdown()
         for replica in self.replicas:
             replica.close()
+
+
+def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader:
+    """A reader of blocks that `team` uses: as many are lent as there are replicas, in memory that
+    their device can copy from.
+    """
+    first = team.first
+    return Reader(
+        source,
+        lend=len(team.replicas),
+        indexed=use in first.intakes[side].indexed_for,
+        zeros=first.cache.backend.zeros,
+    )
 
 
 def _work(

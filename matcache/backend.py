@@ -31,10 +31,12 @@ class Incoming(Protocol):
 class Backend(Protocol):
     """Memory and kernels of one cache. What it calls an array, `Slot.array`, is its own affair.
 
-    kind: the name of its launches in the kernel table.
+    kind: the name of its launches in the kernel table. host_bytes: memory of the host that it takes
+    for itself, as far as is known.
     """
 
     kind: str
+    host_bytes: int
 
     def allocate(self, nbytes: int) -> Any:
         """Bytes that start at a multiple of the alignment of containers.
@@ -44,6 +46,9 @@ class Backend(Protocol):
 
     def clear(self, array: Any) -> None:
         """All zeros."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Numbers:
+        """An array of the host, where blocks are best made."""
 
     def write(self, array: Any, numbers: Any) -> None:
         """Copy numbers of the host, of the same shape or one for all, into an array."""

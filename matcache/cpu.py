@@ -84,6 +84,7 @@ class CPU:
     """Kernels and threads of one cache; its arrays are those of NumPy. See `Backend`."""
 
     kind = "cpu"
+    host_bytes = 0
 
     def __init__(self, threads: int | None = None) -> None:
         """threads: by default as many as the process may use."""
@@ -112,6 +113,10 @@ class CPU:
 
     def clear(self, array: Array) -> None:
         """They are zeros: see `allocate`."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array of NumPy."""
+        return np.zeros(shape, dtype)
 
     def write(self, array: Array, numbers: Any) -> None:
         """Copy numbers into an array."""

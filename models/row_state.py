@@ -122,7 +122,7 @@ class RowState:
                 f"{self.shape[0]:,} x {self.shape[1]:,}."
             )
         self._store = store
-        self._buffer = np.zeros(self.block_shape, np.float32)
+        self._buffer = self.cache.backend.zeros(self.block_shape, np.float32)
         self._rows.bind(self._buffer)
         self.refresh()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..errors import MemoryPlanError
 from ..slots import source_line
 from . import launches  # noqa: F401 (enters them into the kernel table)
 from .arrays import DeviceArray
-from .driver import Driver, Product
+from .driver import Bytes, Driver, Product
 from .incoming import DeviceIncoming
 from .launcher import Clear, CopyIn, Kernel, Launcher
 
@@ -51,7 +52,7 @@ class Cuda:
         self.processors = driver.limits().processors
         self.side = self.block = 0
         self.in_block = False
-        self.allocations = 0
+        self.host_bytes = SIDES * STAGE + BOUNCE
         self._done = [driver.event() for _ in range(SIDES)]  # kernels of the side's last block
         self._arrived = [driver.event() for _ in range(SIDES)]  # its copies
         self._arriving = False
@@ -80,13 +81,20 @@ class Cuda:
                 "topics or factors)."
             ) from error
         self._addresses.append(address)
-        self.allocations += 1
         return DeviceArray(address, (nbytes,), np.dtype(np.uint8))
 
     def clear(self, array: DeviceArray) -> None:
         """All zeros."""
         if array.nbytes:
             self.launcher.add(Clear(array.address, array.nbytes), "clear")
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        """In pinned memory."""
+        kind = np.dtype(dtype)
+        raw = self.driver.pinned(prod(shape) * kind.itemsize)
+        raw[:] = 0
+        found: np.ndarray[Any, Any] = raw.view(kind).reshape(shape)
+        return found
 
     def write(self, array: DeviceArray, numbers: Any) -> None:
         """Copy numbers of the host into an array, in the order of launches."""
@@ -105,11 +113,15 @@ class Cuda:
             )
             return
         self.drain()
+        self.send(array.address, flat)
+
+    def send(self, address: int, numbers: Bytes) -> None:
+        """Copy bytes of any memory to the device, which has to be idle, and wait for it."""
         bounce = self._bounced()
-        for begin in range(0, flat.size, BOUNCE):
-            part = flat[begin : begin + BOUNCE]
+        for begin in range(0, numbers.size, BOUNCE):
+            part = numbers[begin : begin + BOUNCE]
             bounce[: part.size] = part
-            self.driver.copy_in(array.address + begin, bounce[: part.size], self.compute)
+            self.driver.copy_in(address + begin, bounce[: part.size], self.compute)
             self.driver.synchronize(self.compute)
 
     def read(self, array: DeviceArray) -> np.ndarray[Any, Any]:
@@ -143,6 +155,8 @@ class Cuda:
         self, cache: MatCache, label: str, size: int, dtype: Any, copies: int
     ) -> DeviceIncoming:
         """Room on the device for an array of blocks."""
+        if copies > 1:  # if blocks are not in pinned memory already
+            self.host_bytes += copies * size * np.dtype(dtype).itemsize
         return DeviceIncoming(self, cache, label, size, dtype, copies)
 
     def begin_block(self) -> None:

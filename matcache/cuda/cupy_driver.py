@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import weakref
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from .driver import Bytes, Limits, Product
 
 log = logging.getLogger("blocklearn.cuda")
 
+_pinned: dict[int, int] = {}  # memory of the host that copies can be from: its ends by its starts
 OPTIONS = ("--std=c++17", "--fmad=true")
 
 
@@ -37,7 +39,6 @@ class CupyDriver:
         self._cupy, self._runtime, self._cublas = cupy, cupy.cuda.runtime, cublas
         self._device = self._cupy.cuda.Device(number)
         self._modules: dict[str, Any] = {}
-        self._pinned: list[tuple[int, int, Any]] = []  # first and last address, owner
         self._live: set[int] = set()
         with self._device:
             properties = self._runtime.getDeviceProperties(number)
@@ -70,17 +71,21 @@ class CupyDriver:
         self._live.discard(address)
 
     def pinned(self, nbytes: int) -> Bytes:
-        """By cudaHostAlloc; freed with the driver."""
+        """By cudaHostAlloc, for all devices; it goes when the array and its views do."""
+        portable = self._runtime.hostAllocPortable
         with self._device:
-            owner = self._cupy.cuda.pinned_memory.PinnedMemory(max(nbytes, 1))
-        self._pinned.append((owner.ptr, owner.ptr + nbytes, owner))
+            owner = self._cupy.cuda.pinned_memory.PinnedMemory(max(nbytes, 1), portable)
         buffer = (ctypes.c_uint8 * nbytes).from_address(owner.ptr)
+        buffer.owner = owner  # type: ignore[attr-defined]  # lives as long as the memory is seen
+        _pinned[owner.ptr] = owner.ptr + nbytes
+        weakref.finalize(owner, _pinned.pop, owner.ptr)
         return np.ctypeslib.as_array(buffer)
 
     def is_pinned(self, array: np.ndarray[Any, Any]) -> bool:
-        """Whether this driver made the memory."""
+        """Whether a driver of this process made the memory."""
         start = array.ctypes.data
-        return any(a <= start and start + array.nbytes <= b for a, b, _ in self._pinned)
+        end = start + array.nbytes
+        return any(first <= start and end <= last for first, last in list(_pinned.items()))
 
     def stream(self) -> Any:
         """One that does not wait for the default stream."""
@@ -187,7 +192,6 @@ class CupyDriver:
         with self._device:
             self._cublas.destroy(self._blas)
         self._modules.clear()
-        self._pinned.clear()
 
 
 def _set_workspace(handle: int, workspace: tuple[int, int]) -> None:

@@ -44,14 +44,14 @@ class DeviceIncoming:
             backend.drain()
         flat = array.reshape(-1)[:count]
         assert flat.nbytes <= place.nbytes
-        if flat.size:
-            source = flat.view(np.uint8)
+        source = flat.view(np.uint8)
+        if not apart:
+            backend.send(place.address, source)
+        elif source.size:
             if not driver.is_pinned(flat):
                 source = self._staged(turn, source, place.nbytes)
             driver.copy_in(place.address, source, backend.copies)
             backend.arriving()
-            if not backend.in_block:
-                driver.synchronize(backend.copies)
         return DeviceArray(place.address, array.shape, array.dtype)
 
     def _staged(self, turn: int, source: Any, nbytes: int) -> Any:
