@@ -1,5 +1,6 @@
 """One block of rows in host memory: allocated once, refilled in place for ever."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -10,6 +11,9 @@ import numpy.typing as npt
 from .check import GOOD, check_csr, check_dense, check_weights, describe_csr, not_finite
 from .errors import DataError
 from .transpose import count_columns, plan_digits, transpose_by_counting, transpose_csr
+
+Zeros = Callable[[tuple[int, ...], Any], npt.NDArray[Any]]
+"""Makes an array of a shape and dtype, of zeros."""
 
 MAX_COLUMNS = 2**31 - 1  # column indices of a block are int32
 CSR_PART = ("indptr", "indices", "values")
@@ -122,15 +126,16 @@ class HostBlock:
     _spare_rows: npt.NDArray[np.int32]
     _spare_pos: npt.NDArray[np.signedinteger[Any]]
 
-    def __init__(self, shape: BlockShape, *, indexed: bool = True) -> None:
+    def __init__(self, shape: BlockShape, *, indexed: bool = True, zeros: Zeros = np.zeros) -> None:
         """Allocate everything that blocks of `shape` need. indexed: False for whoever never reads
-        the transposed index; there is none then, and its arrays have length 0.
+        the transposed index; there is none then, and its arrays have length 0. zeros: makes the
+        arrays, such as in memory that a device can copy from.
         """
         self.shape = shape
         self.indexed = indexed and not shape.dense
         self.pass_, self.index, self.rows, self.nnz, self.n_active = 0, 0, 0, 0, 0
         sizes = buffers(shape, indexed=indexed)
-        self._own = {name: np.zeros(size, dtype) for name, (size, dtype) in sizes.items()}
+        self._own = {name: zeros(size, dtype) for name, (size, dtype) in sizes.items()}
         for name, array in self._own.items():
             setattr(self, name, array)
         self._passes, _ = plan_digits(shape.columns)

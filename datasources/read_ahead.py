@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from .block import HostBlock, block_bytes
+import numpy as np
+
+from .block import HostBlock, Zeros, block_bytes
 from .errors import ReadError
 from .ring import ring_size
 from .source import DataSource, KeepingSource, readers_of
@@ -49,17 +51,26 @@ class ReadAhead:
     """
 
     def __init__(
-        self, source: DataSource, ring: int | None, lend: int = 1, *, indexed: bool = True
+        self,
+        source: DataSource,
+        ring: int | None,
+        lend: int = 1,
+        *,
+        indexed: bool = True,
+        zeros: Zeros = np.zeros,
     ) -> None:
         """Allocate `ring` > `lend` blocks, by default as `ring_size` says; threads start when
-        there is something to read. indexed: whether blocks are to be transposed.
+        there is something to read. indexed: whether blocks are to be transposed. zeros: makes
+        their arrays.
         """
         self._source = source
         self._keeping = source if isinstance(source, KeepingSource) else None
         self._readers = readers_of(source)
         if ring is None:
             ring = ring_size(block_bytes(source.shape, indexed=indexed), self._readers, lend)
-        self._free = deque(Place(HostBlock(source.shape, indexed=indexed)) for _ in range(ring))
+        self._free = deque(
+            Place(HostBlock(source.shape, indexed=indexed, zeros=zeros)) for _ in range(ring)
+        )
         self._ahead: deque[Place] = deque()
         self._lent: deque[Place] = deque()
         self._lend = lend

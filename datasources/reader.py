@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from .block import HostBlock
+import numpy as np
+
+from .block import HostBlock, Zeros
 from .errors import DataError
 from .read_ahead import PassOrder, ReadAhead
 from .source import DataSource
@@ -19,7 +21,7 @@ class Reader:
     exist; one is in use, the others are being read or wait. By default two more than threads, or
     as many as fit in 1 GiB (see `ring_size`). lend: how many may be in use at a time. They are
     allocated here, and no array after that. indexed: False for whoever never reads the transposed
-    index of a block, so that nobody makes one.
+    index of a block, so that nobody makes one. zeros: makes the arrays of blocks.
 
     >>> import numpy as np
     >>> from .matrix import MatrixSource
@@ -36,6 +38,7 @@ class Reader:
         ring: int | None = None,
         lend: int = 1,
         indexed: bool = True,
+        zeros: Zeros = np.zeros,
     ) -> None:
         """Allocate `ring` > `lend` blocks; threads start with the first that they must read."""
         if ring is not None and ring <= lend:
@@ -43,7 +46,7 @@ class Reader:
                 f"Reader: ring={ring}, but reading ahead needs at least {lend + 1} blocks."
             )
         self._source = source
-        self._ahead = ReadAhead(source, ring, lend, indexed=indexed)
+        self._ahead = ReadAhead(source, ring, lend, indexed=indexed, zeros=zeros)
         # Called by close(), when the reader is dropped, or at exit while threads still run: a
         # pass that is left open must not wait for a thread that has ceased to exist.
         self._stop = weakref.finalize(self, self._ahead.stop)

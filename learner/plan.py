@@ -22,6 +22,7 @@ bytes as may be kept."""
 class Planned(NamedTuple):
     """An array, or several of one kind. nbytes: of one copy; every replica has one, where there are
     several copies. in_file: it is mapped into memory from a file, so memory need not hold it.
+    device: it is in the memory of that one (of each replica's, where there are several).
     """
 
     name: str
@@ -31,11 +32,12 @@ class Planned(NamedTuple):
     of: Of = "model"
     copies: int = 1
     in_file: bool = False
+    device: str = ""
 
     @property
     def held(self) -> int:
-        """Bytes of memory of all copies."""
-        return 0 if self.in_file else self.nbytes * self.copies
+        """Bytes of the host's memory, of all copies."""
+        return 0 if self.in_file or self.device else self.nbytes * self.copies
 
 
 class Feed(NamedTuple):
@@ -67,8 +69,13 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """Bytes of memory."""
+        """Bytes of the host's memory."""
         return sum(row.held for row in self.rows)
+
+    @property
+    def on_device(self) -> int:
+        """Bytes of the memory of a replica's device; 0 where that is the CPU."""
+        return sum(row.nbytes for row in self.rows if row.device)
 
     def json(self) -> str:
         """All of it as a JSON object."""
@@ -89,6 +96,8 @@ def make_plan(
     kept. in_files: the state of rows is kept there.
     """
     rows = [*_of_cache(replica, replicas), *_of_rows(replica, replicas, in_files)]
+    if pinned := replica.cache.backend.host_bytes:
+        rows.append(Planned("pinned, for copies", (pinned,), "bytes", pinned, copies=replicas))
     for feed in feeds:
         rows += _of_data(replica, feed, replicas)
     return Plan(rows)
@@ -97,9 +106,12 @@ def make_plan(
 def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
     block_rows = {intake.shape.rows for intake in replica.intakes}
     entries = {intake.shape.nnz for intake in replica.intakes}
+    device = "" if replica.cache.backend.kind == "cpu" else replica.device
     for array in replica.cache.plan():
         of: Of = "block" if array.shape[0] in block_rows or array.shape[1] in entries else "model"
-        yield Planned(array.label, array.shape, array.dtype, array.nbytes, of, replicas)
+        yield Planned(
+            array.label, array.shape, array.dtype, array.nbytes, of, replicas, device=device
+        )
     if replicas > 1:
         for name, mat in replica.mats().items():
             if replica.merge_rule(name) == "sum":

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..datasources import BlockShape, HostBlock
-from ..matcache import Mat, MatCache, Merge, ReadDuringPlanError, ShapeError, named
+from ..matcache import Mat, MatCache, Merge, ReadDuringPlanError, ShapeError, make_backend, named
 from ..mixins import Mixin
 from ..models import Block, Model, Randomness, RowState, RowStore, Shapes
 from ..optimizers import Optimizer
@@ -36,13 +36,16 @@ class Replica:
         *,
         seed: int,
         threads: int | None,
+        device: str = "cpu",
         commit: bool = True,
     ) -> None:
-        """shapes: what the model is told. blocks: shapes of the blocks of each side."""
+        """shapes: what the model is told. blocks: shapes of the blocks of each side. device: see
+        `make_backend`.
+        """
         check_meaning(model, optimizer)
         self.model, self.optimizer, self.mixins = model, optimizer, mixins
-        self.shapes, self.seed = shapes, seed
-        self.cache = MatCache(threads=threads, reserving=True)
+        self.shapes, self.seed, self.device = shapes, seed, device
+        self.cache = MatCache(backend=make_backend(device, threads), reserving=True)
         self.complete = True  # the plan covers everything
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
         self._side = 0  # of the present block

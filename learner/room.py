@@ -43,7 +43,7 @@ def array_lines(rows: Sequence[Planned]) -> Iterator[str]:
     for row in rows:
         dimensions = " x ".join(f"{length:,}" for length in row.shape) or "1"
         count = f"{row.copies} x {row.nbytes:,}" if row.copies > 1 else f"{row.nbytes:,}"
-        where = ", in a file" if row.in_file else ""
+        where = ", in a file" if row.in_file else f", on {row.device}" if row.device else ""
         yield f"{count:>18} bytes  {row.name}: {row.dtype} {dimensions}{where}"
 
 

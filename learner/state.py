@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..matcache import ShapeError
+from ..matcache import Mat, ShapeError
 from ..models import RowStore
 from .hooks import Best, Progress
 from .replica import OPTIMIZER
@@ -41,7 +41,7 @@ def take(team: Team, stores: Mapping[str, RowStore], progress: Progress, *, copy
     paused = [replica.pause() for replica in team.replicas]
     for number, replica in enumerate(team.replicas[: None if team.apart else 1]):
         for name, mat in replica.mats().items():
-            tensors[_name(number, name)] = mat.numpy() if copy else mat.slot.data()
+            tensors[_name(number, name)] = mat.numpy() if copy else _shown(mat)
     for name, store in stores.items():
         tensors[name] = store.array.copy() if copy else store.array
     pass_, block = progress.position
@@ -112,6 +112,11 @@ def _paused(position: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     steps, phase = position.get("steps", 0), position.get("phase", 0)
     counts = steps if isinstance(steps, list) else [steps]
     return [{"steps": count, "phase": phase} for count in counts]
+
+
+def _shown(mat: Mat) -> np.ndarray[Any, Any]:
+    found: np.ndarray[Any, Any] = mat.cache.backend.host(mat.slot.data())
+    return found
 
 
 def _name(replica: int, name: str) -> str:

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..datasources import BlockShape, HostBlock
+from ..datasources import BlockShape, DataSource, HostBlock, Reader
 from ..matcache import Mat, Merge, Merger
+from .intake import Use
 from .replica import Replica
 
 Result = TypeVar("Result")
@@ -97,7 +98,7 @@ class Team:
         for name, mat in self.first.mats().items():
             if self.first.merge_rule(name) == "sum":
                 base = self._bases.setdefault(name, np.empty(mat.shape, mat.dtype))
-                np.copyto(base, mat.slot.data())
+                np.copyto(base, self.first.cache.backend.host(mat.slot.data()))
 
     def merge(self, *, complete: bool) -> None:
         """Bring replicas together; complete: until they are equal, whatever the `sync_weight`."""
@@ -155,11 +156,28 @@ class Team:
             replica.close()
 
 
+def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader:
+    """A reader of blocks that `team` uses: as many are lent as there are replicas, in memory that
+    their device can copy from.
+    """
+    first = team.first
+    return Reader(
+        source,
+        lend=len(team.replicas),
+        indexed=use in first.intakes[side].indexed_for,
+        zeros=first.cache.backend.zeros,
+    )
+
+
 def _work(
     work: Callable[[Replica, HostBlock], Result], replica: Replica, number: int, block: HostBlock
 ) -> Result:
+    backend = replica.cache.backend
     try:
-        return work(replica, block)
+        backend.begin_block()
+        result = work(replica, block)
+        backend.end_block()
+        return result
     except Exception as error:
         error.add_note(f"in block {block.index} of pass {block.pass_}, replica {number}")
         raise

@@ -14,9 +14,13 @@ from .create import from_sparse as from_sparse
 from .create import named as named
 from .create import random as random
 from .create import scalar as scalar
+from .devices import make_backend as make_backend
+from .devices import resolve as resolve
 from .errors import AllocationAfterWarmupError as AllocationAfterWarmupError
 from .errors import BlocklearnError as BlocklearnError
+from .errors import DeviceError as DeviceError
 from .errors import MemoryPlanError as MemoryPlanError
+from .errors import MissingKernelError as MissingKernelError
 from .errors import ReadDuringPlanError as ReadDuringPlanError
 from .errors import ShapeError as ShapeError
 from .errors import StaleValueError as StaleValueError

@@ -16,9 +16,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from .backend import Backend
 from .cpu import CPU
 from .errors import AllocationAfterWarmupError, MemoryPlanError, ReadDuringPlanError, ShapeError
-from .slots import PatternSlot, Slot, aligned, allocate_bytes, carve, source_line
+from .slots import PatternSlot, Slot, aligned, carve, source_line
 
 log = logging.getLogger("blocklearn.matcache")
 
@@ -67,12 +68,20 @@ class MatCache:
     """
 
     def __init__(
-        self, *, threads: int | None = None, enabled: bool = True, reserving: bool = False
+        self,
+        *,
+        threads: int | None = None,
+        enabled: bool = True,
+        reserving: bool = False,
+        backend: Backend | None = None,
     ) -> None:
-        """threads: by default as many as the process may use."""
+        """threads: by default as many as the process may use. backend: that of the CPU, unless
+        another one is given, which belongs to the cache from now on.
+        """
         if reserving and not enabled:
             raise ValueError("MatCache: without a cache (enabled=False) there is nothing to plan.")
-        self.backend = CPU(threads)
+        # a Backend; launches of its kind know it better than that
+        self.backend: Any = CPU(threads) if backend is None else backend
         self.enabled = enabled
         self.reserving = reserving
         self.frozen: Literal[False, "raise", "warn"] = False
@@ -107,13 +116,16 @@ class MatCache:
 
     def _allocate(self, key: Key, shape: tuple[int, int], dtype: np.dtype[Any], label: str) -> Slot:
         slot = Slot(self.new_guid(), shape, dtype, label, where=source_line())
-        keep = self.enabled or key[0] == "named"
+        slot.named = key[0] == "named"
+        keep = self.enabled or slot.named
         if self.reserving:
             self._planned.append(slot)
         else:
             if self.frozen and self.enabled:
                 self._refuse_or_warn(key, slot)
-            slot.array = carve(allocate_bytes(slot.nbytes), 0, slot)
+            slot.array = carve(self.backend.allocate(slot.nbytes), 0, slot)
+            if slot.named:
+                self.backend.clear(slot.array)
             self._allocations += 1
             self._bytes += slot.nbytes if keep else 0
         if keep:
@@ -142,11 +154,13 @@ class MatCache:
             slot.shape = (slot.shape[0], slot.shape[1] // before * pattern.capacity)
             slot.written()
             if not self.reserving:
-                slot.array = carve(allocate_bytes(slot.nbytes), 0, slot)
+                slot.array = carve(self.backend.allocate(slot.nbytes), 0, slot)
                 slot.in_slab = False
                 self._bytes += slot.nbytes - held
                 self._allocations += 1
                 self._late += bool(self.frozen)
+        if pattern.grown is not None:
+            pattern.grown()
 
     def _refuse_or_warn(self, key: Key, slot: Slot) -> None:
         message = (
@@ -187,7 +201,9 @@ class MatCache:
         """End the reserve phase: allocate one slab for all planned containers; compile kernels."""
         size = sum(aligned(s.nbytes) for s in self._planned)
         try:
-            slab = allocate_bytes(size)
+            slab = self.backend.allocate(size)
+        except MemoryPlanError:
+            raise
         except MemoryError as error:
             raise MemoryPlanError(
                 f"The plan needs {size:,} bytes, which this machine will not give. Lower "
@@ -197,6 +213,8 @@ class MatCache:
         for slot in self._planned:
             slot.array = carve(slab, offset, slot)
             slot.in_slab = True
+            if slot.named:
+                self.backend.clear(slot.array)
             slot.computed = -1  # what was computed while reserving was not computed
             offset += aligned(slot.nbytes)
         self._bytes += size

@@ -30,10 +30,16 @@ def column_bounds(
     cache: MatCache, pattern: PatternSlot, chunks: int = ROW_CHUNKS
 ) -> np.ndarray[Any, Any]:
     """The same of the columns that occur."""
-    starts = pattern.transposed()[1]
+    starts = turned(cache, pattern)[1]
+    return _balanced(cache, "column bounds", pattern, starts, pattern.active_count, chunks)
+
+
+def turned(cache: MatCache, pattern: PatternSlot) -> list[Any]:
+    """The transposed index. Raises ShapeError where there is none."""
+    found = pattern.transposed()
     if not cache.reserving and pattern.starts is None:
         raise ShapeError(f"{pattern.label}.T: this sparse matrix has no transposed index.")
-    return _balanced(cache, "column bounds", pattern, starts, pattern.active_count, chunks)
+    return found
 
 
 def _balanced(

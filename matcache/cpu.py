@@ -17,8 +17,10 @@ from .blas import matmul
 from .codefiles import load_source
 from .pool import Pool
 from .processors import available_threads
+from .slots import allocate_bytes
 
 Kernel = Callable[..., Any]
+Array = np.ndarray[Any, Any]
 ROW_CHUNKS = 32  # chunks of rows handed to threads; never changes a bit, rows are independent
 SUM_CHUNKS = 64  # chunks of a sum; fixed, so that sums do not depend on the number of threads
 
@@ -67,8 +69,22 @@ def _array_type(
     )
 
 
+class InPlace:
+    """See `Incoming`."""
+
+    def bind(self, array: Array, count: int | None = None) -> Array:
+        """The array itself."""
+        return array
+
+
+IN_PLACE = InPlace()
+
+
 class CPU:
-    """Kernels, threads and the kernel table of one cache."""
+    """Kernels and threads of one cache; its arrays are those of NumPy. See `Backend`."""
+
+    kind = "cpu"
+    host_bytes = 0
 
     def __init__(self, threads: int | None = None) -> None:
         """threads: by default as many as the process may use."""
@@ -90,6 +106,42 @@ class CPU:
         for kernel, types in self._awaited:
             kernel.compile(types)
         self._awaited.clear()
+
+    def allocate(self, nbytes: int) -> Array:
+        """Zeroed bytes."""
+        return allocate_bytes(nbytes)
+
+    def clear(self, array: Array) -> None:
+        """They are zeros: see `allocate`."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array of NumPy."""
+        return np.zeros(shape, dtype)
+
+    def write(self, array: Array, numbers: Any) -> None:
+        """Copy numbers into an array."""
+        np.copyto(array, numbers, casting="same_kind")
+
+    def read(self, array: Array) -> Array:
+        """A copy."""
+        return array.copy()
+
+    def host(self, array: Array) -> Array:
+        """The array itself."""
+        return array
+
+    def put_back(self, array: Array, shown: Array) -> None:
+        """It is there."""
+
+    def incoming(self, cache: Any, label: str, size: int, dtype: Any, copies: int) -> InPlace:
+        """Kernels read the arrays of blocks where they are."""
+        return IN_PLACE
+
+    def begin_block(self) -> None:
+        """Nothing is to be done."""
+
+    def end_block(self) -> None:
+        """Work is done when it is launched."""
 
     def matmul(self, left: Any, right: Any, out: Any) -> None:
         """out = left @ right by BLAS; neither our number of threads nor BLAS's changes a bit."""

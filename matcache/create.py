@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .backend import Incoming
 from .cache import MatCache
 from .errors import ShapeError
 from .fused import Random
 from .lazy import Mat, Scalar, SparseMat, handle
 from .slots import PatternSlot, Slot, source_line
+
+BUFFERS = 2  # blocks on a device at a time: one in use, the next one on its way
 
 
 def named(cache: MatCache, name: str, shape: tuple[int, int], dtype: Any = np.float32) -> Mat:
@@ -80,6 +83,29 @@ class SparseInput:
         capacity = max(capacity, 1)
         self.pattern = PatternSlot(cache.new_guid(), rows, columns, capacity, name)
         self.values = Slot(cache.new_guid(), (1, capacity), np.dtype(dtype), name)
+        self._counts = np.zeros(2, np.int64)
+        self.pattern.grown = self._make_room
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Where the arrays of blocks arrive."""
+        pattern, capacity = self.pattern, self.pattern.capacity
+        active = min(pattern.columns, capacity)
+
+        def room(what: str, size: int, dtype: Any) -> Incoming:
+            label, backend = f"{what} of {pattern.label}", self.cache.backend
+            return backend.incoming(self.cache, label, size, dtype, BUFFERS)  # type: ignore[no-any-return]
+
+        self._rooms = {
+            "indptr": room("offsets", pattern.rows + 1, np.int64),
+            "indices": room("columns", capacity, np.int32),
+            "values": room("values", capacity, self.values.dtype),
+            "active": room("active columns", active, np.int32),
+            "starts": room("offsets by column", active + 1, np.int64),
+            "t_rows": room("rows by column", capacity, np.int32),
+            "t_pos": room("positions by column", capacity, position_type(capacity)),
+            "counts": room("counts", 2, np.int64),
+        }
 
     def handle(self) -> SparseMat:
         """A handle on the present contents; those of earlier contents become stale."""
@@ -126,11 +152,19 @@ class SparseInput:
             )
         if nnz > pattern.capacity:
             self.cache.grow(pattern, nnz)
-        pattern.nnz = nnz
-        pattern.indptr, pattern.indices = indptr, indices
-        pattern.active, pattern.active_count = active, active_count
-        pattern.starts, pattern.t_rows, pattern.t_pos = starts, t_rows, t_pos
-        self.values.array = values.reshape(1, -1)
+        pattern.nnz, pattern.active_count = nnz, active_count
+        self._counts[:] = nnz, active_count
+        rooms = self._rooms
+        pattern.indptr = rooms["indptr"].bind(indptr)
+        pattern.indices = rooms["indices"].bind(indices, nnz)
+        pattern.counts = rooms["counts"].bind(self._counts)
+        pattern.active = pattern.starts = pattern.t_rows = pattern.t_pos = None
+        if active is not None and starts is not None and t_rows is not None and t_pos is not None:
+            pattern.active = rooms["active"].bind(active, active_count)
+            pattern.starts = rooms["starts"].bind(starts, active_count + 1)
+            pattern.t_rows = rooms["t_rows"].bind(t_rows, nnz)
+            pattern.t_pos = rooms["t_pos"].bind(t_pos, nnz)
+        self.values.array = rooms["values"].bind(values, nnz).reshape(1, -1)
         self.values.shape = (1, pattern.capacity)
         self.renew()
         return self.handle()
@@ -139,10 +173,14 @@ class SparseInput:
 class DenseInput:
     """The dense container of a block: `bind` points it at a block's array without copying."""
 
-    def __init__(self, cache: MatCache, name: str, shape: tuple[int, int], dtype: Any) -> None:
-        """Without contents."""
+    def __init__(
+        self, cache: MatCache, name: str, shape: tuple[int, int], dtype: Any, copies: int = BUFFERS
+    ) -> None:
+        """Without contents. copies: how many blocks of it may be in use at a time."""
         self.cache = cache
         self.slot = Slot(cache.new_guid(), shape, np.dtype(dtype), name)
+        size = shape[0] * shape[1]
+        self._room = cache.backend.incoming(cache, name, size, dtype, copies)
 
     def handle(self) -> Mat:
         """A handle on the present contents; those of earlier contents become stale."""
@@ -155,9 +193,20 @@ class DenseInput:
                 f"{self.slot.label}: a block of {array.shape}; the container is {self.slot.shape}."
             )
         _check_array(self.slot.label, "numbers", array, self.slot.dtype)
-        self.slot.array = array
+        self.slot.array = self._room.bind(array)
         self.slot.written()
         return self.handle()
+
+    def fetch(self, into: np.ndarray[Any, Any]) -> None:
+        """The present contents, which may have been assigned to, into the array that was bound."""
+        found = self.cache.backend.host(self.slot.array)
+        if found is not into:
+            np.copyto(into, found)
+
+
+def position_type(capacity: int) -> Any:
+    """dtype of positions in so many values."""
+    return np.int32 if capacity < 2**31 else np.int64
 
 
 def _check_array(label: str, what: str, array: np.ndarray[Any, Any], dtype: Any) -> None:

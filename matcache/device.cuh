@@ -33,6 +33,11 @@ typedef unsigned long long u64;
 #define BL_WARPS ((i64)gridDim.x * (blockDim.x / BL_LANES))
 #define BL_THREAD ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define BL_THREADS ((i64)gridDim.x * blockDim.x)
+// sums that must be rounded one by one: never fused into a multiply-add
+#ifndef BL_PLUS
+#define BL_PLUS(a, b) __dadd_rn(a, b)
+#define BL_MINUS(a, b) __dsub_rn(a, b)
+#endif
 // registers per lane for a vector of k numbers
 #define BL_PER(k) (((k) + BL_LANES - 1) / BL_LANES)
 #define BL_INF(F) ((F)1e300 * (F)1e300)

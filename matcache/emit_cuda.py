@@ -9,6 +9,7 @@ with one lane (tests/cuda_host.py).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,19 +53,22 @@ def library_source() -> str:
     return device_header() + (Path(__file__).parent / "kernels.cu").read_text()
 
 
-def rowwise_source(plan: Schedule) -> str:
+def rowwise_source(plan: Schedule, types: Sequence[str] | None = None) -> str:
     """Module with one kernel.
 
-    `run(rows, [indptr, indices, [active, positions,]] arguments..., outputs..., hidden...)`.
+    `run(rows, [indptr, indices, [active, positions,]] arguments..., outputs..., hidden...)`; over
+    columns, rows is the address of their number. types: of the arguments in C, where they are not
+    all of the program's dtype.
     """
-    return _Printer(plan).source()
+    return _Printer(plan, types).source()
 
 
 class _Printer(RowwisePrinter):
     """Prints CUDA C++. One more local: r, the register of a spread vector."""
 
-    def __init__(self, plan: Schedule) -> None:
+    def __init__(self, plan: Schedule, types: Sequence[str] | None = None) -> None:
         super().__init__(plan)
+        self.types = types
         self.float = "float" if self.program.dtype == "float32" else "double"
         self.vectors = self.spread_vectors()
 
@@ -97,15 +101,16 @@ class _Printer(RowwisePrinter):
 
     def parameters(self) -> list[str]:
         f = self.float
-        names = ["i64 rows"]
+        names = ["const i64* count" if self.program.transposed else "i64 rows"]
         if self.sparse:
             names += ["const i64* indptr", "const int* indices"]
         if self.program.transposed:
             position = "int" if self.program.transposed == 4 else "i64"
             names += ["const int* active", f"const {position}* positions"]
         for n, argument in enumerate(self.program.arguments):
+            own = self.type_of(n)
             names.append(
-                {"sparse": f"{f}* v{n}", "mat": f"{f}* a{n}"}.get(argument.form, f"{f} n{n}")
+                {"sparse": f"{own}* v{n}", "mat": f"{own}* a{n}"}.get(argument.form, f"{f} n{n}")
             )
         names += [f"{f}* o{n}" for n in self.outputs.values()]
         return names + [f"{f}* h{n}" for n in self.hidden.values()]
@@ -117,11 +122,13 @@ class _Printer(RowwisePrinter):
         out.line(f'extern "C" __global__ void run({", ".join(self.parameters())}) {{')
         with out.block():
             out.line("const int lane = BL_LANE;")
+            if self.program.transposed:
+                out.line("const i64 rows = *count;")
             for n, argument in enumerate(self.program.arguments):
                 if argument.form == "number":
                     out.line(f"const F x{n} = n{n};")
                 elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
-                    out.line(f"const F x{n} = a{n}[0];")
+                    out.line(f"const F x{n} = (F)a{n}[0];")
             with out.block("for (i64 row = BL_WARP; row < rows; row += BL_WARPS) {", "}"):
                 out.line(f"const i64 i = {'active[row]' if self.program.transposed else 'row'};")
                 self.row()
@@ -138,7 +145,8 @@ class _Printer(RowwisePrinter):
             out.line(f"F {self.register(value)}[BL_PER({value.length})];")
             if value.access is Access.ROWS:
                 with self.over(value.length):
-                    out.line(f"{self.register(value)}[r] = a{value.arg}[i * {value.length} + k];")
+                    place = f"a{value.arg}[i * {value.length} + k]"
+                    out.line(f"{self.register(value)}[r] = {self.as_float(value.arg, place)};")
         self.nodes(self.plan.nodes)
         for value in self.vectors:
             place = self.home(value)
@@ -154,6 +162,14 @@ class _Printer(RowwisePrinter):
         if value.access is Access.ROWS:
             return f"a{value.arg}" if value.mutable else ""
         return f"o{self.outputs[value.id]}" if value.id in self.outputs else ""
+
+    def type_of(self, argument: int) -> str:
+        """C type of the numbers of an argument."""
+        return self.float if self.types is None else self.types[argument]
+
+    def as_float(self, argument: int, text: str) -> str:
+        """A number of an argument, read as the program's dtype."""
+        return text if self.type_of(argument) == self.float else f"F({text})"
 
     def row_names(self) -> set[str]:
         """Names of the per-row numbers."""
@@ -198,7 +214,9 @@ class _Printer(RowwisePrinter):
             return number(value)
         if value.access is Access.NUMBER:
             return f"x{value.arg}"
-        return f"a{value.arg}[i]" if value.access is Access.ROWS else f"s{value.id}"
+        if value.access is Access.ROWS:
+            return self.as_float(value.arg, f"a{value.arg}[i]")
+        return f"s{value.id}"
 
     def register(self, value: Value) -> str:
         return f"w{value.id}"
@@ -206,7 +224,7 @@ class _Printer(RowwisePrinter):
     def element(self, value: Value) -> str:
         """This lane's element k of a vector."""
         if value.access in (Access.SHARED, Access.ENTRY):
-            return f"a{value.arg}[k]"
+            return self.as_float(value.arg, f"a{value.arg}[k]")
         return f"{self.register(value)}[r]"
 
     def nonzero(self, value: Value, lane: int) -> str:
@@ -216,7 +234,7 @@ class _Printer(RowwisePrinter):
         if value.access is Access.VALUES:
             return f"v{value.arg}[{j}]"
         if value.access in (Access.COLUMN, Access.ENTRY):
-            return f"a{value.arg}[c{lane}]"
+            return self.as_float(value.arg, f"a{value.arg}[c{lane}]")
         if value.id in self.outputs:
             return f"o{self.outputs[value.id]}[{j}]"
         return f"h{self.hidden[value.id]}[{j}]"
@@ -233,6 +251,8 @@ class _Printer(RowwisePrinter):
                 self.out.line(f"{self.scalar(instruction.out)} = {text};")
             case Store():
                 target = self.scalar(instruction.target)
+                if instruction.target.access is Access.ROWS:
+                    target = f"a{instruction.target.arg}[i]"
                 if instruction.target.access is Access.ROWS:
                     self.out.line(f"if (lane == 0) {target} = {self.scalar(instruction.value)};")
                     self.out.line("__syncwarp();")
@@ -402,8 +422,17 @@ def number(value: float) -> str:
     return "BL_NAN(F)" if math.isnan(value) else f"({'-' if value < 0 else ''}BL_INF(F))"
 
 
-def fused_source(fused: Fused) -> str:
+C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "i64"}
+"""Types of numbers in C, by dtype."""
+
+
+def fused_source(
+    fused: Fused, types: Sequence[str] | None = None, result_type: str | None = None
+) -> str:
     """Module with one kernel, `run(rows, columns, leaves..., numbers..., out)`.
+
+    types, result_type: of the leaves and of an assigned result in C, where they are not all of the
+    expression's dtype.
 
     "assign" runs over the elements with any grid. "total" and "colsum" need one block per chunk of
     rows (of elements, if flat) and write the chunk's sums in float64 to out[chunk, :];
@@ -413,12 +442,13 @@ def fused_source(fused: Fused) -> str:
     f = "float" if fused.dtype == "float32" else "double"
     out.raw(device_header())
     out.line(f"typedef {f} F;")
-    leaves = [
-        f"const {'i64' if leaf.kind == 'random' else f}* a{n}"
+    own = [
+        "i64" if leaf.kind == "random" else types[n] if types is not None else f
         for n, leaf in enumerate(fused.leaves)
     ]
+    leaves = [f"const {own[n]}* a{n}" for n in range(len(own))]
     numbers = [f"{f} n{n}" for n in range(fused.numbers)]
-    result = "F* out" if fused.ending == "assign" else "double* out"
+    result = f"{result_type or 'F'}* out" if fused.ending == "assign" else "double* out"
     parameters = ", ".join(["i64 rows", "i64 columns", *leaves, *numbers, result])
 
     def element() -> str:
@@ -426,7 +456,7 @@ def fused_source(fused: Fused) -> str:
         prefix = {"leaf": "x", "number": "n", "step": "t"}
         for n, leaf in enumerate(fused.leaves):
             index = {"full": "e", "row": "k", "column": "i", "one": "0", "random": ""}[leaf.kind]
-            text = f"a{n}[{index}]"
+            text = f"a{n}[{index}]" if own[n] == f else f"F(a{n}[{index}])"
             if leaf.kind == "random":
                 text = f"bl_uniform<F>(bl_random_bits(a{n}, (u32)i, (u32)k, {leaf.stream}u))"
             out.line(f"const F x{n} = {text};")

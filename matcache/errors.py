@@ -23,3 +23,11 @@ class ReadDuringPlanError(BlocklearnError, RuntimeError):
 
 class MemoryPlanError(BlocklearnError, MemoryError):
     """The planned memory does not fit the machine."""
+
+
+class MissingKernelError(BlocklearnError):
+    """An operation has no kernel for the device that it was asked to run on."""
+
+
+class DeviceError(BlocklearnError):
+    """A device that is not there, or whose name nobody knows."""

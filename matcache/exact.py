@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from .cache import MatCache
 from .chunks import column_bounds
 from .cpu import ROW_CHUNKS
 from .errors import ShapeError
 from .lazy import Lazy, Mat
-from .slots import source_line
+from .slots import PatternSlot, Slot, source_line
+from .table import launch, launches
 
 
 @dataclass(frozen=True)
@@ -40,38 +42,23 @@ class ExactSum:
                 f"add_product at {source_line()}: X is {X.shape}, and must be sparse with "
                 f"{table.shape[0]} rows, as many as the table."
             )
-        kernels, backend = cache.backend.kernels, cache.backend
-        parts = cache.result(("exact", "parts", k), (ROW_CHUNKS, k), np.float64, "largest terms")
-        bounds = column_bounds(cache, pattern)
-        call = [bounds, *pattern.transposed(), X.slot.data()[0], table.slot.data()]
-        call += [self.grid.slot.data(), parts.data(), self.total.slot.data()]
         self._written()
-        fold = (parts.data()[: len(bounds) - 1], self.largest.slot.data())
-        if cache.reserving:
-            backend.expect(kernels["add_exact_product"], 0, 0, *call)
-            backend.expect(kernels["keep_largest"], *fold)
-            return
-        backend.run(kernels["add_exact_product"], len(bounds) - 1, *call)
-        kernels["keep_largest"](*fold)
-        cache.flops += 4 * pattern.nnz * k
+        launch(cache, "add_exact_product", pattern, X.slot, table.slot, *self._slots())
+        if not cache.reserving:
+            cache.flops += 4 * pattern.nnz * k
 
     def add_columns(self, table: Lazy) -> None:
         """total += the sums of the columns of `table`, float32 or float64 [rows x k]; n is 1."""
         table = table.mat()
         self._check(table, 1)
         cache, k = table.cache, table.shape[1]
-        parts = cache.result(("exact", "part", k), (1, k), np.float64, "largest terms")
-        call = [table.slot.data(), self.grid.slot.data(), parts.data(), self.total.slot.data()]
-        fold = (parts.data(), self.largest.slot.data())
-        kernels = cache.backend.kernels
         self._written()
-        if cache.reserving:
-            cache.backend.expect(kernels["add_exact_columns"], *call)
-            cache.backend.expect(kernels["keep_largest"], *fold)
-            return
-        kernels["add_exact_columns"](*call)
-        kernels["keep_largest"](*fold)
-        cache.flops += 3 * table.shape[0] * k
+        launch(cache, "add_exact_columns", table.slot, *self._slots())
+        if not cache.reserving:
+            cache.flops += 3 * table.shape[0] * k
+
+    def _slots(self) -> tuple[Slot, Slot, Slot]:
+        return self.grid.slot, self.total.slot, self.largest.slot
 
     def _check(self, table: Mat, rows: int) -> None:
         if self.total.shape != (rows, table.shape[1]):
@@ -85,6 +72,44 @@ class ExactSum:
         for mat in (self.total, self.largest):
             mat.slot.written(where)
             mat.version, mat.where = mat.slot.version, where
+
+
+@launches("add_exact_product", "cpu")
+def _add_product(
+    cache: MatCache,
+    pattern: PatternSlot,
+    values: Slot,
+    table: Slot,
+    grid: Slot,
+    total: Slot,
+    largest: Slot,
+) -> None:
+    kernels, backend, k = cache.backend.kernels, cache.backend, table.shape[1]
+    parts = cache.result(("exact", "parts", k), (ROW_CHUNKS, k), np.float64, "largest terms")
+    bounds = column_bounds(cache, pattern)
+    call = [bounds, *pattern.transposed(), values.data()[0], table.data()]
+    call += [grid.data(), parts.data(), total.data()]
+    fold = (parts.data()[: len(bounds) - 1], largest.data())
+    if cache.reserving:
+        backend.expect(kernels["add_exact_product"], 0, 0, *call)
+        backend.expect(kernels["keep_largest"], *fold)
+        return
+    backend.run(kernels["add_exact_product"], len(bounds) - 1, *call)
+    kernels["keep_largest"](*fold)
+
+
+@launches("add_exact_columns", "cpu")
+def _add_columns(cache: MatCache, table: Slot, grid: Slot, total: Slot, largest: Slot) -> None:
+    kernels, k = cache.backend.kernels, table.shape[1]
+    parts = cache.result(("exact", "part", k), (1, k), np.float64, "largest terms")
+    call = [table.data(), grid.data(), parts.data(), total.data()]
+    fold = (parts.data(), largest.data())
+    if cache.reserving:
+        cache.backend.expect(kernels["add_exact_columns"], *call)
+        cache.backend.expect(kernels["keep_largest"], *fold)
+        return
+    kernels["add_exact_columns"](*call)
+    kernels["keep_largest"](*fold)
 
 
 def grid_for(size: Any) -> Any:

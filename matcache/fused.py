@@ -21,6 +21,7 @@ from .emit_numba import fused_source
 from .errors import ShapeError
 from .lazy import Elementwise, Lazy, Mat
 from .slots import Slot, source_line
+from .table import launch, launches
 
 Ending = Literal["assign", "total", "colsum"]
 CHUNK_ELEMENTS = 8192  # fewer are not worth a second thread
@@ -166,8 +167,15 @@ def _kernel(fused: Fused) -> Kernel:
 
 def run(cache: MatCache, linear: Linear, out: Slot) -> None:
     """Compute the expression, or its sums, into `out`; while planning, reserve what it needs."""
-    fused, (rows, columns), backend = linear.fused, linear.shape, cache.backend
     out.written()  # first: should it fail half-way, handles on the old contents are stale
+    launch(cache, "fused", linear, out)
+    if not cache.reserving:
+        cache.flops += linear.fused.flops * linear.shape[0] * linear.shape[1]
+
+
+@launches("fused", "cpu")
+def _launch(cache: MatCache, linear: Linear, out: Slot) -> None:
+    fused, (rows, columns), backend = linear.fused, linear.shape, cache.backend
     extent = rows * columns if fused.flat else rows
     if fused.ending == "assign":
         chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, extent))
@@ -202,4 +210,3 @@ def run(cache: MatCache, linear: Linear, out: Slot) -> None:
         backend.run(_kernel(fused), chunks, *call)
     if ends:
         add_partials(*ends)
-    cache.flops += fused.flops * rows * columns

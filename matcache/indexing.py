@@ -14,6 +14,7 @@ from .fused import CHUNK_ELEMENTS
 from .lazy import Lazy, Mat, Node
 from .products import node
 from .slots import Slot, source_line
+from .table import launch, launches
 
 
 def sort(cache: MatCache, x: Lazy) -> Node:
@@ -23,11 +24,16 @@ def sort(cache: MatCache, x: Lazy) -> Node:
         raise ShapeError(f"sort at {source_line()}: {x.label} is sparse.")
 
     def compute(slot: Slot) -> None:
-        if not cache.reserving:
-            np.copyto(slot.data(), source.slot.data())
-            slot.data().sort(axis=1)
+        launch(cache, "sort", source.slot, slot)
 
     return node(cache, x.shape, "sort", (source,), compute, x.dtype)
+
+
+@launches("sort", "cpu")
+def _sort(cache: MatCache, source: Slot, out: Slot) -> None:
+    if not cache.reserving:
+        np.copyto(out.data(), source.data())
+        out.data().sort(axis=1)
 
 
 def gather(x: Lazy, index: Any) -> Node:
@@ -46,32 +52,41 @@ def gather(x: Lazy, index: Any) -> Node:
     source = x.mat()
     rows, columns = (_positions(source, i, axis) for axis, i in enumerate(both))
     shape = (rows.shape[1], columns.shape[1])
-    chunks = max(1, min(ROW_CHUNKS, shape[0] * shape[1] // CHUNK_ELEMENTS, shape[0]))
+    checked = not any(isinstance(i, Lazy) for i in both)  # positions of the host are, already
 
     def compute(slot: Slot) -> None:
-        bad = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
-        call = (
-            even_bounds(cache, shape[0], chunks),
-            source.slot.data(),
-            rows.slot.data()[0],
-            columns.slot.data()[0],
-            slot.data(),
-            bad.data(),
-        )
-        kernel = cache.backend.kernels["gather"]
-        if cache.reserving:
-            cache.backend.expect(kernel, 0, 0, *call)
-            return
-        bad.data().fill(0)
-        cache.backend.run(kernel, chunks, *call)
-        for axis, positions in enumerate((rows, columns)):
-            if place := int(bad.data()[:, axis].max()):
-                _out_of_range(source, int(positions.slot.data()[0, place - 1]), axis)
+        launch(cache, "gather", source, rows, columns, slot, checked)
 
     return node(cache, shape, "gather", (source, rows, columns), compute, x.dtype)
 
 
-def _out_of_range(x: Mat, position: int, axis: int) -> None:
+@launches("gather", "cpu")
+def _gather(
+    cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot, checked: bool
+) -> None:
+    chunks = max(1, min(ROW_CHUNKS, out.shape[0] * out.shape[1] // CHUNK_ELEMENTS, out.shape[0]))
+    bad = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
+    call = (
+        even_bounds(cache, out.shape[0], chunks),
+        source.slot.data(),
+        rows.slot.data()[0],
+        columns.slot.data()[0],
+        out.data(),
+        bad.data(),
+    )
+    kernel = cache.backend.kernels["gather"]
+    if cache.reserving:
+        cache.backend.expect(kernel, 0, 0, *call)
+        return
+    bad.data().fill(0)
+    cache.backend.run(kernel, chunks, *call)
+    for axis, positions in enumerate((rows, columns)):
+        if place := int(bad.data()[:, axis].max()):
+            out_of_range(source, int(positions.slot.data()[0, place - 1]), axis)
+
+
+def out_of_range(x: Mat, position: int, axis: int) -> None:
+    """Raise IndexError for a position on an axis of x."""
     raise IndexError(
         f"{x.label}[...] at {source_line()}: position {position} on axis {axis}, which has "
         f"{x.shape[axis]} entries."
@@ -103,10 +118,10 @@ def _positions(x: Mat, index: Any, axis: int) -> Mat:
         positions = np.atleast_1d(given).astype(np.int64)
         positions[positions < 0] += size
         for wrong in positions[(positions < 0) | (positions >= size)]:
-            _out_of_range(x, int(wrong if wrong >= 0 else wrong - size), axis)
+            out_of_range(x, int(wrong if wrong >= 0 else wrong - size), axis)
         key = ("positions", positions.tobytes())
     slot = cache.result(key, (1, len(positions)), np.int64, "positions")
     if slot.array is not None and slot.computed < 0:
-        slot.array[0] = positions
+        cache.backend.write(slot.array, np.asarray(positions, np.int64))
         slot.computed = slot.version
     return Mat(cache, slot)

@@ -167,11 +167,11 @@ class Mat(Lazy):
         self.slot.written()
         if self.slot.array is not None:
             target = self.slot.array
-            np.copyto(
-                target if self.pattern is None else target[0, : self.pattern.nnz],
-                array,
-                casting="same_kind",
-            )
+            if self.pattern is not None:
+                target = target.reshape(-1)[: self.pattern.nnz]
+            self.cache.backend.write(target, array)
+            if self.shape == (1, 1) and self.pattern is None:
+                self.slot.known = self.slot.version, float(self.dtype.type(array.reshape(-1)[0]))
         self.version = self.slot.version
         self.where = self.slot.where
 
@@ -180,9 +180,13 @@ class Mat(Lazy):
         self.check(self.version)
         self.cache.require_data(f"numpy({self.label})")
         assert self.slot.array is not None
-        if self.pattern is not None:
-            return self.slot.array[0, : self.pattern.nnz].copy()
-        return self.slot.array.copy()
+        backend = self.cache.backend
+        found: np.ndarray[Any, Any] = (
+            backend.read(self.slot.array)
+            if self.pattern is None
+            else backend.read(self.slot.array.reshape(-1)[: self.pattern.nnz])
+        )
+        return found
 
     def __float__(self) -> float:
         """The one number of a 1 x 1 matrix."""
@@ -190,8 +194,10 @@ class Mat(Lazy):
             raise ShapeError(f"float({self.label}): it is {self.shape}; only a 1 x 1 is a number.")
         self.check(self.version)
         self.cache.require_data(f"float({self.label})")
-        assert self.slot.array is not None
-        return float(self.slot.array[0, 0])
+        version, number = self.slot.known
+        if version == self.slot.version:
+            return number
+        return float(self.cache.backend.host(self.slot.array)[0, 0])
 
 
 class Scalar(Mat):

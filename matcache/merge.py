@@ -17,7 +17,9 @@ CHUNK = 2**16  # numbers that are merged at a time
 
 
 class Merger:
-    """Merges Mats in fixed order, in float64, without allocating."""
+    """Merges Mats in fixed order, in float64; without allocating, unless they are on devices, whose
+    numbers come to the host and go back.
+    """
 
     def __init__(self) -> None:
         """With room for a chunk."""
@@ -38,6 +40,7 @@ class Merger:
                 np.multiply(own, 1.0 - weight, out=part)
                 part += total
                 np.copyto(own, part, casting="same_kind")
+        _shut(mats, arrays)
 
     def sum(self, mats: Sequence[Mat], base: np.ndarray[Any, Any]) -> None:
         """Each becomes base + the sum of what each has grown by since it was `base`."""
@@ -52,6 +55,7 @@ class Merger:
                 total += part
             for own in parts:
                 np.copyto(own, total, casting="same_kind")
+        _shut(mats, arrays)
 
     def largest(self, mats: Sequence[Mat]) -> None:
         """Each becomes the largest of all, number by number."""
@@ -60,6 +64,7 @@ class Merger:
             np.maximum(first, other, out=first)
         for other in others:
             np.copyto(other, first)
+        _shut(mats, [first, *others])
 
     def _room(self, left: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         return self._sum[: min(left, CHUNK)], self._part[: min(left, CHUNK)]
@@ -70,4 +75,10 @@ def _open(mats: Sequence[Mat]) -> list[np.ndarray[Any, Any]]:
     for mat in mats:
         mat.slot.written()
         mat.version = mat.slot.version
-    return [mat.slot.data().reshape(-1) for mat in mats]
+    return [mat.cache.backend.host(mat.slot.data()).reshape(-1) for mat in mats]
+
+
+def _shut(mats: Sequence[Mat], arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+    """What was written is brought back to where it is not the memory of the Mats themselves."""
+    for mat, array in zip(mats, arrays, strict=True):
+        mat.cache.backend.put_back(mat.slot.data(), array)

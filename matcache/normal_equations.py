@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from .cache import MatCache
-from .chunks import column_bounds, even_bounds, row_bounds
+from .chunks import column_bounds, even_bounds, row_bounds, turned
 from .cpu import ROW_CHUNKS, compiled
 from .cpu_cholesky import packed, rows_source, scratch_length, solve_source, sums_source
 from .errors import ShapeError
 from .lazy import Lazy, Mat, Node, SparseMat
-from .slots import Slot, source_line
+from .slots import PatternSlot, Slot, source_line
+from .table import launch, launches
 
 Operands = dict[str, tuple[Mat, tuple[int, int]]]  # with the shapes that they must have
 MOST = 130  # unknowns: the text of a kernel grows with their square
@@ -48,13 +49,12 @@ def solve_rows(
     _check("solve_rows", k, mats)
     cache, pattern = table.cache, weights.pattern
     weights = weights.mat()  # type: ignore[assignment]
-    kernel = compiled(rows_source(k, gram=gram is not None, masked=free is not None))
 
     def compute(slot: Slot) -> None:
-        call = [row_bounds(cache, n, pattern), *pattern.offsets(), weights.slot.data()[0]]
-        call += [_array(mats, name) for name in ("table", "gram", "free", "ridge", "rhs")]
-        flops = pattern.nnz * k * (k + 1) + n * _solve_flops(k)
-        _launch(cache, kernel, [*call, slot.data(), _scratch(cache, k)], flops)
+        given = [_slot(mats, name) for name in ("table", "gram", "free", "ridge", "rhs")]
+        launch(cache, "solve_rows", pattern, weights.slot, *given, slot)
+        if not cache.reserving:
+            cache.flops += pattern.nnz * k * (k + 1) + n * _solve_flops(k)
 
     operands = (weights, *(mat for mat, _ in mats.values()))
     return Node(
@@ -85,11 +85,12 @@ def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
     cache, pattern = sums.cache, weights.pattern
     weights = weights.mat()  # type: ignore[assignment]
     sums.check(sums.version)
-    call = [column_bounds(cache, pattern), *pattern.transposed(), weights.slot.data()[0]]
+    turned(cache, pattern)
     sums.slot.written()
     sums.version, sums.where = sums.slot.version, sums.slot.where
-    kernel = compiled(sums_source(k))
-    _launch(cache, kernel, [*call, table.slot.data(), sums.slot.data()], pattern.nnz * k * (k + 1))
+    launch(cache, "add_outer", pattern, weights.slot, table.slot, sums.slot)
+    if not cache.reserving:
+        cache.flops += pattern.nnz * k * (k + 1)
 
 
 def solve_sums(
@@ -109,12 +110,12 @@ def solve_sums(
     }
     _check("solve_sums", k, mats)
     cache = sums.cache
-    kernel = compiled(solve_source(k, gram=gram is not None, masked=free is not None))
 
     def compute(slot: Slot) -> None:
-        call: list[Any] = [even_bounds(cache, m, min(ROW_CHUNKS, m))]
-        call += [_array(mats, name) for name in ("sums", "gram", "free", "ridge", "rhs")]
-        _launch(cache, kernel, [*call, slot.data(), _scratch(cache, k)], m * _solve_flops(k))
+        given = [_slot(mats, name) for name in ("sums", "gram", "free", "ridge", "rhs")]
+        launch(cache, "solve_sums", *given, slot)
+        if not cache.reserving:
+            cache.flops += m * _solve_flops(k)
 
     return Node(
         cache,
@@ -127,20 +128,67 @@ def solve_sums(
     )
 
 
-def _array(mats: Operands, name: str) -> np.ndarray[Any, Any]:
-    return mats[name][0].slot.data() if name in mats else np.empty((0, 0), np.float32)
+def _slot(mats: Operands, name: str) -> Slot | None:
+    return mats[name][0].slot if name in mats else None
 
 
-def _launch(cache: MatCache, kernel: Callable[..., None], call: list[Any], flops: int) -> None:
+@launches("solve_rows", "cpu")
+def _solve_rows(
+    cache: MatCache,
+    pattern: PatternSlot,
+    weights: Slot,
+    table: Slot,
+    gram: Slot | None,
+    free: Slot | None,
+    ridge: Slot,
+    rhs: Slot,
+    out: Slot,
+) -> None:
+    n, k = out.shape
+    kernel = compiled(rows_source(k, gram=gram is not None, masked=free is not None))
+    call = [row_bounds(cache, n, pattern), *pattern.offsets(), weights.data()[0]]
+    call += [table.data(), _array(gram), _array(free), ridge.data(), rhs.data()]
+    _run(cache, kernel, [*call, out.data(), _scratch(cache, k)])
+
+
+@launches("add_outer", "cpu")
+def _add_outer(
+    cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, sums: Slot
+) -> None:
+    call = [column_bounds(cache, pattern), *pattern.transposed(), weights.data()[0]]
+    _run(cache, compiled(sums_source(table.shape[1])), [*call, table.data(), sums.data()])
+
+
+@launches("solve_sums", "cpu")
+def _solve_sums(
+    cache: MatCache,
+    sums: Slot,
+    gram: Slot | None,
+    free: Slot | None,
+    ridge: Slot,
+    rhs: Slot,
+    out: Slot,
+) -> None:
+    m, k = out.shape
+    kernel = compiled(solve_source(k, gram=gram is not None, masked=free is not None))
+    call: list[Any] = [even_bounds(cache, m, min(ROW_CHUNKS, m)), sums.data()]
+    call += [_array(gram), _array(free), ridge.data(), rhs.data()]
+    _run(cache, kernel, [*call, out.data(), _scratch(cache, k)])
+
+
+def _array(slot: Slot | None) -> Any:
+    return np.empty((0, 0), np.float32) if slot is None else slot.data()
+
+
+def _run(cache: MatCache, kernel: Callable[..., None], call: list[Any]) -> None:
     """Run a kernel over the chunks of its first argument."""
     if cache.reserving:
         cache.backend.expect(kernel, 0, 0, *call)
         return
     cache.backend.run(kernel, len(call[0]) - 1, *call)
-    cache.flops += flops
 
 
-def _scratch(cache: MatCache, k: int) -> np.ndarray[Any, Any]:
+def _scratch(cache: MatCache, k: int) -> Any:
     shape = (cache.backend.threads, scratch_length(k))
     slot = cache.result(("normal equations", k), shape, np.float32, "normal equations of threads")
     return slot.data()

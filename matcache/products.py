@@ -15,6 +15,7 @@ from .lazy import Elementwise, Lazy, Mat, Node, Shape, result_dtype
 from .operand import apply
 from .rowwise import Rowwise, run
 from .slots import PatternSlot, Slot, source_line
+from .table import launch, launches
 
 
 def matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
@@ -38,7 +39,7 @@ def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
     pattern, shape = left.pattern, (left.shape[1], right.shape[1])
 
     def compute(slot: Slot) -> None:
-        _transposed_product(cache, pattern, values.slot, table.slot, slot)
+        launch(cache, "transposed_product", pattern, values.slot, table.slot, slot)
         cache.flops += 2 * pattern.nnz * shape[1]
 
     return node(cache, shape, "transposed_matmul", (values, table), compute, dtype)
@@ -83,8 +84,7 @@ def transpose(cache: MatCache, x: Lazy) -> Node:
     source = x.mat()
 
     def compute(slot: Slot) -> None:
-        if not cache.reserving:
-            np.copyto(slot.data(), source.slot.data().T)
+        launch(cache, "transpose", source.slot, slot)
 
     return node(cache, (x.shape[1], x.shape[0]), "transpose", (source,), compute, x.dtype)
 
@@ -101,15 +101,11 @@ def _blas(cache: MatCache, op: str, left: Lazy, right: Lazy) -> Node:
     dtype = result_dtype((left, right))
     a, b = cast(left, dtype), cast(right, dtype)
 
-    def side(mat: Mat, transposed: bool) -> np.ndarray[Any, Any]:
-        return mat.slot.data().T if transposed else mat.slot.data()
-
     def compute(slot: Slot) -> None:
-        if cache.reserving:
-            return
-        x, y = side(a, op == "transposed_matmul"), side(b, op == "matmul_transposed")
-        cache.backend.matmul(x, y, slot.data())
-        cache.flops += 2 * x.shape[0] * x.shape[1] * y.shape[1]
+        launch(cache, "product", op, a.slot, b.slot, slot)
+        if not cache.reserving:
+            inner = a.shape[0] if op == "transposed_matmul" else a.shape[1]
+            cache.flops += 2 * slot.shape[0] * inner * slot.shape[1]
 
     shape = (
         left.shape[op == "transposed_matmul"],
@@ -118,6 +114,23 @@ def _blas(cache: MatCache, op: str, left: Lazy, right: Lazy) -> Node:
     return node(cache, shape, op, (a, b), compute, dtype)
 
 
+@launches("product", "cpu")
+def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> None:
+    if cache.reserving:
+        return
+    x, y = left.data(), right.data()
+    x = x.T if op == "transposed_matmul" else x
+    y = y.T if op == "matmul_transposed" else y
+    cache.backend.matmul(x, y, out.data())
+
+
+@launches("transpose", "cpu")
+def _transpose(cache: MatCache, source: Slot, out: Slot) -> None:
+    if not cache.reserving:
+        np.copyto(out.data(), source.data().T)
+
+
+@launches("transposed_product", "cpu")
 def _transposed_product(
     cache: MatCache, pattern: PatternSlot, values: Slot, table: Slot, out: Slot
 ) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from .cache import MatCache
 from .cpu import Kernel, compiled
 from .elementwise import ELEMENTWISE
 from .emit_row_steps import SIGNALS, EntryProgram, RowStepsPlan, row_steps_source
@@ -21,6 +22,7 @@ from .program import Apply, Argument, Program
 from .rowwise import Rowwise, is_static, signature
 from .schedule import flops
 from .slots import Slot, source_line
+from .table import launch, launches
 from .trace import Recorder, Traced, recorder_in_use
 
 
@@ -98,32 +100,45 @@ def row_steps(
     fixed += [] if seen is None else [seen.mat()]
     known = (row_steps, residual, *entries.key, *(() if bias is None else bias.key))
     known += tuple(map(signature, (*fixed, *given)))
-    found: _Compiled | None = cache.programs.get(known)
+    found: StepsCompiled | None = cache.programs.get(known)
     if found is None:
-        found = _Compiled.of(X, residual, given, entries, bias, seen is not None)
+        found = StepsCompiled.of(X, residual, given, entries, bias, seen is not None)
         if cache.enabled:
             cache.programs[known] = found
     tables = entries.mats if bias is None else entries.mats + bias.mats
+    for mat in (*(tables[place] for place in found.written), *fixed[4:]):
+        mat.slot.written(where)
+        mat.version, mat.where = mat.slot.version, where
+    launch(cache, "row_steps", found, X, fixed[1:], given, tables)
+    if not cache.reserving:
+        per_entry, per_row = found.flops_each
+        cache.flops += per_entry * X.pattern.nnz + per_row * X.shape[0]
+
+
+@launches("row_steps", "cpu")
+def _launch(
+    cache: MatCache,
+    found: StepsCompiled,
+    X: SparseMat,
+    fixed: list[Mat],
+    given: list[Any],
+    tables: list[Mat],
+) -> None:
     call: list[Any] = [X.shape[0], *X.pattern.offsets(), X.slot.data()[0]]
-    call += [mat.slot.data() for mat in fixed[1:]]
+    call += [mat.slot.data() for mat in fixed]
     call.append(found.scores.data())
     call += [a.slot.data() if isinstance(a, Mat) else _number(a) for a in given]
     call += [found.residuals.data(), found.scratch.data()]
     call += [mat.slot.data() for mat in tables]
     call.append(found.strips.data())
-    for mat in (*(tables[place] for place in found.written), *fixed[4:]):
-        mat.slot.written(where)
-        mat.version, mat.where = mat.slot.version, where
     if cache.reserving:
         cache.backend.expect(found.kernel, *call)
-        return
-    found.kernel(*call)
-    per_entry, per_row = found.flops_each
-    cache.flops += per_entry * X.pattern.nnz + per_row * X.shape[0]
+    else:
+        found.kernel(*call)
 
 
 @dataclass(frozen=True, eq=False)
-class _Compiled:
+class StepsCompiled:
     """What follows from the signature of a call. written: which of all tables change.
 
     Containers: scores and residuals [rows x k]; scratch, vectors of the residual's; strips, one for
@@ -146,7 +161,7 @@ class _Compiled:
         entries: Entries,
         bias: Entries | None,
         seen: bool,
-    ) -> _Compiled:
+    ) -> StepsCompiled:
         """Trace all programs. Raises ShapeError for what does not fit together."""
         cache, pattern, parameter = X.cache, X.pattern, entries.mats[0]
         rows, k = X.shape[0], parameter.shape[1]

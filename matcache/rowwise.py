@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .cache import MatCache, number_key
-from .chunks import column_bounds, row_bounds
+from .chunks import column_bounds, row_bounds, turned
 from .cpu import ROW_CHUNKS, compiled
 from .emit_numba import rowwise_source
 from .errors import ShapeError
@@ -38,6 +38,7 @@ from .program import (
 )
 from .schedule import Schedule, all_values, flops, schedule
 from .slots import PatternSlot, Slot, source_line
+from .table import launch, launches
 from .trace import Recorder, Traced, recorder_in_use
 
 CHUNK_WORK = 2**15  # numbers to work on that are worth a second chunk
@@ -57,6 +58,12 @@ class Compiled:
     def loops(self) -> bool:
         """Whether there is a `repeat` in it, so that the work of a row is not known beforehand."""
         return any(isinstance(i, Repeat) for i in self.plan.program.body)
+
+    @functools.cached_property
+    def counts(self) -> list[int]:
+        """Arguments that say how often a loop runs."""
+        loops = [i for i in walk(self.plan.program.body) if isinstance(i, Repeat)]
+        return sorted({i.count.arg for i in loops if isinstance(i.count, Value)})
 
     @functools.cached_property
     def width(self) -> int:
@@ -349,7 +356,7 @@ def run(
             slot.written()  # first: should it fail half-way, handles on the old contents are stale
         for mat in changed:
             mat.version, mat.where = mat.slot.version, mat.slot.where
-        _launch(rowwise, cache, found, args, slots, rows, sparse)
+        _work(rowwise, cache, found, args, slots, rows, sparse)
         for slot in slots:
             slot.computed_from(*slots_of(mats))
     fresh = iter(slots)
@@ -432,7 +439,7 @@ def _check_shapes(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> N
                 expect(value.arg, side, sparse.shape[across], what_across)
 
 
-def _launch(
+def _work(
     rowwise: Rowwise,
     cache: MatCache,
     found: Compiled,
@@ -442,9 +449,47 @@ def _launch(
     sparse: SparseMat | None,
 ) -> None:
     """Run the kernel over all rows; while memory is being planned, reserve what it needs."""
+    pattern = None if sparse is None else sparse.pattern
+    transposed = pattern is not None and bool(found.plan.program.transposed)
+    if pattern is not None and transposed:
+        turned(cache, pattern)
+    counts: dict[int, float] = {}
+    if not cache.reserving:
+        counts = _rounds(rowwise, found, args)
+    launch(cache, "rowwise", found, args, slots, rows, pattern)
+    if not cache.reserving:
+        nnz = 0 if pattern is None else pattern.nnz
+        if pattern is not None and transposed:
+            rows = pattern.active_count
+        cache.flops += found.flops(counts, nnz, rows)
+
+
+def _rounds(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> dict[int, float]:
+    """Numbers that say how often loops run, by argument. Raises ShapeError for one that must run at
+    least once, and does not.
+    """
+    counts = {n: float(args[n]) for n in found.counts}
+    for loop in found.must_run:
+        rounds = loop.count if isinstance(loop.count, int) else counts[loop.count.arg]
+        if not rounds >= 1:
+            raise ShapeError(
+                f"@rowwise {rowwise.name} at {source_line()}: repeat({rounds:g}), but a value made "
+                "in the loop is used after it, so it needs one round at least."
+            )
+    return counts
+
+
+@launches("rowwise", "cpu")
+def _launch(
+    cache: MatCache,
+    found: Compiled,
+    args: tuple[Any, ...],
+    slots: list[Slot],
+    rows: int,
+    pattern: PatternSlot | None,
+) -> None:
     plan, backend = found.plan, cache.backend
     dtype = plan.program.dtype
-    pattern = None if sparse is None else sparse.pattern
     vectors, width = max(1, len(plan.vectors)), -(-max(1, plan.scratch_length) // 16) * 16
     scratch = cache.result(
         ("scratch", vectors, width, dtype),
@@ -461,17 +506,13 @@ def _launch(
     else:
         bounds = row_bounds(cache, rows, pattern, found.chunks(nnz, rows))
         call = [bounds, *(() if pattern is None else pattern.offsets())]
-    numbers: dict[int, float] = {}
-    for number, arg in enumerate(args):
+    for arg in args:
         if isinstance(arg, SparseMat):
             call.append(arg.slot.data()[0])
         elif isinstance(arg, Mat):
             call.append(arg.slot.data())
-            if arg.shape == (1, 1) and not cache.reserving:
-                numbers[number] = float(arg.slot.data()[0, 0])
         else:
-            numbers[number] = 0.0 if is_static(arg) else float(arg)
-            call.append(numbers[number])
+            call.append(0.0 if is_static(arg) else float(arg))
     fresh = [v for v in plan.program.returns if v.arg < 0]
     for slot, value in zip(slots, fresh, strict=True):
         call.append(slot.data()[0] if value.kind is Kind.NNZ else slot.data())
@@ -482,13 +523,5 @@ def _launch(
     if cache.reserving:
         backend.expect(found.kernel, 0, 0, *call, np.empty((0, 0, 0), dtype))
         return
-    for loop in found.must_run:
-        rounds = loop.count if isinstance(loop.count, int) else numbers[loop.count.arg]
-        if not rounds >= 1:
-            raise ShapeError(
-                f"@rowwise {rowwise.name} at {source_line()}: repeat({rounds:g}), but a value made "
-                "in the loop is used after it, so it needs one round at least."
-            )
     call.append(scratch.data().reshape(backend.threads, vectors, width))
     backend.run(found.kernel, len(bounds) - 1, *call)
-    cache.flops += found.flops(numbers, 0 if pattern is None else pattern.nnz, rows)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from .cache import MatCache
-from .chunks import column_bounds, row_bounds
+from .chunks import column_bounds, row_bounds, turned
 from .cpu import ROW_CHUNKS, compiled
 from .cpu_gibbs import CAP, GROUP, count_particles, gibbs_source, padded, topic_counts
 from .errors import ShapeError
 from .lazy import Mat, SparseMat, slots_of
 from .rowwise import values_container
-from .slots import Slot, source_line
+from .slots import PatternSlot, Slot, source_line
+from .table import launch, launches
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,9 @@ class Samples:
         shape = (pattern.columns, topics)
         slot = cache.result((("topic counts",), self.z.guid), shape, np.float32, "topic counts")
         if cache.begin(slot):
-            bounds = column_bounds(cache, pattern)
-            active, starts, _, positions = pattern.transposed()
-            call = [bounds, active, starts, positions, X.slot.data()[0]]
-            call += [self.first.data()[0], self.z.data(), slot.data()]
+            turned(cache, pattern)
             slot.written()
-            if cache.reserving:
-                cache.backend.expect(topic_counts, 0, 0, *call)
-            else:
-                cache.backend.run(topic_counts, ROW_CHUNKS, *call)
+            launch(cache, "topic_counts", pattern, X.slot, self.first, self.z, slot)
             slot.computed_from(self.z, *slots_of([X]))
         return Mat(cache, slot)
 
@@ -78,30 +74,53 @@ def sample_topics(
     first = values_container(cache, (*identity, "first"), pattern, np.int64, "particles of entries")
     z = container("topics of saved sweeps", save, CAP, np.uint16)
     if cache.begin(z):
-        u = container("uniform numbers", 1, CAP, np.float32)
-        weights = container("weights", 1, CAP, np.float32)
-        words = container("words", 1, CAP, np.int64)
-        topics = container("topics", 1, CAP, np.int32)
-        counts = cache.result(
-            ("sampler counts", k), (cache.backend.threads, GROUP * padded(k)), np.float32, "counts"
-        )
-        _run(cache, mats, burn, k, [first, z, counts, u, weights, words, topics])
+        launch(cache, "sample_topics", *mats, burn, container, first, z)
         z.written()
         z.computed_from(*slots_of(mats))
     return Samples(X, first, z)
 
 
-def _run(cache: MatCache, mats: list[Mat], burn: int, k: int, slots: list[Slot]) -> None:
-    X, phi, alpha, row_ids, key = mats
-    first, z, counts, *scratch = slots
-    pattern = X.pattern
-    assert pattern is not None
+@launches("topic_counts", "cpu")
+def _count(
+    cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, z: Slot, out: Slot
+) -> None:
+    active, starts, _, positions = pattern.transposed()
+    call = [column_bounds(cache, pattern), active, starts, positions, values.data()[0]]
+    call += [first.data()[0], z.data(), out.data()]
+    if cache.reserving:
+        cache.backend.expect(topic_counts, 0, 0, *call)
+    else:
+        cache.backend.run(topic_counts, ROW_CHUNKS, *call)
+
+
+@launches("sample_topics", "cpu")
+def _sample(
+    cache: MatCache,
+    X: SparseMat,
+    phi: Mat,
+    alpha: Mat,
+    row_ids: Mat,
+    key: Mat,
+    burn: int,
+    container: Callable[[str, int, int, object], Slot],
+    first: Slot,
+    z: Slot,
+) -> None:
+    """container: makes a container of so many rows and numbers per non-zero, that grows with X."""
+    pattern, k = X.pattern, phi.shape[1]
+    u = container("uniform numbers", 1, CAP, np.float32)
+    weights = container("weights", 1, CAP, np.float32)
+    words = container("words", 1, CAP, np.int64)
+    topics = container("topics", 1, CAP, np.int32)
+    counts = cache.result(
+        ("sampler counts", k), (cache.backend.threads, GROUP * padded(k)), np.float32, "counts"
+    )
     kernel = compiled(gibbs_source(k))
     indptr, indices = pattern.offsets()
     values = X.slot.data()[0]
     call = [row_bounds(cache, X.shape[0], pattern), indptr, indices, values, first.data()[0]]
     call += [row_ids.slot.data(), key.slot.data(), phi.slot.data(), alpha.slot.data(), burn]
-    call += [z.data(), counts.data(), *(s.data()[0] for s in scratch)]
+    call += [z.data(), counts.data(), *(s.data()[0] for s in (u, weights, words, topics))]
     if cache.reserving:
         cache.backend.expect(count_particles, indptr, X.shape[0], values, first.data()[0])
         cache.backend.expect(kernel, 0, 0, *call)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,17 +38,19 @@ class Slot:
     label: str
     where: str = "(never written)"
     version: int = 0
-    array: np.ndarray[Any, Any] | None = None
+    array: Any = None  # of NumPy, or of the device
     inputs: tuple[tuple[Slot | PatternSlot, int], ...] = ()  # what the contents were computed from
     computed: int = -1  # the version that this computation gave
     in_slab: bool = False  # placed by the memory plan
+    named: bool = False  # zeros when it is new
+    known: tuple[int, float] = (-1, 0.0)  # the number that the host wrote at this version
 
     @property
     def nbytes(self) -> int:
         """Bytes of the contents."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
-    def data(self) -> np.ndarray[Any, Any]:
+    def data(self) -> Any:
         """The contents; while memory is being planned, an empty array of the same type."""
         return np.empty((1, 0), self.dtype) if self.array is None else self.array
 
@@ -84,21 +87,23 @@ class PatternSlot:
     nnz: int = 0
     version: int = 0
     where: str = "(never written)"
-    indptr: np.ndarray[Any, Any] | None = None
-    indices: np.ndarray[Any, Any] | None = None
-    active: np.ndarray[Any, Any] | None = None
+    indptr: Any = None
+    indices: Any = None
+    active: Any = None
     active_count: int = 0
-    starts: np.ndarray[Any, Any] | None = None
-    t_rows: np.ndarray[Any, Any] | None = None
-    t_pos: np.ndarray[Any, Any] | None = None
+    starts: Any = None
+    t_rows: Any = None
+    t_pos: Any = None
+    counts: Any = None  # int64 [2]: nnz and active_count, where kernels can read them
     turned: bool = False  # whether the transposed index was ever asked for
     dependents: dict[int, Slot] = field(default_factory=dict)  # values that grow with it, by GUID
+    grown: Callable[[], None] | None = None  # called when the capacity has grown
 
-    def offsets(self) -> list[np.ndarray[Any, Any]]:
+    def offsets(self) -> list[Any]:
         """indptr and indices; while memory is being planned, empty arrays of their types."""
         return [_or_empty(self.indptr, np.int64), _or_empty(self.indices, np.int32)]
 
-    def transposed(self) -> list[np.ndarray[Any, Any]]:
+    def transposed(self) -> list[Any]:
         """active, starts, t_rows and t_pos; empty arrays while memory is being planned."""
         self.turned = True
         return [
@@ -114,7 +119,7 @@ class PatternSlot:
         self.where = where or source_line()
 
 
-def _or_empty(array: np.ndarray[Any, Any] | None, dtype: Any) -> np.ndarray[Any, Any]:
+def _or_empty(array: Any, dtype: Any) -> Any:
     return np.empty(0, dtype) if array is None else array
 
 
@@ -123,7 +128,7 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-def carve(slab: np.ndarray[Any, Any], offset: int, slot: Slot) -> np.ndarray[Any, Any]:
+def carve(slab: Any, offset: int, slot: Slot) -> Any:
     """The view of a byte slab at `offset` that holds `slot`."""
     return slab[offset : offset + slot.nbytes].view(slot.dtype).reshape(slot.shape)
 

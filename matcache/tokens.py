@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from .cache import MatCache
 from .chunks import row_bounds
 from .errors import ShapeError
 from .lazy import Mat, SparseMat, slots_of
 from .rowwise import values_container
-from .slots import source_line
+from .slots import PatternSlot, Slot, source_line
+from .table import launch, launches
 
 
 def split_tokens(X: SparseMat, row_ids: Mat, key: Mat) -> tuple[SparseMat, SparseMat]:
@@ -15,7 +17,7 @@ def split_tokens(X: SparseMat, row_ids: Mat, key: Mat) -> tuple[SparseMat, Spars
     X: counts [n x m]; row_ids: int64 [n x 1], the numbers of the rows in their source; key: int64
     [1 x 3]. The split of a row depends on its number and the key alone, not on its block.
     """
-    cache, kernel = X.cache, X.cache.backend.kernels["split_tokens"]
+    cache = X.cache
     X.mat(), row_ids.mat(), key.mat()
     if row_ids.shape != (X.shape[0], 1) or key.shape != (1, 3):
         raise ShapeError(
@@ -30,19 +32,34 @@ def split_tokens(X: SparseMat, row_ids: Mat, key: Mat) -> tuple[SparseMat, Spars
     if any([cache.begin(slot) for slot in slots]):
         for slot in slots:
             slot.written()
-        call = [
-            row_bounds(cache, X.shape[0], X.pattern),
-            X.pattern.offsets()[0],
-            X.slot.data()[0],
-            row_ids.slot.data(),
-            key.slot.data(),
-            *(slot.data()[0] for slot in slots),
-        ]
-        if cache.reserving:
-            cache.backend.expect(kernel, 0, 0, *call)
-        else:
-            cache.backend.run(kernel, len(call[0]) - 1, *call)
+        launch(cache, "split_tokens", X.pattern, X.slot, row_ids.slot, key.slot, *slots)
         for slot in slots:
             slot.computed_from(*slots_of([X, row_ids, key]))
     first, second = (SparseMat(cache, slot, X.pattern) for slot in slots)
     return first, second
+
+
+@launches("split_tokens", "cpu")
+def _launch(
+    cache: MatCache,
+    pattern: PatternSlot,
+    values: Slot,
+    row_ids: Slot,
+    key: Slot,
+    seen: Slot,
+    scored: Slot,
+) -> None:
+    kernel = cache.backend.kernels["split_tokens"]
+    call = [
+        row_bounds(cache, pattern.rows, pattern),
+        pattern.offsets()[0],
+        values.data()[0],
+        row_ids.data(),
+        key.data(),
+        seen.data()[0],
+        scored.data()[0],
+    ]
+    if cache.reserving:
+        cache.backend.expect(kernel, 0, 0, *call)
+    else:
+        cache.backend.run(kernel, len(call[0]) - 1, *call)

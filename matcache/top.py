@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .cache import MatCache
 from .chunks import even_bounds
 from .cpu_top import GROUP, TILE
 from .errors import ShapeError
 from .lazy import Lazy, Mat, SparseMat, slots_of
-from .slots import source_line
+from .slots import PatternSlot, Slot, source_line
+from .table import launch, launches
 
 FEWEST_ROWS = 8 * GROUP  # of a chunk: each chunk transposes the whole table once
 MOST_CHUNKS = 4  # for each thread: uneven ones balance
@@ -46,7 +48,6 @@ def top_products(
             f"top_products at {source_line()}: rows {r} x {k}, table {m} x {columns}, n={n}; the "
             "table has as many columns or more, and n is at least 1."
         )
-    indptr, indices = np.empty(0, np.int64), np.empty(0, np.int32)
     if leave_out is not None:
         if leave_out.shape != (r, m):
             raise ShapeError(
@@ -54,32 +55,48 @@ def top_products(
                 f"{(r, m)}, a row for each row and a column for each row of the table."
             )
         mats.append(leave_out.mat())
-        indptr, indices = leave_out.pattern.offsets()
     cache = mats[0].cache
     key = (("top_products", n, unit), *(mat.guid for mat in mats))
     ids = cache.result((*key, "ids"), (r, n), np.int32, "numbers of the largest products")
     scores = cache.result((*key, "scores"), (r, n), np.float32, "largest products")
     if any([cache.begin(slot) for slot in (ids, scores)]):
-        backend = cache.backend
-        threads = backend.threads
-        chunks = max(1, min(MOST_CHUNKS * threads, r // FEWEST_ROWS))
-        at = cache.result(("top_products", "at", r), (r, 1), np.int64, "places in leave_out")
-        tiles = cache.result(
-            ("top_products", "tile", k), (threads, k * TILE), np.float32, "tiles of a table"
-        )
-        sums = cache.result(
-            ("top_products", "sums"), (threads, GROUP * TILE), np.float32, "products of a tile"
-        )
-        call = [even_bounds(cache, r, chunks), mats[0].slot.data(), mats[1].slot.data(), unit]
-        call += [indptr, indices, at.data(), tiles.data(), sums.data(), scores.data(), ids.data()]
-        kernel = backend.kernels["top_products"]
         for slot in (ids, scores):
             slot.written()
-        if cache.reserving:
-            backend.expect(kernel, 0, 0, *call)
-        else:
-            backend.run(kernel, chunks, *call)
+        pattern = None if leave_out is None else leave_out.pattern
+        launch(cache, "top_products", mats[0].slot, mats[1].slot, unit, pattern, scores, ids)
+        if not cache.reserving:
             cache.flops += 2 * r * m * k
         for slot in (ids, scores):
             slot.computed_from(*slots_of(mats))
     return Top(Mat(cache, ids), Mat(cache, scores))
+
+
+@launches("top_products", "cpu")
+def _launch(
+    cache: MatCache,
+    rows: Slot,
+    table: Slot,
+    unit: bool,
+    leave_out: PatternSlot | None,
+    scores: Slot,
+    ids: Slot,
+) -> None:
+    backend, (r, k) = cache.backend, rows.shape
+    threads = backend.threads
+    chunks = max(1, min(MOST_CHUNKS * threads, r // FEWEST_ROWS))
+    at = cache.result(("top_products", "at", r), (r, 1), np.int64, "places in leave_out")
+    tiles = cache.result(
+        ("top_products", "tile", k), (threads, k * TILE), np.float32, "tiles of a table"
+    )
+    sums = cache.result(
+        ("top_products", "sums"), (threads, GROUP * TILE), np.float32, "products of a tile"
+    )
+    none = [np.empty(0, np.int64), np.empty(0, np.int32)]
+    call = [even_bounds(cache, r, chunks), rows.data(), table.data(), unit]
+    call += none if leave_out is None else leave_out.offsets()
+    call += [at.data(), tiles.data(), sums.data(), scores.data(), ids.data()]
+    kernel = backend.kernels["top_products"]
+    if cache.reserving:
+        backend.expect(kernel, 0, 0, *call)
+    else:
+        backend.run(kernel, chunks, *call)

@@ -94,7 +94,7 @@ class RowState:
         self.cache, self.name, self.side, self.shape, self.init = cache, name, side, shape, init
         self.block_shape = (block_rows, shape[1])
         self._rows = DenseInput(cache, f"{name} of the block", self.block_shape, np.float32)
-        self._table = DenseInput(cache, name, shape, np.float32)
+        self._table = DenseInput(cache, name, shape, np.float32, copies=1)
         self._store: RowStore | None = None
         self._buffer = np.zeros((0, 0), np.float32)
 
@@ -122,7 +122,7 @@ class RowState:
                 f"{self.shape[0]:,} x {self.shape[1]:,}."
             )
         self._store = store
-        self._buffer = np.zeros(self.block_shape, np.float32)
+        self._buffer = self.cache.backend.zeros(self.block_shape, np.float32)
         self._rows.bind(self._buffer)
         self.refresh()
 
@@ -141,4 +141,5 @@ class RowState:
     def save(self, ids: npt.NDArray[np.int64]) -> None:
         """The store's rows `ids` become those of `rows`."""
         assert self._store is not None
+        self._rows.fetch(self._buffer)
         self._store.array[ids] = self._buffer[: len(ids)]

@@ -18,18 +18,19 @@ import numpy as np
 
 SHIM = """
 #include <cmath>
-#include <algorithm>
 using std::exp; using std::log; using std::log1p; using std::sqrt; using std::fabs; using std::pow;
 using std::lgamma;
 #define __global__
 #define __device__
-#define __shared__ static
+#define __shared__ static thread_local
 #define __forceinline__ inline
 #define __syncthreads()
 #define __syncwarp()
 struct Dim { unsigned x; };
-static Dim threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};
+static thread_local Dim threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};
 #define BL_LANES 1
+#define BL_PLUS(a, b) ((a) + (b))
+#define BL_MINUS(a, b) ((a) - (b))
 template <class F> inline F BL_SUM_ACROSS(F x) { return x; }
 template <class F> inline F BL_MAX_ACROSS(F x) { return x; }
 template <class F> inline F BL_MIN_ACROSS(F x) { return x; }

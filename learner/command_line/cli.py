@@ -58,6 +58,9 @@ OutOption = Annotated[
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Short for learner.seed.")]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Short for learner.threads.")]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="Short for learner.device: cpu, cuda, cuda:N, auto.")
+]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or model.")]
 TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the lists.")]
@@ -99,6 +102,7 @@ def train(
     out: OutOption = None,
     seed: SeedOption = None,
     threads: ThreadsOption = None,
+    device: DeviceOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old run.")] = False,
     resume: Annotated[
         Resume | None, typer.Option("--resume", help="Go on from the newest checkpoint, if any.")
@@ -119,7 +123,7 @@ def train(
     """Train a model as the configuration says."""
     if overwrite and resume:
         raise typer.BadParameter("choose one of --overwrite and --resume")
-    run = _resolve(config, set_, out, seed, threads)
+    run = _resolve(config, set_, out, seed, threads, device)
     if plot is not None:
         from .target_reports import check_plot
 
@@ -380,10 +384,11 @@ def config(
     out: OutOption = None,
     seed: SeedOption = None,
     threads: ThreadsOption = None,
+    device: DeviceOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Print the configuration that `train` would use, with all defaults, as YAML."""
-    run = _resolve(config, set_, out, seed, threads)
+    run = _resolve(config, set_, out, seed, threads, device)
     from ..configuration.yaml_config import to_yaml
 
     print(to_yaml(run), end="")
@@ -455,6 +460,7 @@ def _resolve(
     out: Path | None,
     seed: int | None,
     threads: int | None,
+    device: str | None,
 ) -> "RunConfig":
     """The configuration from files, environment and options."""
     from ..configuration.config import RunConfig
@@ -468,6 +474,8 @@ def _resolve(
         given.append(Setting("learner.seed", str(seed), "--seed"))
     if threads is not None:
         given.append(Setting("learner.threads", str(threads), "--threads"))
+    if device is not None:
+        given.append(Setting("learner.device", device, "--device", literal=True))
     if out is not None:
         given.append(Setting("out", str(out), "--out", literal=True))
     name = "-".join(path.stem for path in files)

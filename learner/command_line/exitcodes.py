@@ -3,7 +3,7 @@
 import errno
 from enum import IntEnum
 
-from ...matcache.errors import BlocklearnError, ShapeError
+from ...matcache.errors import BlocklearnError, DeviceError, MissingKernelError, ShapeError
 from ..errors import ConfigError, DivergedError, ModelFolderError, RunFolderError, RunInterrupted
 
 
@@ -58,7 +58,7 @@ def exit_code(error: BaseException) -> ExitCode:
         ((FileNotFoundError, NotADirectoryError, IsADirectoryError), ExitCode.NO_INPUT),
         (PermissionError, ExitCode.PERMISSION),
         (OSError, ExitCode.IO),
-        (ImportError, ExitCode.UNAVAILABLE),
+        ((ImportError, DeviceError, MissingKernelError), ExitCode.UNAVAILABLE),
         (KeyboardInterrupt, ExitCode.KILLED),
     ]
     if isinstance(error, ReadError) and error.__cause__ is not None:

@@ -88,12 +88,21 @@ class MemoryLimit(Section):
     )
 
 
+Device = Annotated[str, Field(pattern=r"^(cpu|auto|cuda(:\d+)?)$")]
+
+
 class LearnerConfig(Section):
     """How long and how to train."""
 
     passes: PositiveInt = Field(1, description="trips through the training data")
     seed: int = Field(0, ge=0, lt=2**63, description="of everything random")
     threads: PositiveInt | None = Field(None, description="null: all cores this process may use")
+    device: Device = Field(
+        "cpu", description="where models compute: cpu, cuda, cuda:N, or auto: a GPU if there is one"
+    )
+    devices: list[Device] | None = Field(
+        None, min_length=1, description="one for each replica; null: all are on `device`"
+    )
     replicas: PositiveInt = Field(
         1, description="copies of the model, each with a thread of its own, merged as they learn"
     )
@@ -140,6 +149,15 @@ class LearnerConfig(Section):
             raise ValueError(
                 f"watchdog_exit_seconds is {end:g}, but the watchdog has to look before: it is at "
                 f"least watchdog_seconds ({'null' if seconds is None else f'{seconds:g}'})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if self.devices is not None and len(self.devices) != self.replicas:
+            raise ValueError(
+                f"devices names {len(self.devices)}, but there are {self.replicas} replicas; set "
+                f"replicas: {len(self.devices)}"
             )
         return self
 

@@ -68,11 +68,11 @@ def _since(progress: Progress) -> str:
 
 def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, Any]]:
     """Parameters and states of rows by name; whole: of all rows, not of the present block alone."""
-    model = replica.model
+    model, shown = replica.model, replica.cache.backend.host
     for name, mat in model.parameters.items():
-        yield name, mat.slot.data()
+        yield name, shown(mat.slot.data())
     for name, state in model.states.items():
-        yield name, (state.table if whole else state.rows).slot.data()
+        yield name, shown((state.table if whole else state.rows).slot.data())
 
 
 def is_finite(array: Any) -> bool:

@@ -54,11 +54,17 @@ def _rows_elsewhere(config: RunConfig) -> Iterator[RunConfig]:
 
 
 def _memory(config: RunConfig, plan: Plan) -> Iterator[str]:
-    large = [row for row in plan.rows if row.nbytes * row.copies >= SMALL * plan.total]
+    large = [
+        row
+        for row in plan.rows
+        if row.nbytes * row.copies >= SMALL * max(plan.total, plan.on_device)
+    ]
     yield from array_lines(large)
-    rest = plan.total - sum(row.held for row in large)
+    rest = sum(row.nbytes * row.copies for row in plan.rows if not row.in_file and row not in large)
     yield f"{rest:>18,} bytes  {len(plan.rows) - len(large)} smaller arrays"
     yield f"{plan.total:>18,} bytes  in all"
+    if plan.on_device:
+        yield f"{plan.on_device:>18,} bytes  of a device (each replica has its own)"
     copies = config.learner.replicas
     if copies > 1:
         each = sum(row.nbytes for row in plan.rows if row.copies > 1)

@@ -160,6 +160,7 @@ def build(
         replicas=config.learner.replicas,
         sync_every=config.learner.sync_every,
         sync_weight=config.learner.sync_weight,
+        device=config.learner.devices or config.learner.device,
     )
 
 

@@ -9,10 +9,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ...datasources import DataSource, HostBlock, Reader
-from ..intake import Use
+from ...datasources import DataSource, HostBlock
 from ..replica import Replica
-from ..team import Team
+from ..team import Team, reader_of
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,10 @@ def try_blocks(
     """
     passes, tried = [], 0
 
-    def reader(source: DataSource, use: Use, side: int) -> Reader:
-        indexed = use in team.first.intakes[side].indexed_for
-        return Reader(source, lend=len(team.replicas), indexed=indexed)
-
     for start in team.first.model.phases():
         seconds = 0.0
         for side, source in enumerate(sources):
-            with reader(source, "train", side) as read:
+            with reader_of(team, source, "train", side) as read:
                 each, count = _each(team, read.blocks(start), blocks, partial(_train, side))
             seconds += each * source.blocks
             tried += count
@@ -63,7 +58,7 @@ def try_blocks(
         for part in replica.model.score(block).values():
             part.read()
 
-    with team.exact(), reader(eval, "score", 0) as read:
+    with team.exact(), reader_of(team, eval, "score") as read:
         each, _ = _each(team, read.blocks(0), blocks, score)
     return Trial(passes, each * eval.blocks, tried)
 

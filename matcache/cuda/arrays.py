@@ -1,0 +1,56 @@
+"""Arrays on a device, as containers hold them: an address with a shape and a dtype."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DeviceArray:
+    """C-contiguous numbers at `address`. It can be cut and seen in another shape, no more: whoever
+    wants the numbers asks the backend for a copy.
+
+    >>> slab = DeviceArray(4096, (1024,), np.dtype(np.uint8))
+    >>> part = slab[256:320].view(np.dtype(np.float32)).reshape((4, 4))
+    >>> part.address - slab.address, part.shape, part[1:].address - part.address
+    (256, (4, 4), 16)
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers."""
+        return self.size * self.dtype.itemsize
+
+    def __getitem__(self, part: slice) -> DeviceArray:
+        """Some rows, one after another."""
+        start, stop, step = part.indices(self.shape[0])
+        assert step == 1
+        row = prod(self.shape[1:]) * self.dtype.itemsize
+        rows = max(0, stop - start)
+        return DeviceArray(self.address + start * row, (rows, *self.shape[1:]), self.dtype)
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        """The same numbers in another shape; one side may be -1."""
+        sides: tuple[int, ...] = shape[0] if isinstance(shape[0], tuple) else shape
+        if -1 in sides:
+            others = -prod(sides)
+            sides = tuple(self.size // others if n == -1 else n for n in sides)
+        assert prod(sides) == self.size
+        return DeviceArray(self.address, sides, self.dtype)
+
+    def view(self, dtype: np.dtype[Any]) -> DeviceArray:
+        """The same bytes as numbers of another type, in one row."""
+        return DeviceArray(self.address, (self.nbytes // dtype.itemsize,), dtype)

@@ -1,0 +1,156 @@
+"""What is to run on the device: queued while a block's update is written down, run as one graph.
+
+The Python text of an update runs for every block: it may set numbers and take branches. What it
+launches is compared with what was launched before. A sequence that has come twice is captured as a
+CUDA graph, and run by one call from then on; other sequences are launched one by one. So nothing is
+assumed of a model: a graph runs only in place of the very same launches.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .driver import Bytes, Driver, Product
+
+log = logging.getLogger("blocklearn.cuda")
+
+FEWEST = 3  # launches that are worth a graph
+MOST_GRAPHS = 32  # of one backend
+REMEMBERED = 64  # sequences that came once
+PATIENCE = 24  # new sequences in a row, until graphs are given up
+
+
+class Kernel(NamedTuple):
+    """A launch. function: of the driver."""
+
+    function: Any
+    grid: int
+    block: int
+    args: tuple[Any, ...]
+
+
+class Clear(NamedTuple):
+    """Zeros."""
+
+    address: int
+    nbytes: int
+
+
+class CopyIn(NamedTuple):
+    """From the staging memory of the host: buffer `side`, from `start` on."""
+
+    address: int
+    side: int
+    start: int
+    nbytes: int
+
+
+Step = Kernel | Clear | CopyIn | Product
+
+
+class Launcher:
+    """Runs steps on one stream, in order. stage: the staging memory, by side.
+
+    replays, launches: how often graphs, and single steps, were handed to the driver.
+    """
+
+    def __init__(self, driver: Driver, stream: Any, stage: list[Bytes], *, graphs: bool) -> None:
+        """Nothing is queued. graphs: whether sequences are captured."""
+        self.driver, self.stream, self.stage = driver, stream, stage
+        self.graphs = graphs
+        self.queueing = False
+        self.replays = self.launches = 0
+        self._queue: list[Step] = []
+        self._where: list[str] = []  # the line that asked for each step
+        self._captured: dict[tuple[Step, ...], Any] = {}
+        self._seen: OrderedDict[tuple[Step, ...], list[str]] = OrderedDict()
+        self._new = 0  # sequences in a row that had not come before
+        self.before: Callable[[], None] = lambda: None  # called ahead of whatever runs
+
+    def add(self, step: Step, where: str) -> None:
+        """Run `step` after all others: now, or with those of the queue."""
+        self._queue.append(step)
+        self._where.append(where)
+        if not self.queueing:
+            self.flush(whole=False)
+
+    def flush(self, *, whole: bool = True) -> None:
+        """Hand over what is queued. whole: as a graph, if it is known."""
+        if not self._queue:
+            return
+        steps, where = tuple(self._queue), self._where
+        self._queue, self._where = [], []
+        self.before()
+        if not (whole and self.graphs and len(steps) >= FEWEST):
+            self._issue(steps)
+            return
+        graph = self._captured.get(steps)
+        if graph is None and steps in self._seen and len(self._captured) < MOST_GRAPHS:
+            graph = self._captured[steps] = self._capture(steps)
+            del self._seen[steps]
+        if graph is None:
+            self._remember(steps, where)
+            self._issue(steps)
+            return
+        self._new = 0
+        self.driver.launch_graph(graph, self.stream)
+        self.replays += 1
+
+    def _issue(self, steps: tuple[Step, ...]) -> None:
+        driver, stream = self.driver, self.stream
+        for step in steps:
+            match step:
+                case Kernel():
+                    driver.launch(step.function, step.grid, step.block, step.args, stream)
+                case CopyIn(address, side, start, nbytes):
+                    driver.copy_in(address, self.stage[side][start : start + nbytes], stream)
+                case Clear():
+                    driver.clear(step.address, step.nbytes, stream)
+                case Product():
+                    driver.product(step, stream)
+        self.launches += len(steps)
+
+    def _capture(self, steps: tuple[Step, ...]) -> Any:
+        self.driver.begin_capture(self.stream)
+        before = self.launches
+        try:
+            self._issue(steps)
+        finally:
+            graph = self.driver.end_capture(self.stream)
+        self.launches = before
+        return graph
+
+    def _remember(self, steps: tuple[Step, ...], where: list[str]) -> None:
+        self._new += 1
+        if self._new > PATIENCE:
+            self._give_up(steps, where)
+        self._seen[steps] = where
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+
+    def _give_up(self, steps: tuple[Step, ...], where: list[str]) -> None:
+        """Say which step differs from one sequence to the next, and launch one by one."""
+        self.graphs = False
+        nearest = max(self._seen, key=lambda other: _agreement(other, steps), default=())
+        place = _agreement(nearest, steps)
+        line = where[place] if place < len(where) else "the end of the update"
+        log.warning(
+            "%d updates in a row launched something new, last at %s: a number that changes belongs "
+            "in a Scalar, a choice on the device (where). Kernels are launched one by one, without "
+            "CUDA graphs.",
+            self._new,
+            line,
+        )
+
+
+def _agreement(a: tuple[Step, ...], b: tuple[Step, ...]) -> int:
+    """How many steps are the same from the start."""
+    same = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        same += 1
+    return same

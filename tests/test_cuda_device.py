@@ -1,0 +1,197 @@
+"""The CUDA backend on a stand-in for a device: order of copies and kernels, graphs, the plan."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from blocklearn.matcache import (
+    MatCache,
+    MemoryPlanError,
+    MissingKernelError,
+    SparseInput,
+    colsum,
+    copy,
+    from_array,
+    from_sparse,
+    named,
+    scalar,
+    sort,
+    total,
+)
+from blocklearn.matcache.cuda import Cuda
+from blocklearn.matcache.table import launch
+from tests import cuda_host
+from tests.cuda_device import HostDriver
+
+pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+
+
+@pytest.fixture
+def driver() -> HostDriver:
+    return HostDriver(seed=7)
+
+
+@pytest.fixture
+def cache(driver: HostDriver) -> Iterator[MatCache]:
+    with MatCache(backend=Cuda(driver)) as found:
+        yield found
+
+
+def numbers(*shape: int, dtype: Any = np.float32) -> Any:
+    return np.random.default_rng(0).normal(size=shape).astype(dtype)
+
+
+def test_dense_operations_match_numpy(cache: MatCache) -> None:
+    a, b = numbers(9, 5), numbers(5, 3)
+    A, B = from_array(cache, a), from_array(cache, b)
+    np.testing.assert_allclose((A @ B).numpy(), a @ b, rtol=1e-5)
+    np.testing.assert_allclose((A.T @ A).numpy(), a.T @ a, rtol=1e-5)
+    np.testing.assert_allclose((B @ B.T).numpy(), b @ b.T, rtol=1e-5)
+    np.testing.assert_array_equal(A.T.numpy(), a.T)
+    np.testing.assert_array_equal(A[[3, 1], [4, 0]].numpy(), a[[3, 1]][:, [4, 0]])
+    np.testing.assert_allclose(colsum(A * 2.0).numpy()[0], 2 * a.sum(axis=0), rtol=1e-5)
+    assert float(total(A)) == pytest.approx(a.sum(dtype=np.float64), rel=1e-6)
+
+
+def test_rows_are_sorted_with_nan_last(cache: MatCache) -> None:
+    a = np.array([[3.0, np.nan, 1.0, 1.0], [2.0, -np.inf, 0.0, np.nan]])
+    np.testing.assert_array_equal(sort(from_array(cache, a)).numpy(), np.sort(a, axis=1))
+
+
+def test_positions_out_of_range_are_found(cache: MatCache) -> None:
+    A, places = from_array(cache, numbers(4, 2)), from_array(cache, np.array([[1, 4]]))
+    with pytest.raises(IndexError, match="position 4 on axis 0"):
+        A[places].numpy()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_products_match_scipy(cache: MatCache, dtype: Any) -> None:
+    x = sp.random(20, 30, 0.2, format="csr", random_state=0, dtype=dtype)
+    t, w = numbers(20, 7, dtype=dtype), numbers(30, 4, dtype=dtype)
+    X = from_sparse(cache, x)
+    np.testing.assert_allclose((X.T @ from_array(cache, t)).numpy(), x.T @ t, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose((X @ from_array(cache, w)).numpy(), x @ w, rtol=1e-4, atol=1e-5)
+
+
+def test_numbers_of_another_type_are_read_as_they_are(cache: MatCache) -> None:
+    A, ids = from_array(cache, numbers(3, 2)), from_array(cache, np.array([[5], [6], [7]]))
+    half = scalar(cache, 0.5)
+    expected = A.numpy() * 0.5 + np.array([[5], [6], [7]])
+    np.testing.assert_allclose((A * half + ids).numpy(), expected, rtol=1e-6)
+
+
+def test_an_operation_without_a_kernel_says_so(cache: MatCache) -> None:
+    with pytest.raises(MissingKernelError, match="no kernel for device: cuda"):
+        launch(cache, "an operation of the next century")
+
+
+# ------------------------------------------------------------------ memory
+
+
+def test_a_plan_that_does_not_fit_is_refused() -> None:
+    with MatCache(backend=Cuda(HostDriver(memory=1000)), reserving=True) as cache:
+        named(cache, "large", (100, 100))
+        with pytest.raises(MemoryPlanError, match=r"needs 40,192 bytes of .*, and 1,000 of its"):
+            cache.commit()
+
+
+def test_one_allocation_holds_the_plan(driver: HostDriver) -> None:
+    with MatCache(backend=Cuda(driver), reserving=True) as cache:
+        A = named(cache, "A", (10, 10))
+        B = copy(A * 2.0).mat()
+        assert driver.allocations == 0
+        cache.commit()
+        np.testing.assert_array_equal(named(cache, "A", (10, 10)).numpy(), 0.0)
+        cache.freeze()
+        named(cache, "A", (10, 10)).set(1.0)
+        np.testing.assert_array_equal(copy(named(cache, "A", (10, 10)) * 2.0).numpy(), 2.0)
+        assert driver.allocations == 1
+        assert B.shape == (10, 10)
+
+
+# ------------------------------------------------------------------ blocks, order, graphs
+
+
+class Blocks:
+    """Sparse blocks through one container, each multiplied with a table and added up."""
+
+    def __init__(self, cache: MatCache, columns: int = 12, rows: int = 8) -> None:
+        self.cache = cache
+        self.input = SparseInput(cache, "X", rows, columns, rows * columns)
+        self.table = from_array(cache, numbers(rows, 3), "table")
+        self.sums = named(cache, "sums", (columns, 3))
+        self.weight = scalar(cache, 0.0, "weight")
+
+        self.expected = np.zeros((columns, 3))
+
+    def run(self, number: int) -> None:
+        rng = np.random.default_rng(number)
+        x = sp.random(8, 12, 0.3, format="csr", random_state=rng, dtype=np.float32)
+        backend = self.cache.backend
+        backend.begin_block()
+        csc = sp.csc_array((np.arange(x.nnz), x.indices, x.indptr), shape=(12, 8)).tocsr()
+        counts = np.diff(csc.indptr)
+        active = np.flatnonzero(counts).astype(np.int32)
+        indices, values = x.indices.astype(np.int32), x.data.copy()
+        X = self.input.bind(
+            indptr=x.indptr.astype(np.int64),
+            indices=indices,
+            values=values,
+            active=active,
+            active_count=active.size,
+            starts=np.concatenate([[0], np.cumsum(counts[active])]).astype(np.int64),
+            t_rows=csc.indices.astype(np.int32),
+            t_pos=csc.data.astype(np.int32),
+        )
+        self.weight.set(1.0 + number)
+        self.sums <<= self.sums + self.weight * (X.T @ self.table)
+        backend.end_block()
+        indices[:], values[:] = -1, np.nan  # from here on the host's arrays are the reader's again
+        self.expected += (1.0 + number) * (x.T @ self.table.numpy())
+
+
+@pytest.mark.parametrize("graphs", [True, False])
+def test_blocks_are_computed_in_order(graphs: bool) -> None:
+    driver = HostDriver(seed=3)
+    with MatCache(backend=Cuda(driver, graphs=graphs)) as cache:
+        blocks = Blocks(cache)
+        for number in range(12):
+            blocks.run(number)
+        np.testing.assert_allclose(blocks.sums.numpy(), blocks.expected, rtol=1e-4)
+        assert (driver.graphs > 0) == graphs
+        if graphs:
+            assert driver.graphs == 2  # one for each buffer
+            assert driver.replayed >= 8
+
+
+def test_numbers_baked_into_an_update_end_graphs_with_one_line(
+    cache: MatCache, driver: HostDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    A = from_array(cache, numbers(4, 4))
+    caplog.set_level(logging.WARNING, "blocklearn.cuda")
+    cache.enabled = False
+    for number in range(40):
+        cache.backend.begin_block()
+        for _ in range(3):
+            A <<= A * (1.0 + number / 1e6)  # a new constant every time
+        cache.backend.end_block()
+    (record,) = caplog.records
+    assert "test_cuda_device.py" in record.getMessage()
+    assert driver.graphs == 0
+
+
+def test_reads_in_the_middle_of_an_update_see_what_came_before(cache: MatCache) -> None:
+    A, seen = from_array(cache, np.ones((2, 2), np.float32)), []
+    for _ in range(5):
+        cache.backend.begin_block()
+        A <<= A * 2.0
+        seen.append(float(total(A)))
+        A <<= A + 1.0
+        cache.backend.end_block()
+    assert seen == [8.0, 24.0, 56.0, 120.0, 248.0]

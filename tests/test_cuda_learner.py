@@ -1,0 +1,169 @@
+"""Whole trainings on a stand-in for a CUDA device: what they learn is what the CPU learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.learner.learner import Learner
+from blocklearn.matcache import DeviceError, MemoryPlanError
+from blocklearn.matcache.cuda import devices
+from tests import cuda_host
+from tests.cuda_device import HostDriver
+
+pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+
+
+@pytest.fixture
+def drivers(monkeypatch: pytest.MonkeyPatch) -> list[HostDriver]:
+    """Those that were opened."""
+    opened: list[HostDriver] = []
+
+    def open_driver(number: int) -> HostDriver:
+        opened.append(HostDriver(seed=number + len(opened)))
+        return opened[-1]
+
+    monkeypatch.setattr(devices, "open_driver", open_driver)
+    return opened
+
+
+ROWS, COLUMNS = 130, 30
+
+
+def counts() -> sp.csr_array:
+    rng = np.random.default_rng(0)
+    return sp.csr_array(rng.poisson(0.3, (ROWS, COLUMNS)).astype(np.float32))
+
+
+def labels() -> Any:
+    return (np.random.default_rng(1).random((ROWS, 3)) < 0.4).astype(np.float32)
+
+
+class Unscored(bl.models.LDA):
+    """Its scores split tokens."""
+
+    def score(self, block: Any) -> Any:
+        return {}
+
+
+CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
+    "lda": lambda: (Unscored(topics=4, inference="vb", inner_iterations=3), counts(), {}),
+    "cvb0": lambda: (Unscored(topics=4, inference="cvb0", inner_iterations=3), counts(), {}),
+    "nmf": lambda: (bl.models.NMF(components=3), counts(), {}),
+    "nmf, kl": lambda: (bl.models.NMF(components=3, loss="kullback-leibler"), counts(), {}),
+    "als": lambda: (bl.models.ALS(rank=3), counts(), {}),
+    "als, implicit": lambda: (bl.models.ALS(rank=3, loss="implicit"), counts(), {}),
+    "glm": lambda: (
+        bl.models.GLM(l1=0.001),
+        (counts(), labels()),
+        {"optimizer": bl.optimizers.AdaGrad(rate=0.5)},
+    ),
+    "glm, dense": lambda: (bl.models.GLM(), (counts().toarray(), labels()), {}),
+    "glm, l-bfgs": lambda: (
+        bl.models.GLM(l2=0.1),
+        (counts(), labels()),
+        {"optimizer": bl.optimizers.LBFGS()},
+    ),
+}
+
+
+def trained(name: str, device: str | list[str], passes: int = 3, **options: Any) -> Learner:
+    model, data, own = CASES[name]()
+    options = {"passes": passes, "block_rows": 30, "threads": 1, "seed": 3, **own, **options}
+    return bl.Learner(model, train=data, device=device, **options).fit()
+
+
+def learnt(name: str, learner: Learner) -> dict[str, Any]:
+    """Everything that comes out of it."""
+    data = CASES[name]()[1]
+    found = {p: learner.parameter(p) for p in learner.model.parameters}
+    found |= {s: learner.row_state(s).copy() for s in learner.model.states}
+    found["predicted"] = learner.predict(data[0] if isinstance(data, tuple) else data)
+    if name not in ("lda", "cvb0"):
+        found["scores"] = np.array(list(learner.evaluate(data).values()))
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_device_learns_what_the_cpu_learns(name: str, drivers: list[HostDriver]) -> None:
+    cpu = trained(name, "cpu")
+    expected = learnt(name, cpu)
+    cpu.close()
+    learner = trained(name, "cuda")
+    for what, numbers in learnt(name, learner).items():
+        np.testing.assert_allclose(
+            numbers, expected[what], rtol=1e-3, atol=1e-4 * abs(expected[what]).max(), err_msg=what
+        )
+    (driver,) = drivers
+    assert learner._team is not None
+    stats = learner._team.first.cache.stats()
+    assert driver.allocations == stats.allocations == 1  # the slab
+    assert stats.allocations_after_warmup == 0
+    assert driver.replayed > 0
+    learner.close()
+
+
+def test_graphs_change_no_bit(drivers: list[HostDriver], monkeypatch: pytest.MonkeyPatch) -> None:
+    with_graphs = learnt("nmf", trained("nmf", "cuda"))
+    monkeypatch.setattr("blocklearn.matcache.cuda.launcher.FEWEST", 10**9)
+    without = learnt("nmf", trained("nmf", "cuda"))
+    for what, numbers in with_graphs.items():
+        np.testing.assert_array_equal(numbers, without[what])
+    assert drivers[0].replayed > 0
+    assert drivers[1].replayed == 0
+
+
+def test_replicas_on_two_devices_are_merged(drivers: list[HostDriver]) -> None:
+    expected = learnt("glm", trained("glm", "cpu", replicas=2, sync_every=1))
+    found = learnt("glm", trained("glm", ["cuda:0", "cuda:1"], replicas=2, sync_every=1))
+    for what, numbers in found.items():
+        np.testing.assert_allclose(numbers, expected[what], rtol=1e-3, atol=1e-4, err_msg=what)
+    assert len(drivers) == 2
+
+
+def test_a_run_goes_on_on_a_device(drivers: list[HostDriver]) -> None:
+    whole = trained("glm", "cuda", passes=4)
+    half = trained("glm", "cuda", passes=2)
+    model, data, own = CASES["glm"]()
+    rest = bl.Learner(model, train=data, device="cuda", passes=4, block_rows=30, seed=3, **own)
+    rest.restore(half.state())
+    rest.fit()
+    np.testing.assert_array_equal(rest.parameter("W"), whole.parameter("W"))
+
+
+def test_too_small_a_device_is_refused_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver(memory=5000))
+    with pytest.raises(MemoryPlanError, match="5,000 of its 5,000 are free. Lower block_rows"):
+        trained("nmf", "cuda")
+
+
+def test_the_plan_says_what_is_on_the_device(drivers: list[HostDriver]) -> None:
+    model, data, own = CASES["nmf"]()
+    learner = bl.Learner(model, train=data, device="cuda", block_rows=30, **own)
+    plan = learner.plan()
+    cpu = bl.Learner(model, train=data, block_rows=30, **own).plan()
+    assert plan.on_device > 0 == cpu.on_device
+    learner.fit()
+    assert learner._team is not None
+    held = learner._team.first.cache.stats().bytes
+    assert plan.on_device <= held < plan.on_device + 256 * len(plan.rows)
+    assert plan == type(plan).from_json(plan.json())
+
+
+def test_devices_that_are_not_there() -> None:
+    if devices.count():
+        pytest.skip("there is one")
+    with pytest.raises(DeviceError, match="cuda:0, but .*pip install cupy-cuda12x"):
+        trained("nmf", "cuda")
+    assert trained("nmf", "auto", passes=1).devices == ["cpu"]
+    with pytest.raises(DeviceError, match="cpu, cuda, cuda:N"):
+        trained("nmf", "gpu")
+    with pytest.raises(DeviceError, match="1 devices for 2 replicas"):
+        trained("nmf", ["cuda"], replicas=2)
+    with pytest.raises(DeviceError, match="all on the CPU or all on GPUs"):
+        trained("nmf", ["cuda", "cpu"], replicas=2)
