@@ -14,7 +14,9 @@ import numpy as np
 
 from ..cache import MatCache
 from ..chunks import turned
-from ..emit_cuda import C_TYPES, device_header, fused_source, rowwise_source
+from ..cuda_header import C_TYPES, device_header
+from ..emit_cuda import rowwise_source
+from ..emit_cuda_fused import fused_source
 from ..fused import Linear
 from ..indexing import out_of_range
 from ..lazy import Lazy, Mat
