@@ -27,8 +27,10 @@ from blocklearn.matcache import (
     total,
 )
 from blocklearn.matcache.cuda import Cuda
+from blocklearn.matcache.cuda.launches import library_source
 from blocklearn.matcache.table import launch
 from tests import cuda_host
+from tests.cubin import nvrtc, resources
 from tests.cuda_device import HostDriver
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
@@ -91,6 +93,14 @@ def test_numbers_of_another_type_are_read_as_they_are(cache: MatCache) -> None:
 def test_an_operation_without_a_kernel_says_so(cache: MatCache) -> None:
     with pytest.raises(MissingKernelError, match="no kernel for device: cuda"):
         launch(cache, "an operation of the next century")
+
+
+@pytest.mark.parametrize("architecture", ["80", "90", "100"])
+@pytest.mark.parametrize("types", [("float",) * 3, ("double",) * 3, ("i64", "float", "double")])
+def test_kernels_of_the_backend_compile(types: tuple[str, ...], architecture: str) -> None:
+    cubin = nvrtc(library_source(*types), architecture)
+    for name, needs in resources(cubin).items():
+        assert needs.frame == 0, name  # nothing spilled
 
 
 # ------------------------------------------------------------------ memory

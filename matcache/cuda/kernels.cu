@@ -1,30 +1,6 @@
 // Kernels of single operations. Before this text: device.cuh, and the types of numbers:
-// V values, T table, O out, P positions. Every kernel loops over its work with any number of blocks.
+// V numbers, T table, O out. Every kernel loops over its work with any number of blocks.
 // Sums run in a fixed order: no atomics.
-
-// total[c, t] += sum over the non-zeros (r, c) of value * table[r, t], for the columns c that occur; one
-// warp per column, rows ascending. values [nnz], table [rows x k], total [columns x k]. Each term is
-// rounded to the grid, which makes the sum exact (see exact.py);
-// parts[warp, t]: the largest |term| that the warp met. total, grid, parts: double.
-extern "C" __global__ void add_exact_product(const i64* count, const int* active, const i64* starts,
-    const int* t_rows, const P* t_pos, const V* values, const T* table, i64 k, const double* grid,
-    double* parts, double* total) {
-  const i64 columns = *count;
-  for (i64 t = BL_LANE; t < k; t += BL_LANES) {
-    double largest = 0.0;
-    const double g = grid[t];
-    for (i64 a = BL_WARP; a < columns; a += BL_WARPS) {
-      double sum = total[(i64)active[a] * k + t];
-      for (i64 e = starts[a]; e < starts[a + 1]; ++e) {
-        const double term = (double)values[t_pos[e]] * (double)table[(i64)t_rows[e] * k + t];
-        largest = fabs(term) > largest ? fabs(term) : largest;
-        sum += BL_MINUS(BL_PLUS(term, g), g);
-      }
-      total[(i64)active[a] * k + t] = sum;
-    }
-    parts[BL_WARP * k + t] = largest;
-  }
-}
 
 // sums[block, j], parts[block, j]: exact sum and largest |term| of the block's share of the rows of
 // table [rows x k], column j.

@@ -14,14 +14,17 @@ import numpy as np
 
 from ..cache import MatCache
 from ..chunks import turned
+from ..cuda_header import C_TYPES, device_header
 from ..cuda_sources import (
     SORT_TILE,
+    exact_source,
     move_source,
     sort_launches,
     sort_source,
     transposed_source,
 )
-from ..emit_cuda import C_TYPES, device_header, fused_source, rowwise_source
+from ..emit_cuda import rowwise_source
+from ..emit_cuda_fused import fused_source
 from ..fused import Linear
 from ..indexing import out_of_range
 from ..lazy import Lazy, Mat
@@ -39,7 +42,7 @@ CHUNKS = 512  # of a sum, at most; by the shape alone
 CHUNK_ELEMENTS = 16384  # of a chunk of a sum of all numbers, at least
 COLSUM_ROWS = 64  # the same of rows, where columns are summed
 PARTIALS = 2**22  # numbers that sums by column may keep in between
-EXACT_WARPS = 1024  # that note their largest terms
+EXACT_BLOCKS = 512  # of threads, that note their largest terms
 WORKSPACE = 32 << 20  # bytes that dense products may use
 
 
@@ -53,9 +56,9 @@ def _library() -> str:
     return (Path(__file__).parent / "kernels.cu").read_text()
 
 
-def library_source(v: str = "float", t: str = "float", o: str = "float", p: str = "int") -> str:
+def library_source(v: str = "float", t: str = "float", o: str = "float") -> str:
     """The module of `kernels.cu` for these types of numbers."""
-    types = f"typedef {v} V;\ntypedef {t} T;\ntypedef {o} O;\ntypedef {p} P;\n"
+    types = f"typedef {v} V;\ntypedef {t} T;\ntypedef {o} O;\n"
     return device_header() + types + _library()
 
 
@@ -280,17 +283,18 @@ def _add_exact_product(
     largest: Slot,
 ) -> None:
     k, backend = table.shape[1], cache.backend
-    types = _types(pattern, values, table, total)
-    text, end = _kernel(cache, "add_exact_product", **types), _kernel(cache, "end_exact")
-    blocks = EXACT_WARPS // WARPS
-    parts = _scratch(cache, "largest terms", EXACT_WARPS, k)
+    position = _types(pattern, values, table, total)["p"]
+    text = backend.text(
+        ("add_exact_product", position), lambda: exact_source(position), "add_exact_product"
+    )
+    end = _kernel(cache, "end_exact")
+    parts = _scratch(cache, "largest terms", EXACT_BLOCKS, k)
     turned(cache, pattern)
     if cache.reserving:
         return
-    backend.clear(parts.array)
     call = [*_index(cache, pattern), values.array, table.array, k]
-    backend.launch_blocks(text, blocks, *call, grid.array, parts.array, total.array)
-    backend.launch(end, k, 256, EXACT_WARPS, k, 0, parts.array, total.array, largest.array)
+    backend.launch_blocks(text, EXACT_BLOCKS, *call, grid.array, parts.array, total.array)
+    backend.launch(end, k, 256, EXACT_BLOCKS, k, 0, parts.array, total.array, largest.array)
 
 
 @launches("add_exact_columns", "cuda")
