@@ -10,7 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
+from blocklearn.learner.config import RunConfig
 from blocklearn.learner.learner import Learner
+from blocklearn.learner.room import check_room
 from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import devices
 from tests import cuda_host
@@ -157,6 +159,20 @@ def test_too_small_a_device_is_refused_before_training(monkeypatch: pytest.Monke
     monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver(memory=5000))
     with pytest.raises(MemoryPlanError, match="5,000 of its 5,000 are free. Lower block_rows"):
         trained("nmf", "cuda")
+
+
+def test_a_run_says_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver(memory=30_000))
+    model, data, own = CASES["nmf"]()
+    learner = bl.Learner(model, train=data, device="cuda", block_rows=30, **own)
+    given = {"model": {"kind": "nmf", "components": 3}, "data": {"train": {"kind": "python-docs"}}}
+    config = RunConfig.model_validate(given)
+    with pytest.raises(MemoryPlanError) as error:
+        check_room(learner.plan(), config)
+    message = str(error.value)
+    assert "of the memory of cuda:0, and 30.0 kB are free" in message
+    assert "data.block_rows: 1024" in message
+    assert "model.components: 3" in message
 
 
 def test_the_plan_says_what_is_on_the_device(drivers: list[HostDriver]) -> None:

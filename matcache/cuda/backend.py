@@ -62,6 +62,7 @@ class Cuda:
         self._bounce: Any = None
         self._texts: dict[Hashable, Text] = {}
         self._addresses: list[int] = []
+        self._held = 0
         self.launcher = Launcher(driver, self.compute, self._stage, graphs=graphs)
         self.launcher.before = self._await_copies
         self._free = weakref.finalize(self, _release, driver, self._addresses)
@@ -83,7 +84,13 @@ class Cuda:
                 "topics or factors)."
             ) from error
         self._addresses.append(address)
+        self._held += wanted
         return DeviceArray(address, (nbytes,), np.dtype(np.uint8))
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes of the device that are free, with those of this backend."""
+        return self.driver.limits().free + self._held
 
     def clear(self, array: DeviceArray) -> None:
         """All zeros."""
