@@ -267,7 +267,8 @@ class Learner:
         if self._team is not None:
             return make_plan(self._team.first, feeds, replicas=self.replicas, in_files=in_files)
         draft = self._make(*self._copies(), source.shape, commit=False)
-        plan = make_plan(draft, feeds, replicas=self.replicas, in_files=in_files)
+        sharing = max(self.devices.count(name) for name in self.devices)
+        plan = make_plan(draft, feeds, replicas=self.replicas, in_files=in_files, sharing=sharing)
         draft.close()
         return plan
 

@@ -51,6 +51,8 @@ class Meter:
         progress.rows_per_s, progress.gflops = done.rows_per_s, done.gflops
         stats = [replica.cache.stats() for replica in team.replicas]
         progress.cache_bytes = sum(s.bytes for s in stats)
+        if team.first.device != "cpu":
+            progress.device_bytes = progress.cache_bytes
         progress.allocations_after_warmup = sum(s.allocations_after_warmup for s in stats)
 
 

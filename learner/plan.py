@@ -63,9 +63,13 @@ def feeds_of(
 
 @dataclass(frozen=True)
 class Plan:
-    """Memory by array, largest first where it is of the model; and the bytes of all."""
+    """Memory by array, largest first where it is of the model; and the bytes of all.
+
+    device_free: bytes of its device that a replica may take; None: it is on the CPU.
+    """
 
     rows: list[Planned]
+    device_free: int | None = None
 
     @property
     def total(self) -> int:
@@ -80,27 +84,35 @@ class Plan:
     def json(self) -> str:
         """All of it as a JSON object."""
         rows = [row._asdict() for row in self.rows]
-        return json.dumps({"total": self.total, "rows": rows}, indent=1) + "\n"
+        found = {"total": self.total, "on_device": self.on_device, "device_free": self.device_free}
+        return json.dumps(found | {"rows": rows}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """The plan that `json` gave as `text`."""
-        rows = json.loads(text)["rows"]
-        return cls([Planned(**row | {"shape": tuple(row["shape"])}) for row in rows])
+        found = json.loads(text)
+        rows = [Planned(**row | {"shape": tuple(row["shape"])}) for row in found["rows"]]
+        return cls(rows, found.get("device_free"))
 
 
 def make_plan(
-    replica: Replica, feeds: Iterable[Feed], *, replicas: int = 1, in_files: bool = False
+    replica: Replica,
+    feeds: Iterable[Feed],
+    *,
+    replicas: int = 1,
+    in_files: bool = False,
+    sharing: int = 1,
 ) -> Plan:
     """The containers of a planned cache, the state of rows, and the blocks that are read ahead or
-    kept. in_files: the state of rows is kept there.
+    kept. in_files: the state of rows is kept there. sharing: replicas that have the same device.
     """
     rows = [*_of_cache(replica, replicas), *_of_rows(replica, replicas, in_files)]
     if pinned := replica.cache.backend.host_bytes:
         rows.append(Planned("pinned, for copies", (pinned,), "bytes", pinned, copies=replicas))
     for feed in feeds:
         rows += _of_data(replica, feed, replicas)
-    return Plan(rows)
+    free = replica.cache.backend.free_bytes
+    return Plan(rows, None if free is None else free // sharing)
 
 
 def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:

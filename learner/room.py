@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..matcache.errors import MemoryPlanError
 from .configuration.config import RunConfig
@@ -16,6 +16,19 @@ BIASES = 2  # numbers that a model may keep beside those that it is configured t
 
 def check_room(plan: Plan, config: RunConfig) -> None:
     """Raises `MemoryPlanError` where `plan` needs more memory than there is."""
+    if plan.device_free is not None and plan.on_device > plan.device_free:
+        rows = [row for row in plan.rows if row.device]
+        raise MemoryPlanError(
+            "\n".join(
+                [
+                    f"training needs {size(plan.on_device)} of the memory of {rows[0].device}, and "
+                    f"{size(plan.device_free)} are free. Largest:",
+                    *array_lines(sorted(rows, key=lambda row: -row.nbytes)[:NAMED]),
+                    "What it grows with, to be lowered:",
+                    *_settings(growing(rows, config, lambda row: row.nbytes)),
+                ]
+            )
+        )
     found = room(config)
     if found is None or plan.total <= found[0]:
         return
@@ -23,7 +36,7 @@ def check_room(plan: Plan, config: RunConfig) -> None:
     lines = [f"training needs {size(plan.total)} of memory, and {size(left)} are {limit}. Largest:"]
     lines += array_lines(sorted(plan.rows, key=lambda row: -row.held)[:NAMED])
     lines.append("What it grows with, to be lowered:")
-    lines += [f"{size(count):>24}  {setting}" for setting, count in growing(plan, config)]
+    lines += _settings(growing(plan.rows, config, lambda row: row.held))
     if any(row.of == "rows" and not row.in_file for row in plan.rows):
         lines.append("learner.row_folder: DIR keeps the state of rows in files.")
     raise MemoryPlanError("\n".join(lines))
@@ -47,12 +60,20 @@ def array_lines(rows: Sequence[Planned]) -> Iterator[str]:
         yield f"{count:>18} bytes  {row.name}: {row.dtype} {dimensions}{where}"
 
 
-def growing(plan: Plan, config: RunConfig) -> list[tuple[str, int]]:
-    """Settings that memory grows with, with their values, and how much of it; the most first."""
+def _settings(found: list[tuple[str, int]]) -> list[str]:
+    return [f"{size(count):>24}  {setting}" for setting, count in found]
+
+
+def growing(
+    rows: Sequence[Planned], config: RunConfig, of: Callable[[Planned], int]
+) -> list[tuple[str, int]]:
+    """Settings that memory grows with, with their values, and how much of it; the most first. of:
+    the bytes of a row that count.
+    """
     held: dict[str, int] = {}
-    for row in plan.rows:
+    for row in rows:
         for setting in settings_of(row, config):
-            held[setting] = held.get(setting, 0) + row.held
+            held[setting] = held.get(setting, 0) + of(row)
     return sorted(((s, n) for s, n in held.items() if n), key=lambda item: -item[1])
 
 

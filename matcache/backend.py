@@ -32,11 +32,16 @@ class Backend(Protocol):
     """Memory and kernels of one cache. What it calls an array, `Slot.array`, is its own affair.
 
     kind: the name of its launches in the kernel table. host_bytes: memory of the host that it takes
-    for itself, as far as is known.
+    for itself, as far as is known. free_bytes: what its device could still give; None: it is the
+    host.
     """
 
     kind: str
     host_bytes: int
+
+    @property
+    def free_bytes(self) -> int | None:
+        """See above."""
 
     def allocate(self, nbytes: int) -> Any:
         """Bytes that start at a multiple of the alignment of containers.

@@ -85,6 +85,7 @@ class CPU:
 
     kind = "cpu"
     host_bytes = 0
+    free_bytes = None
 
     def __init__(self, threads: int | None = None) -> None:
         """threads: by default as many as the process may use."""

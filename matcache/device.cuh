@@ -1,28 +1,16 @@
-// What generated kernels stand on: lanes of a warp, scalar functions, random numbers.
-// A row belongs to one warp. On the host (tests) a warp has one lane and shuffles are identities:
-// define BL_LANES, BL_SUM_ACROSS, BL_MAX_ACROSS, BL_MIN_ACROSS and BL_FROM_LANE before including.
+// What kernels stand on: lanes, scalar functions, random numbers.
+//
+// A row belongs to a group of BL_LANES lanes: a part of a warp, a warp, or (256) a whole block. Blocks
+// have BL_BLOCK threads. All loops are stride loops over lanes, threads or groups, so that the same
+// text with one lane and one thread (host tests) computes the same numbers in another order.
+#ifndef BL_BLOCK
+#define BL_BLOCK 256
+#endif
 #ifndef BL_LANES
 #define BL_LANES 32
-#define BL_FULL 0xffffffffu
-template <class F> __device__ __forceinline__ F BL_SUM_ACROSS(F x) {
-  // butterfly: every lane ends with the same bits, and the order is fixed
-  for (int s = 16; s > 0; s >>= 1) x += __shfl_xor_sync(BL_FULL, x, s);
-  return x;
-}
-template <class F> __device__ __forceinline__ F bl_larger(F a, F b) { return (a > b || a != a) ? a : b; }
-template <class F> __device__ __forceinline__ F bl_smaller(F a, F b) { return (a < b || a != a) ? a : b; }
-template <class F> __device__ __forceinline__ F BL_MAX_ACROSS(F x) {
-  for (int s = 16; s > 0; s >>= 1) x = bl_larger(x, __shfl_xor_sync(BL_FULL, x, s));
-  return x;
-}
-template <class F> __device__ __forceinline__ F BL_MIN_ACROSS(F x) {
-  for (int s = 16; s > 0; s >>= 1) x = bl_smaller(x, __shfl_xor_sync(BL_FULL, x, s));
-  return x;
-}
-template <class F> __device__ __forceinline__ F BL_FROM_LANE(F x, int lane) {
-  return __shfl_sync(BL_FULL, x, lane);
-}
 #endif
+#define BL_WARP_SIZE (BL_LANES < 32 ? BL_LANES : 32)
+#define BL_SPREAD (BL_LANES > 32)  // over a whole block
 
 typedef long long i64;
 typedef unsigned int u32;
@@ -33,13 +21,167 @@ typedef unsigned long long u64;
 #define BL_WARPS ((i64)gridDim.x * (blockDim.x / BL_LANES))
 #define BL_THREAD ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define BL_THREADS ((i64)gridDim.x * blockDim.x)
-// sums that must be rounded one by one: never fused into a multiply-add
+// what must be rounded one by one: never fused into a multiply-add
 #ifndef BL_PLUS
 #define BL_PLUS(a, b) __dadd_rn(a, b)
 #define BL_MINUS(a, b) __dsub_rn(a, b)
+#define BL_TIMES(a, b) __fmul_rn(a, b)
 #endif
-// registers per lane for a vector of k numbers
-#define BL_PER(k) (((k) + BL_LANES - 1) / BL_LANES)
+// registers per lane for a vector of k numbers of which each lane holds v side by side
+#define BL_PER(k, v) (((k) + BL_LANES * (v) - 1) / (BL_LANES * (v)) * (v))
+#if BL_LANES == 1
+#define BL_SYNC()
+#define BL_MASK 1u
+__device__ __forceinline__ u32 bl_ballot(bool x) { return x; }
+template <class F> __device__ __forceinline__ F bl_from(F x, int lane) { return x; }
+template <class F> __device__ __forceinline__ F bl_swap(F x, int distance) { return x; }
+#else
+// the lanes of this thread's group within its warp
+#define BL_MASK ((0xffffffffu >> (32 - BL_WARP_SIZE)) << (threadIdx.x % 32 / BL_WARP_SIZE * BL_WARP_SIZE))
+#if BL_LANES > 32
+#define BL_SYNC() __syncthreads()
+#else
+#define BL_SYNC() __syncwarp(BL_MASK)
+#endif
+__device__ __forceinline__ u32 bl_ballot(bool x) {
+  return __ballot_sync(BL_MASK, x) >> (threadIdx.x % 32 / BL_WARP_SIZE * BL_WARP_SIZE);
+}
+template <class F> __device__ __forceinline__ F bl_from(F x, int lane) {
+  return __shfl_sync(BL_MASK, x, lane, BL_WARP_SIZE);
+}
+template <class F> __device__ __forceinline__ F bl_swap(F x, int distance) {
+  return __shfl_xor_sync(BL_MASK, x, distance, BL_WARP_SIZE);
+}
+#endif
+
+struct bl_plus { template <class F> static __device__ __forceinline__ F of(F a, F b) { return a + b; } };
+struct bl_larger {
+  template <class F> static __device__ __forceinline__ F of(F a, F b) { return (a > b || a != a) ? a : b; }
+};
+struct bl_smaller {
+  template <class F> static __device__ __forceinline__ F of(F a, F b) { return (a < b || a != a) ? a : b; }
+};
+// Butterfly: every lane ends with the same bits, and the order is fixed.
+template <class Op, class F> __device__ __forceinline__ F bl_across_warp(F x) {
+#pragma unroll
+  for (int s = BL_WARP_SIZE / 2; s > 0; s >>= 1) x = Op::of(x, bl_swap(x, s));
+  return x;
+}
+template <class Op, class F> __device__ __forceinline__ F bl_across(F x) {
+  x = bl_across_warp<Op>(x);
+#if BL_LANES > 32
+  __shared__ F parts[BL_LANES / 32];
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = parts[0];
+  for (int w = 1; w < BL_LANES / 32; ++w) x = Op::of(x, parts[w]);
+  __syncthreads();
+#endif
+  return x;
+}
+#define BL_SUM_ACROSS(x) bl_across<bl_plus>(x)
+#define BL_MAX_ACROSS(x) bl_across<bl_larger>(x)
+#define BL_MIN_ACROSS(x) bl_across<bl_smaller>(x)
+template <class F> __device__ __forceinline__ F BL_FROM_LANE(F x, int lane) {
+#if BL_LANES > 32
+  __shared__ F one;
+  if ((int)threadIdx.x == lane) one = x;
+  __syncthreads();
+  x = one;
+  __syncthreads();
+  return x;
+#else
+  return bl_from(x, lane);
+#endif
+}
+// Combine what the groups of a block have, group by group; every thread gets the result.
+#define BL_GROUPS (BL_BLOCK / BL_LANES)
+template <class Op, class F> __device__ __forceinline__ F bl_across_groups(F x) {
+  __shared__ F parts[BL_GROUPS];
+  if (threadIdx.x % BL_LANES == 0) parts[threadIdx.x / BL_LANES] = x;
+  __syncthreads();
+  x = parts[0];
+  for (int g = 1; g < BL_GROUPS; ++g) x = Op::of(x, parts[g]);
+  __syncthreads();
+  return x;
+}
+// The same of vectors in registers, PER of them in packs of V.
+template <int PER, int V, class F> __device__ __forceinline__ void bl_add_groups(F* x) {
+  __shared__ F parts[BL_BLOCK * V];
+#pragma unroll
+  for (int s = 0; s < PER; s += V) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) parts[v * BL_BLOCK + threadIdx.x] = x[s + v];
+    __syncthreads();
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      F sum = parts[v * BL_BLOCK + threadIdx.x % BL_LANES];
+      for (int g = 1; g < BL_GROUPS; ++g) sum += parts[v * BL_BLOCK + g * BL_LANES + threadIdx.x % BL_LANES];
+      x[s + v] = sum;
+    }
+    __syncthreads();
+  }
+}
+// e / by, both not negative; a division of 64 bits takes five times as long as one of 32.
+__device__ __forceinline__ i64 bl_divide(i64 e, i64 by) {
+  return (u64)(e | by) >> 32 ? e / by : (i64)((u32)e / (u32)by);
+}
+// Sums of N numbers at once, N a power of two: two become one, of which each half of the lanes holds one,
+// until each lane holds a part of one sum. Fewer shuffles than N sums; the order is fixed.
+template <int N, class F> __device__ __forceinline__ void bl_sums(F* x) {
+#if BL_LANES == 1
+  (void)x;
+#elif BL_LANES > 32 || BL_LANES < 8
+#pragma unroll
+  for (int n = 0; n < N; ++n) x[n] = BL_SUM_ACROSS(x[n]);
+#else
+  int distance = BL_LANES / 2;
+#pragma unroll
+  for (int half = N / 2; half > 0; half >>= 1) {
+    const bool upper = threadIdx.x & distance;
+#pragma unroll
+    for (int n = 0; n < half; ++n) {
+      const F keep = upper ? x[n + half] : x[n], give = upper ? x[n] : x[n + half];
+      x[n] = keep + bl_swap(give, distance);
+    }
+    distance >>= 1;
+  }
+#pragma unroll
+  for (int s = BL_LANES / N / 2; s > 0; s >>= 1) x[0] += bl_swap(x[0], s);
+  const F mine = x[0];
+#pragma unroll
+  for (int n = 0; n < N; ++n) x[n] = bl_from(mine, n * (BL_LANES / N));
+#endif
+}
+// V numbers that are read and written at once: 16 bytes where the address is a multiple of 16.
+template <class T, int V> struct alignas(sizeof(T) * V) bl_pack { T x[V]; };
+template <int V, class F, class T> __device__ __forceinline__ void bl_load(F* to, const T* from) {
+  const bl_pack<T, V> pack = *reinterpret_cast<const bl_pack<T, V>*>(from);
+#pragma unroll
+  for (int v = 0; v < V; ++v) to[v] = (F)pack.x[v];
+}
+template <int V, class F, class T> __device__ __forceinline__ void bl_store(T* to, const F* from) {
+  bl_pack<T, V> pack;
+#pragma unroll
+  for (int v = 0; v < V; ++v) pack.x[v] = (T)from[v];
+  *reinterpret_cast<bl_pack<T, V>*>(to) = pack;
+}
+// The upper half of a float32: what a table may be stored as. Read as float32; rounded to even.
+struct bfloat16 {
+  unsigned short bits;
+  bfloat16() = default;
+  __device__ __forceinline__ explicit bfloat16(float x) {
+    union { float f; u32 u; } as;
+    as.f = x;
+    bits = x != x ? 0x7fc0 : (unsigned short)((as.u + 0x7fffu + (as.u >> 16 & 1u)) >> 16);
+  }
+  __device__ __forceinline__ operator float() const {
+    union { u32 u; float f; } as;
+    as.u = (u32)bits << 16;
+    return as.f;
+  }
+};
+
 #define BL_INF(F) ((F)1e300 * (F)1e300)
 #define BL_NAN(F) (BL_INF(F) - BL_INF(F))
 

@@ -1,19 +1,18 @@
-"""Print a scheduled row-wise program, or a fused elementwise expression, as CUDA C++.
+"""Print a scheduled row-wise program as CUDA C++.
 
-The same schedule as for the CPU. A warp owns a row; a vector of k numbers is spread over its lanes,
-ceil(k / 32) registers each, k a literal. Per-row numbers are the same on every lane. Sums across
-lanes run in a fixed order. Loops over lanes are stride loops, so the text also runs on the host
-with one lane (tests/cuda_host.py).
+The same schedule as for the CPU. A group of lanes owns a row: 8 to 32, so that a vector of k
+numbers fills them, or, for vectors of more than 1,024, a whole block of 256. Each lane holds every
+(lanes)th pack of 16 bytes of a vector, in registers; k is a literal. Per-row numbers are the same
+on every lane. Sums across lanes run in a fixed order. Loops over lanes are stride loops, so the
+text also runs on the host with one lane (tests/cuda_host.py).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from .cuda_header import device_header, lanes_for, number, pack_for
 from .elementwise import ELEMENTWISE
 from .printer import RowwisePrinter
 from .program import (
@@ -30,47 +29,62 @@ from .program import (
     Value,
     reads,
 )
-from .schedule import Group, Leave, Loop, Node, Schedule
-from .writer import Writer
+from .schedule import Group, Leave, Loop, Node, Schedule, all_values
 
-if TYPE_CHECKING:
-    from .fused import Fused
-
-UNROLL = 4  # non-zeros in flight per warp
+IN_FLIGHT = 32  # registers of a lane that hold table rows on their way
+MOST_IN_FLIGHT = 4  # rows
 
 _START = {"sum": "F(0)", "max": "-BL_INF(F)", "min": "BL_INF(F)"}
 _FOLD = {"sum": "{0} + {1}", "max": "bl_maximum({0}, {1})", "min": "bl_minimum({0}, {1})"}
-_ACROSS = {"sum": "BL_SUM_ACROSS", "max": "BL_MAX_ACROSS", "min": "BL_MIN_ACROSS"}
+_ACROSS = {"sum": "bl_plus", "max": "bl_larger", "min": "bl_smaller"}
 
 
-def device_header() -> str:
-    """The text that every module starts with."""
-    return (Path(__file__).parent / "device.cuh").read_text()
+def rowwise_source(
+    plan: Schedule, types: Sequence[str] | None = None, *, ordered: bool = False
+) -> str:
+    """Module of a program: `run(rows, [order, split,] [indptr, indices, [active, positions,]]
+    arguments..., outputs..., hidden...)`.
 
-
-def library_source() -> str:
-    """The kernels written by hand, as one module."""
-    return device_header() + (Path(__file__).parent / "kernels.cu").read_text()
-
-
-def rowwise_source(plan: Schedule, types: Sequence[str] | None = None) -> str:
-    """Module with one kernel.
-
-    `run(rows, [indptr, indices, [active, positions,]] arguments..., outputs..., hidden...)`; over
-    columns, rows is the address of their number. types: of the arguments in C, where they are not
-    all of the program's dtype.
+    Over columns, rows is the address of their number. types: of the arguments in C, where they are
+    not all of the program's dtype; a table may be "bfloat16". ordered, for a program with a sparse
+    argument: order, int [rows], names the rows from the longest to the shortest, and the first
+    *split of them, which are long, are left to a second kernel, `run_long` with the same arguments:
+    there a block of threads shares a row. Arrays start at multiples of 16 bytes.
     """
-    return _Printer(plan, types).source()
+    return CudaPrinter(plan, types, ordered=ordered).source()
 
 
-class _Printer(RowwisePrinter):
-    """Prints CUDA C++. One more local: r, the register of a spread vector."""
+class CudaPrinter(RowwisePrinter):
+    """Prints CUDA C++. More locals: r, the register of a spread vector; group, of lanes."""
 
-    def __init__(self, plan: Schedule, types: Sequence[str] | None = None) -> None:
+    restrict = " __restrict__"  # of pointers: nobody else writes to what they point at
+
+    def __init__(
+        self, plan: Schedule, types: Sequence[str] | None = None, *, ordered: bool = False
+    ) -> None:
+        """types, ordered: see `rowwise_source`."""
         super().__init__(plan)
         self.types = types
+        self.ordered = ordered and self.sparse
         self.float = "float" if self.program.dtype == "float32" else "double"
         self.vectors = self.spread_vectors()
+        every = all_values(self.program.body)
+        self.written = {v.arg for v in every if v.arg >= 0 and v.mutable}
+        self.row_arguments = sorted(
+            {v.arg for v in every if v.kind is Kind.ROW and v.access is Access.ROWS}
+        )
+        longest = max((v.length for v in every if v.kind is Kind.VEC), default=1)
+        packs = -(-longest // self.pack(longest))
+        self.lanes_of_row = lanes_for(longest, self.pack(longest))
+        registers = -(-packs // self.lanes_of_row) * self.pack(longest)
+        self.unroll = MOST_IN_FLIGHT
+        while self.unroll > 1 and self.unroll * registers > IN_FLIGHT:
+            self.unroll //= 2
+
+    def pack(self, length: int) -> int:
+        """Numbers of a vector that are side by side in a lane: 16 bytes where that fits."""
+        half = self.types is not None and "bfloat16" in self.types
+        return pack_for(length, "bfloat16" if half and self.float == "float" else self.float)
 
     def spread_vectors(self) -> list[Value]:
         """Vectors held in registers for the whole row: rows of arguments, scratch, results."""
@@ -100,62 +114,110 @@ class _Printer(RowwisePrinter):
     # -------------------------------------------------------------- module
 
     def parameters(self) -> list[str]:
-        f = self.float
-        names = ["const i64* count" if self.program.transposed else "i64 rows"]
+        """Of the function of a row, and (after the number of rows) of the kernels."""
+        f, restrict = self.float, self.restrict
+        names = []
         if self.sparse:
-            names += ["const i64* indptr", "const int* indices"]
+            names += [f"const i64*{restrict} indptr", f"const int*{restrict} indices"]
         if self.program.transposed:
             position = "int" if self.program.transposed == 4 else "i64"
-            names += ["const int* active", f"const {position}* positions"]
+            names += [
+                f"const int*{restrict} active",
+                f"const {position}*{restrict} positions",
+            ]
         for n, argument in enumerate(self.program.arguments):
             own = self.type_of(n)
-            names.append(
-                {"sparse": f"{own}* v{n}", "mat": f"{own}* a{n}"}.get(argument.form, f"{f} n{n}")
-            )
-        names += [f"{f}* o{n}" for n in self.outputs.values()]
-        return names + [f"{f}* h{n}" for n in self.hidden.values()]
+            if argument.form in ("sparse", "mat"):
+                const = "" if n in self.written or not restrict else "const "
+                letter = "v" if argument.form == "sparse" else "a"
+                names.append(f"{const}{own}*{restrict} {letter}{n}")
+            else:
+                names.append(f"{f} n{n}")
+        names += [f"{f}*{restrict} o{n}" for n in self.outputs.values()]
+        return names + [f"{f}*{restrict} h{n}" for n in self.hidden.values()]
 
     def source(self) -> str:
+        """The module."""
         out = self.out
-        out.raw(device_header())
-        out.line(f"typedef {self.float} F;")
-        out.line(f'extern "C" __global__ void run({", ".join(self.parameters())}) {{')
-        with out.block():
-            out.line("const int lane = BL_LANE;")
+        self.head()
+        parameters = self.parameters()
+        names = ", ".join(self.names())
+        first = ["const i64* count" if self.program.transposed else "i64 rows"]
+        first += ["const int* order", "const i64* split"] if self.ordered else []
+        head = f"({', '.join(first + parameters)}) {{"
+        with out.block(f'extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) run{head}', "}"):
             if self.program.transposed:
                 out.line("const i64 rows = *count;")
+            start, row = ("*split + BL_WARP", "order[n]") if self.ordered else ("BL_WARP", "n")
+            out.line(f"for (i64 n = {start}; n < rows; n += BL_WARPS)")
+            out.line(f"  one_row<false>({row}, {names});")
+        if self.ordered:
+            name = f"run_long{head}"
+            with out.block(
+                f'extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) {name}', "}"
+            ):
+                out.line("for (i64 n = blockIdx.x; n < *split; n += gridDim.x)")
+                out.line(f"  one_row<true>(order[n], {names});")
+        return out.text()
+
+    def names(self) -> list[str]:
+        """Of the parameters."""
+        return [parameter.split()[-1] for parameter in self.parameters()]
+
+    def head(self) -> None:
+        """What comes before the kernels; ends with `one_row<LONG>(row, parameters...)`."""
+        out = self.out
+        out.raw(f"#ifndef BL_LANES\n#define BL_LANES {self.lanes_of_row}\n#endif")
+        out.raw(device_header())
+        out.line(f"typedef {self.float} F;")
+        out.line("// One row. Of a long one every group of lanes of the block has a part of the")
+        out.line("// non-zeros, and all of the vectors: the parts are added up group by group.")
+        out.line("template <bool LONG>")
+        parameters = ", ".join(["i64 row", *self.parameters()])
+        with out.block(f"__device__ __forceinline__ void one_row({parameters}) {{", "}"):
+            out.line("const int lane = BL_LANE, group = LONG ? threadIdx.x / BL_LANES : 0;")
+            out.line(f"const i64 i = {'active[row]' if self.program.transposed else 'row'};")
             for n, argument in enumerate(self.program.arguments):
                 if argument.form == "number":
                     out.line(f"const F x{n} = n{n};")
                 elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
                     out.line(f"const F x{n} = (F)a{n}[0];")
-            with out.block("for (i64 row = BL_WARP; row < rows; row += BL_WARPS) {", "}"):
-                out.line(f"const i64 i = {'active[row]' if self.program.transposed else 'row'};")
-                self.row()
-        out.line("}")
-        return out.text()
+            self.row()
 
     def row(self) -> None:
+        """The body of `one_row`."""
         out = self.out
         if self.sparse:
-            out.line("const i64 p = indptr[row], q = indptr[row + 1];")
+            out.line("const i64 begin = indptr[row], length = indptr[row + 1] - begin;")
+            out.line("const i64 p = LONG ? begin + length * group / BL_GROUPS : begin;")
+            out.line("const i64 q = begin + (LONG ? length * (group + 1) / BL_GROUPS : length);")
+        for n in self.row_arguments:
+            out.line(f"F m{n} = (F)a{n}[i];")
         for name in sorted(self.row_names()):
             out.line(f"F {name} = F(0);")
         for value in self.vectors:
-            out.line(f"F {self.register(value)}[BL_PER({value.length})];")
+            pack, register = self.pack(value.length), self.register(value)
+            out.line(f"F {register}[BL_PER({value.length}, {pack})];")
             if value.access is Access.ROWS:
-                with self.over(value.length):
-                    place = f"a{value.arg}[i * {value.length} + k]"
-                    out.line(f"{self.register(value)}[r] = {self.as_float(value.arg, place)};")
+                with self.packs(value.length):
+                    out.line(
+                        f"bl_load<{pack}>({register} + s, a{value.arg} + i * {value.length} + k);"
+                    )
         self.nodes(self.plan.nodes)
         for value in self.vectors:
             place = self.home(value)
             if place:
-                with self.over(value.length):
-                    out.line(f"{place}[i * {value.length} + k] = {self.register(value)}[r];")
-        for value in self.program.returns:
-            if value.kind is Kind.ROW and value.arg < 0:
-                out.line(f"if (lane == 0) o{self.outputs[value.id]}[i] = {self.scalar(value)};")
+                pack = self.pack(value.length)
+                with out.block("if (group == 0) {", "}"), self.packs(value.length):
+                    target = f"{place} + i * {value.length} + k"
+                    out.line(f"bl_store<{pack}>({target}, {self.register(value)} + s);")
+        with out.block("if (lane == 0 && group == 0) {", "}"):
+            for n in self.row_arguments:
+                if n in self.written:
+                    out.line(f"a{n}[i] = m{n};")
+            for value in self.program.returns:
+                if value.kind is Kind.ROW and value.arg < 0:
+                    out.line(f"o{self.outputs[value.id]}[i] = {self.scalar(value)};")
 
     def home(self, value: Value) -> str:
         """The array that a register vector is written back to, if any."""
@@ -166,10 +228,6 @@ class _Printer(RowwisePrinter):
     def type_of(self, argument: int) -> str:
         """C type of the numbers of an argument."""
         return self.float if self.types is None else self.types[argument]
-
-    def as_float(self, argument: int, text: str) -> str:
-        """A number of an argument, read as the program's dtype."""
-        return text if self.type_of(argument) == self.float else f"F({text})"
 
     def row_names(self) -> set[str]:
         """Names of the per-row numbers."""
@@ -188,13 +246,31 @@ class _Printer(RowwisePrinter):
         visit(self.plan.nodes)
         return names
 
-    def over(self, length: int) -> AbstractContextManager[None]:
-        """A loop over this lane's part of a vector: `r` its registers, `k` the place."""
+    @contextmanager
+    def packs(self, length: int) -> Iterator[None]:
+        """A loop over this lane's packs of a vector: `s` the first register, `k` the place."""
+        pack = self.pack(length)
+        per, step = f"BL_PER({length}, {pack})", f"BL_LANES * {pack}"
         self.out.line("#pragma unroll")
-        head = f"for (int r = 0, k = lane; r < BL_PER({length}); ++r, k += BL_LANES)"
-        return self.out.block(f"{head} if (k < {length}) {{", "}")
+        head = f"for (int s = 0, k = lane * {pack}; s < {per}; s += {pack}, k += {step})"
+        with self.out.block(f"{head} if (k < {length}) {{", "}"):
+            yield
+
+    @contextmanager
+    def each(self, length: int) -> Iterator[None]:
+        """Within `packs`, a loop over a pack: `v` the number in it, `r` its register."""
+        self.out.line("#pragma unroll")
+        with self.out.block(f"for (int v = 0; v < {self.pack(length)}; ++v) {{", "}"):
+            self.out.line("const int r = s + v; (void)r;")
+            yield
+
+    def clear(self, value: Value) -> None:
+        """A vector of zeros."""
+        with self.packs(value.length), self.each(value.length):
+            self.out.line(f"{self.register(value)}[r] = F(0);")
 
     def nodes(self, nodes: list[Node]) -> None:
+        """Loops and groups, in order."""
         for node in nodes:
             if isinstance(node, Loop):
                 count = (
@@ -210,127 +286,168 @@ class _Printer(RowwisePrinter):
     # -------------------------------------------------------------- names
 
     def scalar(self, value: Value | float) -> str:
+        """A per-row or global number."""
         if not isinstance(value, Value):
             return number(value)
         if value.access is Access.NUMBER:
             return f"x{value.arg}"
-        if value.access is Access.ROWS:
-            return self.as_float(value.arg, f"a{value.arg}[i]")
-        return f"s{value.id}"
+        return f"m{value.arg}" if value.access is Access.ROWS else f"s{value.id}"
 
     def register(self, value: Value) -> str:
+        """The registers of a spread vector."""
         return f"w{value.id}"
 
     def element(self, value: Value) -> str:
-        """This lane's element k of a vector."""
+        """This lane's element of a vector."""
         if value.access in (Access.SHARED, Access.ENTRY):
-            return self.as_float(value.arg, f"a{value.arg}[k]")
+            return f"b{value.arg}[v]"
         return f"{self.register(value)}[r]"
 
     def nonzero(self, value: Value, lane: int) -> str:
+        """Non-zero j + lane of a stored value."""
         j = f"j + {lane}" if lane else "j"
         if self.program.transposed:
             j = f"positions[{j}]"
         if value.access is Access.VALUES:
-            return f"v{value.arg}[{j}]"
+            text = f"v{value.arg}[{j}]"
+            return text if self.type_of(value.arg) == self.float else f"F({text})"
         if value.access in (Access.COLUMN, Access.ENTRY):
-            return self.as_float(value.arg, f"a{value.arg}[c{lane}]")
+            return f"F(a{value.arg}[c{lane}])"
+        return f"{self.nonzero_array(value)}[{j}]"
+
+    def nonzero_array(self, value: Value) -> str:
+        """Where values of non-zeros are stored."""
+        if value.access is Access.VALUES:
+            return f"v{value.arg}"
         if value.id in self.outputs:
-            return f"o{self.outputs[value.id]}[{j}]"
-        return f"h{self.hidden[value.id]}[{j}]"
+            return f"o{self.outputs[value.id]}"
+        return f"h{self.hidden[value.id]}"
 
     def apply(self, instruction: Apply, texts: list[str]) -> str:
+        """An elementwise operation on these texts."""
         return ELEMENTWISE[instruction.op].c.format(*texts)
 
     # -------------------------------------------------------------- groups
 
     def row_scalar(self, instruction: Instruction) -> None:
+        """One number for the row."""
         match instruction:
             case Apply():
                 text = self.apply(instruction, [self.scalar(a) for a in instruction.args])
                 self.out.line(f"{self.scalar(instruction.out)} = {text};")
             case Store():
                 target = self.scalar(instruction.target)
-                if instruction.target.access is Access.ROWS:
-                    target = f"a{instruction.target.arg}[i]"
-                if instruction.target.access is Access.ROWS:
-                    self.out.line(f"if (lane == 0) {target} = {self.scalar(instruction.value)};")
-                    self.out.line("__syncwarp();")
-                else:
-                    self.out.line(f"{target} = {self.scalar(instruction.value)};")
+                self.out.line(f"{target} = {self.scalar(instruction.value)};")
             case Count():
-                self.out.line(f"{self.scalar(instruction.out)} = F(q - p);")
+                self.out.line(f"{self.scalar(instruction.out)} = F(length);")
 
     def product(self, product: Product) -> None:
-        out, length = self.out, product.vec.length
-        with self.over(product.out.length):
-            out.line(f"{self.element(product.out)} = F(0);")
+        """A vector times a small matrix: its numbers go from lane to lane."""
+        out, length, width = self.out, product.vec.length, product.out.length
+        pack = self.pack(length)
+        shared = product.vec.access in (Access.SHARED, Access.ENTRY)
+        self.clear(product.out)
         out.line("#pragma unroll")
-        with out.block(f"for (int block = 0; block < BL_PER({length}); ++block) {{", "}"):
-            with out.block("for (int s = 0; s < BL_LANES; ++s) {", "}"):
-                out.line("const int l = block * BL_LANES + s;")
-                out.line(f"if (l >= {length}) break;")
-                if product.vec.access is Access.SHARED:
-                    out.line(f"const F t = a{product.vec.arg}[l];")
-                else:
-                    out.line(f"const F t = BL_FROM_LANE({self.register(product.vec)}[block], s);")
-                with self.over(product.out.length):
-                    table = f"a{product.matrix}[(i64)l * {product.out.length} + k]"
-                    out.line(f"{self.element(product.out)} += t * {table};")
+        with out.block(f"for (int b = 0; b < BL_PER({length}, {pack}); b += {pack}) {{", "}"):
+            with out.block("for (int from = 0; from < BL_LANES; ++from) {", "}"):
+                out.line(f"const int first = b * BL_LANES + from * {pack};")
+                out.line(f"if (first >= {length}) break;")
+                out.line("#pragma unroll")
+                with out.block(f"for (int u = 0; u < {pack}; ++u) {{", "}"):
+                    if shared:
+                        out.line(f"const F t = (F)a{product.vec.arg}[first + u];")
+                    else:
+                        register = self.register(product.vec)
+                        out.line(f"const F t = BL_FROM_LANE({register}[b + u], from);")
+                    with self.packs(width):
+                        row = f"a{product.matrix} + (i64)(first + u) * {width} + k"
+                        out.line(f"F g[{self.pack(width)}];")
+                        out.line(f"bl_load<{self.pack(width)}>(g, {row});")
+                        with self.each(width):
+                            out.line(f"{self.element(product.out)} += t * g[v];")
 
     def starts(self, group: Group) -> None:
+        """What sums begin with."""
         for instruction in group.instructions:
             if isinstance(instruction, Reduce):
                 self.out.line(f"s{instruction.out.id} = {_START[instruction.op]};")
             elif isinstance(instruction, Gather) and instruction.out.kind is Kind.ROW:
                 self.out.line(f"s{instruction.out.id} = F(0);")
             elif isinstance(instruction, Gather):
-                with self.over(instruction.out.length):
-                    self.out.line(f"{self.element(instruction.out)} = F(0);")
+                self.clear(instruction.out)
 
     def finish(self, group: Group) -> None:
-        """Combine the lanes' parts of sums, and let every lane see what was stored."""
+        """Combine the lanes' parts of sums."""
         for instruction in group.instructions:
-            if isinstance(instruction, Reduce):
+            if isinstance(instruction, Reduce | Gather) and instruction.out.kind is Kind.ROW:
+                op = _ACROSS[instruction.op] if isinstance(instruction, Reduce) else "bl_plus"
                 name = f"s{instruction.out.id}"
-                self.out.line(f"{name} = {_ACROSS[instruction.op]}({name});")
-            elif isinstance(instruction, Gather) and instruction.out.kind is Kind.ROW:
-                name = f"s{instruction.out.id}"
-                self.out.line(f"{name} = {_ACROSS['sum']}({name});")
+                self.out.line(f"{name} = bl_across<{op}>({name});")
+
+    def join(self, group: Group) -> None:
+        """Of a long row, combine the parts of sums over the non-zeros."""
+        sums = [i for i in group.instructions if isinstance(i, Reduce | Gather)]
+        if not sums:
+            return
+        with self.out.block("if (LONG) {", "}"):
+            for instruction in sums:
+                if instruction.out.kind is Kind.ROW:
+                    op = _ACROSS[instruction.op] if isinstance(instruction, Reduce) else "bl_plus"
+                    name = f"s{instruction.out.id}"
+                    self.out.line(f"{name} = bl_across_groups<{op}>({name});")
+                else:
+                    pack, name = self.pack(instruction.out.length), self.register(instruction.out)
+                    per = f"BL_PER({instruction.out.length}, {pack})"
+                    self.out.line(f"bl_add_groups<{per}, {pack}>({name});")
 
     def vector(self, group: Group) -> None:
+        """A loop over a vector."""
         out = self.out
         self.starts(group)
-        with self.over(group.length):
-            local: set[int] = set()
-
-            def read(value: Value | float) -> str:
-                if not isinstance(value, Value) or value.kind is not Kind.VEC:
-                    return self.scalar(value)
-                return f"e{value.id}" if value.id in local else self.element(value)
-
-            def keep(value: Value, text: str) -> None:
-                out.line(f"{'' if value.id in local else 'F '}e{value.id} = {text};")
-                local.add(value.id)
-                if value.id in self.plan.stored:
-                    out.line(f"{self.element(value)} = e{value.id};")
-
-            for instruction in group.instructions:
-                match instruction:
-                    case Apply():
-                        keep(
-                            instruction.out,
-                            self.apply(instruction, [read(a) for a in instruction.args]),
-                        )
-                    case Store():
-                        keep(instruction.target, read(instruction.value))
-                    case Reduce():
-                        name = f"s{instruction.out.id}"
-                        text = _FOLD[instruction.op].format(name, read(instruction.source))
-                        out.line(f"{name} = {text};")
+        tables: dict[int, Value] = {}
+        for instruction in group.instructions:
+            for value in reads(instruction):
+                if value.kind is Kind.VEC and value.access in (Access.SHARED, Access.ENTRY):
+                    tables[value.arg] = value
+        with self.packs(group.length):
+            pack = self.pack(group.length)
+            for n in tables:
+                out.line(f"F b{n}[{pack}];")
+                out.line(f"bl_load<{pack}>(b{n}, a{n} + k);")
+            with self.each(group.length):
+                self.elements(group)
         self.finish(group)
 
+    def elements(self, group: Group) -> None:
+        """The body of the loop over a vector."""
+        out = self.out
+        local: set[int] = set()
+
+        def read(value: Value | float) -> str:
+            if not isinstance(value, Value) or value.kind is not Kind.VEC:
+                return self.scalar(value)
+            return f"e{value.id}" if value.id in local else self.element(value)
+
+        def keep(value: Value, text: str) -> None:
+            out.line(f"{'' if value.id in local else 'F '}e{value.id} = {text};")
+            local.add(value.id)
+            if value.id in self.plan.stored:
+                out.line(f"{self.element(value)} = e{value.id};")
+
+        for instruction in group.instructions:
+            match instruction:
+                case Apply():
+                    texts = [read(a) for a in instruction.args]
+                    keep(instruction.out, self.apply(instruction, texts))
+                case Store():
+                    keep(instruction.target, read(instruction.value))
+                case Reduce():
+                    name = f"s{instruction.out.id}"
+                    text = _FOLD[instruction.op].format(name, read(instruction.source))
+                    out.line(f"{name} = {text};")
+
     def nonzeros(self, group: Group) -> None:
+        """A loop over the non-zeros of the row."""
         out = self.out
         self.starts(group)
         wide = any(
@@ -338,16 +455,23 @@ class _Printer(RowwisePrinter):
             for i in group.instructions
         )
         if wide:  # all lanes work on the vectors of the same non-zeros
-            full = f"(p + (q - p) / {UNROLL} * {UNROLL})"
-            with out.block(f"for (i64 j = p; j < {full}; j += {UNROLL}) {{", "}"):
-                self.lanes(group, UNROLL, wide=True)
-            with out.block(f"for (i64 j = {full}; j < q; ++j) {{", "}"):
-                self.lanes(group, 1, wide=True)
+            unroll = self.unroll
+            if unroll > 1:
+                with out.block("{", "}"):
+                    out.line(f"const i64 full = p + (q - p) / {unroll} * {unroll};")
+                    with out.block(f"for (i64 j = p; j < full; j += {unroll}) {{", "}"):
+                        self.lanes(group, unroll, wide=True)
+                    with out.block("for (i64 j = full; j < q; ++j) {", "}"):
+                        self.lanes(group, 1, wide=True)
+            else:
+                with out.block("for (i64 j = p; j < q; ++j) {", "}"):
+                    self.lanes(group, 1, wide=True)
         else:  # each lane has non-zeros of its own
             with out.block("for (i64 j = p + lane; j < q; j += BL_LANES) {", "}"):
                 self.lanes(group, 1, wide=False)
             self.finish(group)
-        out.line("__syncwarp();")
+        self.join(group)
+        out.line("BL_SYNC();")  # what was stored is there for every lane
 
     def lanes(self, group: Group, lanes: int, *, wide: bool) -> None:
         """The body of the loop over non-zeros, for `lanes` of them at once."""
@@ -357,6 +481,11 @@ class _Printer(RowwisePrinter):
             for lane in every:
                 out.line(f"const i64 c{lane} = indices[{f'j + {lane}' if lane else 'j'}];")
         local: set[int] = set()
+        held, loaded = self.held(group), set[int]()
+        for table, length in held.items():
+            pack = self.pack(length)
+            for lane in every:
+                out.line(f"F g{table}_{lane}[BL_PER({length}, {pack})];")
 
         def read(value: Value | float, lane: int) -> str:
             if not isinstance(value, Value) or value.kind is not Kind.NNZ:
@@ -368,14 +497,28 @@ class _Printer(RowwisePrinter):
             return f"z{value.id}_{lane}"
 
         def keep(value: Value, texts: list[str]) -> None:
-            kind = "" if value.id in local else "F "
+            known = value.id in local
             for lane, text in enumerate(texts):
-                out.line(f"{kind}z{value.id}_{lane} = {text};")
+                out.line(f"{'' if known else 'F '}z{value.id}_{lane} = {text};")
             local.add(value.id)
             if value.id in self.plan.stored:
+                if wide and known:
+                    out.line("BL_SYNC();")  # every lane has read what was there before
                 guard = "if (lane == 0) " if wide else ""
                 for lane in every:
-                    out.line(f"{guard}{self.nonzero(value, lane)} = z{value.id}_{lane};")
+                    out.line(f"{guard}{self.nonzero_place(value, lane)} = z{value.id}_{lane};")
+
+        def rows(table: int, length: int) -> list[str]:
+            """The lane's packs of the table's rows, loaded unless they are there; their names."""
+            for lane in every if table not in loaded else ():
+                name = f"g{table}_{lane} + s" if table in held else f"g{lane}"
+                if table not in held:
+                    out.line(f"F g{lane}[{self.pack(length)}];")
+                source = f"a{table} + c{lane} * {length} + k"
+                out.line(f"bl_load<{self.pack(length)}>({name}, {source});")
+            if table in held:
+                loaded.add(table)
+            return [f"g{table}_{each}[r]" if table in held else f"g{each}[v]" for each in every]
 
         for n, instruction in enumerate(group.instructions):
             match instruction:
@@ -385,119 +528,54 @@ class _Printer(RowwisePrinter):
                 case Store():
                     keep(instruction.target, [read(instruction.value, lane) for lane in every])
                 case Dot():
-                    names = [f"d{n}_{lane}" for lane in every]
-                    out.line(f"F {', '.join(f'{name} = F(0)' for name in names)};")
-                    length = instruction.vec.length
-                    with self.over(length):
-                        out.line(f"const F t = {self.element(instruction.vec)};")
-                        for lane, name in enumerate(names):
-                            table = f"a{instruction.table}[c{lane} * {length} + k]"
-                            out.line(f"{name} += t * {table};")
-                    keep(instruction.out, [f"BL_SUM_ACROSS({name})" for name in names])
+                    out.line(f"F d{n}[{lanes}] = {{}};")
+                    length, vector = instruction.vec.length, instruction.vec
+                    with self.packs(length):
+                        self.shared_pack(vector)
+                        names = rows(instruction.table, length)
+                        with self.each(length):
+                            out.line(f"const F t = {self.element(vector)};")
+                            for lane, name in enumerate(names):
+                                out.line(f"d{n}[{lane}] += t * {name};")
+                    out.line(f"bl_sums<{lanes}>(d{n});")
+                    keep(instruction.out, [f"d{n}[{lane}]" for lane in every])
                 case Gather() if instruction.out.kind is Kind.ROW:
                     name = f"s{instruction.out.id}"
+                    # a lane that has the same non-zeros as the others adds them once for all
                     for lane in every:
-                        table = f"a{instruction.table}[c{lane}]"
-                        out.line(f"{name} += {read(instruction.weight, lane)} * {table};")
+                        entry = f"F(a{instruction.table}[c{lane}])"
+                        out.line(f"{name} += {read(instruction.weight, lane)} * {entry};")
                 case Gather():
                     length = instruction.out.length
                     weights = [read(instruction.weight, lane) for lane in every]
-                    with self.over(length):
-                        for lane in every:
-                            table = f"a{instruction.table}[c{lane} * {length} + k]"
-                            out.line(
-                                f"{self.element(instruction.out)} += {weights[lane]} * {table};"
-                            )
+                    with self.packs(length):
+                        names = rows(instruction.table, length)
+                        with self.each(length):
+                            for lane, name in enumerate(names):
+                                target = self.element(instruction.out)
+                                out.line(f"{target} += {weights[lane]} * {name};")
                 case Reduce():
                     name = f"s{instruction.out.id}"
                     for lane in every:
                         text = _FOLD[instruction.op].format(name, read(instruction.source, lane))
                         out.line(f"{name} = {text};")
 
+    def held(self, group: Group) -> dict[int, int]:
+        """Tables whose rows are read by a dot product and by a sum of rows: argument -> length."""
+        dots = {i.table: i.vec.length for i in group.instructions if isinstance(i, Dot)}
+        gathers = {i.table for i in group.instructions if isinstance(i, Gather)}
+        return {table: length for table, length in dots.items() if table in gathers}
 
-def number(value: float) -> str:
-    """A constant as source text."""
-    if math.isfinite(value):
-        return f"F({float(value)!r})"
-    return "BL_NAN(F)" if math.isnan(value) else f"({'-' if value < 0 else ''}BL_INF(F))"
+    def shared_pack(self, value: Value) -> None:
+        """Load this lane's pack of a vector that is the same for all rows."""
+        if value.access in (Access.SHARED, Access.ENTRY):
+            pack = self.pack(value.length)
+            self.out.line(f"F b{value.arg}[{pack}];")
+            self.out.line(f"bl_load<{pack}>(b{value.arg}, a{value.arg} + k);")
 
-
-C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "i64"}
-"""Types of numbers in C, by dtype."""
-
-
-def fused_source(
-    fused: Fused, types: Sequence[str] | None = None, result_type: str | None = None
-) -> str:
-    """Module with one kernel, `run(rows, columns, leaves..., numbers..., out)`.
-
-    types, result_type: of the leaves and of an assigned result in C, where they are not all of the
-    expression's dtype.
-
-    "assign" runs over the elements with any grid. "total" and "colsum" need one block per chunk of
-    rows (of elements, if flat) and write the chunk's sums in float64 to out[chunk, :];
-    `add_partials` adds them up.
-    """
-    out = Writer()
-    f = "float" if fused.dtype == "float32" else "double"
-    out.raw(device_header())
-    out.line(f"typedef {f} F;")
-    own = [
-        "i64" if leaf.kind == "random" else types[n] if types is not None else f
-        for n, leaf in enumerate(fused.leaves)
-    ]
-    leaves = [f"const {own[n]}* a{n}" for n in range(len(own))]
-    numbers = [f"{f} n{n}" for n in range(fused.numbers)]
-    result = f"{result_type or 'F'}* out" if fused.ending == "assign" else "double* out"
-    parameters = ", ".join(["i64 rows", "i64 columns", *leaves, *numbers, result])
-
-    def element() -> str:
-        """Print the steps for element e (row i, column k); returns the name of its value."""
-        prefix = {"leaf": "x", "number": "n", "step": "t"}
-        for n, leaf in enumerate(fused.leaves):
-            index = {"full": "e", "row": "k", "column": "i", "one": "0", "random": ""}[leaf.kind]
-            text = f"a{n}[{index}]" if own[n] == f else f"F(a{n}[{index}])"
-            if leaf.kind == "random":
-                text = f"bl_uniform<F>(bl_random_bits(a{n}, (u32)i, (u32)k, {leaf.stream}u))"
-            out.line(f"const F x{n} = {text};")
-        for n, (op, references) in enumerate(fused.steps):
-            texts = [prefix[kind] + str(place) for kind, place in references]
-            out.line(f"const F t{n} = {ELEMENTWISE[op].c.format(*texts)};")
-        kind, place = fused.result
-        return prefix[kind] + str(place)
-
-    with out.block(f'extern "C" __global__ void run({parameters}) {{', "}"):
-        if fused.ending == "assign":
-            with out.block("for (i64 e = BL_THREAD; e < rows * columns; e += BL_THREADS) {", "}"):
-                out.line("const i64 i = e / columns, k = e - i * columns; (void)i; (void)k;")
-                out.line(f"out[e] = {element()};")
-        elif fused.ending == "total":
-            units = "rows * columns" if fused.flat else "rows"
-            width = "1" if fused.flat else "columns"
-            out.line("double sum = 0.0;")
-            out.line(f"const i64 first = {units} * blockIdx.x / gridDim.x * {width};")
-            out.line(f"const i64 last = {units} * (blockIdx.x + 1) / gridDim.x * {width};")
-            with out.block("for (i64 e = first + threadIdx.x; e < last; e += blockDim.x) {", "}"):
-                out.line("const i64 i = e / columns, k = e - i * columns; (void)i; (void)k;")
-                out.line(f"sum += (double){element()};")
-            out.line(
-                "// lanes by butterfly, then warp by warp: a fixed order for a fixed block size"
-            )
-            out.line("sum = BL_SUM_ACROSS(sum);")
-            out.line("__shared__ double parts[32];")
-            out.line("if (BL_LANE == 0) parts[threadIdx.x / BL_LANES] = sum;")
-            out.line("__syncthreads();")
-            with out.block("if (threadIdx.x == 0) {", "}"):
-                out.line("double all = 0.0;")
-                out.line("for (int w = 0; w < (int)(blockDim.x / BL_LANES); ++w) all += parts[w];")
-                out.line("out[blockIdx.x] = all;")
-        else:
-            out.line("const i64 first = rows * blockIdx.x / gridDim.x;")
-            out.line("const i64 last = rows * (blockIdx.x + 1) / gridDim.x;")
-            with out.block("for (i64 k = threadIdx.x; k < columns; k += blockDim.x) {", "}"):
-                out.line("double sum = 0.0;")
-                with out.block("for (i64 i = first; i < last; ++i) {", "}"):
-                    out.line("const i64 e = i * columns + k; (void)e;")
-                    out.line(f"sum += (double){element()};")
-                out.line("out[(i64)blockIdx.x * columns + k] = sum;")
-    return out.text()
+    def nonzero_place(self, value: Value, lane: int) -> str:
+        """Where a value of non-zero j + lane is stored."""
+        j = f"j + {lane}" if lane else "j"
+        if self.program.transposed:
+            j = f"positions[{j}]"
+        return f"{self.nonzero_array(value)}[{j}]"

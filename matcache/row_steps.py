@@ -127,7 +127,7 @@ def _launch(
     call: list[Any] = [X.shape[0], *X.pattern.offsets(), X.slot.data()[0]]
     call += [mat.slot.data() for mat in fixed]
     call.append(found.scores.data())
-    call += [a.slot.data() if isinstance(a, Mat) else _number(a) for a in given]
+    call += [a.slot.data() if isinstance(a, Mat) else number_of(a) for a in given]
     call += [found.residuals.data(), found.scratch.data()]
     call += [mat.slot.data() for mat in tables]
     call.append(found.strips.data())
@@ -258,5 +258,6 @@ def _flops(entry: EntryProgram) -> int:
     return sum(ELEMENTWISE[i.op].flops for i in entry.program.body if isinstance(i, Apply))
 
 
-def _number(arg: Any) -> float:
+def number_of(arg: Any) -> float:
+    """An argument that is no matrix, as a number."""
     return 0.0 if is_static(arg) else float(arg)

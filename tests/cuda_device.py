@@ -31,9 +31,9 @@ LONGEST = 0.002  # seconds
 
 
 @cache
-def module(source: str) -> cuda_host.HostModule:
+def module(source: str, threads: int) -> cuda_host.HostModule:
     """One for each text and process."""
-    return cuda_host.HostModule(source)
+    return cuda_host.HostModule(source, threads)
 
 
 class HostEvent:
@@ -85,10 +85,12 @@ class HostStream:
 
 
 class HostDriver:
-    """See `Driver`. memory: bytes that the device has. seed: of the delays."""
+    """See `Driver`. memory: bytes that the device has. seed: of the delays. threads: of a block: 1,
+    or 256 that take turns, which takes a hundred times as long.
+    """
 
-    def __init__(self, memory: int = 1 << 30, seed: int = 0) -> None:
-        self.memory = memory
+    def __init__(self, memory: int = 1 << 30, seed: int = 0, threads: int = 1) -> None:
+        self.memory, self.threads = memory, threads
         self.allocations = self.graphs = 0
         self.replayed = 0
         self.launched: list[str] = []
@@ -204,7 +206,7 @@ class HostDriver:
         stream.give(lambda: lambda: target.fill(0))
 
     def function(self, source: str, name: str) -> Any:
-        return _function(source, name)
+        return module(source, self.threads), name
 
     def launch(
         self, function: Any, grid: int, block: int, args: tuple[Any, ...], stream: HostStream
@@ -252,11 +254,6 @@ class HostDriver:
             self._closed = True
             for stream in self._streams:
                 stream.close()
-
-
-@cache
-def _function(source: str, name: str) -> tuple[cuda_host.HostModule, str]:
-    return module(source), name
 
 
 def _await(flag: threading.Event) -> None:

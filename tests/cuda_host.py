@@ -1,13 +1,18 @@
-"""Run generated CUDA text on the host: g++, one lane, one thread per block.
+"""Run CUDA text on the host: compiled by g++, as one thread per block, or as many that take turns.
 
 Kernels are written as stride loops over lanes, threads and warps, so that the same text with one
-lane computes the same thing. Tests the arithmetic; not the parallel part.
+lane computes the same thing: that tests the arithmetic. With `threads`, every thread of a block has
+a stack of its own and runs until it comes to a barrier or a shuffle: that tests the parallel part
+too. What one thread writes, others see at the worst moment: those before it have not begun to read,
+or those behind it have not begun to write (`backwards`). A barrier that some thread of its group
+never comes to is an error.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,30 +21,163 @@ from typing import Any
 
 import numpy as np
 
-SHIM = """
+COMMON = """
 #include <cmath>
+#include <cstring>
+#include <cstdio>
+#include <ucontext.h>
 using std::exp; using std::log; using std::log1p; using std::sqrt; using std::fabs; using std::pow;
-using std::lgamma;
+using std::lgamma; using std::fma; using std::ceil; using std::floor; using std::log2;
+using std::rint;
 #define __global__
 #define __device__
-#define __shared__ static thread_local
 #define __forceinline__ inline
-#define __syncthreads()
-#define __syncwarp()
-struct Dim { unsigned x; };
-static thread_local Dim threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};
-#define BL_LANES 1
+#define __launch_bounds__(...)
+#define __restrict__
 #define BL_PLUS(a, b) ((a) + (b))
 #define BL_MINUS(a, b) ((a) - (b))
-template <class F> inline F BL_SUM_ACROSS(F x) { return x; }
-template <class F> inline F BL_MAX_ACROSS(F x) { return x; }
-template <class F> inline F BL_MIN_ACROSS(F x) { return x; }
-template <class F> inline F BL_FROM_LANE(F x, int) { return x; }
+#define BL_TIMES(a, b) ((a) * (b))
+struct Dim { unsigned x; };
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static inline int __ffs(unsigned x) { return __builtin_ffs(x); }
+"""
+
+ONE = """
+#define __shared__ static thread_local
+#define __syncthreads()
+#define __syncwarp(...)
+static thread_local Dim threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};
+#define BL_LANES 1
+#define BL_BLOCK 1
 extern "C" void set_block(unsigned block, unsigned blocks) {
   blockIdx.x = block;
   gridDim.x = blocks;
 }
 """
+
+MANY = """
+#define __shared__ static
+static Dim threadIdx{0}, blockIdx{0}, blockDim{THREADS}, gridDim{1};
+extern "C" void set_block(unsigned block, unsigned blocks) {
+  blockIdx.x = block;
+  gridDim.x = blocks;
+}
+namespace many {
+struct Thread { ucontext_t context; bool done, waits; unsigned mask, turn; };
+static Thread threads[THREADS];
+static ucontext_t home;
+static unsigned long long slots[2][THREADS];
+static void (*body)(void*);
+static void* arguments;
+// wait for the threads of this warp in `mask`, or (0) for all of the block
+static void barrier(unsigned mask) {
+  const unsigned me = threadIdx.x;
+  threads[me].waits = true;
+  threads[me].mask = mask;
+  swapcontext(&threads[me].context, &home);
+}
+static bool complete(unsigned t) {
+  const unsigned mask = threads[t].mask, first = mask ? t / 32 * 32 : 0;
+  for (unsigned o = 0; o < (mask ? 32u : THREADS); ++o) {
+    if (mask && !(mask >> o & 1)) continue;
+    const Thread& other = threads[first + o];
+    if (first + o >= THREADS || !other.waits || other.mask != mask) return false;
+  }
+  return true;
+}
+static void enter() {
+  body(arguments);
+  threads[threadIdx.x].done = true;
+  swapcontext(&threads[threadIdx.x].context, &home);
+}
+static char stacks[THREADS][1 << 18];
+static int launch(void (*what)(void*), void* with) {
+  body = what;
+  arguments = with;
+  for (unsigned t = 0; t < THREADS; ++t) {
+    threads[t].done = threads[t].waits = false;
+    threads[t].turn = 0;
+    getcontext(&threads[t].context);
+    threads[t].context.uc_stack.ss_sp = stacks[t];
+    threads[t].context.uc_stack.ss_size = sizeof stacks[t];
+    threads[t].context.uc_link = nullptr;
+    makecontext(&threads[t].context, enter, 0);
+  }
+  for (;;) {
+    bool ran = false;
+    for (unsigned n = 0; n < THREADS; ++n) {
+      const unsigned t = BACKWARDS ? THREADS - 1 - n : n;
+      if (threads[t].done || threads[t].waits) continue;
+      ran = true;
+      threadIdx.x = t;
+      swapcontext(&home, &threads[t].context);
+    }
+    if (ran) continue;
+    bool left = false, freed = false, ready[THREADS];
+    for (unsigned t = 0; t < THREADS; ++t) {
+      left |= !threads[t].done;
+      ready[t] = threads[t].waits && complete(t);
+      freed |= ready[t];
+    }
+    if (!left) return 0;
+    if (!freed) return 1;
+    for (unsigned t = 0; t < THREADS; ++t) if (ready[t]) threads[t].waits = false;
+  }
+}
+template <class F> static const unsigned long long* exchange(unsigned mask, F x) {
+  unsigned long long* side = slots[threads[threadIdx.x].turn++ & 1];
+  std::memcpy(&side[threadIdx.x], &x, sizeof x);
+  barrier(mask);
+  return side + threadIdx.x / 32 * 32;
+}
+template <class F> static F taken(const unsigned long long* warp, unsigned lane) {
+  F x;
+  std::memcpy(&x, &warp[lane], sizeof x);
+  return x;
+}
+}
+static void __syncthreads() { many::barrier(0); }
+static void __syncwarp(unsigned mask = 0xffffffffu) { many::barrier(mask); }
+template <class F> static F __shfl_sync(unsigned mask, F x, int lane, int width = 32) {
+  const unsigned first = threadIdx.x % 32 / width * width;
+  return many::taken<F>(many::exchange(mask, x), first + lane % width);
+}
+template <class F> static F __shfl_xor_sync(unsigned mask, F x, int distance, int width = 32) {
+  (void)width;
+  return many::taken<F>(many::exchange(mask, x), threadIdx.x % 32 ^ distance);
+}
+template <class F> static F __shfl_up_sync(unsigned mask, F x, unsigned distance, int width = 32) {
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned from = lane >= distance ? lane - distance : lane;
+  const F other = many::taken<F>(many::exchange(mask, x), from);
+  return lane % width >= distance ? other : x;
+}
+static unsigned __ballot_sync(unsigned mask, bool x) {
+  const unsigned long long* warp = many::exchange(mask, (unsigned char)x);
+  unsigned bits = 0;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1) bits |= (unsigned)many::taken<unsigned char>(warp, lane) << lane;
+  return bits;
+}
+"""
+
+_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^)]*)\)')
+
+
+def _many(source: str, threads: int, backwards: bool) -> str:
+    """The text, with a function `many_NAME` for each kernel that runs all threads of a block."""
+    sizes = f"#define THREADS {threads}u\n#define BACKWARDS {int(backwards)}\n"
+    runs = []
+    for name, parameters in _KERNEL.findall(source):
+        every = [part.strip() for part in parameters.split(",")]
+        names = ", ".join(re.split(r"[\s*]+", part)[-1] for part in every)
+        runs.append(
+            f'extern "C" int many_{name}({", ".join(every)}) {{'
+            f" auto body = [&] {{ {name}({names}); }};"
+            " return many::launch([](void* f) { (*(decltype(body)*)f)(); }, &body); }"
+        )
+    block = f"#define BL_BLOCK {threads}\n"
+    return COMMON + sizes + MANY + block + source + "\n".join(runs)
 
 
 def available() -> bool:
@@ -48,16 +186,21 @@ def available() -> bool:
 
 
 class HostModule:
-    """A compiled module; `call(name, *args, blocks=n)` runs a kernel block after block."""
+    """A compiled module; `call(name, *args, blocks=n)` runs a kernel block after block.
 
-    def __init__(self, source: str) -> None:
+    threads: of a block, a multiple of 32; or 1.
+    """
+
+    def __init__(self, source: str, threads: int = 1, *, backwards: bool = False) -> None:
+        self.threads = threads
+        whole = COMMON + ONE + source if threads == 1 else _many(source, threads, backwards)
         folder = Path(tempfile.gettempdir()) / "blocklearn-cuda-host"
         folder.mkdir(exist_ok=True)
-        name = hashlib.sha256((SHIM + source).encode()).hexdigest()[:24]
+        name = hashlib.sha256(f"2{whole}".encode()).hexdigest()[:24]
         library = folder / f"{name}.so"
         if not library.exists():
             text = folder / f"{name}.cpp"
-            text.write_text(SHIM + source)
+            text.write_text(whole)
             part = folder / f"{name}.{id(self)}.tmp"
             command = [
                 "g++",
@@ -66,6 +209,7 @@ class HostModule:
                 "-w",
                 "-shared",
                 "-fPIC",
+                "-fno-gnu-unique",  # what modules keep under one name is not shared
                 str(text),
                 "-o",
                 str(part),
@@ -79,11 +223,12 @@ class HostModule:
     def call(self, name: str, *args: Any, blocks: int = 1) -> None:
         """args: arrays (as pointers), Python ints (as int64), NumPy scalars (as they are)."""
         converted = [_convert(a) for a in args]
-        function = self.library[name]
-        function.restype = None
+        function = self.library[name if self.threads == 1 else f"many_{name}"]
+        function.restype = None if self.threads == 1 else ctypes.c_int
         for block in range(blocks):
             self.library.set_block(block, blocks)
-            function(*converted)
+            stuck = function(*converted)
+            assert not stuck, f"{name}: threads wait at a barrier that others never come to"
 
 
 def _convert(arg: Any) -> Any:

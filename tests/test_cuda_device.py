@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,8 +27,10 @@ from blocklearn.matcache import (
     total,
 )
 from blocklearn.matcache.cuda import Cuda
+from blocklearn.matcache.cuda.launches import library_source
 from blocklearn.matcache.table import launch
 from tests import cuda_host
+from tests.cubin import nvrtc, resources
 from tests.cuda_device import HostDriver
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
@@ -91,6 +95,14 @@ def test_an_operation_without_a_kernel_says_so(cache: MatCache) -> None:
         launch(cache, "an operation of the next century")
 
 
+@pytest.mark.parametrize("architecture", ["80", "90", "100"])
+@pytest.mark.parametrize("types", [("float",) * 3, ("double",) * 3, ("i64", "float", "double")])
+def test_kernels_of_the_backend_compile(types: tuple[str, ...], architecture: str) -> None:
+    cubin = nvrtc(library_source(*types), architecture)
+    for name, needs in resources(cubin).items():
+        assert needs.frame == 0, name  # nothing spilled
+
+
 # ------------------------------------------------------------------ memory
 
 
@@ -115,6 +127,15 @@ def test_one_allocation_holds_the_plan(driver: HostDriver) -> None:
         assert B.shape == (10, 10)
 
 
+def test_a_forgotten_cache_gives_its_memory_back(driver: HostDriver) -> None:
+    cache = MatCache(backend=Cuda(driver))
+    from_array(cache, numbers(3, 3))
+    assert driver.limits().free < driver.memory
+    del cache
+    gc.collect()
+    assert driver.limits().free == driver.memory
+
+
 # ------------------------------------------------------------------ blocks, order, graphs
 
 
@@ -124,7 +145,8 @@ class Blocks:
     def __init__(self, cache: MatCache, columns: int = 12, rows: int = 8) -> None:
         self.cache = cache
         self.input = SparseInput(cache, "X", rows, columns, rows * columns)
-        self.table = from_array(cache, numbers(rows, 3), "table")
+        self.numbers = numbers(rows, 3)
+        self.table = from_array(cache, self.numbers, "table")
         self.sums = named(cache, "sums", (columns, 3))
         self.weight = scalar(cache, 0.0, "weight")
 
@@ -153,7 +175,7 @@ class Blocks:
         self.sums <<= self.sums + self.weight * (X.T @ self.table)
         backend.end_block()
         indices[:], values[:] = -1, np.nan  # from here on the host's arrays are the reader's again
-        self.expected += (1.0 + number) * (x.T @ self.table.numpy())
+        self.expected += (1.0 + number) * (x.T @ self.numbers)
 
 
 @pytest.mark.parametrize("graphs", [True, False])
@@ -168,6 +190,23 @@ def test_blocks_are_computed_in_order(graphs: bool) -> None:
         if graphs:
             assert driver.graphs == 2  # one for each buffer
             assert driver.replayed >= 8
+
+
+def test_the_next_block_is_copied_while_one_is_computed(cache: MatCache) -> None:
+    blocks, gate = Blocks(cache), threading.Event()
+    for number in range(4):
+        blocks.run(number)
+    cache.backend.drain()
+    cache.backend.compute.always(lambda: assert_(gate.wait(30)))
+    blocks.run(4)  # these return although no kernel can run: only copies are waited for
+    blocks.run(5)
+    assert not gate.is_set()
+    gate.set()
+    np.testing.assert_allclose(blocks.sums.numpy(), blocks.expected, rtol=1e-4)
+
+
+def assert_(what: bool) -> None:
+    assert what
 
 
 def test_numbers_baked_into_an_update_end_graphs_with_one_line(

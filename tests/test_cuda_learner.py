@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from blocklearn.learner.config import RunConfig
 
 import blocklearn as bl
 from blocklearn.learner.learner import Learner
+from blocklearn.learner.room import check_room
 from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import devices
 from tests import cuda_host
@@ -44,25 +46,21 @@ def labels() -> Any:
     return (np.random.default_rng(1).random((ROWS, 3)) < 0.4).astype(np.float32)
 
 
-class Unscored(bl.models.LDA):
-    """Its scores split tokens."""
-
-    def score(self, block: Any) -> Any:
-        return {}
-
-
 CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
-    "lda": lambda: (Unscored(topics=4, inference="vb", inner_iterations=3), counts(), {}),
-    "cvb0": lambda: (Unscored(topics=4, inference="cvb0", inner_iterations=3), counts(), {}),
+    "lda": lambda: (bl.models.LDA(topics=4, inference="vb", inner_iterations=3), counts(), {}),
+    "cvb0": lambda: (bl.models.LDA(topics=4, inference="cvb0", inner_iterations=3), counts(), {}),
     "nmf": lambda: (bl.models.NMF(components=3), counts(), {}),
     "nmf, kl": lambda: (bl.models.NMF(components=3, loss="kullback-leibler"), counts(), {}),
+    "lda, gibbs": lambda: (bl.models.LDA(topics=4, sweeps=2), counts(), {}),
     "als": lambda: (bl.models.ALS(rank=3), counts(), {}),
+    "als, cholesky": lambda: (bl.models.ALS(rank=3, solver="cholesky"), counts(), {}),
     "als, implicit": lambda: (bl.models.ALS(rank=3, loss="implicit"), counts(), {}),
     "glm": lambda: (
         bl.models.GLM(l1=0.001),
         (counts(), labels()),
         {"optimizer": bl.optimizers.AdaGrad(rate=0.5)},
     ),
+    "glm, by row": lambda: (bl.models.GLM(), (counts(), labels()), {}),
     "glm, dense": lambda: (bl.models.GLM(), (counts().toarray(), labels()), {}),
     "glm, l-bfgs": lambda: (
         bl.models.GLM(l2=0.1),
@@ -84,12 +82,18 @@ def learnt(name: str, learner: Learner) -> dict[str, Any]:
     found = {p: learner.parameter(p) for p in learner.model.parameters}
     found |= {s: learner.row_state(s).copy() for s in learner.model.states}
     found["predicted"] = learner.predict(data[0] if isinstance(data, tuple) else data)
-    if name not in ("lda", "cvb0"):
-        found["scores"] = np.array(list(learner.evaluate(data).values()))
+    found["scores"] = np.array(list(learner.evaluate(data).values()))
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = {"nmf, kl", "als, implicit", "glm, l-bfgs"}
+
+
+def some_slow(names: Iterable[str], slow: set[str]) -> list[Any]:
+    return [pytest.param(n, marks=[pytest.mark.slow] if n in slow else []) for n in names]
+
+
+@pytest.mark.parametrize("name", some_slow(CASES, SLOW))
 def test_a_device_learns_what_the_cpu_learns(name: str, drivers: list[HostDriver]) -> None:
     cpu = trained(name, "cpu")
     expected = learnt(name, cpu)
@@ -105,7 +109,22 @@ def test_a_device_learns_what_the_cpu_learns(name: str, drivers: list[HostDriver
     assert driver.allocations == stats.allocations == 1  # the slab
     assert stats.allocations_after_warmup == 0
     assert driver.replayed > 0
+    assert learner.progress.device_bytes == stats.bytes
     learner.close()
+
+
+@pytest.mark.parametrize("name", some_slow(["lda", "nmf"], {"lda"}))
+def test_long_rows_are_shared(
+    name: str, drivers: list[HostDriver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all threads of a block, which take turns: lanes, shuffles, barriers are as on a card."""
+    monkeypatch.setattr("blocklearn.matcache.cuda.order.LONGEST", 6)
+    monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver(threads=256))
+    expected = learnt(name, trained(name, "cpu", passes=1))
+    for what, numbers in learnt(name, trained(name, "cuda", passes=1)).items():
+        np.testing.assert_allclose(
+            numbers, expected[what], rtol=1e-3, atol=1e-4 * abs(expected[what]).max(), err_msg=what
+        )
 
 
 def test_graphs_change_no_bit(drivers: list[HostDriver], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +159,20 @@ def test_too_small_a_device_is_refused_before_training(monkeypatch: pytest.Monke
     monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver(memory=5000))
     with pytest.raises(MemoryPlanError, match="5,000 of its 5,000 are free. Lower block_rows"):
         trained("nmf", "cuda")
+
+
+def test_a_run_says_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver(memory=30_000))
+    model, data, own = CASES["nmf"]()
+    learner = bl.Learner(model, train=data, device="cuda", block_rows=30, **own)
+    given = {"model": {"kind": "nmf", "components": 3}, "data": {"train": {"kind": "python-docs"}}}
+    config = RunConfig.model_validate(given)
+    with pytest.raises(MemoryPlanError) as error:
+        check_room(learner.plan(), config)
+    message = str(error.value)
+    assert "of the memory of cuda:0, and 30.0 kB are free" in message
+    assert "data.block_rows: 1024" in message
+    assert "model.components: 3" in message
 
 
 def test_the_plan_says_what_is_on_the_device(drivers: list[HostDriver]) -> None:

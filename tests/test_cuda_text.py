@@ -24,6 +24,10 @@ from blocklearn.matcache import (
     maximum,
     minimum,
     random,
+    rownnz,
+    rowsum,
+    rowwise,
+    sddmm,
     sigmoid,
     sign,
     softplus,
@@ -31,27 +35,17 @@ from blocklearn.matcache import (
     total,
     where,
 )
-from blocklearn.matcache.emit_cuda import fused_source, library_source, rowwise_source
+from blocklearn.matcache.emit_cuda import rowwise_source
+from blocklearn.matcache.emit_cuda_fused import fused_source
 from blocklearn.matcache.fused import linearise
 from blocklearn.models import als_rows
 from blocklearn.models import lda as lda_model
 from tests import cuda_host, programs
+from tests.cubin import nvrtc, ptx, resources
+from tests.cuda_gpu import DeviceModule
 
 ARCHITECTURES = ("80", "90", "100")
 needs_compiler = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
-
-
-def nvrtc(source: str, architecture: str) -> bytes:
-    """Compile for sm_`architecture`; needs no GPU and no driver."""
-    library = pytest.importorskip("cupy_backends.cuda.libs.nvrtc")
-    program = library.createProgram(source, "module.cu", (), ())
-    try:
-        library.compileProgram(program, (f"--gpu-architecture=sm_{architecture}", "--std=c++17"))
-    except library.NVRTCError as error:
-        raise AssertionError(library.getProgramLog(program)) from error
-    cubin = library.getCUBIN(program)
-    assert isinstance(cubin, bytes)
-    return cubin
 
 
 def sparse(rows: int, columns: int, seed: int = 0) -> Any:
@@ -109,15 +103,62 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_compile_for_every_architecture(name: str) -> None:
-    for architecture in ARCHITECTURES:
-        assert nvrtc(rowwise_source(Case(name, k=33).compiled(np.float32)), architecture)
+def test_programs_compile(name: str) -> None:
+    assert nvrtc(rowwise_source(Case(name, k=33).compiled(np.float32), ordered=True), "90")
 
 
-@pytest.mark.parametrize("k", [1, 32, 100, 256, 1000])
-def test_e_step_compiles_for_every_k(k: int) -> None:
+@pytest.mark.parametrize("k", [1, 20, 32, 100, 256])
+def test_the_e_step_keeps_to_registers(k: int) -> None:
+    """And so every vector of a row is in registers: nothing spills into memory."""
+    plan = Case("lda", k=k).compiled(np.float32)
     for architecture in ARCHITECTURES:
-        assert nvrtc(rowwise_source(Case("lda", k=k).compiled(np.float32)), architecture)
+        needed = resources(nvrtc(rowwise_source(plan, ordered=True), architecture))
+        assert set(needed) == {"run", "run_long"}
+        for needs in needed.values():
+            assert needs.frame == 0
+            assert needs.registers <= 128
+
+
+@pytest.mark.parametrize("k", [32, 100, 256, 1000])
+def test_rows_are_read_16_bytes_at_a_time(k: int) -> None:
+    text = ptx(rowwise_source(Case("lda", k=k).compiled(np.float32)))
+    assert "ld.global.nc.v4.f32" in text
+    table_rows = text.count("ld.global.nc.v4.f32")
+    singles = text.count("ld.global.nc.f32")
+    assert table_rows >= 4 or k == 1000
+    assert singles <= 12  # values of non-zeros and numbers
+    half = ptx(rowwise_source(Case("lda", k=k).compiled(np.float32), LDA_HALF))
+    assert ("ld.global.nc.v4.u32" in half) == (k % 8 == 0)
+
+
+LDA_HALF = ["float", "float", "bfloat16", "float", "float"]
+
+
+def rounded(table: Any) -> Any:
+    """A table whose numbers are those of bfloat16."""
+    bits = np.ascontiguousarray(table, np.float32).view(np.uint32) >> 16
+    return (bits << 16).view(np.float32).astype(np.float64)
+
+
+@needs_compiler
+@pytest.mark.parametrize("threads", [1, 64])
+@pytest.mark.parametrize("k", [5, 36, 64])
+def test_tables_of_bfloat16_are_summed_in_float32(k: int, threads: int) -> None:
+    case = Case("lda", k=k)
+    case.args = (*case.args[:2], rounded(case.args[2]), *case.args[3:])
+    source = rowwise_source(case.compiled(np.float32), LDA_HALF, ordered=True)
+    module = cuda_host.HostModule(source, threads)
+    run_program(case, np.float32, module, long=2, half=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [1, 32, 100, 256, 1000, 1028])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_compile_for_every_architecture(name: str, k: int, dtype: Any) -> None:
+    for architecture in ARCHITECTURES:
+        source = rowwise_source(Case(name, k=k).compiled(dtype), ordered=True)
+        assert nvrtc(source, architecture)
 
 
 @pytest.mark.parametrize("name", ["infer_vb", "infer_cvb0", "bound", "completion", "proportions"])
@@ -137,7 +178,9 @@ def test_programs_of_lda_compile(name: str) -> None:
 
 @pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("alpha", [None, 2.0])
-@pytest.mark.parametrize("k", [20, 102, 1000])
+@pytest.mark.parametrize(
+    "k", [20, pytest.param(102, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.slow)]
+)
 def test_programs_of_als_compile(k: int, alpha: float | None, biases: bool) -> None:
     with MatCache(threads=1) as cache:
 
@@ -157,16 +200,20 @@ def test_programs_of_als_compile(k: int, alpha: float | None, biases: bool) -> N
             assert nvrtc(rowwise_source(program.plan), "90")
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_sparse_products_compile(architecture: str) -> None:
-    assert nvrtc(library_source(), architecture)
+def run_program(
+    case: Case,
+    dtype: Any,
+    module: cuda_host.HostModule | DeviceModule,
+    *,
+    long: int | None = None,
+    blocks: int = 1,
+    half: int | None = None,
+) -> list[Any]:
+    """Run a program and compare with its definition in float64.
 
-
-@needs_compiler
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_on_the_host_match_the_definition(name: str, dtype: Any) -> None:
-    case = Case(name)
+    long: how many rows are long, for a module with an order of rows. half: the argument that is a
+    table of bfloat16. Returns all that was written.
+    """
     plan = case.compiled(dtype)
     X = case.args[0]
     rows = X.shape[0]
@@ -178,19 +225,21 @@ def test_programs_on_the_host_match_the_definition(name: str, dtype: Any) -> Non
         else dtype(a)
         for a in case.args
     ]
+    if half is not None:
+        arrays[half] = (arrays[half].view(np.uint32) >> 16).astype(np.uint16)
     fresh = [v for v in plan.program.returns if v.arg < 0]
-    outputs = [np.zeros(X.nnz if v.kind.name == "NNZ" else (rows, v.length), dtype) for v in fresh]
-    hidden = [np.zeros(X.nnz, dtype) for _ in plan.hidden]
-    module = cuda_host.HostModule(rowwise_source(plan))
-    module.call(
-        "run",
-        rows,
-        X.indptr.astype(np.int64),
-        X.indices.astype(np.int32),
-        *arrays,
-        *outputs,
-        *hidden,
-    )
+    nan = np.nan
+    outputs = [
+        np.full(X.nnz if v.kind.name == "NNZ" else (rows, v.length), nan, dtype) for v in fresh
+    ]
+    hidden = [np.full(X.nnz, nan, dtype) for _ in plan.hidden]
+    call = [X.indptr.astype(np.int64), X.indices.astype(np.int32), *arrays, *outputs, *hidden]
+    if long is None:
+        module.call("run", rows, *call, blocks=blocks)
+    else:
+        order = np.argsort(-np.diff(X.indptr), kind="stable").astype(np.int32)
+        for name in ("run_long", "run"):
+            module.call(name, rows, order, np.array([long]), *call, blocks=blocks)
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in case.args]
     expected = case.function.reference(*copies)
     expected = expected if isinstance(expected, tuple) else (expected,)
@@ -198,9 +247,106 @@ def test_programs_on_the_host_match_the_definition(name: str, dtype: Any) -> Non
     for got, wanted in zip(outputs, expected, strict=True):
         wanted = wanted.data if sp.issparse(wanted) else wanted
         np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol)
-    for after, wanted in zip(arrays, copies, strict=True):
-        if isinstance(wanted, np.ndarray):
+    for n, (after, wanted) in enumerate(zip(arrays, copies, strict=True)):
+        if isinstance(wanted, np.ndarray) and n != half:
             np.testing.assert_allclose(after, wanted, rtol=rtol, atol=rtol)
+    return [*outputs, *(a for a in arrays if isinstance(a, np.ndarray))]
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_on_the_host_match_the_definition(name: str, dtype: Any) -> None:
+    case = Case(name)
+    run_program(case, dtype, cuda_host.HostModule(rowwise_source(case.compiled(dtype))))
+
+
+@needs_compiler
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("k", [5, 36, 100])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_with_all_threads_match_the_definition(name: str, k: int, backwards: bool) -> None:
+    """8, 16 or 32 lanes for a row; short rows, and long ones that a block of threads shares."""
+    case = Case(name, k=k, columns=41)
+    # float32 is not enough for the residual that conjugate gradients leave
+    dtype = np.float64 if name == "conjugate_gradients" else np.float32
+    source = rowwise_source(case.compiled(dtype), ordered=True)
+    module = cuda_host.HostModule(source, 64, backwards=backwards)
+    run_program(case, dtype, module, long=4, blocks=2)
+
+
+@rowwise
+def by_columns(Xt: Any, w: Any, bias: Any, table: Any) -> Any:
+    scaled = Xt * (sddmm(w, table, Xt) + 1.0)
+    w <<= w + scaled @ table
+    bias <<= bias + rowsum(scaled) + rownnz(Xt)
+    return scaled
+
+
+@needs_compiler
+@pytest.mark.parametrize("threads", [1, 64, -64])
+@pytest.mark.parametrize("k", [3, 36])
+def test_programs_over_columns(k: int, threads: int) -> None:
+    X = sparse(40, 13).tolil()
+    X[:, 4] = 0  # does not occur
+    X = X.tocsr()
+    rng = np.random.default_rng(0)
+    w, bias, table = (rng.normal(size=s).astype(np.float32) for s in ((13, k), (13, 1), (40, k)))
+    with MatCache(threads=1) as memory:
+        x = from_sparse(memory, X.astype(np.float32))
+        plan = by_columns.compile(x.T, *(from_array(memory, a) for a in (w, bias, table))).plan
+        pattern = x.pattern
+        index = [a.copy() for a in pattern.transposed()]
+    active, starts, t_rows, positions = index
+    wanted_w, wanted_bias = w.astype(np.float64), bias.astype(np.float64)
+    by_columns.reference(sp.csr_array(X.T), wanted_w, wanted_bias, table.astype(np.float64))
+    wanted_w[4], wanted_bias[4] = w[4], bias[4]  # it is not visited
+    order = np.argsort(-np.diff(starts), kind="stable").astype(np.int32)
+    values, scaled = X.data.astype(np.float32), np.full(X.nnz, np.nan, np.float32)
+    source = rowwise_source(plan, ordered=True)
+    module = cuda_host.HostModule(source, abs(threads), backwards=threads < 0)
+    call = [np.array([len(active)]), order, np.array([3]), starts, t_rows, active, positions]
+    for name in ("run_long", "run"):
+        module.call(name, *call, values, w, bias, table, scaled, blocks=2)
+    np.testing.assert_allclose(w, wanted_w, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(bias, wanted_bias, rtol=1e-4, atol=1e-4)
+    assert np.isfinite(scaled).all()
+
+
+@needs_compiler
+def test_bits_depend_neither_on_the_grid_nor_on_the_order_of_threads() -> None:
+    case = Case("lda", k=36, columns=41)
+    source = rowwise_source(case.compiled(np.float32), ordered=True)
+    found = []
+    for blocks, backwards in ((1, False), (2, True), (5, False)):
+        module = cuda_host.HostModule(source, 64, backwards=backwards)
+        found.append(run_program(case, np.float32, module, long=4, blocks=blocks))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("k", [1, 5, 32, 100, 256, 1000, 1028])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_on_a_device_match_the_definition(name: str, k: int, half: bool) -> None:
+    case = Case(name, k=k, columns=41)
+    dtype = np.float64 if name == "conjugate_gradients" else np.float32
+    if half and name != "lda":
+        pytest.skip("one program is enough")
+    if half:
+        case.args = (*case.args[:2], rounded(case.args[2]), *case.args[3:])
+    source = rowwise_source(case.compiled(dtype), LDA_HALF if half else None, ordered=True)
+    run_program(case, dtype, DeviceModule(source), long=4, blocks=2, half=2 if half else None)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["lda", "implicit", "until_settled"])
+def test_programs_with_vectors_over_a_whole_block_match_the_definition(name: str) -> None:
+    case = Case(name, k=1028, rows=3)
+    source = rowwise_source(case.compiled(np.float32), ordered=True)
+    run_program(case, np.float32, cuda_host.HostModule(source, 256), long=1, blocks=2)
 
 
 def expression(cache: MatCache) -> tuple[Any, Any]:
@@ -238,15 +384,16 @@ def test_fused_expressions_compile(ending: str) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("threads", [1, 64])
 @pytest.mark.parametrize("ending", ["assign", "total", "colsum"])
-def test_fused_expressions_on_the_host_match_numpy(ending: str) -> None:
+def test_fused_expressions_on_the_host_match_numpy(ending: str, threads: int) -> None:
     source, arrays, numbers, expected = fused_case(ending)
     rows, columns = expected.shape
     blocks = 1 if ending == "assign" else 4
     shape = {"assign": (rows, columns), "total": (blocks, 1), "colsum": (blocks, columns)}[ending]
     out = np.full(shape, np.nan)
     call = [rows, columns, *arrays, *(np.float64(n) for n in numbers), out]
-    cuda_host.HostModule(source).call("run", *call, blocks=blocks)
+    cuda_host.HostModule(source, threads).call("run", *call, blocks=blocks)
     wanted = {"assign": expected, "total": expected.sum(), "colsum": expected.sum(axis=0)}[ending]
     got = {"assign": out, "total": out.sum(), "colsum": out.sum(axis=0)}[ending]
     np.testing.assert_allclose(got, wanted, rtol=1e-10)
@@ -262,33 +409,6 @@ def test_random_numbers_have_the_same_bits_as_on_the_cpu() -> None:
         module = cuda_host.HostModule(fused_source(linear.fused))
         module.call("run", 6, 9, np.array([[2**40 + 7, 3, 5]]), out)
         np.testing.assert_array_equal(out, mat.numpy())
-
-
-@needs_compiler
-def test_transposed_product_and_sums_on_the_host_match_scipy() -> None:
-    X = sparse(20, 30)
-    table = np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32)
-    with MatCache(threads=1) as memory:
-        pattern = from_sparse(memory, X.astype(np.float32)).pattern
-    out = np.zeros((30, 7), np.float32)
-    module = cuda_host.HostModule(library_source())
-    module.call(
-        "transposed_product_32",
-        pattern.active_count,
-        pattern.active,
-        pattern.starts,
-        pattern.t_rows,
-        pattern.t_pos,
-        X.data.astype(np.float32),
-        table,
-        np.int32(7),
-        out,
-    )
-    np.testing.assert_allclose(out, X.T @ table, rtol=1e-5, atol=1e-5)
-    partials = np.random.default_rng(1).normal(size=(64, 7))
-    sums = np.zeros((1, 7))
-    module.call("add_partials_f64", partials, np.int32(64), np.int32(7), sums)
-    np.testing.assert_allclose(sums[0], partials.sum(axis=0), rtol=1e-12)
 
 
 def test_reductions_and_sums_are_used() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..errors import MemoryPlanError
 from ..slots import source_line
-from . import launches  # noqa: F401 (enters them into the kernel table)
+from . import launches, launches_by_hand  # noqa: F401 (they enter the kernel table)
 from .arrays import DeviceArray
 from .driver import Bytes, Driver, Product
 from .incoming import DeviceIncoming
@@ -61,8 +62,10 @@ class Cuda:
         self._bounce: Any = None
         self._texts: dict[Hashable, Text] = {}
         self._addresses: list[int] = []
+        self._held = 0
         self.launcher = Launcher(driver, self.compute, self._stage, graphs=graphs)
         self.launcher.before = self._await_copies
+        self._free = weakref.finalize(self, _release, driver, self._addresses)
 
     # ------------------------------------------------------------------ memory
 
@@ -81,7 +84,13 @@ class Cuda:
                 "topics or factors)."
             ) from error
         self._addresses.append(address)
+        self._held += wanted
         return DeviceArray(address, (nbytes,), np.dtype(np.uint8))
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes of the device that are free, with those of this backend."""
+        return self.driver.limits().free + self._held
 
     def clear(self, array: DeviceArray) -> None:
         """All zeros."""
@@ -229,11 +238,17 @@ class Cuda:
         self.launcher.add(product, source_line())
 
     def close(self) -> None:
-        """Free the memory."""
-        if self._addresses:
-            self.drain()
-        for address in self._addresses:
-            self.driver.free(address)
-        self._addresses.clear()
-        self._texts.clear()
-        self.driver.close()
+        """Free the memory, whatever still runs having ended; twice is fine."""
+        try:
+            if self._free.alive and self._addresses:
+                self.drain()
+        finally:
+            self._texts.clear()
+            self._free()
+
+
+def _release(driver: Driver, addresses: list[int]) -> None:
+    """Also of a backend that was forgotten."""
+    for address in addresses:
+        driver.free(address)
+    driver.close()

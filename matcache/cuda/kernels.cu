@@ -1,53 +1,6 @@
 // Kernels of single operations. Before this text: device.cuh, and the types of numbers:
-// V values, T table, O out, P positions. Every kernel loops over its work with any number of blocks.
+// V numbers, T table, O out. Every kernel loops over its work with any number of blocks.
 // Sums run in a fixed order: no atomics.
-
-// out[c, t] = sum over the non-zeros (r, c) of value * table[r, t], for the columns c that occur; one
-// warp per column, rows ascending. `out` is zero before: other rows of it are not written.
-// values [nnz], table [rows x k], out [columns x k].
-extern "C" __global__ void transposed_product(const i64* count, const int* active, const i64* starts,
-    const int* t_rows, const P* t_pos, const V* values, const T* table, i64 k, O* out) {
-  const i64 columns = *count;
-  for (i64 a = BL_WARP; a < columns; a += BL_WARPS) {
-    O* row = out + (i64)active[a] * k;
-    const i64 p = starts[a], q = starts[a + 1];
-    for (i64 t = BL_LANE; t < k; t += BL_LANES) {
-      O sum = O(0);
-      i64 e = p;
-      for (; e + 4 <= q; e += 4) {  // four rows in flight
-        const O x0 = (O)values[t_pos[e]] * (O)table[(i64)t_rows[e] * k + t];
-        const O x1 = (O)values[t_pos[e + 1]] * (O)table[(i64)t_rows[e + 1] * k + t];
-        const O x2 = (O)values[t_pos[e + 2]] * (O)table[(i64)t_rows[e + 2] * k + t];
-        const O x3 = (O)values[t_pos[e + 3]] * (O)table[(i64)t_rows[e + 3] * k + t];
-        sum += (x0 + x1) + (x2 + x3);
-      }
-      for (; e < q; ++e) sum += (O)values[t_pos[e]] * (O)table[(i64)t_rows[e] * k + t];
-      row[t] = sum;
-    }
-  }
-}
-
-// total[c, t] += the same sum, each term rounded to the grid, which makes it exact (see exact.py);
-// parts[warp, t]: the largest |term| that the warp met. total, grid, parts: double.
-extern "C" __global__ void add_exact_product(const i64* count, const int* active, const i64* starts,
-    const int* t_rows, const P* t_pos, const V* values, const T* table, i64 k, const double* grid,
-    double* parts, double* total) {
-  const i64 columns = *count;
-  for (i64 t = BL_LANE; t < k; t += BL_LANES) {
-    double largest = 0.0;
-    const double g = grid[t];
-    for (i64 a = BL_WARP; a < columns; a += BL_WARPS) {
-      double sum = total[(i64)active[a] * k + t];
-      for (i64 e = starts[a]; e < starts[a + 1]; ++e) {
-        const double term = (double)values[t_pos[e]] * (double)table[(i64)t_rows[e] * k + t];
-        largest = fabs(term) > largest ? fabs(term) : largest;
-        sum += BL_MINUS(BL_PLUS(term, g), g);
-      }
-      total[(i64)active[a] * k + t] = sum;
-    }
-    parts[BL_WARP * k + t] = largest;
-  }
-}
 
 // sums[block, j], parts[block, j]: exact sum and largest |term| of the block's share of the rows of
 // table [rows x k], column j.
@@ -90,14 +43,6 @@ extern "C" __global__ void end_sum(i64 count, i64 columns, const double* parts, 
   }
 }
 
-// out [columns x rows] = source [rows x columns], turned.
-extern "C" __global__ void transpose(i64 rows, i64 columns, const V* source, V* out) {
-  for (i64 e = BL_THREAD; e < rows * columns; e += BL_THREADS) {
-    const i64 j = e / rows, i = e - j * rows;
-    out[e] = source[i * columns + j];
-  }
-}
-
 // out[i, j] = source[at_rows[i], at_columns[j]], [n x m]; a place out of range is noted in bad[axis] as
 // its number plus one, any of them, and gives 0.
 extern "C" __global__ void gather(i64 rows, i64 columns, const V* source, i64 n, i64 m,
@@ -107,21 +52,5 @@ extern "C" __global__ void gather(i64 rows, i64 columns, const V* source, i64 n,
     if (r < 0 || r >= rows) bad[0] = i + 1;
     if (c < 0 || c >= columns) bad[1] = j + 1;
     out[e] = r < 0 || r >= rows || c < 0 || c >= columns ? V(0) : source[r * columns + c];
-  }
-}
-
-// Rows in ascending order, NaN last: each number goes where the count of those before it says.
-extern "C" __global__ void sort_rows(i64 rows, i64 columns, const V* source, V* out) {
-  for (i64 e = BL_THREAD; e < rows * columns; e += BL_THREADS) {
-    const i64 i = e / columns, j = e - i * columns;
-    const V x = source[e];
-    i64 place = 0;
-    for (i64 l = 0; l < columns; ++l) {
-      const V y = source[i * columns + l];
-      const bool less = y < x || (x != x && y == y);
-      const bool equal = y == x || (x != x && y != y);
-      place += less || (equal && l < j);
-    }
-    out[i * columns + place] = x;
   }
 }

@@ -14,22 +14,35 @@ import numpy as np
 
 from ..cache import MatCache
 from ..chunks import turned
-from ..emit_cuda import C_TYPES, device_header, fused_source, rowwise_source
+from ..cuda_header import C_TYPES, device_header
+from ..cuda_sources import (
+    SORT_TILE,
+    exact_source,
+    move_source,
+    sort_launches,
+    sort_source,
+    transposed_source,
+)
+from ..emit_cuda import rowwise_source
+from ..emit_cuda_fused import fused_source
 from ..fused import Linear
 from ..indexing import out_of_range
 from ..lazy import Lazy, Mat
 from ..rowwise import Compiled, values_container
 from ..slots import PatternSlot, Slot
 from ..table import launches
-from .arrays import DeviceArray
 from .driver import Product
+from .order import active_count, length_order
 
 WARPS = 8  # of a block of threads
+WIDE = 8  # numbers of a vector that make a row worth its place in an order
+LONG_BLOCKS = 2  # for each processor, that take long rows
+TILE = 32  # rows and columns that are turned at a time
 CHUNKS = 512  # of a sum, at most; by the shape alone
 CHUNK_ELEMENTS = 16384  # of a chunk of a sum of all numbers, at least
 COLSUM_ROWS = 64  # the same of rows, where columns are summed
 PARTIALS = 2**22  # numbers that sums by column may keep in between
-EXACT_WARPS = 1024  # that note their largest terms
+EXACT_BLOCKS = 512  # of threads, that note their largest terms
 WORKSPACE = 32 << 20  # bytes that dense products may use
 
 
@@ -43,9 +56,9 @@ def _library() -> str:
     return (Path(__file__).parent / "kernels.cu").read_text()
 
 
-def library_source(v: str = "float", t: str = "float", o: str = "float", p: str = "int") -> str:
+def library_source(v: str = "float", t: str = "float", o: str = "float") -> str:
     """The module of `kernels.cu` for these types of numbers."""
-    types = f"typedef {v} V;\ntypedef {t} T;\ntypedef {o} O;\ntypedef {p} P;\n"
+    types = f"typedef {v} V;\ntypedef {t} T;\ntypedef {o} O;\n"
     return device_header() + types + _library()
 
 
@@ -113,18 +126,33 @@ def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> No
 
 @launches("transpose", "cuda")
 def _transpose(cache: MatCache, source: Slot, out: Slot) -> None:
-    text = _kernel(cache, "transpose", v=c_type(source.dtype))
+    value = c_type(source.dtype)
+    key = ("transpose", value)
+    text = cache.backend.text(key, lambda: move_source(value), "transpose_tiles")
     if not cache.reserving:
         rows, columns = source.shape
-        cache.backend.launch(text, rows * columns, 256, rows, columns, source.array, out.array)
+        call = [rows, columns, source.array, out.array]
+        cache.backend.launch(text, rows * columns, TILE**2, *call)
 
 
 @launches("sort", "cuda")
 def _sort(cache: MatCache, source: Slot, out: Slot) -> None:
-    text = _kernel(cache, "sort_rows", v=c_type(source.dtype))
-    if not cache.reserving:
-        rows, columns = source.shape
-        cache.backend.launch(text, rows * columns, 256, rows, columns, source.array, out.array)
+    value, (rows, columns), backend = c_type(source.dtype), source.shape, cache.backend
+
+    def text(name: str) -> Any:
+        return backend.text((name, value), lambda: sort_source(value), name)
+
+    steps = [(text(name), size) for name, size in sort_launches(columns)]
+    tiles = text("sort_tiles")
+    if cache.reserving or not source.nbytes:
+        return
+    units, each = rows * -(-columns // SORT_TILE), [rows, columns]
+    backend.launch(tiles, units, 1, *each, source.array, out.array)
+    for step, size in steps:
+        if size:
+            backend.launch(step, rows * columns, 2 * 256, *each, size, out.array)
+        else:
+            backend.launch(step, units, 1, *each, out.array)
 
 
 @launches("gather", "cuda")
@@ -172,7 +200,17 @@ def _rowwise(
     plan, backend = found.plan, cache.backend
     dtype = np.dtype(plan.program.dtype)
     types = tuple(c_type(a.dtype if isinstance(a, Lazy) else dtype) for a in args)
-    text = backend.text(("rowwise", found, types), lambda: rowwise_source(plan, types))
+    transposed = pattern is not None and bool(plan.program.transposed)
+    order: list[Any] = []
+    by_length = pattern is not None and (found.loops or found.width >= WIDE)
+    if pattern is not None and by_length:
+        order = length_order(cache, pattern, by_column=transposed)
+
+    def source() -> str:
+        return rowwise_source(plan, types, ordered=by_length)
+
+    text = backend.text(("rowwise", found, types), source)
+    long = backend.text(("rowwise long", found, types), source, "run_long") if by_length else None
     hidden: list[Slot] = []
     for n, _ in enumerate(plan.hidden):
         assert pattern is not None
@@ -181,12 +219,12 @@ def _rowwise(
     if cache.reserving:
         return
     call: list[Any]
-    if pattern is not None and plan.program.transposed:
+    if pattern is not None and transposed:
         active, starts, t_rows, positions = turned(cache, pattern)
-        call = [active_count(pattern), starts, t_rows, active, positions]
+        call = [active_count(pattern), *order, starts, t_rows, active, positions]
         rows = pattern.columns
     else:
-        call = [rows, *(() if pattern is None else pattern.offsets())]
+        call = [rows, *order, *(() if pattern is None else pattern.offsets())]
     for arg in args:
         if isinstance(arg, Mat):
             call.append(arg.slot.array)
@@ -194,13 +232,9 @@ def _rowwise(
             number = 0.0 if arg is None or isinstance(arg, bool | str) else float(arg)
             call.append(dtype.type(number))
     call += [slot.array for slot in (*slots, *hidden)]
+    if long is not None:  # first: they take longest
+        backend.launch_blocks(long, LONG_BLOCKS * backend.processors, *call)
     backend.launch(text, rows, WARPS, *call)
-
-
-def active_count(pattern: PatternSlot) -> int:
-    """The address of the number of columns that occur."""
-    counts: DeviceArray = pattern.counts
-    return counts.address + 8
 
 
 # ------------------------------------------------------------------ over the transposed index
@@ -221,14 +255,21 @@ def _types(pattern: PatternSlot, values: Slot, table: Slot, out: Slot) -> dict[s
 def _transposed_product(
     cache: MatCache, pattern: PatternSlot, values: Slot, table: Slot, out: Slot
 ) -> None:
-    text = _kernel(cache, "transposed_product", **_types(pattern, values, table, out))
-    turned(cache, pattern)
+    backend, k, types = cache.backend, table.shape[1], _types(pattern, values, table, out)
+    v, t, o, p = (types[name] for name in "vtop")
+
+    def text(name: str) -> Any:
+        return backend.text((name, k, v, t, o, p), lambda: transposed_source(k, v, t, o, p), name)
+
+    each, long = text("transposed_product"), text("transposed_long")
+    active, starts, t_rows, t_pos = turned(cache, pattern)
+    order = length_order(cache, pattern, by_column=True)
     if cache.reserving:
         return
-    backend = cache.backend
-    backend.clear(out.array)
-    call = [*_index(cache, pattern), values.array, table.array, table.shape[1], out.array]
-    backend.launch(text, pattern.columns, WARPS, *call)
+    call = [active_count(pattern), pattern.columns, *order, active, starts, t_rows, t_pos]
+    call += [values.array, table.array, out.array]
+    backend.launch(each, pattern.columns, WARPS, *call)
+    backend.launch_blocks(long, LONG_BLOCKS * backend.processors, *call)
 
 
 @launches("add_exact_product", "cuda")
@@ -242,17 +283,18 @@ def _add_exact_product(
     largest: Slot,
 ) -> None:
     k, backend = table.shape[1], cache.backend
-    types = _types(pattern, values, table, total)
-    text, end = _kernel(cache, "add_exact_product", **types), _kernel(cache, "end_exact")
-    blocks = EXACT_WARPS // WARPS
-    parts = _scratch(cache, "largest terms", EXACT_WARPS, k)
+    position = _types(pattern, values, table, total)["p"]
+    text = backend.text(
+        ("add_exact_product", position), lambda: exact_source(position), "add_exact_product"
+    )
+    end = _kernel(cache, "end_exact")
+    parts = _scratch(cache, "largest terms", EXACT_BLOCKS, k)
     turned(cache, pattern)
     if cache.reserving:
         return
-    backend.clear(parts.array)
     call = [*_index(cache, pattern), values.array, table.array, k]
-    backend.launch_blocks(text, blocks, *call, grid.array, parts.array, total.array)
-    backend.launch(end, k, 256, EXACT_WARPS, k, 0, parts.array, total.array, largest.array)
+    backend.launch_blocks(text, EXACT_BLOCKS, *call, grid.array, parts.array, total.array)
+    backend.launch(end, k, 256, EXACT_BLOCKS, k, 0, parts.array, total.array, largest.array)
 
 
 @launches("add_exact_columns", "cuda")

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import allocation, als, everything, glm, kernels, lda, read
+from . import allocation, als, everything, glm, kernels, launch, lda, read
 from .als_peers import PEERS as ALS_PEERS
 from .glm_peers import PEERS as GLM_PEERS
 from .lda_peers import PEERS as LDA_PEERS
@@ -16,6 +16,7 @@ TASKS = {
     "als": als,
     "glm": glm,
     "kernels": kernels,
+    "launch": launch,
     "lda": lda,
     "read": read,
 }

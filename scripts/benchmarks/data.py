@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.datasources import python_docs
-
 
 def load(path: Path | None, max_docs: int = 0) -> tuple[Any, str]:
     """Word counts [documents x words], float32 CSR, and their name.
@@ -18,6 +16,8 @@ def load(path: Path | None, max_docs: int = 0) -> tuple[Any, str]:
     ones, 0 for all.
     """
     if path is None:
+        from blocklearn.datasources import python_docs  # which needs more than random data do
+
         counts, name = python_docs().counts, "python-docs"
     else:
         counts, name = sp.load_npz(path), str(path)

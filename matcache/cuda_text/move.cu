@@ -1,0 +1,23 @@
+// Numbers moved and converted. V: their type.
+
+// out [columns x rows] = source [rows x columns], turned by tiles: lines of memory on both sides.
+extern "C" __global__ void transpose_tiles(i64 rows, i64 columns, const V* source, V* out) {
+  __shared__ V tile[32][33];
+  const i64 across = (columns + 31) / 32, tiles = (rows + 31) / 32 * across;
+  for (i64 n = blockIdx.x; n < tiles; n += gridDim.x) {
+    const i64 i0 = n / across * 32, j0 = n % across * 32;
+    for (int e = threadIdx.x; e < 1024; e += BL_BLOCK)
+      if (i0 + e / 32 < rows && j0 + e % 32 < columns)
+        tile[e / 32][e % 32] = source[(i0 + e / 32) * columns + j0 + e % 32];
+    __syncthreads();
+    for (int e = threadIdx.x; e < 1024; e += BL_BLOCK)
+      if (j0 + e / 32 < columns && i0 + e % 32 < rows)
+        out[(j0 + e / 32) * rows + i0 + e % 32] = tile[e % 32][e / 32];
+    __syncthreads();
+  }
+}
+
+// A table as bfloat16, rounded to even.
+extern "C" __global__ void to_bfloat16(i64 size, const float* source, bfloat16* out) {
+  for (i64 e = BL_THREAD; e < size; e += BL_THREADS) out[e] = bfloat16(source[e]);
+}

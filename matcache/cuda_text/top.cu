@@ -1,0 +1,115 @@
+// The largest products of rows with a table: top_products of cpu_top.py. A score is one chain of
+// multiply-adds in the order of the numbers, so equal table rows have equal scores.
+// A block has ROWS rows; tiles of TILE table rows go by, and the scores of a tile are in shared memory.
+
+#define ROWS 32
+#define TILE 64
+#define DEPTH 16  // numbers of a row at a time
+
+// out[j] = 1 / length of table row j (its first k of `columns` numbers); 0 for a row of length 0, which
+// then stays as it is.
+extern "C" __global__ void inverse_lengths(i64 m, i64 columns, i64 k, const float* table, float* out) {
+  for (i64 j = BL_THREAD; j < m; j += BL_THREADS) {
+    float sum = 0.0f;
+    for (i64 t = 0; t < k; ++t) sum = fma(table[j * columns + t], table[j * columns + t], sum);
+    out[j] = sum > 0.0f ? 1.0f / sqrt(sum) : 0.0f;
+  }
+}
+
+// Put (score, number) into the list best[n], ids[n], which is in order, behind all that are not smaller.
+__device__ __forceinline__ void insert(float* best, int* ids, i64 n, float score, int number) {
+  i64 place = 0;  // binary search: every lane the same
+  for (i64 end = n; place < end;) {
+    const i64 middle = (place + end) / 2;
+    if (best[middle] >= score) place = middle + 1;
+    else end = middle;
+  }
+  BL_SYNC();  // all have read the list
+  const i64 moved = n - 1 - place;  // entries that go one place down, the last ones first
+  for (i64 done = 0; done < moved; done += BL_LANES) {
+    const i64 from = n - 2 - done - BL_LANE;
+    const bool mine = done + BL_LANE < moved;
+    const float s = mine ? best[from] : 0.0f;
+    const int id = mine ? ids[from] : 0;
+    BL_SYNC();
+    if (mine) {
+      best[from + 1] = s;
+      ids[from + 1] = id;
+    }
+    BL_SYNC();
+  }
+  if (BL_LANE == 0) {
+    best[place] = score;
+    ids[place] = number;
+  }
+  BL_SYNC();
+}
+
+// inverse: of the table rows' lengths, or 0. indptr, indices: what each row leaves out, ascending, or 0.
+// best float [rows x n], ids int [rows x n]: -inf and -1 where there are no more.
+extern "C" __global__ void top_products(i64 rows, i64 m, i64 columns, i64 k, i64 n, const float* left,
+    const float* table, const float* inverse, const i64* indptr, const int* indices, float* best,
+    int* ids) {
+  __shared__ float a[DEPTH][ROWS], b[DEPTH][TILE], scores[ROWS][TILE];
+  __shared__ i64 at[ROWS];
+  constexpr int EACH = (ROWS * TILE + BL_BLOCK - 1) / BL_BLOCK;
+  for (i64 first = (i64)blockIdx.x * ROWS; first < rows; first += (i64)gridDim.x * ROWS) {
+    const i64 here = rows - first < ROWS ? rows - first : ROWS;
+    for (i64 e = threadIdx.x; e < here * n; e += BL_BLOCK) {
+      best[first * n + e] = -BL_INF(float);
+      ids[first * n + e] = -1;
+    }
+    for (i64 i = threadIdx.x; i < here; i += BL_BLOCK) at[i] = indptr ? indptr[first + i] : 0;
+    for (i64 start = 0; start < m; start += TILE) {
+      const i64 count = m - start < TILE ? m - start : TILE;
+      float sums[EACH] = {};
+      for (i64 t0 = 0; t0 < k; t0 += DEPTH) {
+        const int depth = k - t0 < DEPTH ? (int)(k - t0) : DEPTH;
+        __syncthreads();
+        for (int e = threadIdx.x; e < DEPTH * ROWS; e += BL_BLOCK) {
+          const int i = e / DEPTH, t = e % DEPTH;
+          a[t][i] = i < here && t < depth ? left[(first + i) * k + t0 + t] : 0.0f;
+        }
+        for (int e = threadIdx.x; e < DEPTH * TILE; e += BL_BLOCK) {
+          const int j = e / DEPTH, t = e % DEPTH;
+          float x = j < count && t < depth ? table[(start + j) * columns + t0 + t] : 0.0f;
+          if (inverse && j < count && inverse[start + j] != 0.0f) x *= inverse[start + j];
+          b[t][j] = x;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int u = 0; u < EACH; ++u) {
+          const int e = threadIdx.x + u * BL_BLOCK;
+          for (int t = 0; t < depth; ++t) sums[u] = fma(a[t][e / TILE], b[t][e % TILE], sums[u]);
+        }
+      }
+#pragma unroll
+      for (int u = 0; u < EACH; ++u) {
+        const int e = threadIdx.x + u * BL_BLOCK;
+        scores[e / TILE][e % TILE] = e % TILE < count ? sums[u] : -BL_INF(float);
+      }
+      __syncthreads();
+      for (i64 i = threadIdx.x / BL_LANES; i < here; i += BL_GROUPS) {
+        if (indptr) {
+          i64 place = at[i];
+          const i64 end = indptr[first + i + 1];
+          for (; place < end && indices[place] < start + count; ++place)
+            if (BL_LANE == 0) scores[i][indices[place] - start] = -BL_INF(float);
+          BL_SYNC();
+          if (BL_LANE == 0) at[i] = place;
+        }
+        float* row_best = best + (first + i) * n;
+        int* row_ids = ids + (first + i) * n;
+        for (int j0 = 0; j0 < TILE; j0 += BL_LANES) {
+          u32 better = bl_ballot(scores[i][j0 + BL_LANE] > row_best[n - 1]);
+          for (; better; better &= better - 1) {
+            const int j = j0 + __ffs(better) - 1;
+            if (scores[i][j] > row_best[n - 1])  // the worst one has changed meanwhile
+              insert(row_best, row_ids, n, scores[i][j], (int)(start + j));
+          }
+        }
+      }
+      __syncthreads();
+    }
+  }
+}

@@ -1,0 +1,73 @@
+// Products of transposed sparse matrices. Before this text: K columns of the table, in packs of PACK,
+// which a group of BL_LANES lanes holds; V type of values, T of the table, O of the result, P of positions.
+
+#define PER BL_PER(K, PACK)
+
+// The column number a of those that occur; of a long one, every group of lanes has a part of the entries.
+template <bool LONG>
+__device__ __forceinline__ void one_column(i64 a, const int* __restrict__ active,
+    const i64* __restrict__ starts, const int* __restrict__ t_rows, const P* __restrict__ t_pos,
+    const V* __restrict__ values, const T* __restrict__ table, O* __restrict__ out) {
+  const int group = LONG ? threadIdx.x / BL_LANES : 0;
+  const i64 begin = starts[a], length = starts[a + 1] - begin;
+  const i64 p = LONG ? begin + length * group / BL_GROUPS : begin;
+  const i64 q = begin + (LONG ? length * (group + 1) / BL_GROUPS : length);
+#if K == 1
+  O sum = O(0);
+  for (i64 e = p + BL_LANE; e < q; e += BL_LANES) sum += (O)values[t_pos[e]] * (O)table[t_rows[e]];
+  sum = BL_SUM_ACROSS(sum);
+  if (LONG) sum = bl_across_groups<bl_plus>(sum);
+  if (group == 0 && BL_LANE == 0) out[active[a]] = sum;
+#else
+  O sum[PER] = {};
+  for (i64 e = p; e < q; e += 4) {  // four rows in flight
+    const int there = q - e < 4 ? (int)(q - e) : 4;
+    i64 row[4];
+    O x[4];
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      row[n] = n < there ? t_rows[e + n] : 0;
+      x[n] = n < there ? (O)values[t_pos[e + n]] : O(0);
+    }
+#pragma unroll
+    for (int s = 0, k = BL_LANE * PACK; s < PER; s += PACK, k += BL_LANES * PACK) {
+      if (k >= K) continue;
+      O from[4][PACK];
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+        if (n < there) bl_load<PACK>(from[n], table + row[n] * K + k);
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+        if (n < there)
+#pragma unroll
+          for (int v = 0; v < PACK; ++v) sum[s + v] += x[n] * from[n][v];
+    }
+  }
+  if (LONG) bl_add_groups<PER, PACK>(sum);
+  if (group == 0)
+#pragma unroll
+    for (int s = 0, k = BL_LANE * PACK; s < PER; s += PACK, k += BL_LANES * PACK)
+      if (k < K) bl_store<PACK>(out + (i64)active[a] * K + k, sum + s);
+#endif
+}
+
+// out[c] = sum over the entries (r, c) of value * table[r], rows ascending; zeros for columns that do not
+// occur: all of out [columns x K] is written. order, split: as of row-wise programs; this kernel does
+// order[*split..], transposed_long the columns before. count: of the columns that occur.
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) transposed_product(const i64* count,
+    i64 columns, const int* order, const i64* split, const int* active, const i64* starts,
+    const int* t_rows, const P* t_pos, const V* values, const T* table, O* out) {
+  const i64 there = *count;
+  for (i64 a = BL_WARP; a <= there; a += BL_WARPS) {
+    const i64 before = a == 0 ? 0 : (i64)active[a - 1] + 1, end = a < there ? active[a] : columns;
+    for (i64 e = before * K + BL_LANE; e < end * K; e += BL_LANES) out[e] = O(0);
+  }
+  for (i64 n = *split + BL_WARP; n < there; n += BL_WARPS)
+    one_column<false>(order[n], active, starts, t_rows, t_pos, values, table, out);
+}
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) transposed_long(const i64* count, i64 columns,
+    const int* order, const i64* split, const int* active, const i64* starts, const int* t_rows,
+    const P* t_pos, const V* values, const T* table, O* out) {
+  for (i64 n = blockIdx.x; n < *split; n += gridDim.x)
+    one_column<true>(order[n], active, starts, t_rows, t_pos, values, table, out);
+}

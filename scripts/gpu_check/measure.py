@@ -1,0 +1,80 @@
+"""Times, floors, and the row that a section yields for each thing that it measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from blocklearn.matcache import Mat, MatCache, make_backend
+
+COPY = 4.3e12  # bytes per second that an H200 reads and writes, as measured by a copy
+FLOPS = 67e12  # of float32, by NVIDIA's data sheet (H100 and H200, SXM)
+
+
+@dataclass
+class Row:
+    """seconds: on the device. cpu: of the same on the host, None where it was not run. floor: the
+    least that an H200's memory and arithmetic allow. note: what else was found.
+    """
+
+    name: str
+    seconds: float | None = None
+    cpu: float | None = None
+    floor: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Of every problem: 1 fits a large card in its time; quick: a test of the script itself."""
+
+    quick: bool = False
+    until: float = float("inf")  # time.monotonic() after which no section starts anything large
+
+    def of(self, full: int, quick: int) -> int:
+        """A size."""
+        return quick if self.quick else full
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is nearly over."""
+        return time.monotonic() > self.until
+
+
+def floor(nbytes: float, flops: float) -> float:
+    """Seconds that the larger of the two takes on an H200."""
+    return max(nbytes / COPY, flops / FLOPS)
+
+
+def cache_on(device: str) -> MatCache:
+    """A cache that allocates as it goes."""
+    return MatCache(backend=make_backend(device, None))
+
+
+def seconds_of(cache: MatCache, work: Callable[[], Any], least: float = 0.2) -> float:
+    """Seconds of one call, over as many as take `least`; on a device, until it is idle."""
+
+    def wait() -> None:
+        if cache.backend.kind != "cpu":
+            cache.backend.drain()
+
+    work()
+    wait()
+    calls, begun = 0, time.perf_counter()
+    while (spent := time.perf_counter() - begun) < least or calls < 2:
+        work()
+        calls += 1
+        if calls % 8 == 0:
+            wait()
+    wait()
+    spent = time.perf_counter() - begun
+    return spent / calls
+
+
+def fresh(*mats: Mat) -> None:
+    """What was computed from these has to be computed anew, though they are the same."""
+    for mat in mats:
+        mat.slot.written("scripts/gpu-check")
+        mat.version = mat.slot.version

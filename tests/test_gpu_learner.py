@@ -1,0 +1,48 @@
+"""Trainings on a real device against the CPU; runs with `pytest -m gpu`. Needs pydantic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.test_cuda_learner import CASES, learnt, trained
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_device_learns_what_the_cpu_learns(name: str) -> None:
+    cpu = trained(name, "cpu")
+    expected = learnt(name, cpu)
+    cpu.close()
+    learner = trained(name, "cuda")
+    found = learnt(name, learner)
+    assert learner._team is not None
+    stats = learner._team.first.cache.stats()
+    assert stats.allocations == 1
+    assert stats.allocations_after_warmup == 0
+    learner.close()
+    for what, numbers in found.items():
+        scale = abs(expected[what]).max()
+        np.testing.assert_allclose(numbers, expected[what], rtol=1e-3, atol=1e-3 * scale)
+    again = trained(name, "cuda")
+    for what, numbers in learnt(name, again).items():
+        np.testing.assert_array_equal(numbers, found[what], err_msg=what)  # to the last bit
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["lda", "nmf", "glm"])
+def test_graphs_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> dict[str, Any]:
+        learner = trained(name, "cuda")
+        try:
+            return learnt(name, learner)
+        finally:
+            learner.close()
+
+    with_graphs = run()
+    monkeypatch.setattr("blocklearn.matcache.cuda.launcher.FEWEST", 10**9)
+    for what, numbers in run().items():
+        np.testing.assert_array_equal(numbers, with_graphs[what])
