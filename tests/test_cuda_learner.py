@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from blocklearn.learner.config import RunConfig
+from blocklearn.learner.configuration.config import RunConfig
 
 import blocklearn as bl
 from blocklearn.learner.learner import Learner
