@@ -1,5 +1,6 @@
 """Batches from any Python iterator as blocks."""
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -66,15 +67,21 @@ class IterableSource:
             if given is not None and len(given) != count:
                 raise DataError(f"IterableSource: {len(given)} {what} for {count}.")
         self._ids = np.empty(shape.rows, np.int64)
+        self._reading = threading.Lock()  # for readers in several threads
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_`; what lies before it is skipped."""
-        stream, shape = self._stream, self.shape
+        shape = self.shape
         if into.shape != shape or pass_ < 0 or not 0 <= index < self.blocks:
             raise DataError(
                 f"IterableSource: block {index} of pass {pass_} into a block of {into.shape}, but "
                 f"blocks are 0 to {self.blocks - 1}, passes start at 0, and blocks are of {shape}."
             )
+        with self._reading:
+            self._fill(pass_, index, into)
+
+    def _fill(self, pass_: int, index: int, into: HostBlock) -> None:
+        shape, stream = self.shape, self._stream
         self._stream = Stream((), -1)  # after an error, begin anew
         if stream.pass_ != pass_ or index * shape.rows < stream.row:
             stream = Stream(self._batches(pass_), pass_)

@@ -1,9 +1,11 @@
 """The rows of a source that are held out, or the others, for sources that cannot be cut in two."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import compress
 from queue import SimpleQueue
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +16,11 @@ from .gather import gather_csr, gather_dense
 from .kernel import kernel
 from .mix import GOLDEN, mix_one
 from .samples import check_parts
-from .source import DataSource, notes_of, readers_of, target_names
+from .source import DataSource, notes_of, readers_of, row_names, target_names
 from .split import limit_of, start_of
 
 STEP = 256  # rows from one count that is kept to the next
+CHUNK = 1 << 14  # rows that are told apart at a time when all are asked for
 
 
 class RowFilter:
@@ -84,6 +87,27 @@ class RowFilter:
         return target_names(self._source)
 
     @property
+    def row_names(self) -> Sequence[str] | None:
+        """Those of the source that its rows have, looked up when asked for; None where none are
+        known.
+        """
+        names = row_names(self._source)
+        return None if names is None else PartNames(names, self)
+
+    def row(self, number: int) -> int:
+        """Which row of the source has this number here."""
+        return nth(number, self._marks, self._start, self._limit, self._held, STEP, self._before)
+
+    def chosen(self) -> Iterator[bool]:
+        """Of every row of the source, whether it is one of these."""
+        rows = self._source.shape.total_rows
+        for start in range(0, rows, CHUNK):
+            ids = np.arange(start, min(start + CHUNK, rows))
+            bits = np.empty(ids.size, np.bool_)
+            mark(ids, self._marks, self._start, self._limit, self._held, bits)
+            yield from bits.tolist()
+
+    @property
     def notes(self) -> Sequence[str]:
         """Those of the source."""
         return notes_of(self._source)
@@ -124,6 +148,33 @@ class RowFilter:
         return f"RowFilter({self._shape.total_rows} rows of {self._source})"
 
 
+class PartNames(Sequence[str]):
+    """Names of the rows of `part`, whose source has `names`; none is copied."""
+
+    def __init__(self, names: Sequence[str], part: RowFilter) -> None:
+        """Nothing is read before a name is asked for."""
+        self._names, self._part = names, part
+
+    def __len__(self) -> int:
+        """Number of names."""
+        return self._part.shape.total_rows
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """A name, or a list of them."""
+        places = range(len(self))[index]
+        if isinstance(places, int):
+            return self._names[self._part.row(places)]
+        return [self._names[self._part.row(place)] for place in places]
+
+    def __iter__(self) -> Iterator[str]:
+        """All names, in one trip through those of the source."""
+        return compress(self._names, self._part.chosen())
+
+
 @kernel
 def is_held(row: int, marks: npt.NDArray[np.uint8], start: np.uint64, limit: np.uint64) -> bool:
     """Whether the marks, or else `split_rows`, hold out this row."""
@@ -151,6 +202,48 @@ def count_held(
             part += 1
         found += is_held(row, marks, start, limit)
     before[part] = found
+
+
+@kernel
+def nth(
+    number: int,
+    marks: npt.NDArray[np.uint8],
+    start: np.uint64,
+    limit: np.uint64,
+    held: bool,
+    step: int,
+    before: npt.NDArray[np.int64],
+) -> int:
+    """The row that has this number within a part; `before` is of `count_held`."""
+    low, high = 0, before.size - 1  # the part of `step` rows that it is in
+    while high - low > 1:
+        middle = (low + high) // 2
+        rank = before[middle] if held else middle * step - before[middle]
+        if rank <= number:
+            low = middle
+        else:
+            high = middle
+    rank, row = int(before[low]) if held else int(low * step - before[low]), low * step
+    while True:
+        if is_held(row, marks, start, limit) == held:
+            if rank == number:
+                return row
+            rank += 1
+        row += 1
+
+
+@kernel
+def mark(
+    ids: npt.NDArray[np.int64],
+    marks: npt.NDArray[np.uint8],
+    start: np.uint64,
+    limit: np.uint64,
+    held: bool,
+    chosen: npt.NDArray[np.bool_],
+) -> None:
+    """Write to `chosen` which of the rows `ids` belong to a part."""
+    for i in range(ids.size):
+        chosen[i] = is_held(int(ids[i]), marks, start, limit) == held
 
 
 @kernel

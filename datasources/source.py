@@ -15,7 +15,9 @@ class DataSource(Protocol):
 
     The order of a pass is a function of the source's seed and of `pass_` alone, and any block can
     be read at any time, so a run resumes by starting at a later block. `read` is called from the
-    reader's thread, one call at a time, unless it is a `ParallelSource` or a `KeepingSource`.
+    reader's thread, one call at a time, unless it is a `ParallelSource` or a `KeepingSource`. Two
+    readers of one source (training, and scores of the training data meanwhile) call it from two
+    threads, so a source that keeps a place in between takes a lock.
 
     A source of multiples of 0.5, one row for each of ten numbers, two columns:
 

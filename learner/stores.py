@@ -40,8 +40,7 @@ def check_rows(
     if model.scores_new_rows or 0 not in model.row_states.values():
         return
     count, others = source.shape.total_rows, row_names(source)
-    same = names is None or others is None or Ids(names) == Ids(others)
-    if count != rows or not same:
+    if count != rows or not (names is None or others is None or Ids(names) == Ids(others)):
         found = f"{count:,} rows" if count != rows else "rows with other names"
         raise ShapeError(
             f"{what}: data of {found}, but {type(model).__name__} was trained on {rows:,} rows, "

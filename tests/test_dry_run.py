@@ -161,7 +161,8 @@ import blocklearn as bl
 from blocklearn.learner.memory import resident_bytes
 rng = np.random.default_rng(0)
 X = sp.csr_array((rng.random((1000, 60_000)) < 0.001).astype(np.float32))
-bl.Learner(bl.models.LDA(topics=3, inference="cvb0"), X[:, :50], block_rows=250, threads=1).fit()
+small = X[:, :50]  # the same kernels: compiling them takes memory, too
+bl.Learner(bl.models.LDA(topics=100, inference="cvb0"), small, block_rows=250, threads=1).fit()
 learner = bl.Learner(
     bl.models.LDA(topics=100, inference="cvb0"), X, block_rows=250, threads=1, replicas={replicas}
 )

@@ -89,6 +89,29 @@ def test_from_texts_to_a_table_and_back(learn: Learn) -> None:
     assert code == ExitCode.DONE and weights[0] == weights[1]
 
 
+def test_a_target_with_one_class_has_no_auc(learn: Learn) -> None:
+    """A dash in its place, here and among the others; what can be scored is."""
+    Y = np.load("Y.npy")
+    Y[:, 2] = 0
+    np.save("Y.npy", Y)
+    config = ("--config", "themes.yaml", "--set", "model.targets=null")
+    code, out, err = learn(*config)
+    assert code == ExitCode.DONE and "auc -" not in err
+    assert "nan" not in out + err
+    last = out.splitlines()[-1].split()
+    assert last[0] == "neither" and last[2] == "-" and float(last[1]) < 0.5
+    code, out, err = learn("evaluate", "runs/themes", "--data", "docs.txt", "--targets", "Y.npy")
+    assert (code, "say nothing of auc/neither" in err) == (ExitCode.DONE, True)
+    assert out.splitlines()[-1].split()[2] == "-" and out.startswith("log_loss 0.")
+
+    Y[:] = 0
+    np.save("Y.npy", Y)
+    code, out, err = learn("evaluate", "runs/themes", "--data", "docs.txt", "--targets", "Y.npy")
+    assert (code, "auc" in out, "log_loss" in out) == (ExitCode.DONE, False, True)
+    code, out, err = learn(*config, "--overwrite")
+    assert (code, "auc -," in err, "nan" in out + err) == (ExitCode.DONE, True, False)
+
+
 def test_mistakes_in_targets_have_their_place(learn: Learn) -> None:
     code, _, err = learn(
         "--config", "themes.yaml", "--set", "model.targets=[{column: 0, colum: 3}]"

@@ -140,6 +140,19 @@ def test_advice_on_parquet(tmp_path: Path) -> None:
     assert "B on average are small, and each is read on its own" in "\n".join(report["slow"])
 
 
+def test_sizes_of_files_elsewhere_are_known(tmp_path: Path) -> None:
+    """A URL of a folder: as many files and bytes as there are in it."""
+    fsspec = pytest.importorskip("fsspec")
+    files = fsspec.filesystem("memory")
+    for i in range(2):
+        parquet.write_table(pa.table({"x": np.arange(10.0 + i)}), tmp_path / f"{i}.parquet")
+        data = (tmp_path / f"{i}.parquet").read_bytes()
+        files.pipe(f"/test-inspect/{i}.parquet", data)
+    there, here = (inspect([str(at)], Silent()) for at in ("memory://test-inspect", tmp_path))
+    assert there == here and there["files"] == 2
+    assert there["bytes"] == sum(file.stat().st_size for file in tmp_path.iterdir())
+
+
 def test_every_piece_of_advice_can_be_given() -> None:
     base = {
         "kind": "blocks", "what": "block dataset", "rows": 1000, "columns": 50, "nnz": 5000,

@@ -130,6 +130,32 @@ def test_names_and_fingerprints() -> None:
     assert "of MatrixSource(30 rows" in repr(parts[1])
 
 
+@pytest.mark.parametrize("contents", [False, True])
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.97])
+def test_rows_keep_their_names(contents: bool, share: float) -> None:
+    """Of both parts, one by one, in slices and all of them."""
+    rows = 1000
+    names = [f"row-{i}" for i in range(rows)]
+    source = MatrixSource(np.arange(float(rows))[:, None], block_rows=37, row_names=names)
+    marks = split_by_contents(source, share, 4) if contents else None
+    seen = set()
+    for held in (False, True):
+        part = RowFilter(source, share, 4, held=held, marks=marks)
+        found = part.row_names
+        assert found is not None and len(found) == part.shape.total_rows
+        expected = [f"row-{x[0]:.0f}" for _, (x, _, _) in sorted(rows_of(part).items())]
+        assert list(found) == expected == found[:]
+        assert found[-1] == expected[-1] and found[3:40:5] == expected[3:40:5]
+        with pytest.raises(IndexError):
+            found[len(found)]
+        seen |= set(expected)
+    assert seen == set(names)
+
+
+def test_rows_without_names_have_none() -> None:
+    assert RowFilter(MatrixSource(np.eye(9)), 0.4, 0, held=True).row_names is None
+
+
 def test_blocks_without_rows_are_read() -> None:
     source = MatrixSource(sparse.csr_array(np.eye(20)), block_rows=1)
     held = RowFilter(source, 0.2, 1, held=True)

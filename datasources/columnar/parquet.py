@@ -1,5 +1,6 @@
 """Blocks of rows from Parquet files, wherever these lie."""
 
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -99,6 +100,7 @@ class ParquetSource:
         self._filler = Filler(self._columns, block_rows)
         self._scan = Scan(self._tables, self._columns, nulls, block_rows)
         self._cursor = self._scan.cursor()
+        self._reading = threading.Lock()  # for readers in several threads
 
     def _make_shape(self, nnz: npt.NDArray[np.int64], block_rows: int) -> BlockShape:
         columns = self._columns
@@ -164,6 +166,11 @@ class ParquetSource:
         return [(table.name, sum(group.rows for group in table.groups)) for table in self._tables]
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all files together."""
+        return sum(table.status.size for table in self._tables)
+
+    @property
     def row_groups(self) -> list[tuple[int, int]]:
         """Rows and decoded bytes (of the columns that are read) of every row group, in order."""
         return [(group.rows, group.nbytes) for table in self._tables for group in table.groups]
@@ -208,7 +215,7 @@ class ParquetSource:
         return digest.hexdigest()
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with block `index` of pass `pass_` (int >= 0)."""
+        """Fill `into` with block `index` of pass `pass_` (int >= 0); one caller after another."""
         if into.shape != self._shape:
             raise DataError(f"ParquetSource: a block of {into.shape} cannot hold {self._shape}.")
         if pass_ < 0 or not 0 <= index < self.blocks:
@@ -216,22 +223,23 @@ class ParquetSource:
                 f"ParquetSource: block {index} of pass {pass_}, but blocks are 0 to "
                 f"{self.blocks - 1} and passes start at 0."
             )
-        number = self._cut.number(pass_, index)
-        start, stop = int(self._cut.starts[number]), int(self._cut.stops[number])
-        first, end, rows = int(self._first[number]), int(self._first[number + 1]), 0
-        for found in self._scan.rows(self._cursor, start, stop):
-            try:
-                self._filler.fill(found.batch, into, rows)
-            except Fault as fault:
-                raise found.explain(fault) from fault
-            rows += found.batch.num_rows
-        if rows != end - first:
-            raise DataError(
-                f"{found.piece.place(0)}: near this row {rows} rows have no null, but "
-                f"{end - first} were counted when the source was opened; the file is damaged."
-            )
-        count_up(first, into.row_ids[:rows])
-        into.finish(pass_=pass_, index=index, rows=rows)
+        with self._reading:
+            number = self._cut.number(pass_, index)
+            start, stop = int(self._cut.starts[number]), int(self._cut.stops[number])
+            first, end, rows = int(self._first[number]), int(self._first[number + 1]), 0
+            for found in self._scan.rows(self._cursor, start, stop):
+                try:
+                    self._filler.fill(found.batch, into, rows)
+                except Fault as fault:
+                    raise found.explain(fault) from fault
+                rows += found.batch.num_rows
+            if rows != end - first:
+                raise DataError(
+                    f"{found.piece.place(0)}: near this row {rows} rows have no null, but "
+                    f"{end - first} were counted when the source was opened; the file is damaged."
+                )
+            count_up(first, into.row_ids[:rows])
+            into.finish(pass_=pass_, index=index, rows=rows)
 
     def label_sums(self) -> tuple[float, list[float]]:
         """The sum of the weights of all rows, and of the targets times these, one per target; from

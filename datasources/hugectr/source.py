@@ -1,5 +1,6 @@
 """HugeCTR's binary formats as a source of blocks."""
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -43,6 +44,7 @@ class HugeCTRSource:
         self._order = RowOrder(blocks, 1, bool(reading.shuffle), reading.seed)
         self._number = np.empty(1, np.int64)
         self._buffer = np.empty(index.nbytes, np.uint8)
+        self._reading = threading.Lock()  # for readers in several threads
 
     @property
     def shape(self) -> BlockShape:
@@ -65,7 +67,7 @@ class HugeCTRSource:
         return self._index.fingerprint
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with block `index` of pass `pass_` (int >= 0)."""
+        """Fill `into` with block `index` of pass `pass_` (int >= 0); one caller after another."""
         if into.shape != self._shape:
             raise DataError(f"HugeCTRSource: a block of {into.shape} cannot hold {self._shape}.")
         if pass_ < 0 or not 0 <= index < self.blocks:
@@ -73,19 +75,20 @@ class HugeCTRSource:
                 f"HugeCTRSource: block {index} of pass {pass_}, but blocks are 0 to "
                 f"{self.blocks - 1} and passes start at 0."
             )
-        self._order.rows_of(pass_, index, self._number)
-        number = int(self._number[0])
-        first = number * self._rows
-        rows = min(self._rows, self._shape.total_rows - first)
-        size = self._read_bytes(number)
-        row, fault, place = fill(
-            self._buffer, size, self._layout, self._keys, rows,
-            into.targets, into.indptr, into.indices, into.values,
-        )  # fmt: skip
-        if fault:
-            raise self._fault(first + row, fault, place)
-        count_up(first, into.row_ids[:rows])
-        into.finish(pass_=pass_, index=index, rows=rows)
+        with self._reading:
+            self._order.rows_of(pass_, index, self._number)
+            number = int(self._number[0])
+            first = number * self._rows
+            rows = min(self._rows, self._shape.total_rows - first)
+            size = self._read_bytes(number)
+            row, fault, place = fill(
+                self._buffer, size, self._layout, self._keys, rows,
+                into.targets, into.indptr, into.indices, into.values,
+            )  # fmt: skip
+            if fault:
+                raise self._fault(first + row, fault, place)
+            count_up(first, into.row_ids[:rows])
+            into.finish(pass_=pass_, index=index, rows=rows)
 
     def _read_bytes(self, number: int) -> int:
         """The bytes of a block to the front of the buffer; how many they are."""

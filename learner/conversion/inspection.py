@@ -71,6 +71,7 @@ def data_report(names: Sequence[str], watch: Watch, format: str | None, options:
     if isinstance(source, BlockSource):
         report |= blocks_report(files)
     if isinstance(source, ParquetSource):
+        report |= {"files": len(source.files), "bytes": source.nbytes}  # of URLs only it knows
         report["row_groups"] = spread(np.array([rows for rows, _ in source.row_groups]))
         report["row_group_bytes"] = spread(np.array([size for _, size in source.row_groups]))
     report["slow"] = advise(report)

@@ -1,5 +1,6 @@
 """What a person sees of training: a live table on a terminal, plain lines anywhere else."""
 
+import math
 from collections.abc import Mapping
 from typing import TextIO
 
@@ -161,11 +162,13 @@ def overall(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def number(value: float) -> str:
-    """Four digits or more.
+    """Four digits or more; a dash for a NaN: a score that these rows say nothing of.
 
-    >>> number(1290.123), number(-7.16312), number(0.00012345)
-    ('1,290.1', '-7.163', '0.0001234')
+    >>> number(1290.123), number(-7.16312), number(0.00012345), number(math.nan)
+    ('1,290.1', '-7.163', '0.0001234', '-')
     """
+    if math.isnan(value):
+        return "-"
     return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

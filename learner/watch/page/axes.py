@@ -41,8 +41,9 @@ def span(values: Sequence[float], *, zero: bool, log: bool) -> tuple[float, floa
     """The least and the largest number of an axis, with some room around the values."""
     low, high = min(values), max(values)
     if log:
-        room = (high / low) ** 0.06 if high > low else 2.0
-        return low / room, high * room
+        first, last = math.log10(low), math.log10(high)
+        room = 0.06 * (last - first) or 0.3
+        return 10.0 ** max(first - room, -307.0), 10.0 ** min(last + room, 308.0)
     low, high = widened(min(0.0, low) if zero else low, high)
     room = 0.06 * (high - low)
     return (low if zero else low - room), high + room
