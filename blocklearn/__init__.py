@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from .learner.hooks import Hook as Hook
     from .learner.hooks import Progress as Progress
     from .learner.learner import Learner as Learner
-    from .learner.lists import write_lists as write_lists
-    from .learner.persistence import load as load
-    from .learner.persistence import save as save
-    from .learner.ranking_evaluation import RankingEvaluation as RankingEvaluation
-    from .learner.recommend import fold_in as fold_in
-    from .learner.recommend import recommend as recommend
-    from .learner.recommend import similar_items as similar_items
-    from .learner.recommend import similar_users as similar_users
+    from .learner.lists.lists import write_lists as write_lists
+    from .learner.lists.ranking_evaluation import RankingEvaluation as RankingEvaluation
+    from .learner.lists.recommend import fold_in as fold_in
+    from .learner.lists.recommend import recommend as recommend
+    from .learner.lists.recommend import similar_items as similar_items
+    from .learner.lists.recommend import similar_users as similar_users
+    from .learner.storage.persistence import load as load
+    from .learner.storage.persistence import save as save
     from .matcache.errors import BlocklearnError as BlocklearnError
     from .models.base import Block as Block
     from .models.base import Model as Model
@@ -63,15 +63,15 @@ _NAMES = {
     "Model": ".models.base",
     "NMF": ".learner.estimators",
     "Progress": ".learner.hooks",
-    "RankingEvaluation": ".learner.ranking_evaluation",
+    "RankingEvaluation": ".learner.lists.ranking_evaluation",
     "Sum": ".models.score",
-    "fold_in": ".learner.recommend",
-    "load": ".learner.persistence",
-    "recommend": ".learner.recommend",
-    "save": ".learner.persistence",
-    "similar_items": ".learner.recommend",
-    "similar_users": ".learner.recommend",
-    "write_lists": ".learner.lists",
+    "fold_in": ".learner.lists.recommend",
+    "load": ".learner.storage.persistence",
+    "recommend": ".learner.lists.recommend",
+    "save": ".learner.storage.persistence",
+    "similar_items": ".learner.lists.recommend",
+    "similar_users": ".learner.lists.recommend",
+    "write_lists": ".learner.lists.lists",
 }
 
 __all__ = [*_MODULES, *_NAMES, "sparse"]
@@ -92,6 +92,8 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     message = f"module {__name__!r} has no attribute {name!r}"
+    if name in ("LDA", "GLM"):  # whose estimators have longer names
+        message += f"; the model is {__name__}.models.{name}"
     raise AttributeError(message, name=name, obj=sys.modules[__name__])
 
 

@@ -51,6 +51,7 @@ from .source import notes_of as notes_of
 from .source import row_names as row_names
 from .source import target_names as target_names
 from .split import split_rows as split_rows
+from .split_contents import split_by_contents as split_by_contents
 from .table import TableData as TableData
 from .text import words as words
 from .text_kinds import FileData as FileData

@@ -25,15 +25,16 @@ from .text_kinds import FileData, PythonDocs
 class Holdout(BaseModel, extra="forbid"):
     """A part of the training data, set aside: `{kind: holdout, share: 0.05}`.
 
-    Which rows, `split_rows` decides by a hash of each row's number; which ratings, `split_ratings`.
+    Which rows, a hash of each row's number decides (`split_rows`), or of what is in it
+    (`split_by_contents`), which no reordering of the data changes; which ratings, `split_ratings`.
     """
 
     kind: Literal["holdout"] = "holdout"
     share: float = Field(0.05, gt=0, lt=1, description="share of the rows that are held out")
     by: HoldBy | None = Field(
         None,
-        description="rows, or, of ratings, single entries, at random or the newest by time; null: "
-        "entries of ratings, rows of other data",
+        description="rows (by number) or contents (rows, by what is in them); of ratings, entries, "
+        "at random, or the newest by time; null: entries of ratings, rows of other data",
     )
 
 

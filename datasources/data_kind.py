@@ -13,6 +13,7 @@ from .row_filter import RowFilter
 from .samples import Samples
 from .source import DataSource
 from .split import HoldBy
+from .split_contents import split_by_contents
 
 
 class DataKind(BaseModel, extra="forbid"):
@@ -62,14 +63,18 @@ class DataKind(BaseModel, extra="forbid"):
         """The source to train on, and one of the rows that are held out of it.
 
         reading, held: how each part is read. Which rows, `split_rows` says: a share of all, by a
-        hash of the row's number, whatever the order they are read in. Here both sources read all
-        rows and each drops those of the other. by: what is held out, where a kind has more than
-        rows. Raises `DataError` if a part is empty.
+        hash of the row's number, whatever the order they are read in; by: "contents", a hash of
+        what is in it. Here both sources read all rows and each drops those of the other. Raises
+        `DataError` if a part is empty.
         """
         check_rows_held(by)
         train, other = self.open_source(reading), self.open_source(held)
         seed = reading.seed
-        return RowFilter(train, share, seed, held=False), RowFilter(other, share, seed, held=True)
+        marks = split_by_contents(other, share, seed) if by == "contents" else None
+        return (
+            RowFilter(train, share, seed, held=False, marks=marks),
+            RowFilter(other, share, seed, held=True, marks=marks),
+        )
 
 
 class MemoryKind(DataKind):
@@ -92,13 +97,14 @@ class MemoryKind(DataKind):
     ) -> tuple[DataSource, DataSource]:
         """Both parts, each with its own rows only."""
         check_rows_held(by)
-        train, other = self.load().split(share, reading.seed)
+        train, other = self.load().split(share, reading.seed, contents=by == "contents")
         return train.source(reading), other.source(held)
 
 
 def check_rows_held(by: HoldBy | None) -> None:
     """Raises `DataError` for what only ratings can be held out by."""
-    if by not in (None, "rows"):
+    if by not in (None, "rows", "contents"):
         raise DataError(
-            f"holdout: by: {by} is for ratings; of these data whole rows are held out: by: rows."
+            f"holdout: by: {by} is for ratings; of these data whole rows are held out: by: rows, "
+            "or by: contents."
         )

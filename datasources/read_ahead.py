@@ -9,7 +9,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from .block import HostBlock, Zeros, block_bytes
-from .errors import DataError
+from .errors import ReadError
 from .ring import ring_size
 from .source import DataSource, KeepingSource, readers_of
 
@@ -96,7 +96,7 @@ class ReadAhead:
         """Take back the block that was lent first if `lend` are lent, and lend the next one; None
         at the end of the order.
 
-        Raises `DataError`, with its cause, instead of a block that could not be read.
+        Raises `ReadError`, with its cause, instead of a block that could not be read.
         """
         assert self.order is not None
         self._take_back(self._lend - 1)
@@ -110,7 +110,7 @@ class ReadAhead:
         self._ahead.popleft()
         if error is not None:
             self._free.append(place)
-            raise DataError(
+            raise ReadError(
                 f"Reader: block {place.index} of pass {self.order.number} could not be read: "
                 f"{error or type(error).__name__}"
             ) from error

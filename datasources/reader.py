@@ -65,8 +65,9 @@ class Reader:
         """The blocks `start`, `start` + 1, ... of pass `pass_`, in order.
 
         A block is valid until the next one is asked for (or the one after `lend` others). Leaving
-        the loop early is fine. Raises `DataError`, with its cause, where a block could not be read,
-        and at once where another pass of this reader has not ended or the reader is closed.
+        the loop early is fine. Raises `ReadError`, with its cause, where a block could not be read,
+        and `DataError` at once where another pass of this reader has not ended or the reader is
+        closed.
         """
         count = self._source.blocks
         if pass_ < 0 or not 0 <= start <= count:

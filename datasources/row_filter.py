@@ -23,6 +23,8 @@ STEP = 256  # rows from one count that is kept to the next
 class RowFilter:
     """Part of the rows of `source`: those that `split_rows` holds out (`held`), or the others.
 
+    marks: bits as of `split_by_contents`, which say it instead.
+
     Each block is a block of `source` without the rows of the other part, so blocks are shorter
     than they could be, and all of `source` is read for either part. Rows are numbered anew, in the
     order of their numbers in `source`. Raises `DataError` if one of the parts is empty.
@@ -36,17 +38,26 @@ class RowFilter:
     (3, [1, 2], [28.0, 29.0])
     """
 
-    def __init__(self, source: DataSource, share: float, seed: int, *, held: bool) -> None:
+    def __init__(
+        self,
+        source: DataSource,
+        share: float,
+        seed: int,
+        *,
+        held: bool,
+        marks: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
         """Count the rows of both parts."""
         rows = source.shape.total_rows
         self._source, self._held = source, held
+        self._marks = np.empty(0, np.uint8) if marks is None else marks
         self._start, self._limit = start_of(seed), limit_of(share)
         self._before = np.zeros(-(-rows // STEP) + 1, np.int64)
-        count_held(self._start, self._limit, rows, STEP, self._before)
+        count_held(self._marks, self._start, self._limit, rows, STEP, self._before)
         found = int(self._before[-1])
         check_parts(share, rows - found, found)
         self._shape = replace(source.shape, total_rows=found if held else rows - found)
-        self._settings = f"{share} {seed} {held}"
+        self._settings = f"{share} {seed} {held}" + ("" if marks is None else " contents")
         self.readers: int = readers_of(source)
         self._scratch: SimpleQueue[tuple[HostBlock, npt.NDArray[np.int64]]] = SimpleQueue()
         for _ in range(self.readers):
@@ -88,8 +99,8 @@ class RowFilter:
         try:
             self._source.read(pass_, index, whole)
             rows = select(
-                whole.row_ids, whole.rows, self._start, self._limit, self._held, STEP,
-                self._before, places, into.row_ids,
+                whole.row_ids, whole.rows, self._marks, self._start, self._limit, self._held,
+                STEP, self._before, places, into.row_ids,
             )  # fmt: skip
             self._copy(whole, places[:rows], into)
         finally:
@@ -114,14 +125,21 @@ class RowFilter:
 
 
 @kernel
-def is_held(row: int, start: np.uint64, limit: np.uint64) -> bool:
-    """Whether `split_rows` holds out this row."""
+def is_held(row: int, marks: npt.NDArray[np.uint8], start: np.uint64, limit: np.uint64) -> bool:
+    """Whether the marks, or else `split_rows`, hold out this row."""
+    if marks.size:
+        return bool(marks[row >> 3] >> (row & 7) & 1)
     return bool(mix_one(start + np.uint64(row + 1) * GOLDEN) < limit)
 
 
 @kernel
 def count_held(
-    start: np.uint64, limit: np.uint64, rows: int, step: int, before: npt.NDArray[np.int64]
+    marks: npt.NDArray[np.uint8],
+    start: np.uint64,
+    limit: np.uint64,
+    rows: int,
+    step: int,
+    before: npt.NDArray[np.int64],
 ) -> None:
     """Fill `before` [parts + 1] with the number of rows held out before each part of `step` rows;
     the last one counts all `rows`.
@@ -131,7 +149,7 @@ def count_held(
         if row % step == 0:
             before[part] = found
             part += 1
-        found += is_held(row, start, limit)
+        found += is_held(row, marks, start, limit)
     before[part] = found
 
 
@@ -139,6 +157,7 @@ def count_held(
 def select(
     ids: npt.NDArray[np.int64],
     rows: int,
+    marks: npt.NDArray[np.uint8],
     start: np.uint64,
     limit: np.uint64,
     held: bool,
@@ -156,9 +175,9 @@ def select(
         if at < 0 or row < at or row - at > step:
             at, rank = row // step * step, int(before[row // step])
         while at < row:
-            rank += is_held(at, start, limit)
+            rank += is_held(at, marks, start, limit)
             at += 1
-        if is_held(row, start, limit) == held:
+        if is_held(row, marks, start, limit) == held:
             places[found] = place
             numbers[found] = rank if held else row - rank
             found += 1

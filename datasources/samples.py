@@ -11,6 +11,7 @@ from .errors import DataError
 from .matrix import MatrixSource
 from .reading import Reading
 from .split import split_rows
+from .split_contents import split_by_contents
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,17 @@ class Samples:
         names = None if self.row_names is None else [self.row_names[i] for i in ids]
         return replace(self, X=self.X[ids], targets=targets, weights=weights, row_names=names)
 
-    def split(self, share: float, seed: int) -> tuple[Self, Self]:
-        """The rows to train on and those held out, by `split_rows`. Raises `DataError` if a part
-        is empty.
+    def split(self, share: float, seed: int, *, contents: bool = False) -> tuple[Self, Self]:
+        """The rows to train on and those held out, by `split_rows`, or by `split_by_contents`.
+        Raises `DataError` if a part is empty.
         """
-        train, held = split_rows(self.X.shape[0], share, seed)
+        rows = self.X.shape[0]
+        if contents:
+            bits = split_by_contents(MatrixSource(self.X, keep_bytes=0), share, seed)
+            is_held = np.unpackbits(bits, count=rows, bitorder="little").astype(bool)
+            train, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+        else:
+            train, held = split_rows(rows, share, seed)
         check_parts(share, train.size, held.size)
         return self.rows(train), self.rows(held)
 

@@ -8,8 +8,10 @@ import numpy.typing as npt
 from .errors import DataError
 from .mix import GOLDEN, mix
 
-HoldBy = Literal["rows", "entries", "time"]
-"""What is held out: rows; or entries of rows, at random or the newest ones."""
+HoldBy = Literal["rows", "contents", "entries", "time"]
+"""What is held out: rows, by a hash of their number or of what is in them; or entries of rows, at
+random or the newest ones.
+"""
 
 
 def split_rows(

@@ -41,6 +41,7 @@ class Progress:
     work: what this process has done, from which the speed of any stretch of time follows; it counts
     every block, also between merges. scored: blocks of evaluations that this process has done.
     cache_bytes, device_bytes: memory of all caches, and what of it is on accelerators.
+    finite: the pass, and the blocks done in it, when the numbers were last found to be finite.
     stop: training ends here, because there is nothing left to gain, or a hook has set it.
     """
 
@@ -61,6 +62,7 @@ class Progress:
     cache_bytes: int = 0
     device_bytes: int = 0
     allocations_after_warmup: int = 0
+    finite: tuple[int, int] = (0, 0)
     stop: bool = False
 
     @property

@@ -31,14 +31,14 @@ from .loop import train_passes
 from .plan import Plan as Plan
 from .plan import feeds_of, make_plan
 from .replica import Replica
+from .runs.trial import Trial as Trial
+from .runs.trial import try_blocks
 from .scoring import score_blocks
 from .sources import check_labelled, count_labels, open_source, sum_values
 from .state import State as State
 from .state import give, set_progress, take
 from .stores import block_shapes, check_rows, make_stores
 from .team import Team, reader_of
-from .trial import Trial as Trial
-from .trial import try_blocks
 
 
 class Learner:
@@ -324,21 +324,24 @@ class Learner:
             self._load_restored(self._team)
 
     def _load_restored(self, team: Team) -> None:
-        state, self._restored = self._restored, None
-        if state is not None:
-            self._trained_on = True
-            give(state, team, self._stores)
+        if self._restored is not None:
+            give(self._restored, team, self._stores)
+            self._restored, self._trained_on = None, True
 
     def close(self) -> None:
         """Free the memory and stop the threads; the learner can be used again."""
         if self._team is not None:
             state = self.state()
-            self._team.close()
-            self._team = None
+            self._drop_team()
             self._restored = state
-            for store in self._stores.values():
-                store.close()
-            self._stores = {}
+
+    def _drop_team(self) -> None:
+        assert self._team is not None
+        self._team.close()
+        self._team = None
+        for store in self._stores.values():
+            store.close()
+        self._stores = {}
 
     # ------------------------------------------------------------- helpers
 
@@ -402,7 +405,11 @@ class Learner:
             self._stores = make_stores(
                 self._team, self.row_folder, seed=self.seed, drawn=self._restored is None
             )
-            self._load_restored(self._team)
+            try:
+                self._load_restored(self._team)
+            except ShapeError:  # there must be no team that has not what was restored
+                self._drop_team()
+                raise
             if self.eval is not None:
                 self._team.make_ready(self.eval.shape)
         return self._team
@@ -427,8 +434,9 @@ class Learner:
     ) -> Replica:
         if self.targets is not None:
             shape = replace(shape, targets=self.targets)
-        if self.eval is not None and not side:
-            shape = replace(shape, nnz=max(shape.nnz, self.eval.shape.nnz))
+        if not side:
+            known = [data.shape.nnz for data in (self.train, self.eval) if data is not None]
+            shape = replace(shape, nnz=max([shape.nnz, *known]))
         training = [source.shape for source in self._training()]
         blocks = block_shapes(model, shape, side, training, self._restored)
         train = self.train if commit else None  # counting is a pass over the data

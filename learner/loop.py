@@ -8,10 +8,10 @@ from functools import partial
 from itertools import islice
 
 from ..datasources import DataSource, HostBlock, Reader
-from .divergence import FiniteCheck
 from .evaluation import Evaluator
 from .hooks import Progress
 from .replica import Replica
+from .runs.divergence import FiniteCheck
 from .team import Team
 from .training_scores import TrainingScores
 from .work import Work, data_bytes

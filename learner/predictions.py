@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..datasources import DataSource, row_names
-from .durable import new_file
 from .learner import Learner
+from .storage.durable import new_file
 
 ROW_GROUP = 1 << 16  # rows of a Parquet file that are collected before they are written
 

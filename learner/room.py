@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..matcache.errors import MemoryPlanError
-from .config import RunConfig
-from .display import size
+from .configuration.config import RunConfig
 from .memory import memory_limits, resident_bytes
 from .plan import Plan, Planned
+from .watch.display import size
 
 NAMED = 5  # arrays of a message
 BIASES = 2  # numbers that a model may keep beside those that it is configured to

@@ -57,11 +57,14 @@ def take(team: Team, stores: Mapping[str, RowStore], progress: Progress, *, copy
 
 
 def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
-    """Set `team` and the state of rows to `state`. Raises ShapeError where something lacks."""
+    """Set `team` and the state of rows to `state`. Raises ShapeError where something lacks, or is
+    of other sizes; nothing has been set then but the state of rows.
+    """
     for name, store in stores.items():
         if name not in state.tensors:
             raise ShapeError(f"restore: the state has no row state {name!r}.")
         np.copyto(store.array, state.tensors[name])
+    _check_sizes(state, team)
     paused = _paused(state.position)
     for number, replica in enumerate(team.replicas):
         for name, mat in replica.mats().items():
@@ -75,11 +78,25 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     team.apart = any(name.startswith(_name(1, "")) for name in state.tensors)
 
 
+def _check_sizes(state: State, team: Team) -> None:
+    """Raises ShapeError where the data that `team` was made for are not those of `state`."""
+    columns = team.first.shapes.columns
+    for name, mat in team.first.mats().items():
+        found = state.tensors[name].shape if name in state.tensors else mat.shape
+        if found != mat.shape:
+            raise ShapeError(
+                f"data of {columns:,} columns, but the model is of other data: its {name} has the "
+                f"shape {found}, with these it would have {mat.shape}. Rows are samples, columns "
+                "features: check the orientation."
+            )
+
+
 def set_progress(state: State, progress: Progress) -> None:
     """Let `progress` stand where `state` was taken."""
     position = state.position
     progress.pass_ = int(position.get("pass", 0))
     progress.block = int(position.get("block", 0))
+    progress.finite = (progress.pass_, progress.block)
     progress.rows = int(position.get("rows", 0))
     progress.seconds = float(position.get("seconds", 0.0))
     best = position.get("best")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .fused import Fused, Leaf
 
 UNROLL = 4  # non-zeros at a time
+TOGETHER = 8  # rows of a matrix that are added at a time, where they are long
 SHORT_MATRIX = 128  # longest row of a matrix of which several are added at a time
 
 HEADER = """\
@@ -225,12 +226,21 @@ class NumbaPrinter(RowwisePrinter):
         if short:
             self.short_product(product)
             return
-        out.line(f"for l in range({product.vec.length}):")
-        with out.block():
-            out.line(f"t = F({self.element(product.vec, 'l')})")
-            out.line(f"for k in range({product.out.length}):")
+        rows = product.vec.length
+        full = rows // TOGETHER * TOGETHER
+        for start, end, count in ((0, full, TOGETHER), (full, rows, 1)):
+            if start == end:
+                continue
+            out.line(f"for l in range({start}, {end}, {count}):")
             with out.block():
-                out.line(f"{element} += t * F(a{product.matrix}[l, k])")
+                every = [f"l + {n}" if n else "l" for n in range(count)]
+                for n, row in enumerate(every):
+                    out.line(f"t{n} = F({self.element(product.vec, row)})")
+                out.line(f"for k in range({product.out.length}):")
+                with out.block():
+                    terms = [f"F(a{product.matrix}[{row}, k])" for row in every]
+                    factors = [f"t{n}" for n in range(count)]
+                    out.line(f"{element} += {weighted(factors, terms)}")
 
     def clear(self, value: Value, *, whole: bool) -> None:
         """Set a vector to zero. whole: if it is scratch, up to where its last vector ends."""

@@ -14,16 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ..matcache import (
-    Mat,
-    ShapeError,
-    colsum,
-    from_array,
-    gram,
-    rownnz,
-    solve_rows,
-    total,
-)
+from ..matcache import Mat, ShapeError, colsum, from_array, gram, rownnz, solve_rows, total
 from ..matcache.normal_equations import MOST
 from ..optimizers import AdaGrad, Optimizer
 from .als_items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations

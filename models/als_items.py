@@ -9,15 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..matcache import (
-    Mat,
-    add_outer,
-    gram,
-    maximum,
-    packed_columns,
-    solve_sums,
-    where,
-)
+from ..matcache import Mat, add_outer, gram, maximum, packed_columns, solve_sums, where
 from ..matcache.normal_equations import MOST
 from ..optimizers import Gradient, Penalty
 from .als_rows import parts, weighted_errors

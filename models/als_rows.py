@@ -32,6 +32,7 @@ from ..matcache import (
 )
 
 TINY = 1e-30
+EXACT = 1e-14  # of squares: what float32 cannot tell from zero, relative
 
 
 def entries(R: Any, mean: Any, alpha: Any) -> tuple[Any, Any]:
@@ -63,7 +64,8 @@ def descend(
     alpha: Any, reg: Any, weighted: Any, steps: Any, tolerance: Any,
 ) -> None:  # fmt: skip
     """Conjugate gradients from the u that is there, at most `steps`; a row stops when its squared
-    residual has fallen to `tolerance` times what it was.
+    residual has fallen to `tolerance` times what it was, or u is as exact as float32 can be:
+    further steps are made of rounding errors, which may grow.
 
     Preconditioned by the diagonal that the row's matrix would have if all its entries met a
     `typical` row of the table (squares, [1 x K]); diagonal: that of G. The true diagonal (Jacobi)
@@ -91,7 +93,7 @@ def descend(
         new = rowdot(r, z)
         p <<= z + (new / maximum(old, TINY)) * p
         old <<= new
-        until(new <= goal)
+        until(new <= maximum(goal, EXACT * rowdot(scale * u, u)))
 
 
 @rowwise

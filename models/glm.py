@@ -5,8 +5,9 @@ column per class for softmax). The objective of each is
 
     sum_i w_i loss(eta_i, y_i) / sum_i w_i + l1 ||W||_1 + l2 / 2 ||W||^2,
 
-w the weights of the rows times those of the classes (which leave the divisor alone), b without
-penalty. scikit-learn's LogisticRegression(C) has l2 = 1 / (C n), its SGDClassifier l2 = alpha.
+w the weights of the rows times those of the classes and a target's `row_weights` (which both leave
+the divisor alone), b without penalty. scikit-learn's LogisticRegression(C) has l2 = 1 / (C n), its
+SGDClassifier l2 = alpha.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What targets may be: for links of classes 0 to 1, for counts nothing negative."""
+"""What targets may be: for links of classes 0 to 1, for counts and weights nothing negative."""
 
 from __future__ import annotations
 
@@ -34,9 +34,12 @@ class TargetRanges:
                     self._fits[column] = fit
                     self._low[column] = max(self._low[column], low)
                     self._high[column] = min(self._high[column], high)
+        self._weights = {fit.row_weights: fit for fit in fits if fit.row_weights is not None}
 
     def check(self, Y: NDArray[Any]) -> None:
-        """Y: [rows x targets]. Raises TargetError for the first target that is out of bounds."""
+        """Y: [rows x targets]. Raises TargetError for the first target that is out of bounds, and
+        for weights of rows below 0.
+        """
         if not len(Y):
             return
         least, most = Y.min(axis=0), Y.max(axis=0)
@@ -50,3 +53,10 @@ class TargetRanges:
             raise TargetError(
                 f"GLM: target {name!r} is {value:g} in a row; of link {fit.link} it is {remedy}."
             )
+        for column, fit in self._weights.items():
+            if least[column] < 0:
+                raise TargetError(
+                    f"GLM: target {fit.name!r}: its row_weights, column {column} of the targets, "
+                    f"are {least[column]:g} in a row, but a weight is 0 or more; 0 is as if the "
+                    "row were absent for this target."
+                )

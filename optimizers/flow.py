@@ -19,18 +19,25 @@ from ..matcache import clip, exp, maximum, where
 
 def saturation(x: Any) -> Any:
     """phi(x) = (1 - exp(-x)) / x for x >= 0, to full precision also near 0 (phi(0) = 1)."""
-    series = 1.0 + 0.0 * x
-    for n in (8, 7, 6, 5, 4, 3, 2):  # 1 - x/2 (1 - x/3 (1 - x/4 (...)))
-        series = 1.0 - x * series / n
-    return where(x < 0.5, series, (1.0 - exp(-x)) / maximum(x, 0.5))
+    return _decay(x)[1]
+
+
+def _decay(x: Any) -> tuple[Any, Any]:
+    """1 - exp(-x) and phi(x), of one exponential."""
+    series = 1.0 - x * (1.0 / 8)
+    for n in (7, 6, 5, 4, 3, 2):  # 1 - x/2 (1 - x/3 (1 - x/4 (...)))
+        series = 1.0 - x * (1.0 / n) * series
+    near, lost = x < 0.5, 1.0 - exp(-x)
+    return where(near, x * series, lost), where(near, series, lost / maximum(x, 0.5))
 
 
 def shrunk(w: Any, time: Any, l1: Any, l2: Any, gradient: Any = None) -> Any:
     """w after `time` under the elastic net and a fixed gradient; None: no such part."""
     reach = time
     if l2 is not None:
-        reach = time * saturation(l2 * time)
-        w = w + w * (exp(-(l2 * time)) - 1.0)  # w itself where l2 is 0
+        lost, phi = _decay(l2 * time)
+        reach = time * phi
+        w = w - w * lost  # w e^(-l2 t), and w itself where l2 is 0
     if gradient is not None:
         w = w - reach * gradient
     if l1 is not None:

@@ -36,9 +36,9 @@ import typer
 from ruamel.yaml import YAML
 
 import blocklearn
-from blocklearn.learner.cli import _with_command, app
-from blocklearn.learner.config import RunConfig
-from blocklearn.learner.yaml_config import resolve
+from blocklearn.learner.command_line.cli import _with_command, app
+from blocklearn.learner.configuration.config import RunConfig
+from blocklearn.learner.configuration.yaml_config import resolve
 from scripts.benchmarks import __main__ as benchmarks
 
 ROOT = Path(__file__).parents[1]
@@ -53,6 +53,8 @@ FENCE = re.compile(
 TITLE = re.compile(r'title="([^"]*)"')
 INLINE = re.compile(r"(?<!`)`(?:scripts/)?(learn [^`\n]+)`(?!`)")
 LIMIT = 120  # seconds of one block
+MAIN = "from blocklearn.learner.command_line.cli import main; main()"
+LEARN = f'exec "{sys.executable}" -c "{MAIN}" "$@"'
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,12 @@ def code_blocks(page: str, text: str) -> list[CodeBlock]:
 class PageRun:
     """A page being run in `folder`, which gets what a page may expect there."""
 
-    def __init__(self, folder: Path) -> None:
-        """Commands `learn`, `python` and, as in the repository, `scripts/learn` and `configs/`."""
+    def __init__(self, folder: Path, learn: str = LEARN) -> None:
+        """Commands `learn`, `python` and, as in the repository, `scripts/learn` and `configs/`.
+
+        learn: what the first of them does, in the language of the shell.
+        """
         self.folder, self.names = folder, {"__name__": "page"}
-        learn = f'exec "{sys.executable}" -c "from blocklearn.learner.cli import main; main()" "$@"'
         command(folder / ".bin" / "learn", learn)
         command(folder / "scripts" / "learn", learn)
         command(folder / ".bin" / "python", f'exec "{sys.executable}" "$@"')
@@ -236,7 +240,10 @@ def check(block: CodeBlock, folder: Path) -> None:
 
 def check_excerpt(block: CodeBlock) -> None:
     """Its lines stand in the file, in this order; `...` leaves some out."""
-    lines = [line.strip() for line in (ROOT / block.title).read_text().splitlines()]
+    file = ROOT / block.title
+    if not file.exists():  # the tests of an installed wheel
+        file = Path(blocklearn.__file__).parent / block.title
+    lines = [line.strip() for line in file.read_text().splitlines()]
     for line in block.text.splitlines():
         if line.strip() not in ("", "..."):
             assert line.strip() in lines, f"{block.where}: not in {block.title}: {line.strip()}"

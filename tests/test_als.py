@@ -150,6 +150,16 @@ def test_any_rank(rank: int) -> None:
     close(learner.row_state("items"), wanted)
 
 
+def test_steps_beyond_convergence_do_no_harm() -> None:
+    """They would be made of rounding errors, which grow in the course of hundreds of steps."""
+    X = ratings(n=120, m=70, density=0.2)
+    for seed in range(3):
+        settings = model(loss="implicit", weighted=False, rank=24, alpha=3.0, reg=1.5, cg_steps=300)
+        learner = bl.Learner(settings, train=X, passes=3, seed=seed).fit()
+        wanted = Reference(learner.model, X).solve(X.T, learner.row_state("users"), side=1)
+        close(learner.row_state("items"), wanted)
+
+
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s["solver"])
 def test_an_item_with_many_ratings_is_solved_precisely(solver: dict[str, Any]) -> None:
     """10^5 ratings are summed in float32."""

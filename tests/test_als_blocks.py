@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
 
 CONFIG = """\
 model: {{kind: als, rank: 4, loss: {loss}}}

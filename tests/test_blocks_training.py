@@ -14,8 +14,8 @@ from scipy import sparse
 
 import blocklearn as bl
 from blocklearn.datasources import BlockSource, MatrixSource, TwoSidedSource, write_blocks
-from blocklearn.learner.cli import main
-from blocklearn.learner.exitcodes import ExitCode
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode
 from blocklearn.models import ALS, GLM, LDA
 from tests.block_datasets import folders
 

@@ -12,22 +12,27 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
-from blocklearn.learner import checkpoint, interval, metrics
+from blocklearn.learner import interval
 from blocklearn.learner.cadence import Cadence
-from blocklearn.learner.checkpoint import Checkpoint, check_same, newest
-from blocklearn.learner.config import CheckpointConfig
+from blocklearn.learner.configuration.config import CheckpointConfig, LearnerConfig
 from blocklearn.learner.errors import ConfigError, DivergedError, ModelFolderError, RunInterrupted
 from blocklearn.learner.hooks import Best, Progress
 from blocklearn.learner.learner import State
-from blocklearn.learner.metrics import Event, Metrics, rewind
-from blocklearn.learner.saving import SaveCheckpoints
-from blocklearn.learner.signals import Requests, StopOnSignal
+from blocklearn.learner.runs import checkpoint, metrics
+from blocklearn.learner.runs.checkpoint import Checkpoint, check_same, newest
+from blocklearn.learner.runs.metrics import Event, Metrics, rewind
+from blocklearn.learner.runs.saving import SaveCheckpoints
+from blocklearn.learner.runs.signals import Requests, StopOnSignal
 from blocklearn.models import ALS, GLM
 from blocklearn.optimizers import SGD, Adam
 
 ROOT = Path(__file__).parents[1]
 FORMATS = Path(__file__).parent / "data" / "formats"
-CONFIG = {"model": {"kind": "lda", "topics": 4}, "learner": {"passes": 5, "seed": 1}, "out": "x"}
+CONFIG: dict[str, Any] = {
+    "model": {"kind": "lda", "topics": 4},
+    "learner": {"passes": 5, "seed": 1},
+    "out": "x",
+}
 
 
 def make(passes: int, block: int = 0, best: Best | None = None) -> Checkpoint:
@@ -134,6 +139,17 @@ def test_going_on_refuses_another_run(tmp_path: Path) -> None:
     assert "5, but the run was started with 4" in lines[2]
     with pytest.raises(ConfigError, match="the data have changed"):
         check_same(make(1), CONFIG, "other")
+
+
+@pytest.mark.parametrize("name", LearnerConfig.model_fields)
+def test_going_on_allows_what_does_not_change_what_is_computed(name: str) -> None:
+    """A new setting of the learner has to say which kind it is."""
+    other = CONFIG | {"learner": {**CONFIG["learner"], name: "another"}}
+    if name in ("seed", "replicas", "sync_every", "sync_weight"):
+        with pytest.raises(ConfigError, match=f"learner.{name}"):
+            check_same(make(1), other, "abc")
+    else:
+        check_same(make(1), other, "abc")
 
 
 def test_arrays_are_written_from_where_they_are_and_read_as_pages_of_the_file(
@@ -344,12 +360,22 @@ def test_the_end_and_the_best_are_saved_whenever_they_come(tmp_path: Path) -> No
     assert told[3:] == ["pass-0002-block-0000001"]
 
 
+def test_what_a_killed_process_left_goes_when_another_goes_on(tmp_path: Path) -> None:
+    for passes in (1, 2, 3):
+        save(tmp_path, passes, keep=3)
+    (tmp_path / "pass-0001").rename(tmp_path / ".pass-0001.old")
+    (tmp_path / ".pass-0004.saving").mkdir()
+    hook: Any = saver(tmp_path, [], keep=2)
+    hook.start(Trained(), Progress(3, 4, pass_=3))
+    assert names(tmp_path) == ["pass-0002", "pass-0003"]
+
+
 def test_what_has_diverged_is_not_saved(tmp_path: Path) -> None:
     hook: Any = saver(tmp_path, [])
     learner: Any = Trained()
     hook.start(learner, Progress(3, 4))
     learner.where, learner.value = (1, 0), float("nan")
-    with pytest.raises(DivergedError, match="w is not finite: the model has diverged"):
+    with pytest.raises(DivergedError, match=r"w is not finite after blocks 0 to 3 of pass 0 \("):
         hook.pass_end(learner, Progress(3, 4, block=4, closed=True))
     assert names(tmp_path) == []
 

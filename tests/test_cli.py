@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from blocklearn.datasources import DataError
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode, exit_code, message
 from blocklearn.learner.errors import (
     ConfigError,
     DivergedError,
@@ -16,12 +17,11 @@ from blocklearn.learner.errors import (
     RunFolderError,
     RunInterrupted,
 )
-from blocklearn.learner.exitcodes import ExitCode, exit_code, message
 from blocklearn.matcache.errors import MemoryPlanError
 
 ROOT = Path(__file__).parents[1]
 LDA = str(ROOT / "configs" / "lda.yaml")
-LEARN = [sys.executable, "-c", "from blocklearn.learner.cli import main; main()"]
+LEARN = [sys.executable, "-c", "from blocklearn.learner.command_line.cli import main; main()"]
 
 
 def learn(*arguments: str) -> int:
@@ -43,7 +43,7 @@ def test_help_imports_little(arguments: list[str], most: int) -> None:
     code = f"""
 import sys
 before = set(sys.modules)
-from blocklearn.learner import cli
+from blocklearn.learner.command_line import cli
 try:
     cli.main({arguments})
 except SystemExit as stop:
@@ -183,7 +183,7 @@ def test_missing_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_an_unforeseen_error_shows_its_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import blocklearn.learner.persistence as persistence
+    import blocklearn.learner.storage.persistence as persistence
 
     def broken(_: object) -> None:
         raise RuntimeError("surprise")
@@ -195,7 +195,7 @@ def test_an_unforeseen_error_shows_its_traceback(
 
 
 def test_a_second_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    import blocklearn.learner.persistence as persistence
+    import blocklearn.learner.storage.persistence as persistence
 
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt

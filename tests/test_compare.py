@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
 
 ROOT = Path(__file__).parents[1]
 Learn = Callable[..., tuple[int, str, str]]

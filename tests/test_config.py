@@ -10,10 +10,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from blocklearn.datasources.config import Kind
-from blocklearn.learner.config import RunConfig
+from blocklearn.learner.configuration.config import RunConfig
+from blocklearn.learner.configuration.yaml_config import Setting, resolve, to_yaml
+from blocklearn.learner.configuration.yaml_tree import Origin, merge, parse_text
 from blocklearn.learner.errors import ConfigError
-from blocklearn.learner.yaml_config import Setting, resolve, to_yaml
-from blocklearn.learner.yaml_tree import Origin, merge, parse_text
 from blocklearn.models import MODELS
 from tests.page_blocks import commands
 

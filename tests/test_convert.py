@@ -16,13 +16,13 @@ from scipy import sparse
 from blocklearn.datasources import DataError, DataSource, HashedWords, HostBlock, row_names
 from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.source import target_names
-from blocklearn.learner.cli import main
-from blocklearn.learner.conversion_display import ConversionDisplay, Silent
-from blocklearn.learner.conversion_folder import READING
-from blocklearn.learner.convert import Conversion, convert
-from blocklearn.learner.display import size
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode
+from blocklearn.learner.conversion.conversion_display import ConversionDisplay, Silent
+from blocklearn.learner.conversion.conversion_folder import READING
+from blocklearn.learner.conversion.convert import Conversion, convert
 from blocklearn.learner.errors import RunFolderError
-from blocklearn.learner.exitcodes import ExitCode
+from blocklearn.learner.watch.display import size
 from tests.formats import bidmat, example, packed
 from tests.test_format_hostile import FILES
 
@@ -298,7 +298,7 @@ def test_two_at_once(tmp_path: Path) -> None:
 
 KILLED = """
 import os, sys
-from blocklearn.learner import convert, conversion_display
+from blocklearn.learner.conversion import convert, conversion_display
 from pathlib import Path
 class Watch(conversion_display.Silent):
     done = 0
@@ -332,7 +332,7 @@ def test_a_killed_conversion_goes_on(tmp_path: Path) -> None:
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     path, dst = tmp_path / "a.txt", tmp_path / "dst"
     path.write_text("alpha beta gamma delta\n" * 100_000)
-    code = "from blocklearn.learner.cli import main; main()"
+    code = "from blocklearn.learner.command_line.cli import main; main()"
     command = [sys.executable, "-c", code, "convert", str(path), str(dst), "-q"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while not (dst / READING / "source.json").exists():
@@ -351,8 +351,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """Peak memory of a process that converts a file 8 times as long is about the same."""
     code = (
         "import sys, resource\nfrom pathlib import Path\n"
-        "from blocklearn.learner.convert import Conversion, convert\n"
-        "from blocklearn.learner.conversion_display import Silent\n"
+        "from blocklearn.learner.conversion.convert import Conversion, convert\n"
+        "from blocklearn.learner.conversion.conversion_display import Silent\n"
         "job = Conversion([sys.argv[1]], [Path(sys.argv[2])], block_rows=1024)\n"
         "convert(job, Silent())\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"

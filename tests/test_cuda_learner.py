@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.learner.config import RunConfig
+from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.learner import Learner
 from blocklearn.learner.room import check_room
 from blocklearn.matcache import DeviceError, MemoryPlanError

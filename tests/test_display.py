@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from blocklearn.learner.display import LiveTable, PlainLines, display, memory, scores
 from blocklearn.learner.hooks import Progress
+from blocklearn.learner.watch.display import LiveTable, PlainLines, display, memory, scores
 from blocklearn.learner.work import Work
 
 LEARNER: Any = None

@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as arrays
 from safetensors.numpy import load_file
 
 import blocklearn as bl
-from blocklearn.learner.cli import main
-from blocklearn.learner.divergence import FiniteCheck, is_finite
+from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import DivergedError
+from blocklearn.learner.runs.divergence import FiniteCheck, is_finite
 from blocklearn.matcache import colsum, exp
 
 FLOATS = st.sampled_from([np.float32, np.float64])
@@ -80,7 +80,7 @@ def test_the_first_block_is_named() -> None:
 def test_the_block_is_named_when_every_block_is_looked_at(
     fails_in: int, fails: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blocklearn.learner.divergence.SHARE", np.inf)
+    monkeypatch.setattr("blocklearn.learner.runs.divergence.SHARE", np.inf)
     with pytest.raises(DivergedError, match=f"after block {fails} of pass {fails_in} "):
         learner(fails_in, fails).fit()
 
@@ -89,7 +89,9 @@ def test_the_block_is_named_when_every_block_is_looked_at(
 def test_found_at_the_end_of_the_pass_at_the_latest(
     fails_in: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blocklearn.learner.divergence.SHARE", 1e-12)  # no look after the first
+    monkeypatch.setattr(
+        "blocklearn.learner.runs.divergence.SHARE", 1e-12
+    )  # no look after the first
     first = 1 if fails_in == 0 else 0
     with pytest.raises(DivergedError, match=f"after blocks {first} to 9 of pass {fails_in} "):
         learner(fails_in, 5).fit()
@@ -107,7 +109,8 @@ def test_looks_take_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     check = FiniteCheck()
     team: Any = type("Team", (), {"first": None})
     progress: Any = None
-    monkeypatch.setattr(check, "_look", look)
+    monkeypatch.setattr("blocklearn.learner.runs.divergence.check_finite", look)
+    monkeypatch.setattr("blocklearn.learner.runs.divergence.learnt", lambda *_, **__: ())
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     while clock[0] < 1000:
         check.after_block(team, progress)
@@ -132,7 +135,7 @@ def test_the_command_stops_with_76_and_keeps_what_was_good(
         main(["--config", config, "--out", str(tmp_path / "run"), "-q", *given])
     err = capsys.readouterr().err
     assert stop.value.code == 76 and "Traceback" not in err
-    assert re.search(r"(W|intercept) is not finite( after block \d+ of pass \d+)?", err)
+    assert re.search(r"(W|intercept) is not finite after blocks? [\d to]+ of pass \d+", err)
     assert "are from before it did" in err or "None is saved" in err
     for path in (tmp_path / "run" / "checkpoints").glob("*/state.safetensors"):
         tensors = load_file(path)

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import command_server
 from tests.page_blocks import (
     INLINE,
+    LEARN,
     PAGES,
     ROOT,
     CodeBlock,
@@ -25,6 +28,8 @@ from tests.page_blocks import (
 LANGUAGES = {"python", "bash", "text", "yaml", "json", "toml", "ini"}
 SLOW = {"docs/how-to/replicas.md", "docs/how-to/resume.md", "docs/operations.md"}
 """Pages with long runs, of things that have tests of their own."""
+ALONE = {"README.md", *SLOW}
+"""Pages whose commands are processes of their own: what is read first, and what gets signals."""
 
 
 def blocks_of(page: str) -> list[CodeBlock]:
@@ -32,11 +37,21 @@ def blocks_of(page: str) -> list[CodeBlock]:
     return code_blocks(page, (ROOT / page).read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="module")
+def learn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The command `learn`, of which most of the start is done already."""
+    folder = tmp_path_factory.mktemp("learn")
+    server = command_server.start(folder / "socket")
+    yield command_server.command(folder / "socket", folder / "call.py")
+    server.kill()
+    server.communicate()
+
+
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW)) for page in PAGES]
 )
-def test_a_page_does_what_it_says(page: str, tmp_path: Path) -> None:
-    run, printed = PageRun(tmp_path), None
+def test_a_page_does_what_it_says(page: str, learn: str, tmp_path: Path) -> None:
+    run, printed = PageRun(tmp_path, LEARN if page in ALONE else learn), None
     for block in blocks_of(page):
         assert block.language in LANGUAGES, f"{block.where}: a block of {block.language!r}"
         if block.title and not block.needs and not block.excerpt:
@@ -112,6 +127,14 @@ def test_programs_run_in_a_folder_of_their_own(tmp_path: Path) -> None:
     assert caught.traceback[-1].lineno + 1 == 9  # fence in line 7
     with pytest.raises(AssertionError, match=r"page.md:7: exit code 3"):
         run.run(block("bash", "(exit 3)\ntrue"))
+
+
+def test_a_command_of_the_server_is_as_any_other(tmp_path: Path, learn: str) -> None:
+    run = PageRun(tmp_path, learn)
+    assert run.run(block("bash", "learn --version | cat")).startswith("blocklearn ")
+    with pytest.raises(AssertionError, match=r"exit code 66\nlearn: x.yaml: no such"):
+        run.run(block("bash", "learn --config x.yaml"))
+    assert "lda" in run.run(block("bash", "cd configs; learn config --config lda.yaml"))
 
 
 @pytest.mark.parametrize("mention", ["learn fit", "learn convert --to arrow"])

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
-from blocklearn.learner import surroundings
-from blocklearn.learner.accelerators import find_driver
-from blocklearn.learner.cli import main
-from blocklearn.learner.self_test import Result, self_test
-from blocklearn.learner.surroundings import Finding
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.installation import surroundings
+from blocklearn.learner.installation.accelerators import find_driver
+from blocklearn.learner.installation.self_test import Result, self_test
+from blocklearn.learner.installation.surroundings import Finding
 
 Doctor = Callable[..., tuple[int, str, str]]
 
@@ -29,7 +29,8 @@ def doctor(
 ) -> Doctor:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "blocklearn.learner.doctor.limits", lambda: {"sgemm_gflops": 1.0, "copy_gb_per_s": 2.0}
+        "blocklearn.learner.installation.doctor.limits",
+        lambda: {"sgemm_gflops": 1.0, "copy_gb_per_s": 2.0},
     )
 
     def doctor(*arguments: str) -> tuple[int, str, str]:
@@ -93,7 +94,8 @@ def test_wrong_numbers_are_a_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(
-        "blocklearn.learner.doctor.self_test", lambda: iter([results[0]._replace(**spoil)])
+        "blocklearn.learner.installation.doctor.self_test",
+        lambda: iter([results[0]._replace(**spoil)]),
     )
     code, out, _ = doctor()
     assert code == 69 and text in out and out.splitlines()[-1] == "faults: 1, marked with !"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import blocklearn as bl
-from blocklearn.learner.cli import main
-from blocklearn.learner.config import MemoryLimit
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.configuration.config import MemoryLimit
 from blocklearn.learner.memory import memory_limits, resident_bytes
 from blocklearn.learner.plan import Plan
-from blocklearn.learner.trial import Trial
+from blocklearn.learner.runs.trial import Trial
 from tests.corpora import planted
 
 LDA = """

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
-from blocklearn.learner.cli import main
-from blocklearn.learner.exitcodes import ExitCode
-from blocklearn.learner.metrics import Event
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode
+from blocklearn.learner.runs.metrics import Event
 
 ROOT = Path(__file__).parents[1]
 THEMES = {

@@ -338,7 +338,7 @@ def test_predictions_in_several_threads() -> None:
         with ThreadPoolExecutor(4) as pool:
             for given in pool.map(used, [found] * 12):
                 np.testing.assert_array_equal(given, wanted)
-        assert threading.active_count() == before
+        assert threading.active_count() <= before  # others may have ended meanwhile
 
 
 @pytest.mark.slow
@@ -415,7 +415,7 @@ def run(code: str, **environment: str) -> str:
 
 def test_nothing_else_imports_scikit_learn() -> None:
     code = """
-import sys, blocklearn, blocklearn.learner.cli, blocklearn.learner.training
+import sys, blocklearn, blocklearn.learner.command_line.cli, blocklearn.learner.runs.training
 blocklearn.models, blocklearn.Learner, blocklearn.recommend
 assert "sklearn" not in sys.modules
 blocklearn.NMF

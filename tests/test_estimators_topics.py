@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
-from blocklearn.learner.coherence import coherence_of
+from blocklearn.learner.estimators.coherence import coherence_of
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 

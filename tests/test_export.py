@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blocklearn.learner import export as exporting
-from blocklearn.learner import model_folder
-from blocklearn.learner.cli import main
-from blocklearn.learner.export import export
-from blocklearn.learner.model_folder import Saved
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.storage import export as exporting
+from blocklearn.learner.storage import model_folder
+from blocklearn.learner.storage.export import export
+from blocklearn.learner.storage.model_folder import Saved
 
 USERS, ITEMS = ["ann", "Zoë", "日本"], ["Alien", "Up"]
 

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blocklearn.learner import checkpoint, training
-from blocklearn.learner.checkpoint import name_of, newest
-from blocklearn.learner.cli import main
-from blocklearn.learner.durable import write_folder
-from blocklearn.learner.exitcodes import ExitCode
-from blocklearn.learner.manifest import write_manifest
-from blocklearn.learner.tensor_file import write_tensors
+from blocklearn.datasources import DataError, MatrixSource
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode
+from blocklearn.learner.runs import checkpoint, training
+from blocklearn.learner.runs.checkpoint import name_of, newest
+from blocklearn.learner.storage.durable import write_folder
+from blocklearn.learner.storage.manifest import write_manifest
+from blocklearn.learner.storage.tensor_file import write_tensors
 
 NEW = ("evaluation", "checkpoint")  # sections of a configuration that 0.1.0 did not have
 Learn = Callable[..., tuple[int, str]]
@@ -83,7 +84,7 @@ def start(*arguments: str, code: str = "") -> "subprocess.Popen[str]":
     otherwise.
     """
     code = f"import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{code}"
-    run = f"from blocklearn.learner.cli import main\n{code}\nmain()"
+    run = f"from blocklearn.learner.command_line.cli import main\n{code}\nmain()"
     command = [sys.executable, "-c", run, "--config", "run.yaml", *arguments]
     return subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True)
 
@@ -155,7 +156,7 @@ def other_user() -> dict[str, Any]:
     """How to start a process that file permissions hold for."""
     if os.getuid() != 0:
         return {}
-    probe = [sys.executable, "-c", "import blocklearn.learner.training"]
+    probe = [sys.executable, "-c", "import blocklearn.learner.runs.training"]
     nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []}
     try:
         if subprocess.run(probe, capture_output=True, **nobody).returncode == 0:
@@ -168,7 +169,7 @@ def other_user() -> dict[str, Any]:
 def test_a_folder_that_may_not_be_written(folder: Path) -> None:
     user = other_user()
     folder.chmod(0o555)
-    run = "from blocklearn.learner.cli import main; main()"
+    run = "from blocklearn.learner.command_line.cli import main; main()"
     command = [sys.executable, "-c", run, "--config", "run.yaml", "--out", "a"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, **user)
@@ -185,6 +186,38 @@ def test_a_file_system_that_is_read_only(folder: Path, monkeypatch: Any, learn: 
     monkeypatch.setattr(Path, "mkdir", refuse)
     code, err = learn("--out", "a")
     assert code == ExitCode.PERMISSION and "a: Read-only file system" in err
+
+
+@pytest.mark.parametrize(
+    "error, code, traceback",
+    [
+        (DataError("a bad block"), ExitCode.DATA, False),
+        (OSError(errno.EIO, os.strerror(errno.EIO), "disk"), ExitCode.IO, False),  # may be retried
+        (KeyError("a mistake"), ExitCode.INTERNAL, True),
+    ],
+    ids=["data", "disk", "mistake"],
+)
+@pytest.mark.parametrize("replicas", ["1", "2"])
+def test_a_block_that_cannot_be_read(
+    learn: Learn, monkeypatch: Any, error: Exception, code: ExitCode, traceback: bool, replicas: str
+) -> None:
+    """It is named, and the run goes on from before it once it can be read."""
+    settings = ["-q", "--set", f"learner.replicas={replicas}", "--set", "learner.sync_every=1"]
+    read = MatrixSource.read
+
+    def fails(source: Any, pass_: int, index: int, into: Any) -> None:
+        if (pass_, index) == (1, 9):
+            raise error
+        read(source, pass_, index, into)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MatrixSource, "read", fails)
+        found, err = learn("--out", "a", *settings)
+    assert found == code and "block 9 of pass 1 could not be read: " in err
+    assert str(error) in err and ("Traceback" in err) == traceback
+    assert learn("--out", "a", *settings, "--resume", "auto")[0] == ExitCode.DONE
+    assert learn("--out", "b", *settings)[0] == ExitCode.DONE
+    assert weights("a") == weights("b") and steps("a") == steps("b")
 
 
 def test_damage_to_the_newest_falls_back_and_says_so(
@@ -261,10 +294,9 @@ def test_two_runs_do_not_write_to_one_folder(learn: Learn) -> None:
 def test_a_signal_in_the_middle_of_a_pass(learn: Learn, number: signal.Signals) -> None:
     """A checkpoint of the very block, whatever the schedule; then the bits of no stop at all."""
     rarely = ["--set", "checkpoint={every_blocks: null, every_passes: null}"]
-    slow = (
-        "import time\nfrom blocklearn.learner.saving import SaveCheckpoints as S\nblock = S.block"
-    )
-    slow += "\nS.block = lambda *given: (time.sleep(0.02), block(*given), print(flush=True))"
+    slow = "import time\nfrom blocklearn.learner.runs.saving import SaveCheckpoints as S\n"
+    slow += "block = S.block\n"
+    slow += "S.block = lambda *given: (time.sleep(0.02), block(*given), print(flush=True))"
     process = start("--out", "a", *rarely, "--set", "learner.passes=100000", code=slow)
     assert process.stdout and process.stdout.readline()
     process.send_signal(number)
@@ -281,7 +313,7 @@ def test_a_signal_in_the_middle_of_a_pass(learn: Learn, number: signal.Signals) 
 
 
 def test_a_second_interrupt_stops_at_once(folder: Path) -> None:
-    slow = "import time\nfrom blocklearn.learner.saving import SaveCheckpoints as S"
+    slow = "import time\nfrom blocklearn.learner.runs.saving import SaveCheckpoints as S"
     slow += "\nS.block = lambda *given: (print('ready', flush=True), time.sleep(600))"
     process = start("--out", "a", "-q", code=slow)
     assert process.stdout and process.stdout.readline() == "ready\n"

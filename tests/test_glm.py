@@ -444,6 +444,8 @@ def test_mistakes_are_named() -> None:
         fit(GLM(targets=[Target(column="z")]), X, Y, target_names=["a", "b", "c"])
     with pytest.raises(TargetError, match="two targets are called '0'"):
         fit(GLM(targets=[Target(column=0), Target(column=0, link="hinge")]), X, Y)
+    with pytest.raises(TargetError, match="target '0': its row_weights, column 1 .* are -1"):
+        fit(GLM(targets=[Target(column=0, row_weights=1)]), X, Y - [0.0, 1.0, 0.0])
     with pytest.raises(ShapeError, match="learns from targets"):
         bl.Learner(GLM(), X)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blocklearn.learner.cli import main
-from blocklearn.learner.exitcodes import ExitCode
-from blocklearn.learner.target_reports import check_plot
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode
+from blocklearn.learner.command_line.target_reports import check_plot
 from blocklearn.models import GLM, Target
 
 ROOT = Path(__file__).parents[1]

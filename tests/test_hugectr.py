@@ -24,8 +24,8 @@ from blocklearn.datasources import (
     hash_features,
 )
 from blocklearn.datasources.hugectr import write_norm, write_raw
-from blocklearn.learner.cli import main
-from blocklearn.learner.exitcodes import ExitCode
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode
 from tests.mutations import mutate
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -16,11 +16,11 @@ import blocklearn as bl
 from blocklearn.datasources import DataError
 from blocklearn.datasources.formats import Scratch, open_rows
 from blocklearn.datasources.formats.profile import Profile, share_of_top
-from blocklearn.learner.advice import advise
-from blocklearn.learner.cli import main
-from blocklearn.learner.conversion_display import Silent
-from blocklearn.learner.exitcodes import ExitCode
-from blocklearn.learner.inspection import inspect
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode
+from blocklearn.learner.conversion.advice import advise
+from blocklearn.learner.conversion.conversion_display import Silent
+from blocklearn.learner.conversion.inspection import inspect
 from tests.formats import example
 from tests.test_format_hostile import FILES
 

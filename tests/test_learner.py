@@ -277,6 +277,26 @@ def test_a_closed_learner_still_has_its_state(data: Any) -> None:
     np.testing.assert_array_equal(learner.state().tensors["sums"], before.tensors["sums"])
 
 
+@pytest.mark.parametrize("kind", ["lda", "als", "nmf"])
+def test_a_closed_learner_trains_on_whatever_it_was_used_for_meanwhile(kind: str) -> None:
+    """What it predicts then has smaller blocks than its training data."""
+    X, _ = planted(documents=60)
+    model = {
+        "lda": bl.models.LDA(topics=3), "als": bl.models.ALS(rank=3),
+        "nmf": bl.models.NMF(components=3),
+    }[kind]  # fmt: skip
+    learner, whole = (
+        bl.Learner(model, X, passes=passes, block_rows=16, threads=1).fit() for passes in (2, 3)
+    )
+    learner.close()
+    learner.predict(X[:2])
+    learner.passes = 3
+    learner.fit()
+    tensors = whole.state().tensors
+    found = {name: array.tobytes() for name, array in learner.state().tensors.items()}
+    assert found == {name: array.tobytes() for name, array in tensors.items()}
+
+
 def test_a_part_of_a_stream_weighs_as_a_part() -> None:
     """LDA scales what a block says to the whole: here twice the rows that it is given."""
     X, _ = planted(documents=100)

@@ -11,7 +11,7 @@ import pytest
 
 from blocklearn.datasources import DataError, Reading
 from blocklearn.datasources.formats.libsvm_kind import LibsvmData
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
 
 LINES = "+1 1:0.5 4:2\n-1 2:1\n\n+1 3:-1.5  # good\n-1\n"
 CONFIG = """\

@@ -21,9 +21,9 @@ import blocklearn as bl
 from blocklearn.datasources import HostBlock, MatrixSource
 from blocklearn.learner.hooks import Progress
 from blocklearn.learner.memory import resident_bytes
-from blocklearn.learner.metrics import Event, Metrics, events_of, scores_of
-from blocklearn.learner.prometheus import Prometheus, sample
-from blocklearn.learner.tensorboard import TensorBoard, crc32c, varint
+from blocklearn.learner.runs.metrics import Event, Metrics, events_of, scores_of
+from blocklearn.learner.watch.prometheus import Prometheus, sample
+from blocklearn.learner.watch.tensorboard import TensorBoard, crc32c, varint
 from blocklearn.learner.work import Work, data_bytes
 from tests.corpora import planted
 

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 import blocklearn as bl
-from blocklearn.learner.config import RunConfig
-from blocklearn.learner.exitcodes import ExitCode, exit_code
+from blocklearn.learner.command_line.exitcodes import ExitCode, exit_code
+from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.matcache import MatCache, from_array, rowwise
 from blocklearn.mixins import (
     L1,
@@ -25,15 +25,7 @@ from blocklearn.mixins import (
     TopicEntropy,
     TopWeights,
 )
-from blocklearn.optimizers import (
-    FTRL,
-    LBFGS,
-    OPTIMIZERS,
-    SGD,
-    AdaGrad,
-    CombinationError,
-    Penalty,
-)
+from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, SGD, AdaGrad, CombinationError, Penalty
 from blocklearn.optimizers.flow import saturation, shrunk
 from tests.corpora import planted
 from tests.optimizing import (

@@ -10,7 +10,7 @@ from scipy import sparse
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource, read_counts
 from blocklearn.datasources.blocks import write_blocks
-from blocklearn.learner.exitcodes import ExitCode
+from blocklearn.learner.command_line.exitcodes import ExitCode
 from tests.formats import example
 from tests.test_new_data import learn
 
@@ -43,7 +43,7 @@ def test_rows_of_an_als_model_cannot_be_held_out(
     )
     code = learn("--config", tmp_path / "als.yaml", "--out", tmp_path / "run", "--threads", 1)
     assert code == ExitCode.DATA
-    assert "hold out entries" in capsys.readouterr().err
+    assert "Hold out entries" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("min_df", [1, 3])
@@ -71,3 +71,20 @@ def test_an_unfinished_dataset_is_told_from_files(
         (tmp_path / name).touch()
     assert learn("inspect", tmp_path, "-q") == ExitCode.DATA
     assert "unfinished dataset, its conversion was interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "model", [bl.models.GLM(), bl.models.LDA(topics=2), bl.models.NMF(components=2)]
+)
+def test_a_loaded_model_refuses_data_with_other_columns(
+    tmp_path: Path, model: bl.models.Model
+) -> None:
+    """Each time, not only once: no model without what was loaded is left behind."""
+    data = (X, np.arange(60) % 2) if model.needs_targets else X
+    trained = bl.Learner(model, train=data, threads=1).fit()
+    bl.save(trained, tmp_path / "model")
+    loaded = bl.load(tmp_path / "model")
+    for _ in range(2):
+        with pytest.raises(bl.matcache.ShapeError, match=r"7 columns, but .* shape \(12, "):
+            loaded.predict(X[:, :7])
+    np.testing.assert_array_equal(loaded.predict(X), trained.predict(X))

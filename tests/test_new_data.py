@@ -14,9 +14,9 @@ from sklearn.datasets import dump_svmlight_file
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
-from blocklearn.learner.cli import main
-from blocklearn.learner.exitcodes import ExitCode
-from blocklearn.learner.new_data import converted
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode
+from blocklearn.learner.runs.new_data import converted
 from tests.formats import bidmat, example, packed
 from tests.test_convert import rows_of
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from blocklearn.learner.exitcodes import ExitCode
-from blocklearn.learner.prometheus import FAMILIES
+from blocklearn.learner.command_line.exitcodes import ExitCode
+from blocklearn.learner.watch.prometheus import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
@@ -104,7 +104,7 @@ def test_the_job_goes_on_where_it_stopped(tmp_path: Path) -> None:
     learn = (
         f'exec "{sys.executable}" -c '
         f"\"import sys; sys.path.insert(0, '{ROOT}'); "
-        'from blocklearn.learner.cli import main; main()" "$@"'
+        'from blocklearn.learner.command_line.cli import main; main()" "$@"'
     )
     job = Slurm(tmp_path, learn)
     job.wait_for("runs/lda/checkpoints/pass-*")

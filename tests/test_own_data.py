@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 THEMES = [

@@ -22,7 +22,7 @@ from blocklearn.datasources import (
     Sparse,
 )
 from blocklearn.datasources.columnar.kind import ParquetData
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
 from tests.parquet_files import (
     as_bytes,
     csr_columns,

@@ -10,7 +10,7 @@ import pytest
 
 from blocklearn.datasources import DataError, Dense, HostBlock, ParquetSource, Sparse
 from blocklearn.datasources.columnar.footer import numbers_in, read_footer
-from blocklearn.learner.exitcodes import ExitCode, exit_code
+from blocklearn.learner.command_line.exitcodes import ExitCode, exit_code
 from tests.parquet_files import (
     as_bytes,
     csr_columns,

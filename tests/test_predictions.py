@@ -16,13 +16,8 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.datasources.blocks.write import write_blocks
 from blocklearn.learner import predictions
-from blocklearn.learner.cli import main
-from blocklearn.learner.predictions import (
-    Predicted,
-    json_lines,
-    predict_blocks,
-    write_predictions,
-)
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.predictions import Predicted, json_lines, predict_blocks, write_predictions
 
 X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (100, 12)).astype(np.float32))
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
+from blocklearn.learner.lists.lists.factors import factors_of
 
 import blocklearn as bl
 from blocklearn.datasources import read_ratings
-from blocklearn.learner.cli import main
-from blocklearn.learner.factors import factors_of
+from blocklearn.learner.command_line.cli import main
 
 CONFIG = """
 model: {{kind: als, rank: 4, loss: {loss}}}
@@ -87,7 +87,7 @@ def test_lists_leave_out_the_training_row(
 
 def learn_seen(run: Path) -> dict[str, set[str]]:
     """Items of the training part, by user, found by the library."""
-    from blocklearn.learner.inputs import config_of, open_data
+    from blocklearn.learner.runs.inputs import config_of, open_data
 
     config = config_of(run)
     assert config is not None

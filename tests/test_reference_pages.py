@@ -11,8 +11,8 @@ import typer
 from ruamel.yaml import YAML
 
 import blocklearn
-from blocklearn.learner.cli import app
-from blocklearn.learner.config import RunConfig
+from blocklearn.learner.command_line.cli import app
+from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.mixins import MIXINS
 from blocklearn.models import MODELS
 from blocklearn.optimizers import OPTIMIZERS
@@ -70,6 +70,8 @@ def test_every_command_and_option_is_described() -> None:
 
 def test_public_names_are_described() -> None:
     """Whatever can be imported from a package, but for its subpackages."""
+    if not (ROOT / "models").exists():
+        pytest.skip("the tests of an installed wheel: pages are made from the sources")
     directives = "".join(
         api_page(*arguments.split()[1:])
         for page in PAGES

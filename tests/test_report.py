@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocklearn.learner.cli import main
-from blocklearn.learner.page.axes import HEIGHT, WIDTH
-from blocklearn.learner.page.bars import Bar, bars
-from blocklearn.learner.page.line_chart import MOST, Curve, line_chart, thinned
-from blocklearn.learner.page.markup import Markup, tag
-from blocklearn.learner.page.model_sections import singular_values
-from blocklearn.learner.page.report import report
-from blocklearn.learner.page.strips import strips
-from blocklearn.learner.page.ticks import label, linear_ticks, log_ticks
-from blocklearn.learner.run_record import read_run
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.runs.run_record import read_run
+from blocklearn.learner.watch.page.axes import HEIGHT, WIDTH
+from blocklearn.learner.watch.page.bars import Bar, bars
+from blocklearn.learner.watch.page.line_chart import MOST, Curve, line_chart, thinned
+from blocklearn.learner.watch.page.markup import Markup, tag
+from blocklearn.learner.watch.page.model_sections import singular_values
+from blocklearn.learner.watch.page.report import report
+from blocklearn.learner.watch.page.strips import strips
+from blocklearn.learner.watch.page.ticks import label, linear_ticks, log_ticks
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit"]

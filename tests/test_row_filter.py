@@ -22,9 +22,10 @@ from blocklearn.datasources import (
     Reading,
     RowFilter,
     Samples,
+    split_by_contents,
     split_rows,
 )
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
 
 
 def rows_of(source: DataSource, pass_: int = 0) -> dict[int, Any]:
@@ -73,6 +74,48 @@ def test_parts_are_those_of_split_rows(
         assert part.shape.total_rows == ids.size
         for pass_ in (0, 1):
             assert rows_of(part, pass_) == rows_of(other)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_by_contents_no_order_changes_a_side(dense: bool) -> None:
+    """Nor do zeros that are stored, targets, the size of blocks; equal rows are on one side."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (400, 6)).astype(np.float32)
+    X[200:] = X[:200]
+    order = rng.permutation(400)
+    y = rng.random(400)
+    sides = []
+    for ids, block_rows in ((np.arange(400), 64), (order, 7)):
+        matrix: Any = X[ids] if dense else sparse.csr_array(X[ids])
+        source = MatrixSource(matrix, block_rows=block_rows, targets=y)
+        bits = split_by_contents(source, 0.3, 5)
+        held = np.empty(400, bool)
+        held[ids] = np.unpackbits(bits, count=400, bitorder="little").astype(bool)
+        sides.append(held)
+        for is_held in (False, True):
+            part = RowFilter(source, 0.3, 5, held=is_held, marks=bits)
+            (expected,) = np.nonzero(held[ids] == is_held)
+            found = rows_of(part)
+            assert [found[i][0] for i in range(len(found))] == X[ids][expected].tolist()
+        train, other = Samples(matrix, targets=y).split(0.3, 5, contents=True)
+        np.testing.assert_array_equal(other.targets, y[held[ids]])
+        assert train.X.shape[0] == 400 - held.sum()
+    np.testing.assert_array_equal(*sides)
+    np.testing.assert_array_equal(sides[0][:200], sides[0][200:])
+    assert 0.2 < sides[0].mean() < 0.4
+    assert (split_by_contents(source, 0.3, 6) != bits).any()
+
+
+def test_by_contents_zeros_do_not_count() -> None:
+    """Those that are stored, and those below 0."""
+    X = np.random.default_rng(1).integers(0, 2, (100, 5)).astype(np.float32)
+    stored = sparse.csr_array(np.ones_like(X))
+    stored.data[:] = np.where(X.ravel(), 1, -0.0)
+    bits = [
+        split_by_contents(MatrixSource(matrix, block_rows=32), 0.5)
+        for matrix in (X, np.where(X, X, np.float32(-0.0)), sparse.csr_array(X), stored)
+    ]
+    assert all((b == bits[0]).all() for b in bits)
 
 
 def test_names_and_fingerprints() -> None:

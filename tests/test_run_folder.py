@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blocklearn.learner.errors import RunFolderError
-from blocklearn.learner.run_folder import RunFolder
+from blocklearn.learner.runs.run_folder import RunFolder
 
 
 def test_a_new_run(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from blocklearn.learner.run_folder import RunFolder
+from blocklearn.learner.runs.run_folder import RunFolder
 with RunFolder(Path(sys.argv[1])).opened(overwrite=False, resume=True):
     print("held", flush=True)
     sys.stdin.read()

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ["scripts/learn", "scripts/test", "scripts/docs", "scripts/hdfs-up", ".ci/run"]
+SCRIPTS = [
+    "scripts/learn",
+    "scripts/test",
+    "scripts/bench",
+    "scripts/docs",
+    "scripts/hdfs-up",
+    ".ci/run",
+]
 
 
 @pytest.mark.parametrize("name", [*SCRIPTS, "scripts/environment.sh"])

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from blocklearn.datasources import Reading, TableData
 from blocklearn.datasources.moments import Moments
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
 
 CONFIG = """\
 model: {kind: glm}

@@ -9,8 +9,8 @@ from pyarrow import parquet
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.learner.cli import main
-from blocklearn.learner.exitcodes import ExitCode
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode
 from tests.formats import example
 
 

@@ -13,7 +13,7 @@ from blocklearn.datasources import time_zones as zones_module
 from blocklearn.datasources.python_calls import calls_in, python_calls, read_calls
 from blocklearn.datasources.stdlib_ratings import PythonCalls, TimeZones
 from blocklearn.datasources.time_zones import time_zones
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
 from blocklearn.models import ALS
 
 ROOT = Path(__file__).parents[1]

@@ -24,8 +24,8 @@ from blocklearn.datasources import (
     hash_features,
     target_names,
 )
-from blocklearn.learner.cli import main
-from blocklearn.learner.exitcodes import ExitCode
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.command_line.exitcodes import ExitCode
 from tests.mutations import mutate
 
 COUNTRIES, ADS = ["no", "it", "jp"], ["shoe", "boat", "tea", "hat"]

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, HashedWords, MatrixSource
-from blocklearn.learner import model_folder
-from blocklearn.learner.cli import main
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.storage import model_folder
 from blocklearn.matcache import ShapeError, colsum, total
 from blocklearn.models import MODELS
 

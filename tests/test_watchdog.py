@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
+from blocklearn.learner.configuration.config import LearnerConfig
 from blocklearn.learner.hooks import Progress
-from blocklearn.learner.watchdog import watching
+from blocklearn.learner.watch.watchdog import watching
 
 
 class Stuck(MatrixSource):
@@ -40,7 +42,9 @@ def stuck_source() -> Stuck:
 
 
 class Release(logging.Handler):
-    """Lets a source go on once something was logged so many times."""
+    """Lets a source go on once it was logged so many times that its block 2 is missing; what was
+    slow before does not matter.
+    """
 
     def __init__(self, source: Stuck, after: int) -> None:
         super().__init__()
@@ -48,8 +52,9 @@ class Release(logging.Handler):
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-        self.left -= 1
+        if "2 of 5 are done" in record.getMessage():
+            self.texts.append(record.getMessage())
+            self.left -= 1
         if not self.left:
             self.source.released.set()
 
@@ -58,7 +63,7 @@ def test_a_hang_is_shown_with_the_block_and_all_stacks_and_training_goes_on() ->
     source = stuck_source()
     learner = bl.Learner(bl.models.LDA(topics=2), source, threads=1)
     handler = Release(source, after=2)
-    log = logging.getLogger("blocklearn.learner.watchdog")
+    log = logging.getLogger("blocklearn.learner.watch.watchdog")
     log.addHandler(handler)
     begun = time.monotonic()
     try:
@@ -93,10 +98,16 @@ def test_without_seconds_nobody_watches() -> None:
         assert threading.active_count() == before
 
 
+@pytest.mark.parametrize("seconds", [None, 5.0])
+def test_it_looks_before_it_ends_a_run(seconds: float | None) -> None:
+    with pytest.raises(ValidationError, match=r"at least watchdog_seconds \((null|5)\)"):
+        LearnerConfig(watchdog_seconds=seconds, watchdog_exit_seconds=4.0)
+
+
 WAIT = """
 import sys, time
 from blocklearn.learner.hooks import Progress
-from blocklearn.learner.watchdog import watching
+from blocklearn.learner.watch.watchdog import watching
 with watching(Progress(1, 1), 0.4, {end_after}):
     print("watching", flush=True)
     time.sleep({sleep})

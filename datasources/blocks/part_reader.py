@@ -17,14 +17,7 @@ from ..kernel import kernel
 from .arrow_file import Codec, padded
 from .layout import Arrays
 from .manifest import Part
-from .read_bytes import (
-    Stamp,
-    byte_view,
-    decode_lz4,
-    open_for_reading,
-    read_pieces,
-    stamp_of,
-)
+from .read_bytes import Stamp, byte_view, decode_lz4, open_for_reading, read_pieces, stamp_of
 
 Verify = bool | Literal["always"]
 DAMAGED = "Restore the file, or convert the data again."

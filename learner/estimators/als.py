@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...models import ALS as ALSModel
-from ..recommend import as_csr
+from ..lists.recommend import as_csr
 from .base import Array, LearnerEstimator, Tensors
 from .held_out import score_of
 from .parameters import configured

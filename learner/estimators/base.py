@@ -13,8 +13,8 @@ from ...models import Model
 from ...optimizers import Optimizer
 from ..hooks import Hook
 from ..learner import Learner
-from ..persistence import show_parameters
 from ..state import State
+from ..storage.persistence import show_parameters
 from .callbacks import TellCallbacks
 from .parameters import seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted

@@ -13,8 +13,8 @@ from ...datasources.ratings.split import hold_entries
 from ...datasources.split import limit_of, start_of
 from ...models.ranking_metrics import ranking_scores
 from ...models.score import Score, add_scores, values
-from ..factors import Factors
-from ..recommend import lists_of, of_matrix
+from ..lists.factors import Factors
+from ..lists.recommend import lists_of, of_matrix
 from .base import Array
 
 TOP = 10

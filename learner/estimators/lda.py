@@ -11,12 +11,7 @@ from ...models import LDA
 from ...optimizers import Optimizer, StreamingAverage
 from .base import Array, LearnerEstimator, Tensors
 from .parameters import configured
-from .scikit import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    validate_data,
-    with_callbacks,
-)
+from .scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, validate_data, with_callbacks
 from .topics import TopicTables
 
 

@@ -7,16 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..factors import Factors
-from ..recommend import (
-    as_csr,
-    checked_length,
-    lists_of,
-    of_matrix,
-    of_unit_length,
-    parts_of,
-)
-from ..top_lists import TopLists
+from ..lists.factors import Factors
+from ..lists.recommend import as_csr, checked_length, lists_of, of_matrix, of_unit_length, parts_of
+from ..lists.top_lists import TopLists
 from .base import Array
 from .parameters import threads_of
 from .scikit import check_is_fitted

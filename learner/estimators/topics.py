@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..coherence import Measure, coherence_of
 from .base import Array
+from .coherence import Measure, coherence_of
 from .scikit import check_is_fitted
 
 LEAST = 1e-8  # of the probabilities that are listed

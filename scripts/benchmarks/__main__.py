@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import allocation, als, glm, kernels, launch, lda, read
+from . import allocation, als, everything, glm, kernels, launch, lda, read
 from .als_peers import PEERS as ALS_PEERS
 from .glm_peers import PEERS as GLM_PEERS
 from .lda_peers import PEERS as LDA_PEERS
@@ -38,9 +38,13 @@ def main(arguments: list[str] | None = None) -> int:
         own.add_argument("--json", type=Path, help="write everything that was measured here")
         own.add_argument("--quick", action="store_true", help="tiny: a test, no figures")
         task.options(own)
+    question = (everything.__doc__ or "").splitlines()[0]
+    everything.options(tasks.add_parser("all", help=question, description=question))
     args = parser.parse_args(arguments)
-    task = TASKS[args.task]
     try:
+        if args.task == "all":
+            return everything.run(args, TASKS)
+        task = TASKS[args.task]
         peers, missing = chosen(args.peers, task.PEER_NAMES)
         report = task.run(args, peers)
     except (ValueError, OSError) as error:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from blocklearn.learner.machine import best_seconds as best_seconds
-from blocklearn.learner.machine import cpu_name
-from blocklearn.learner.machine import limits as limits
+from blocklearn.learner.installation.machine import best_seconds as best_seconds
+from blocklearn.learner.installation.machine import cpu_name
+from blocklearn.learner.installation.machine import limits as limits
 from blocklearn.matcache import available_threads
 
 

@@ -58,6 +58,14 @@ class Report:
         """Write the JSON document."""
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
+    @classmethod
+    def read(cls, path: Path) -> Report:
+        """What `write` wrote."""
+        found = json.loads(path.read_text())
+        found["rows"] = [Row(**row) for row in found["rows"]]
+        found["ratios"] = [Ratio(**ratio) for ratio in found["ratios"]]
+        return cls(**found)
+
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Text with aligned columns: the first to the left, the others to the right.

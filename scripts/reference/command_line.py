@@ -7,7 +7,7 @@ from typing import Any
 
 import typer.main
 
-from blocklearn.learner.cli import app
+from blocklearn.learner.command_line.cli import app
 
 from .markdown import code, escaped, table
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from inspect import getmodule
 from typing import Any
 
-from blocklearn.learner.config import RunConfig
+from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.mixins import MIXINS
 from blocklearn.models import MODELS
 from blocklearn.optimizers import OPTIMIZERS

@@ -1,0 +1,1 @@
+"""The command `learn`, and what it prints."""

@@ -1,0 +1,54 @@
+"""`learn report`, `learn compare` and `learn doctor`. Nothing heavy is imported before one runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")]
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="File of the page [RUN/report.html]."),
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Write a page of HTML with the curves, the speed, the memory and the model of a run."""
+    from ..runs.run_folder import RunFolder
+    from ..watch.page import write_report
+
+    file = RunFolder(run).report if out is None else out
+    write_report(run, file)
+    print(file)
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show runs side by side: settings that differ, scores, time and memory."""
+    from ..watch.compare import compare_lines
+
+    for line in compare_lines(runs, json):
+        print(line)
+
+
+def doctor(
+    places: Annotated[
+        list[str] | None,
+        typer.Option("--fs", metavar="URL", help="A file or folder that should be readable."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Check the installation: libraries, threads, memory, GPUs, file systems, and a self test.
+
+    Exit code 69 if something is wrong.
+    """
+    from ..installation.doctor import print_report
+
+    raise typer.Exit(print_report(places or (), json))

@@ -1,0 +1,1 @@
+"""The schema of configuration files, and how files become a configuration."""

@@ -1,0 +1,210 @@
+"""What a run is made of: the schema of the YAML files and of `learn schema`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from ...datasources.config import EvalData, TrainData
+from ...mixins import MIXINS, Mixin
+from ...models import MODELS, Model
+from ...optimizers import OPTIMIZERS, Optimizer
+from ..evaluation import Evaluation
+
+
+@dataclass(frozen=True, eq=False)
+class OneOf:
+    """Annotation of a field that holds any one of `choices`, told apart by its `kind`.
+
+    pydantic's `Field(discriminator=...)` wants two alternatives written out; a table may hold one.
+    """
+
+    choices: Mapping[str, type[BaseModel]]
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """A tagged union of the choices, whatever type the annotated field has."""
+        schemas = {kind: handler.generate_schema(cls) for kind, cls in self.choices.items()}
+        return core_schema.tagged_union_schema(schemas, discriminator="kind")
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are mistakes, and nothing changes it later."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataConfig(Section):
+    """Where rows come from. `eval: null` trains without a held-out score."""
+
+    train: TrainData
+    eval: EvalData | None = None
+    block_rows: PositiveInt = Field(1024, description="rows per block")
+    shuffle: bool | Literal["blocks"] = Field(
+        True,
+        description="visit the rows in another order in every pass; blocks: deal them to blocks "
+        "once, and visit these in another order, which is much cheaper from the second pass on",
+    )
+
+
+class CheckpointConfig(Section):
+    """When everything is saved that a run needs to go on; at the end of training it is, too."""
+
+    every_passes: PositiveInt | None = Field(1, description="null: not by passes")
+    every_blocks: PositiveInt | None = Field(None, description="counted over all passes")
+    every_minutes: PositiveFloat | None = Field(None, description="since the last one")
+    keep: PositiveInt = Field(
+        2, description="how many are kept, beside that of the best model (evaluation.metric)"
+    )
+
+
+class RankingConfig(Section):
+    """How held-out items are ranked after each evaluation; for models of users and items."""
+
+    top: PositiveInt = Field(10, description="length of the lists: ndcg@10, precision@10, ...")
+    users: PositiveInt = Field(2000, description="most users whose lists are made")
+    relevant: float | None = Field(
+        None, description="least value of a held-out entry that is relevant; null: above 0"
+    )
+
+
+class MemoryLimit(Section):
+    """The most memory that a run may take, such as `8GiB`; one that plans more is refused."""
+
+    host: ByteSize | None = Field(
+        None, description="of the whole process; null: what is free where it runs"
+    )
+
+
+Device = Annotated[str, Field(pattern=r"^(cpu|auto|cuda(:\d+)?)$")]
+
+
+class LearnerConfig(Section):
+    """How long and how to train."""
+
+    passes: PositiveInt = Field(1, description="trips through the training data")
+    seed: int = Field(0, ge=0, lt=2**63, description="of everything random")
+    threads: PositiveInt | None = Field(None, description="null: all cores this process may use")
+    device: Device = Field(
+        "cpu", description="where models compute: cpu, cuda, cuda:N, or auto: a GPU if there is one"
+    )
+    devices: list[Device] | None = Field(
+        None, min_length=1, description="one for each replica; null: all are on `device`"
+    )
+    replicas: PositiveInt = Field(
+        1, description="copies of the model, each with a thread of its own, merged as they learn"
+    )
+    sync_every: PositiveInt = Field(
+        8, description="rounds (a block for each replica) from one merge to the next"
+    )
+    sync_weight: float = Field(
+        1.0, gt=0, le=1, description="how far a replica goes towards the mean of all in a merge"
+    )
+    row_folder: Path | None = Field(
+        None, description="folder for the state of rows, in files; null: it is kept in memory"
+    )
+    ranking: RankingConfig | None = Field(
+        None, description="null: ranking is scored for implicit feedback only"
+    )
+    memory_limit: MemoryLimit = MemoryLimit()
+    log_every_seconds: float = Field(10.0, gt=0, description="between two lines of progress")
+    watchdog_seconds: float | None = Field(
+        600.0,
+        gt=0,
+        description="say where every thread stands when no block was finished for so long; "
+        "null: never",
+    )
+    watchdog_exit_seconds: float | None = Field(
+        None,
+        gt=0,
+        description="end the process then, with exit code 75; null: never; at least "
+        "watchdog_seconds",
+    )
+    tensorboard: bool | Path = Field(
+        False, description="event files for TensorBoard: true: in OUT/tensorboard; or a folder"
+    )
+    report: bool = Field(
+        False, description="write the page of the run, OUT/report.html, when training ends"
+    )
+    prometheus: Path | None = Field(
+        None, description="file NAME.prom for the textfile collector of Prometheus' node_exporter"
+    )
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if self.devices is not None and len(self.devices) != self.replicas:
+            raise ValueError(
+                f"devices names {len(self.devices)}, but there are {self.replicas} replicas; set "
+                f"replicas: {len(self.devices)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _watched_before_it_ends(self) -> Self:
+        end, seconds = self.watchdog_exit_seconds, self.watchdog_seconds
+        if end is not None and (seconds is None or end < seconds):
+            raise ValueError(
+                f"watchdog_exit_seconds is {end:g}, but the watchdog has to look before: it is at "
+                f"least watchdog_seconds ({'null' if seconds is None else f'{seconds:g}'})"
+            )
+        return self
+
+    @field_validator("prometheus")
+    @classmethod
+    def _is_collected(cls, file: Path | None) -> Path | None:
+        if file is not None and file.suffix != ".prom":
+            raise ValueError(f"{file} does not end with .prom, so the collector would not read it")
+        return file
+
+
+class RunConfig(Section):
+    """One run: a model, its data, how it learns, and the folder `out` that it is written to."""
+
+    model: Annotated[Model, OneOf(MODELS)]
+    data: DataConfig
+    optimizer: Annotated[Optimizer, OneOf(OPTIMIZERS)] | None = Field(
+        None, description="null: the one that suits the model and the data"
+    )
+    mixins: list[Annotated[Mixin, OneOf(MIXINS)]] = Field(
+        default_factory=list, description="terms added to the objective, and reports"
+    )
+    learner: LearnerConfig = LearnerConfig()
+    evaluation: Evaluation = Evaluation()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    out: Path = Field(Path("runs/run"), description="run folder; `learn` takes runs/<config name>")
+
+
+def renamed(given: Any) -> Any:
+    """A configuration that an earlier version wrote, with the keys of this one. Runs of version
+    0.1.0 have `learner.eval_every` for `evaluation.every_passes`.
+
+    No validator: one that comes before the others makes pydantic take JSON for Python, where a list
+    is no tuple.
+    """
+    learner = given.get("learner") if isinstance(given, dict) else None
+    if not isinstance(learner, dict) or "eval_every" not in learner:
+        return given
+    passes = {"every_passes": learner["eval_every"]}
+    rest = {key: value for key, value in learner.items() if key != "eval_every"}
+    return {**given, "learner": rest, "evaluation": passes | given.get("evaluation", {})}
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """`("model.topics", 40)`, ... for every leaf; lists are leaves."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

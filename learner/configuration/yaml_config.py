@@ -1,0 +1,304 @@
+"""From files, environment and command line to one validated configuration.
+
+Layers, later ones win: the schema's defaults, the files in the order given, `LEARN__SECTION__KEY`
+variables, `--set section.key=value`. Values outside files are YAML 1.2 as well. Every mistake is
+reported, not only the first, with the place where it was written and the nearest valid name.
+"""
+
+import difflib
+import errno
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from ..errors import ConfigError
+from .yaml_tree import Node, Origin, merge, nested, parse_file, parse_text
+
+ENV_PREFIX = "LEARN__"
+DELIVERED = Path(__file__).parents[2] / "configs"
+
+PLAIN_WORDS = {"an object": "a mapping", "a valid dictionary": "a mapping", "valid array": "list"}
+"""pydantic's words for JSON, and YAML's."""
+
+NOT_TRIED = "default_factory_not_called"
+"""pydantic's word for a default that depends on a field with a mistake: no mistake of its own."""
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value from the command line: `path` is dotted, `option` is what the user typed it with.
+
+    `text` is read as YAML, unless `literal` says that it is the value itself (`--out 2024`).
+    """
+
+    path: str
+    text: str
+    option: str
+    literal: bool = False
+
+    @classmethod
+    def parse(cls, assignment: str) -> "Setting":
+        """From `model.topics=200`.
+
+        Raises:
+            ValueError: there is no `=`, or a part of the name before it is empty.
+        """
+        path, equals, text = assignment.partition("=")
+        path = path.strip()
+        if not equals or not all(path.split(".")):
+            raise ValueError(f"{assignment!r} is not of the form section.key=value")
+        return cls(path, text, f"--set {path}")
+
+
+def resolve(
+    schema: type[Schema],
+    files: Sequence[Path],
+    environ: Mapping[str, str],
+    settings: Sequence[Setting] = (),
+    defaults: Sequence[Setting] = (),
+    *,
+    upgrade: Callable[[Any], Any] = lambda given: given,
+) -> Schema:
+    """The configuration that `schema` makes of all layers.
+
+    `defaults` lie under the files, for what the schema alone cannot know. upgrade: what becomes of
+    all of it before it is validated, where an earlier version may have written it.
+
+    Raises:
+        ConfigError: everything that is wrong, one line per problem.
+        OSError: a file is missing or cannot be read.
+    """
+    problems: list[str] = []
+    layers = [node for path in files if (node := _read(path, problems))]
+    variables = {k: v for k, v in sorted(environ.items()) if k.startswith(ENV_PREFIX)}
+    layers += _layer(_from_environment(variables), problems)
+    layers += _layer(settings, problems)
+    root = layers[0] if layers else Node({}, Origin("configuration"), Origin("configuration"))
+    tree = Node({}, root.at, root.key)  # a missing section is missing from the first file
+    for layer in _layer(defaults, problems) + layers:
+        tree = merge(tree, layer)
+    if problems:
+        raise ConfigError(problems)
+    try:
+        # As JSON and strictly, because that is what YAML is: "3" and true are no integers, a list
+        # may be a tuple and a text a path.
+        return schema.model_validate_json(json.dumps(upgrade(tree.plain())), strict=True)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, tree, schema)) from error
+
+
+def to_yaml(config: BaseModel) -> str:
+    """`config` with all its defaults as YAML that reads back to the same configuration."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.representer import RoundTripRepresenter
+
+    class Representer(RoundTripRepresenter):
+        """Writes None as `null`, which says more than nothing."""
+
+    null = "tag:yaml.org,2002:null"
+    Representer.add_representer(type(None), lambda self, _: self.represent_scalar(null, "null"))
+    yaml, text = YAML(), io.StringIO()
+    yaml.Representer = Representer
+    yaml.dump(config.model_dump(mode="json"), text)
+    return text.getvalue()
+
+
+# ---- layers -------------------------------------------------------------------------------------
+
+
+def _read(path: Path, problems: list[str]) -> Node | None:
+    try:
+        return parse_file(path)
+    except ConfigError as error:
+        problems.extend(error.problems)
+        return None
+    except FileNotFoundError:
+        nearby = path.parent.glob("*.yaml") if path.parent.is_dir() else ()
+        hint = _suggest(path.name, [other.name for other in nearby])
+        if not hint and (delivered := DELIVERED / path.name).is_file():
+            hint = f"; one of this name comes with blocklearn: {delivered}"
+        text = f"no such configuration file{hint}"
+        raise FileNotFoundError(errno.ENOENT, text, str(path)) from None
+
+
+def _from_environment(variables: Mapping[str, str]) -> Iterable[Setting]:
+    for name, text in variables.items():
+        yield Setting(name[len(ENV_PREFIX) :].lower().replace("__", "."), text, name)
+
+
+def _layer(settings: Iterable[Setting], problems: list[str]) -> list[Node]:
+    """All settings of one kind as one tree, so that their order matters only for the same key."""
+    tree: Node | None = None
+    for setting in settings:
+        origin = Origin(setting.option)
+        parts = setting.path.split(".")
+        if not all(parts):
+            problems.append(f"{origin}: the name has an empty part")
+            continue
+        try:
+            leaf = Node(setting.text, origin, origin)
+            if not setting.literal:
+                leaf = parse_text(setting.text, origin)
+        except ConfigError as error:
+            problems.extend(error.problems)
+            continue
+        branch = nested(parts, leaf)
+        tree = merge(tree, branch) if tree else branch
+    return [tree] if tree else []
+
+
+# ---- errors -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """One mistake: where it was written, its dotted path, what is wrong, and the value there."""
+
+    at: Origin
+    path: str
+    reason: str
+    value: str = ""
+
+    @property
+    def place(self) -> tuple[str, int, int, str]:
+        return self.at.source, self.at.line or 0, self.at.column or 0, self.path
+
+
+def _explain(error: ValidationError, tree: Node, schema: type[BaseModel]) -> list[str]:
+    """One line per place; several reasons for one place (a union's members) are joined."""
+    names = _Names(schema)
+    items = [e for e in error.errors(include_url=False) if e["type"] != NOT_TRIED]
+    problems = [_problem(item, tree, names) for item in items]
+    problems.sort(key=lambda problem: problem.place)
+    lines = []
+    for _, group in groupby(problems, key=lambda problem: problem.place):
+        same = list(group)
+        first = same[0]
+        if any(other.path.startswith(f"{first.path}.") for other in problems):
+            continue  # a list with a bad item: the item is reported, not "should be a number" too
+        reasons = " or ".join(dict.fromkeys(problem.reason for problem in same))
+        path = f"{first.path}: " if first.path else ""
+        lines.append(f"{first.at}: {path}{reasons}{first.value}")
+    return lines
+
+
+def _problem(item: Any, tree: Node, names: "_Names") -> _Problem:
+    """Where one pydantic error lies, what it is called in the file, and what to say."""
+    node, path, trail = _locate(item["loc"], tree)
+    kind, context = item["type"], item.get("ctx", {})
+    dotted = ".".join(path)
+    if kind == "extra_forbidden":
+        valid = names.at(trail[:-1])
+        hint = _suggest(path[-1], valid) or f" (valid here: {', '.join(valid)})"
+        return _Problem(node.key, dotted, f"unknown key{hint}")
+    if kind == "missing":
+        reason = f"missing, and there is no default; --set {dotted}=VALUE gives one"
+        return _Problem(node.key, dotted, reason)
+    if kind == "union_tag_not_found":
+        choices = ", ".join(names.kinds(trail))
+        return _Problem(node.key, f"{dotted}.kind", f"missing, choose one of: {choices}")
+    if kind == "union_tag_invalid":
+        assert isinstance(node.value, dict)
+        choices = ", ".join(names.kinds(trail))
+        hint = _suggest(str(context["tag"]), names.kinds(trail))
+        reason = f"{context['tag']!r} is not one of: {choices}{hint}"
+        return _Problem(node.value["kind"].at, f"{dotted}.kind", reason)
+    reason = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    for technical, plain in PLAIN_WORDS.items():
+        reason = reason.replace(technical, plain)
+    if isinstance(node.value, dict | list) or kind in ("value_error", "assertion_error"):
+        return _Problem(node.at, dotted, reason)
+    return _Problem(node.at, dotted, reason, f", not {_written(node.value)}")
+
+
+def _written(value: Any) -> str:
+    """A scalar as YAML shows it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _locate(loc: Sequence[int | str], tree: Node) -> tuple[Node, list[str], list[Node]]:
+    """The node that pydantic's `loc` means, its path, and the nodes on the way to it.
+
+    pydantic puts the `kind` of an alternative into the location: it is skipped. A part that the
+    tree does not have (a missing key) stays in the path, and the node is the one that lacks it.
+    A word where the tree has a scalar or a list is the name of a union's member.
+    """
+    node, path, trail, fresh = tree, list[str](), [tree], True
+    for part in loc:
+        value = node.value
+        if isinstance(value, dict):
+            if fresh and part == node.kind:
+                fresh = False
+                continue
+            path.append(str(part))
+            if part not in value:
+                break
+            node = value[str(part)]
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            path.append(str(part))
+            node = value[part]
+        elif isinstance(value, list) and isinstance(part, str):
+            continue
+        else:
+            break
+        trail.append(node)
+        fresh = True
+    return node, path, trail
+
+
+def _suggest(word: str, valid: Sequence[str]) -> str:
+    """` (did you mean 'topics'?)`, or nothing when nothing is near."""
+    near = difflib.get_close_matches(word, valid, n=1, cutoff=0.6)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+class _Names:
+    """The valid names at a place, read from the JSON Schema along the values actually given."""
+
+    def __init__(self, schema: type[BaseModel]) -> None:
+        self.root = schema.model_json_schema()
+
+    def at(self, trail: Sequence[Node]) -> list[str]:
+        """Keys of the mapping at the end of `trail`."""
+        return sorted(self._descend(trail).get("properties", {}))
+
+    def kinds(self, trail: Sequence[Node]) -> list[str]:
+        """Choices for `kind` of the mapping at the end of `trail`."""
+        here = self._descend(trail, choose_last=False)
+        return sorted(here.get("discriminator", {}).get("mapping", {}))
+
+    def _descend(self, trail: Sequence[Node], choose_last: bool = True) -> Any:
+        schema: Any = self.root
+        for depth, node in enumerate(trail):
+            last = depth == len(trail) - 1
+            schema = self._open(schema, node.kind if choose_last or not last else None)
+            if not last and isinstance(node.value, list):
+                schema = schema.get("items", {})
+            elif not last:
+                assert isinstance(node.value, dict)
+                name = next(k for k, child in node.value.items() if child is trail[depth + 1])
+                schema = schema.get("properties", {}).get(name, {})
+        return schema
+
+    def _open(self, schema: Any, kind: Any) -> Any:
+        """Follows references and, when `kind` is given, the choice between alternatives."""
+        while True:
+            if "$ref" in schema:
+                schema = self.root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+            elif "discriminator" in schema and kind is not None:
+                target = schema["discriminator"]["mapping"].get(kind)
+                schema = {"$ref": target} if target else {}
+            elif "anyOf" in schema:  # `X | None`: the alternative that has an inside
+                inside = {"$ref", "oneOf", "properties", "items"}
+                inner = [s for s in schema["anyOf"] if inside & set(s)]
+                schema = inner[0] if inner else {}
+            else:
+                return schema

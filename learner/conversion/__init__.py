@@ -1,0 +1,1 @@
+"""Data sets made from files of other systems, and described."""

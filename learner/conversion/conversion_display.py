@@ -1,0 +1,107 @@
+"""What a person sees of a conversion: a bar on a terminal, a line now and then anywhere else."""
+
+import time
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..interval import Interval
+from ..watch.display import size
+
+
+class Watch(Protocol):
+    """Hears of a conversion."""
+
+    def begin(self, total: int) -> None:
+        """So many bytes are going to be read, about; 0 if nobody knows."""
+
+    def read(self, count: int) -> None:
+        """So many more bytes were read."""
+
+    def rows(self, count: int) -> None:
+        """So many more rows were written."""
+
+    def finishing(self) -> None:
+        """All rows are written; the other orientation and the names follow."""
+
+
+class Silent:
+    """A watch that says nothing."""
+
+    def begin(self, total: int) -> None:
+        """See `Watch`."""
+
+    def read(self, count: int) -> None:
+        """See `Watch`."""
+
+    def rows(self, count: int) -> None:
+        """See `Watch`."""
+
+    def finishing(self) -> None:
+        """See `Watch`."""
+
+
+class ConversionDisplay:
+    """A watch that shows bytes, rows and seconds on `stream`; lines come at most once in `every`
+    seconds. Used as a context manager: leaving it gives the terminal back.
+    """
+
+    def __init__(self, stream: TextIO, every: float = 10.0) -> None:
+        """Nothing is shown yet."""
+        console = Console(file=stream)
+        self._stream, self._interval, self._start = stream, Interval(every), time.monotonic()
+        self._total = self._read = self._rows = 0
+        self._bar: Progress | None = None
+        if console.is_terminal and not console.is_dumb_terminal:
+            self._bar = Progress(
+                BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console
+            )
+            self._task = self._bar.add_task("", total=None)
+
+    def begin(self, total: int) -> None:
+        """See `Watch`."""
+        self._total = total
+        self._show()
+
+    def read(self, count: int) -> None:
+        """See `Watch`."""
+        self._read += count
+        self._show()
+
+    def rows(self, count: int) -> None:
+        """See `Watch`."""
+        self._rows += count
+        self._show()
+
+    def finishing(self) -> None:
+        """See `Watch`."""
+        self._interval = Interval(0.0)
+        self._show("; names and other orientation")
+
+    def _show(self, more: str = "") -> None:
+        of = f" of {size(self._total)}" if self._total else ""
+        text = f"read {size(self._read)}{of}, {self._rows:,} rows{more}"
+        if self._bar is not None:
+            known = self._total if self._read else None  # sources that do not tell: no end in sight
+            self._bar.update(self._task, description=text, total=known, completed=self._read)
+        elif self._interval.due():
+            seconds = time.monotonic() - self._start
+            print(f"[{seconds:7.1f} s] {text}", file=self._stream, flush=True)
+
+    def __enter__(self) -> Self:
+        """Begin drawing."""
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the last state on the screen."""
+        if self._bar is not None:
+            self._bar.stop()

@@ -1,0 +1,77 @@
+"""The folder that a conversion writes to: may it, who else does, what was set down there before."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ...datasources.blocks.manifest import FILE as MANIFEST
+from ..errors import RunFolderError
+from ..storage.durable import write_file
+
+READING = ".reading"
+NOTE = "source.json"
+
+
+def check_place(folder: Path, sources: Sequence[str | Path], overwrite: bool) -> None:
+    """Raises `RunFolderError` if a dataset of `sources` may not be made in `folder`."""
+    for source in sources:
+        if Path(source).is_dir() and folder.resolve().is_relative_to(Path(source).resolve()):
+            raise RunFolderError(f"{folder}: lies in {source}, which is read; choose another one.")
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError(f"{folder}: a file, but a dataset is a folder.")
+    if (folder / MANIFEST).exists():
+        if not overwrite:
+            raise RunFolderError(f"{folder}: a dataset is there already. --overwrite replaces it.")
+    elif folder.exists() and any(folder.iterdir()) and not (folder / READING).exists():
+        raise RunFolderError(
+            f"{folder}: not empty and no dataset, so nothing in it is touched. Choose another one."
+        )
+
+
+def prepare(reading: Path, note: str, resume: bool) -> Path:
+    """The folder of the reader: as an earlier conversion left it, or empty."""
+    there = reading / NOTE
+    if resume and there.exists():
+        if there.read_text(encoding="utf-8") != note:
+            raise RunFolderError(
+                f"{reading.parent}: begun with other settings, or the source has changed since. "
+                "Without --resume the conversion begins again."
+            )
+        return reading
+    shutil.rmtree(reading, ignore_errors=True)
+    reading.mkdir()
+    write_file(there, note.encode())
+    return reading
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """A lock that the operating system drops when the process ends; an empty folder is removed."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise RunFolderError(f"{folder}: another process is writing there.") from None
+    finally:
+        os.close(descriptor)
+        with suppress(OSError):  # there is something in it
+            folder.rmdir()
+
+
+def states(name: str | Path) -> list[tuple[str, int, int]]:
+    """Name, size and time of a file, or of all files in a folder; of a URL its name."""
+    path = Path(name)
+    if "://" in str(name):
+        return [(str(name), 0, 0)]
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    found = [(file, file.stat()) for file in files]
+    return [(str(file.absolute()), stat.st_size, stat.st_mtime_ns) for file, stat in found]
+
+
+def nbytes(name: str | Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    return sum(size for _, size, _ in states(name))

@@ -1,0 +1,204 @@
+"""Files of other systems made into a block dataset: `learn convert` without the command line.
+
+What is on the way to be a dataset lies in its folders already, but without a manifest, and what the
+reader has set down lies in `.reading` in the first of them, with a note of source and settings. So
+an interrupted conversion goes on where it was, if both are the same.
+"""
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import xxhash
+
+from ...datasources import DataError
+from ...datasources.blocks import BlockWriter
+from ...datasources.formats import (
+    FIRST,
+    FORMATS,
+    Known,
+    Layout,
+    OneHot,
+    Place,
+    RowFile,
+    Scratch,
+    Sparse,
+    SparseRows,
+    TargetJoin,
+    Unlabelled,
+    find_files,
+    open_rows,
+)
+from ...datasources.formats.scratch import MEMORY
+from .conversion_display import Watch
+from .conversion_folder import READING, check_place, held, nbytes, prepare, states
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What is to be converted, and how.
+
+    sources: see `formats.find_files`. folders: of the dataset, one per stripe. block_rows, codec,
+    both_orientations: see `BlockWriter`. format: None: the names tell it. options: of the format.
+    sparse: zeros of dense rows are not stored. classes: the numbers of the one target become
+    targets of their own. target_files: their rows are the targets. known: the columns to have.
+    labelled: without, targets and weights are left out. memory: bytes that reading may take,
+    about, and as many again for writing.
+    """
+
+    sources: Sequence[str]
+    folders: Sequence[Path]
+    block_rows: int = 1024
+    codec: Literal["raw", "lz4"] = "lz4"
+    both_orientations: bool = False
+    format: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sparse: bool = False
+    classes: bool = False
+    target_files: Sequence[str] = ()
+    known: Known | None = None
+    labelled: bool = True
+    memory: int = MEMORY
+
+    def note(self) -> str:
+        """What must be the same for an interrupted conversion to go on: settings, and names, sizes
+        and times of all files.
+        """
+        _, files = find_files(self.sources, self.format, self.options)
+        _, others = find_files(self.target_files) if self.target_files else ("", [])
+        settings = {
+            "block_rows": self.block_rows,
+            "codec": self.codec,
+            "stripes": len(self.folders),
+            "format": self.format,
+            "options": dict(self.options),
+            "sparse": self.sparse,
+            "classes": self.classes,
+            "files": [state for name in [*files, *others] for state in states(name)],
+        }
+        return json.dumps(settings, default=str)
+
+    def open(self, scratch: Scratch) -> RowFile:
+        """The rows, as they are to be stored."""
+        name = self.sources[0]
+        rows = open_rows(
+            self.sources, scratch, format=self.format, known=self.known, options=self.options
+        )
+        if self.target_files:
+            folder = scratch.folder / "targets"
+            folder.mkdir(exist_ok=True)
+            targets = open_rows(self.target_files, Scratch(folder, self.memory), options={})
+            rows = TargetJoin(rows, targets, self.target_files[0])
+        if not self.labelled:
+            rows = Unlabelled(rows)
+        known = None if self.known is None else self.known.classes
+        if self.classes or (known is not None and rows.layout.targets == 1):
+            rows = OneHot(name, rows, scratch, known)
+        return SparseRows(rows) if self.sparse else rows
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion made. remarks: see `Rows`, of all rows that this process has read."""
+
+    rows: int
+    layout: Layout
+    remarks: Mapping[str, int]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know."""
+        return [*self.layout.notes, *(f"{count:,} {what}" for what, count in self.remarks.items())]
+
+
+def convert(
+    job: Conversion, watch: Watch, *, resume: bool = False, overwrite: bool = False
+) -> Converted:
+    """Make a block dataset.
+
+    resume: go on with an unfinished one, if there is one. overwrite: replace a finished one, once
+    the source has been found good as far as opening it tells.
+
+    Raises:
+        RunFolderError: there is a dataset, another conversion at work, or something else.
+        FileNotFoundError: there is no source.
+        DataError: the source cannot be read; what was made of it is deleted.
+    """
+    folder, note = job.folders[0], job.note()
+    kind, files = find_files(job.sources, job.format, job.options)
+    check_place(folder, files, overwrite)
+    folder.mkdir(parents=True, exist_ok=True)
+    with held(folder):
+        reading = prepare(folder / READING, note, resume)
+        origin = (
+            f"{kind} {', '.join(map(str, files[:3]))} {xxhash.xxh3_64_hexdigest(note.encode())}"
+        )
+        try:
+            watch.begin(sum(map(nbytes, files)) * (FORMATS[kind].passes + job.classes))
+            rows = job.open(Scratch(reading, job.memory, watch.read))
+            if not resume:
+                writer_of(job, origin, rows, resume=False, overwrite=overwrite).close()
+            with writer_of(job, origin, rows, resume=True, overwrite=overwrite) as writer:
+                try:
+                    remarks = store(rows, writer, watch, str(files[0]))
+                    if job.note() != note:
+                        raise DataError(f"{files[0]}: changed while it was read; begin again.")
+                    watch.finishing()
+                    layout = rows.layout
+                    writer.finish(names=layout.names, target_names=layout.target_names)
+                except DataError:
+                    writer.discard()
+                    raise
+                count = writer.rows
+        except DataError:
+            shutil.rmtree(reading)
+            raise
+        shutil.rmtree(reading)
+    return Converted(count, layout, remarks)
+
+
+def store(file: RowFile, writer: BlockWriter, watch: Watch, name: str) -> Mapping[str, int]:
+    """Write all rows that the writer does not have yet; what there is to remark. name: of the
+    source in messages.
+    """
+    position, before = writer.position
+    start = FIRST if position is None else Place(*position)
+    there = writer.rows - before
+    remarks: Counter[str] = Counter()
+    for chunk in file.chunks(start):
+        rows, there = chunk.tail(there), max(0, there - len(chunk))
+        remarks.update(rows.remarks)
+        watch.rows(len(rows))
+        if not len(rows):
+            continue
+        X: dict[str, Any] = {"dense": rows.X}
+        if isinstance(rows.X, Sparse):
+            X = rows.X._asdict()
+        try:
+            writer.append(
+                **X, targets=rows.targets, weights=rows.weights, ids=rows.ids, position=rows.next
+            )
+        except DataError as error:
+            raise DataError(f"{name}: {str(error).removeprefix('BlockWriter: ')}") from error
+    return remarks
+
+
+def writer_of(
+    job: Conversion, origin: str, rows: RowFile, *, resume: bool, overwrite: bool
+) -> BlockWriter:
+    """A writer for the rows."""
+    return BlockWriter(
+        job.folders,
+        block_rows=job.block_rows,
+        codec=job.codec,
+        columns=rows.layout.columns,
+        both_orientations=job.both_orientations,
+        budget_bytes=job.memory,
+        origin=origin,
+        resume=resume,
+        overwrite=overwrite,
+    )

@@ -1,0 +1,1 @@
+"""What an installation finds around it, and whether it computes correctly."""

@@ -1,0 +1,1 @@
+"""Models of users and items: lists of the best, and how good they are."""

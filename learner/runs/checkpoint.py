@@ -1,0 +1,219 @@
+"""Everything needed to go on with a run as if it had never stopped.
+
+A checkpoint is a folder with `state.safetensors`, the arrays of the learner's state, and
+`checkpoint.json`: where it stands, the configuration, and the fingerprint of the data. It is
+complete or absent, and verified when read. Its name says where it stands, and names sort so:
+`pass-0003` (three passes are complete), `pass-0003-block-0000120`.
+"""
+
+import logging
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..configuration.config import flat
+from ..errors import ConfigError, ModelFolderError, ModelMissingError
+from ..learner import State
+from ..storage.durable import current, write_folder
+from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
+from ..storage.tensor_file import read_tensors, write_tensors
+
+FORMAT = Format("blocklearn checkpoint", 2)
+"""Version 1: after whole passes only."""
+
+MANIFEST = "checkpoint.json"
+STATE = "state.safetensors"
+NAME = re.compile(r"pass-(\d{4,})(?:-block-(\d{7,}))?")
+
+FREE = (
+    "out",
+    "evaluation",
+    "checkpoint",
+    "learner.passes",
+    "learner.threads",
+    "learner.row_folder",
+    "learner.ranking",
+    "learner.log_every_seconds",
+    "learner.watchdog_seconds",
+    "learner.watchdog_exit_seconds",
+    "learner.tensorboard",
+    "learner.report",
+    "learner.prometheus",
+    "learner.memory_limit",
+)
+"""Settings that may differ when a run goes on: they do not change what a pass computes."""
+
+Position = tuple[int, int]
+"""Passes that are complete, and blocks done in the next one."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A learner's `state`, with what it belongs to. scores: of the latest evaluation."""
+
+    state: State
+    scores: dict[str, float]
+    config: dict[str, Any]
+    fingerprint: str
+
+    @property
+    def position(self) -> Position:
+        """Where it stands."""
+        return int(self.state.position["pass"]), int(self.state.position["block"])
+
+    @property
+    def rows(self) -> int:
+        """Rows trained on, all passes."""
+        return int(self.state.position["rows"])
+
+    @property
+    def best(self) -> Position | None:
+        """Where the best evaluation so far was, if a score is watched."""
+        return _best(self.state.position)
+
+
+def name_of(position: Position) -> str:
+    """The name of the checkpoint that stands there.
+
+    >>> name_of((3, 0)), name_of((3, 120))
+    ('pass-0003', 'pass-0003-block-0000120')
+    """
+    passes, block = position
+    return f"pass-{passes:04d}" + (f"-block-{block:07d}" if block else "")
+
+
+def where(position: Position) -> str:
+    """The same for people.
+
+    >>> where((3, 0)), where((3, 120))
+    ('pass 3', 'pass 3 and 120 blocks of the next')
+    """
+    passes, block = position
+    return f"pass {passes}" + (f" and {block} blocks of the next" if block else "")
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Writes `checkpoint` into a new folder in `folder`, and returns its path. Its arrays are
+    neither copied nor changed.
+
+    Raises:
+        OSError: it cannot be written; what was there is as it was.
+    """
+    path = folder / name_of(checkpoint.position)
+
+    def fill(staging: Path) -> None:
+        content = {
+            "position": checkpoint.state.position,
+            "scores": {name: finite(value) for name, value in checkpoint.scores.items()},
+            "tensors": write_tensors(staging / STATE, checkpoint.state.tensors),
+            "config": checkpoint.config,
+            "fingerprint": checkpoint.fingerprint,
+        }
+        write_manifest(staging, MANIFEST, format=FORMAT, content=content, files=[STATE])
+
+    write_folder(path, fill)
+    return path
+
+
+def prune(folder: Path, newest: Position, keep: int) -> None:
+    """Removes what is older than the last `keep` checkpoints up to `newest`, but for those of the
+    best evaluations that these know of; and what was left half-written.
+
+    Checkpoints after `newest` stay: a run that went on from there could not read them.
+    """
+    for rest in folder.glob(".pass-*"):
+        shutil.rmtree(rest)
+    old = [(position, path) for position, path in _existing(folder) if position <= newest]
+    best = {_best_of(path) for _, path in old[:keep]}
+    for position, path in old[keep:]:
+        if position not in best:  # it is never seen half removed
+            shutil.rmtree(path.rename(path.with_name(f".{path.name}.old")))
+
+
+def read(path: Path) -> Checkpoint:
+    """The checkpoint in the folder `path`; its arrays are mapped into memory, not to be written to.
+
+    Raises:
+        ModelFolderError, ModelMissingError: a file is missing, damaged, or of a newer format.
+    """
+    folder = current(path)
+    manifest = _manifest(folder)
+    file = verified(folder, STATE, manifest)
+    tensors = read_tensors(file, manifest["tensors"], mapped=True)
+    return Checkpoint(
+        state=State(tensors=tensors, position=manifest["position"]),
+        scores=manifest["scores"],
+        config=manifest["config"],
+        fingerprint=manifest["fingerprint"],
+    )
+
+
+def newest(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint in `folder` that is intact; None if there is none at all.
+
+    Raises:
+        ModelFolderError: there are some, and none is intact.
+    """
+    failures = []
+    for _, path in _existing(folder):
+        try:
+            return read(path)
+        except (ModelFolderError, ModelMissingError) as error:
+            log.warning("%s; trying the one before", error)
+            failures.append(str(error))
+    if failures:
+        raise ModelFolderError(
+            "\n".join(failures) + "\nNo checkpoint is intact; --overwrite starts afresh."
+        )
+    return None
+
+
+def check_same(checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: str) -> None:
+    """Raises `ConfigError`, naming the keys, if going on would mix two different runs."""
+    old, new = dict(flat(checkpoint.config)), dict(flat(config))
+    keys = [key for key in sorted({*old, *new}) if not _free(key) and old.get(key) != new.get(key)]
+    problems = [
+        f"{key}: {new.get(key)!r}, but the run was started with {old.get(key)!r}" for key in keys
+    ]
+    if not problems and checkpoint.fingerprint != fingerprint:
+        problems = [
+            f"data.train: the data have changed since the run was started (fingerprint "
+            f"{fingerprint}, was {checkpoint.fingerprint})"
+        ]
+    if problems:
+        remedy = "To go on, change this back; --overwrite starts afresh, --out DIR elsewhere."
+        raise ConfigError([*problems, remedy])
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    return read_manifest(folder, MANIFEST, format=FORMAT, missing="no checkpoint.json here")
+
+
+def _best(position: Mapping[str, Any]) -> Position | None:
+    best = position.get("best")
+    return None if best is None else (int(best["pass_"]), int(best["block"]))
+
+
+def _best_of(path: Path) -> Position | None:
+    try:
+        return _best(_manifest(current(path))["position"])
+    except (ModelFolderError, ModelMissingError):
+        return None
+
+
+def _existing(folder: Path) -> Iterator[tuple[Position, Path]]:
+    """Position and path of every checkpoint, the newest first."""
+    paths = folder.iterdir() if folder.is_dir() else ()
+    found = [
+        ((int(m[1]), int(m[2] or 0)), path) for path in paths if (m := NAME.fullmatch(path.name))
+    ]
+    yield from sorted(found, reverse=True)
+
+
+def _free(key: str) -> bool:
+    return any(key == free or key.startswith(f"{free}.") for free in FREE)

@@ -1,0 +1,94 @@
+"""`learn --dry-run`: everything is checked, some blocks are tried, and nothing is left behind."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...datasources import DataSource
+from ..configuration.config import RunConfig
+from ..learner import Learner
+from ..plan import Plan
+from ..room import array_lines, check_room, room
+from ..watch.display import duration, size
+from .inputs import open_data
+from .run_folder import RunFolder
+from .training import build, summary
+
+BLOCKS = 3
+SMALL = 0.001  # of all memory: arrays that get no line of their own
+
+
+def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterator[str]:
+    """The memory plan array by array, blocks of a pass, and about how long training will take.
+
+    Raises:
+        MemoryPlanError: memory will not do; the message says what to lower.
+    """
+    RunFolder(config.out).check(overwrite=overwrite, resume=resume)
+    train, eval = open_data(config)
+    with _rows_elsewhere(config) as apart:
+        learner = build(apart, train, eval, [])
+        plan = learner.plan()
+        yield summary(config, learner, plan)
+        yield from _memory(config, plan)
+        check_room(plan, config)
+        yield from _blocks(config, train, learner)
+        yield from _time(config, learner)
+        learner.close()
+
+
+@contextmanager
+def _rows_elsewhere(config: RunConfig) -> Iterator[RunConfig]:
+    """The configuration with the state of rows in other files on the same disk, removed later."""
+    folder = config.learner.row_folder
+    if folder is None:
+        yield config
+        return
+    there = next(path for path in [folder, *folder.absolute().parents] if path.is_dir())
+    with tempfile.TemporaryDirectory(dir=there, prefix=".dry-run-") as temporary:
+        learner = config.learner.model_copy(update={"row_folder": Path(temporary)})
+        yield config.model_copy(update={"learner": learner})
+
+
+def _memory(config: RunConfig, plan: Plan) -> Iterator[str]:
+    large = [
+        row
+        for row in plan.rows
+        if row.nbytes * row.copies >= SMALL * max(plan.total, plan.on_device)
+    ]
+    yield from array_lines(large)
+    rest = sum(row.nbytes * row.copies for row in plan.rows if not row.in_file and row not in large)
+    yield f"{rest:>18,} bytes  {len(plan.rows) - len(large)} smaller arrays"
+    yield f"{plan.total:>18,} bytes  in all"
+    if plan.on_device:
+        yield f"{plan.on_device:>18,} bytes  of a device (each replica has its own)"
+    copies = config.learner.replicas
+    if copies > 1:
+        each = sum(row.nbytes for row in plan.rows if row.copies > 1)
+        yield f"{each:>18,} bytes  of it in each of {copies} replicas"
+    if found := room(config):
+        yield f"{found[0]:>18,} bytes  {found[1]}"
+
+
+def _blocks(config: RunConfig, train: DataSource, learner: Learner) -> Iterator[str]:
+    blocks = f"{train.blocks:,} blocks of {train.shape.rows:,} rows"
+    if learner.across is not None:
+        across = learner.across
+        blocks += f", then {across.blocks:,} blocks of {across.shape.rows:,} columns"
+    yield f"a pass: {blocks}; {size(train.shape.nbytes)} for each that is read ahead"
+
+
+def _time(config: RunConfig, learner: Learner) -> Iterator[str]:
+    trial = learner.trial(BLOCKS)
+    passes = config.learner.passes
+    for start, seconds in trial.passes:
+        what = f"a pass from pass {start + 1} on" if start else "a pass"
+        yield f"{what}: about {duration(seconds)}"
+    visits = config.evaluation.visits(passes) if learner.eval is not None else 0
+    if visits:
+        yield f"an evaluation: about {duration(trial.evaluation)}"
+    whole = trial.seconds(passes) + visits * trial.evaluation
+    yield f"in all: about {duration(whole)}, as {trial.blocks} blocks say that were tried"

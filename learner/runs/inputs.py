@@ -1,0 +1,233 @@
+"""The data that a command reads: those of a configuration, or a file for a model that exists."""
+
+import errno
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from ...datasources import (
+    DataError,
+    DataKind,
+    DataSource,
+    Holdout,
+    Ids,
+    Ratings,
+    RatingsData,
+    RatingsKind,
+    Reading,
+    read_counts,
+)
+from ...datasources.blocks import BlockSource
+from ...datasources.blocks.kind import check_names
+from ...datasources.blocks.manifest import FILE as MANIFEST
+from ...datasources.files import is_text_or_counts
+from ...matcache.errors import MemoryPlanError
+from ...models import ALS
+from ..configuration.config import DataConfig, RunConfig, renamed
+from ..configuration.yaml_config import resolve
+from ..learner import Learner
+from ..memory import memory_limits
+from ..watch.display import size
+from .new_data import columns_of, converted
+from .run_folder import RunFolder
+
+
+def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
+    """The sources to train on and, if there is one, to evaluate on; with the same columns.
+
+    Raises:
+        FileNotFoundError: a file that the configuration names does not exist.
+        DataError: it cannot be read.
+    """
+    data, seed, passes = config.data, config.learner.seed, config.learner.passes
+    require_files(data)
+    check_fits(data)
+    reading = Reading(data.block_rows, data.shuffle, seed, passes)
+    held = replace(reading, shuffle=False, visits=config.evaluation.visits(passes))
+    if isinstance(data.eval, Holdout):
+        return data.train.hold_out(data.eval.share, reading, held, data.eval.by)
+    train = data.train.open_source(reading)
+    if data.eval is None:
+        return train, None
+    held = replace(held, block_rows=train.shape.rows)  # which a block dataset has of its own
+    other = data.eval.open_source(held, like=train)
+    check_alike(train, other)
+    return train, other
+
+
+def settled(config: RunConfig) -> RunConfig:
+    """`config` with what its data decide. Raises as `open_data`."""
+    data = config.data
+    require_files(data)
+    train = data.train.settled()
+    eval_ = data.eval.settled(train) if isinstance(data.eval, DataKind) else data.eval
+    if (train, eval_) == (data.train, data.eval):
+        return config
+    found = data.model_copy(update={"train": train, "eval": eval_})
+    return config.model_copy(update={"data": found})
+
+
+def require_files(data: DataConfig) -> None:
+    """Raises `FileNotFoundError` for a file that the configuration names and that is not there."""
+    for part in (data.train, data.eval):
+        if isinstance(part, DataKind):
+            for path in part.files():
+                require(path)
+
+
+def check_fits(data: DataConfig) -> None:
+    """Raises `MemoryPlanError` for data that will be read into memory, and have more bytes than are
+    left of it.
+    """
+    parts = [part for part in (data.train, data.eval) if isinstance(part, DataKind)]
+    files = {file: nbytes(file) for part in parts for file in part.in_memory()}
+    left, limit = min(((n, what) for what, n in memory_limits().items()), default=(0, ""))
+    if limit and sum(files.values()) > left:
+        largest = max(files, key=files.__getitem__)
+        raise MemoryPlanError(
+            f"{largest}: {size(files[largest])}, and this kind of data is read into memory, of "
+            f"which {size(left)} are {limit}. Make blocks of it, which are read one by one: "
+            f"`learn convert {largest} DIR`, then {{kind: blocks, paths: [DIR]}}."
+        )
+
+
+def nbytes(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def check_alike(train: DataSource, other: DataSource) -> None:
+    """Raises `DataError` where a model that is trained on one cannot be scored on the other."""
+    for what, here, there in [
+        ("columns", train.shape.columns, other.shape.columns),
+        ("targets", train.shape.targets, other.shape.targets),
+    ]:
+        if here != there:
+            raise DataError(
+                f"data.eval has {there:,} {what}, but data.train has {here:,}; give both the same "
+                "settings."
+            )
+
+
+def open_for(
+    learner: Learner, run: Path, path: str, targets: Path | None = None, *, labelled: bool = False
+) -> DataSource:
+    """New data for the model of `run`, over the columns that it was trained on.
+
+    A block dataset (its folders, with commas between them) is read as it is. Other data are read as
+    the training data were, from `path` instead; where these were texts, counts or blocks, or nobody
+    knows, by the end of its name (see `learn convert`), and labelled with the targets of the file
+    `targets`. labelled: what the data say of targets and weights is read, too.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DataError: it cannot be read, or shares no word with the model.
+    """
+    data = data_of(run)
+    same_users = labelled and isinstance(learner.model, ALS)
+    rows = data.block_rows if data else learner.block_rows
+    folders = [Path(name) for name in path.split(",")]  # of a dataset in several stripes
+    if all((folder / MANIFEST).is_file() for folder in folders):
+        return open_dataset(learner, folders, targets)
+    if isinstance(learner.model, ALS) or (data and isinstance(data.train, RatingsKind)):
+        found = ratings_of(learner, run, Path(path), new_users=not same_users)
+        return found.samples().source(Reading(rows))
+    kind = None if data is None else data.train.elsewhere(path, labelled=labelled)
+    if kind is None:
+        told = None if data is None else data.train.conversion(path)
+        if told is None and is_text_or_counts(Path(path)) and learner.names is not None:
+            return open_counts(learner, Path(path), targets)
+        source, notes = converted(learner, path, targets, rows, labelled=labelled, told=told)
+        for note in notes:
+            print(f"{path}: {note}", file=sys.stderr)
+        return source
+    if targets is not None:
+        raise DataError(f"{targets}: the targets of such data are part of {path}; leave it out.")
+    for file in kind.files():
+        require(file)
+    opened = kind.open_source(Reading(rows))
+    check_columns(learner, opened, path)
+    return opened
+
+
+def data_of(run: Path) -> DataConfig | None:
+    """What the configuration in a run folder says about data; None where there is none."""
+    config = config_of(run)
+    return None if config is None else config.data
+
+
+def config_of(run: Path) -> RunConfig | None:
+    """The configuration in a run folder; None where there is none, because the folder has only a
+    model.
+    """
+    file = RunFolder(run).config
+    return resolve(RunConfig, [file], {}, upgrade=renamed) if file.exists() else None
+
+
+def ratings_of(learner: Learner, run: Path, path: Path, *, new_users: bool = False) -> Ratings:
+    """Ratings in a file, written as those that the model of `run` was trained on, of its users and
+    items. new_users: of users of their own, whom it need not know.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DataError: it cannot be read, or has nothing that the model knows.
+    """
+    require(path)
+    data, kind = data_of(run), RatingsData(path=path)
+    if data is not None and isinstance(data.train, RatingsData):
+        kind = data.train.model_copy(update={"path": path})
+    users, items = learner.row_names, learner.names
+    if items is None:
+        items = Ids.numbered(len(learner.row_state("items")))
+    if users is None and not new_users:
+        users = Ids.numbered(len(learner.row_state("users")))
+    ratings = kind.open(None if new_users else users, items)
+    if not ratings.matrix.nnz:
+        raise DataError(f"{path}: none of its ratings is of users and items of the model.")
+    return ratings
+
+
+def open_dataset(learner: Learner, folders: list[Path], targets: Path | None) -> DataSource:
+    """A block dataset with the columns of a model."""
+    if targets is not None:
+        raise DataError(f"{targets}: the targets of a dataset are part of it; leave them out.")
+    source = BlockSource(folders)
+    check_columns(learner, source, str(folders[0]))
+    check_names(folders[0], source.names, learner.names)
+    return source
+
+
+def check_columns(learner: Learner, source: DataSource, name: str) -> None:
+    """Raises `DataError` unless `source`, called `name`, has as many columns as a model knows."""
+    columns = columns_of(learner)
+    if source.shape.columns != columns:
+        raise DataError(
+            f"{name}: {source.shape.columns:,} columns, but the model has {columns:,}; give it "
+            "data that were made as those it was trained on."
+        )
+
+
+def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSource:
+    """Texts or counts over the words that a model knows."""
+    require(path)
+    if targets is not None:
+        require(targets)
+    corpus = read_counts(path, learner.names, targets=targets, signed=bool(learner.targets))
+    known = float(corpus.counts.sum())
+    if corpus.dropped and not corpus.counts.nnz:
+        raise DataError(f"{path}: none of its {corpus.dropped:,} words is known to the model")
+    if corpus.dropped:
+        print(
+            f"{path}: {corpus.dropped:,} of {corpus.dropped + known:,.0f} words are unknown to "
+            "the model and left out",
+            file=sys.stderr,
+        )
+    return corpus.samples().source(Reading(learner.block_rows))
+
+
+def require(path: Path) -> None:
+    """Raises `FileNotFoundError` if there is nothing at `path`: a missing input, not a bad one."""
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

@@ -1,0 +1,80 @@
+"""New data for a model, of any format that can be converted, as a source."""
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...datasources.blocks import BlockSource
+from ...datasources.formats import Known, find_files
+from ..conversion.conversion_display import Silent
+from ..conversion.convert import Conversion, convert
+from ..learner import Learner
+
+
+def converted(
+    learner: Learner,
+    path: str,
+    targets: Path | None,
+    block_rows: int,
+    *,
+    labelled: bool,
+    told: tuple[str, Mapping[str, Any]] | None = None,
+) -> tuple[BlockSource, Sequence[str]]:
+    """The rows at `path` over the columns that `learner` was trained on, and what is to be said.
+
+    They are converted into a temporary dataset, which goes when the source does: it takes as much
+    room on disk as the data, and no more memory than a conversion. targets: a file with those of
+    the rows. labelled: with targets and weights; columns of a table that are called like the
+    model's targets are these. told: their format and its options, see `learn convert`; None: their
+    names say it.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DataError: it cannot be read.
+    """
+    format, given = (None, {}) if told is None else told
+    kind, _ = find_files([path], format)
+    options = dict(given)
+    if kind in ("csv", "parquet") and labelled and targets is None and learner.target_names:
+        options["targets"] = list(learner.target_names)
+    folder = Path(tempfile.mkdtemp(prefix="blocklearn-"))
+    job = Conversion(
+        [path],
+        [folder / "data"],
+        block_rows,
+        codec="raw",
+        format=format,
+        options=options,
+        sparse=learner.model.takes_counts,
+        target_files=[] if targets is None else [str(targets)],
+        known=known(learner, labelled),
+        labelled=labelled,
+    )
+    try:
+        done = convert(job, Silent())
+        source = BlockSource(job.folders)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    weakref.finalize(source, shutil.rmtree, folder)
+    return source, done.notes
+
+
+def known(learner: Learner, labelled: bool) -> Known:
+    """The columns of a model, and for data with labels its classes, if its targets are several."""
+    targets = learner.target_names or ()
+    names = learner.names
+    return Known(columns_of(learner), names, targets if labelled and len(targets) > 1 else None)
+
+
+def columns_of(learner: Learner) -> int:
+    """How many columns data have that a loaded model can take."""
+    if learner.names is not None:
+        return len(learner.names)
+    for name, side in learner.model.row_states.items():
+        if side == 1:
+            return len(learner.row_state(name))
+    return max(mat.shape[0] for mat in learner.model.parameters.values())

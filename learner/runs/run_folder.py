@@ -1,0 +1,153 @@
+"""The folder of one run: created once, written by one process, never overwritten by accident.
+
+`run.json` marks a folder as ours. Only files that a run writes are ever deleted, and only in a
+folder that has the mark.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from ..errors import RunFolderError
+from ..storage import model_folder
+from ..storage.durable import NEXT, write_file
+
+MARK = "run.json"
+LOCK = ".lock"
+CONFIG = "config.yaml"
+METRICS = "metrics.jsonl"
+CHECKPOINTS = "checkpoints"
+TENSORBOARD = "tensorboard"
+PLAN = "plan.json"
+REPORT = "report.html"
+OURS = (CONFIG, PLAN, REPORT, METRICS, CHECKPOINTS, TENSORBOARD, NEXT, *model_folder.FILES)
+"""What overwriting deletes; the mark itself is replaced last."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`path` as the place of a run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The resolved configuration, as YAML."""
+        return self.path / CONFIG
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object per event."""
+        return self.path / METRICS
+
+    @property
+    def checkpoints(self) -> Path:
+        """One folder per checkpoint."""
+        return self.path / CHECKPOINTS
+
+    @property
+    def plan(self) -> Path:
+        """The memory that training takes, array by array, as JSON."""
+        return self.path / PLAN
+
+    @property
+    def report(self) -> Path:
+        """The run as a page of HTML."""
+        return self.path / REPORT
+
+    @property
+    def tensorboard(self) -> Path:
+        """Event files, unless they are elsewhere."""
+        return self.path / TENSORBOARD
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run was started here."""
+        return (self.path / MARK).is_file()
+
+    def check(self, *, overwrite: bool, resume: bool) -> None:
+        """Raises `RunFolderError` if a run may not be written here."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RunFolderError(f"{self.path}: a file, but a run needs a folder. Use --out DIR.")
+        if self.exists:
+            if not (overwrite or resume):
+                raise RunFolderError(
+                    f"{self.path}: a run is there already. --resume auto goes on with it, "
+                    "--overwrite starts it afresh, --out DIR writes elsewhere."
+                )
+        elif self.path.is_dir() and any(p.name != LOCK for p in self.path.iterdir()):
+            raise RunFolderError(
+                f"{self.path}: not empty and not a run folder (it has no {MARK}), so nothing in "
+                "it is touched. Use --out DIR."
+            )
+
+    @contextmanager
+    def opened(self, *, overwrite: bool, resume: bool) -> Iterator[None]:
+        """Holds the folder for this process; a new or overwritten run is empty but for its mark.
+
+        Raises:
+            RunFolderError: another process holds it, or see `check`.
+        """
+        self.check(overwrite=overwrite, resume=resume)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            self.check(overwrite=overwrite, resume=resume)  # it may have been made meanwhile
+            if not (resume and self.exists):
+                self._clear()
+                self._mark()
+            yield
+
+    def _clear(self) -> None:
+        for name in OURS:
+            path = self.path / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _mark(self) -> None:
+        mark = {
+            "format": "blocklearn run",
+            "version": 1,
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": sys.argv,
+            "folder": os.getcwd(),
+            "host": socket.gethostname(),
+            "blocklearn": version("blocklearn"),
+        }
+        text = json.dumps(mark, indent=2, ensure_ascii=False) + "\n"
+        write_file(self.path / MARK, text.encode("utf-8", "surrogateescape"))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """A lock that the operating system drops when the process ends, however it ends."""
+        with (self.path / LOCK).open("a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                owner = file.read().strip() or "another process"
+                raise RunFolderError(
+                    f"{self.path}: {owner} is writing there. Wait for it, or use --out DIR."
+                ) from None
+            except OSError as error:  # a file system without locks
+                log.warning(
+                    "%s: cannot be locked (%s); start no second run there", self.path, error
+                )
+            file.seek(0)
+            file.truncate()
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.flush()
+            yield

@@ -1,0 +1,237 @@
+"""One run from its configuration to its model on disk: `learn train` without the command line."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from ...datasources import DataSource, notes_of
+from ..configuration.config import RunConfig, renamed
+from ..configuration.yaml_config import to_yaml
+from ..errors import DivergedError, ModelFolderError, ModelMissingError, RunInterrupted
+from ..hooks import Hook, Progress
+from ..learner import Learner
+from ..lists.ranking_evaluation import RankingEvaluation, ranking_of
+from ..plan import Plan
+from ..room import check_room
+from ..storage import model_folder
+from ..storage.durable import write_file
+from ..storage.persistence import save
+from ..watch.display import LiveTable, display, size
+from ..watch.page import write_report
+from ..watch.prometheus import Prometheus
+from ..watch.tensorboard import TensorBoard
+from ..watch.watchdog import watching
+from . import checkpoint, metrics
+from .checkpoint import Checkpoint
+from .inputs import open_data, settled
+from .run_folder import RunFolder
+from .saving import SaveCheckpoints, choose_model
+from .signals import Requests, StopOnSignal
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How a run behaves towards its user: `resume` and `overwrite` an existing run folder, `quiet`
+    says nothing, `json` prints events instead of lines.
+    """
+
+    overwrite: bool = False
+    resume: bool = False
+    quiet: bool = False
+    json: bool = False
+
+    def say(self, text: str) -> None:
+        """One line on stderr."""
+        if not (self.quiet or self.json):
+            print(text, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class SayNotes(Hook):
+    """Says at the start what data and model chose or left out by themselves."""
+
+    manners: Manners
+
+    def start(self, learner: Learner, progress: Progress) -> None:
+        """Before the first block."""
+        notes = [note for data in (learner.train, learner.eval) for note in notes_of(data)]
+        for note in dict.fromkeys([*notes, *learner.model.notes]):
+            self.manners.say(note)
+
+
+def train(config: RunConfig, manners: Manners) -> Learner | None:
+    """Trains, leaves the model in `config.out`, and returns its learner. None: the model was there
+    already, all passes done.
+
+    Raises:
+        RunFolderError: there is a run already, or another process writes there.
+        RunInterrupted: a signal came; the message says how to go on.
+    """
+    requests = Requests()
+    with requests.caught(), _saying_how_to_go_on(config):
+        return _train(config, manners, requests)
+
+
+def _train(config: RunConfig, manners: Manners, requests: Requests) -> Learner | None:
+    folder = RunFolder(config.out)
+    folder.check(overwrite=manners.overwrite, resume=manners.resume)
+    config = settled(config)
+    train_data, eval_data = open_data(config)
+    plan = build(config, train_data, eval_data, []).plan()
+    check_room(plan, config)  # what cannot work fails before files are made
+    with folder.opened(overwrite=manners.overwrite, resume=manners.resume):
+        last = checkpoint.newest(folder.checkpoints)
+        settings = config.model_dump(mode="json")
+        if last:
+            old = replace(last, config=_completed(last.config))
+            checkpoint.check_same(old, settings, train_data.fingerprint)
+        done = _passes_done(folder, last)
+        if done >= config.learner.passes:
+            manners.say(
+                f"{config.out}: finished, {done} passes are done. A higher learner.passes trains "
+                "on, --overwrite starts afresh."
+            )
+            return None
+        write_file(folder.config, to_yaml(config).encode())
+        write_file(folder.plan, plan.json().encode())
+        metrics.rewind(folder.metrics, last.rows if last else 0)
+
+        events = metrics.Metrics(
+            folder.metrics,
+            run=folder.path.resolve().name,
+            every=config.learner.log_every_seconds,
+            echo=sys.stderr if manners.json else None,
+            sinks=sinks_of(config),
+            after=checkpoint.name_of(last.position) if last else None,
+        )
+        saver = SaveCheckpoints(
+            folder.checkpoints,
+            config.checkpoint,
+            config=settings,
+            fingerprint=train_data.fingerprint,
+            saved=events.saved,
+            keep_best=config.evaluation.keep_best,
+        )
+        with _shown(config, manners) as shown:
+            hooks = [SayNotes(manners), *shown, events, saver, StopOnSignal(requests, saver.save)]
+            learner = build(config, train_data, eval_data, hooks)
+            manners.say(f"{summary(config, learner, plan)}; to {config.out}")
+            if last:
+                learner.restore(last.state)
+                learner.progress.scores = last.scores
+                manners.say(f"going on after {checkpoint.where(last.position)}")
+            patience = config.learner.watchdog_seconds, config.learner.watchdog_exit_seconds
+            with watching(learner.progress, *patience):
+                learner.fit()
+        for line in choose_model(learner, config.evaluation, folder.checkpoints):
+            manners.say(line)
+        save(learner, config.out)
+        manners.say(f"the model is in {config.out}")
+        if config.learner.report:
+            write_report(folder.path, folder.report)
+            manners.say(f"the report is in {folder.report}")
+    return learner
+
+
+def build(
+    config: RunConfig, train: DataSource, eval: DataSource | None, hooks: list[Hook]
+) -> Learner:
+    """The learner that `config` describes, over data that are open."""
+    ranking = ranking_of(config)
+    if ranking is not None and eval is not None:
+        hooks = [RankingEvaluation(**ranking.model_dump()), *hooks]
+    return Learner(
+        config.model,
+        train,
+        eval,
+        passes=config.learner.passes,
+        block_rows=config.data.block_rows,
+        seed=config.learner.seed,
+        threads=config.learner.threads,
+        optimizer=config.optimizer,
+        mixins=config.mixins,
+        hooks=hooks,
+        evaluation=config.evaluation.model_copy(update={"keep_best": False}),  # it is on disk
+        row_folder=config.learner.row_folder,
+        replicas=config.learner.replicas,
+        sync_every=config.learner.sync_every,
+        sync_weight=config.learner.sync_weight,
+        device=config.learner.devices or config.learner.device,
+    )
+
+
+def sinks_of(config: RunConfig) -> list[metrics.Sink]:
+    """Whoever else is to have the events of `metrics.jsonl`."""
+    board, prometheus = config.learner.tensorboard, config.learner.prometheus
+    found: list[metrics.Sink] = []
+    if board is not False:
+        found.append(TensorBoard(RunFolder(config.out).tensorboard if board is True else board))
+    if prometheus is not None:
+        found.append(Prometheus(prometheus))
+    return found
+
+
+@contextmanager
+def _saying_how_to_go_on(config: RunConfig) -> Iterator[None]:
+    """A message for whoever interrupts a run, or whose run diverges."""
+    try:
+        yield
+    except RunInterrupted as error:
+        raise RunInterrupted(
+            f"{config.out}: stopped by {error}. The same command with --resume auto goes on."
+        ) from error
+    except DivergedError as error:
+        folder = RunFolder(config.out).checkpoints
+        kept = (
+            f"Checkpoints in {folder} are from before it did."
+            if folder.is_dir()
+            else "None is saved."
+        )
+        raise DivergedError(f"{error} {kept}") from error
+
+
+@contextmanager
+def _shown(config: RunConfig, manners: Manners) -> Iterator[list[Hook]]:
+    """The display as a hook, or none; gives the terminal back whatever happens."""
+    if manners.quiet or manners.json:
+        yield []
+        return
+    shown = display(sys.stderr, config.learner.log_every_seconds)
+    try:
+        yield [shown]
+    finally:
+        if isinstance(shown, LiveTable):
+            shown.close()
+
+
+def summary(config: RunConfig, learner: Learner, plan: Plan) -> str:
+    """What is trained, on what, how long, in how much memory."""
+    assert learner.train is not None
+    shape, model = learner.train.shape, type(config.model).__name__
+    held_out = f" ({learner.eval.shape.total_rows:,} held out)" if learner.eval else ""
+    return (
+        f"{model} on {shape.total_rows:,} rows{held_out} x {shape.columns:,} columns, "
+        f"{learner.train.blocks:,} blocks, {config.learner.passes} passes; "
+        f"arrays {size(plan.total)}"
+    )
+
+
+def _completed(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration that an earlier version may have saved, with what has come since."""
+    try:
+        return RunConfig.model_validate(renamed(config)).model_dump(mode="json")
+    except ValidationError:
+        return config  # its keys will be found to differ
+
+
+def _passes_done(folder: RunFolder, last: Checkpoint | None) -> int:
+    """Passes of the finished run in `folder`; 0 where its model is missing or cannot be read."""
+    try:
+        saved: dict[str, Any] = model_folder.load(folder.path).metrics
+    except (ModelMissingError, ModelFolderError):
+        return 0
+    return last.position[0] if last else int(saved["passes"])

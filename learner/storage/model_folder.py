@@ -1,0 +1,233 @@
+"""A trained model on disk: readable by hand, by any language, and by every later blocklearn.
+
+| file | holds |
+|---|---|
+| `model.json` | format version, kind, configuration, shapes, dtypes, digests, library versions |
+| `weights.safetensors` | the parameters, C-contiguous |
+| `vocab.arrow` | names of the columns, one string each, where they are known (Arrow IPC) |
+| `rows.arrow` | the same of the rows, of models that keep a state of each (users' factors) |
+| `metrics.json` | scores at the end of training |
+| `README.md` | the same for people |
+
+No pickle. Everything read is compared with its digest.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ...datasources import HashedWords, Ids
+from ..errors import ModelFolderError, RunFolderError
+from .durable import current, settle, write_folder
+from .manifest import Format, finite, read_manifest, read_verified, verified, write_manifest
+from .tensor_file import read_tensors, write_tensors
+
+FORMAT = Format("blocklearn model", 1)
+MANIFEST = "model.json"
+WEIGHTS = "weights.safetensors"
+VOCABULARY = "vocab.arrow"
+ROWS = "rows.arrow"
+METRICS = "metrics.json"
+README = "README.md"
+FILES = (MANIFEST, WEIGHTS, VOCABULARY, ROWS, METRICS, README)
+LIBRARIES = ("blocklearn", "numpy", "scipy", "numba", "pyarrow")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a model folder holds.
+
+    kind, config: the model class by name and the values of its fields. tensors: the parameters.
+    names: of the columns, None if unknown. targets, target_names: how many targets the model has,
+    and what they are called, None if unknown. row_names: of the rows that the model keeps a state
+    of, None if unknown. fingerprint: of the training data. metrics: scores at the end of training
+    and how long it was. libraries: versions that wrote it. outputs: what the columns of predictions
+    are, of models that say it: for each its name and what else there is to know of it.
+    """
+
+    kind: str
+    config: dict[str, Any]
+    tensors: dict[str, NDArray[Any]]
+    names: Sequence[str] | None
+    fingerprint: str
+    metrics: dict[str, Any]
+    libraries: dict[str, str]
+    targets: int = 0
+    target_names: list[str] | None = None
+    row_names: Ids | None = None
+    outputs: list[dict[str, str]] | None = None
+
+
+def save(
+    path: Path,
+    *,
+    kind: str,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    names: Sequence[str] | None,
+    fingerprint: str,
+    metrics: Mapping[str, Any],
+    targets: int = 0,
+    target_names: Sequence[str] | None = None,
+    row_names: Sequence[str] | None = None,
+    outputs: Sequence[Mapping[str, str]] | None = None,
+) -> None:
+    """Writes a model to the folder `path`, completely or not at all.
+
+    A model that is there already is replaced without a moment in which neither can be loaded.
+    Other files in the folder stay.
+
+    Raises:
+        RunFolderError: `path` has files of these names that belong to something else.
+        OSError: it cannot be written.
+    """
+    path = Path(path)
+    words = names  # that can be listed
+    if isinstance(names, HashedWords):
+        words = names.first or None
+    known = {VOCABULARY: words, ROWS: row_names}
+    named = {file: listed for file, listed in known.items() if listed is not None}
+    settle(path)
+    foreign = [name for name in FILES if (path / name).exists()]
+    if foreign and MANIFEST not in foreign:
+        raise RunFolderError(
+            f"{path}: not a model folder (it has no {MANIFEST}), but has {', '.join(foreign)}, "
+            "which a model would overwrite. Choose another folder."
+        )
+
+    def fill(folder: Path) -> None:
+        entries = write_tensors(folder / WEIGHTS, tensors)
+        files = [WEIGHTS, METRICS]
+        numbers = {name: finite(value) for name, value in metrics.items()}
+        (folder / METRICS).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+        for file, listed in named.items():
+            _write_names(folder / file, listed)
+            files.append(file)
+        content = {
+            "kind": kind,
+            "config": dict(config),
+            "tensors": entries,
+            "hash_bits": names.bits if isinstance(names, HashedWords) else None,
+            "targets": targets,
+            "target_names": None if target_names is None else list(target_names),
+            "outputs": None if outputs is None else [dict(output) for output in outputs],
+            "fingerprint": fingerprint,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "libraries": {library: version(library) for library in LIBRARIES},
+        }
+        write_manifest(folder, MANIFEST, format=FORMAT, content=content, files=files)
+        (folder / README).write_text(_readme(content, numbers, named), encoding="utf-8")
+
+    write_folder(path, fill)
+    for file in {VOCABULARY, ROWS} - named.keys():
+        (path / file).unlink(missing_ok=True)  # of the model that was replaced
+
+
+def load(path: Path, *, mapped: bool = False) -> Saved:
+    """The model in the folder `path`. mapped: its tensors are the file itself, mapped into memory,
+    and read-only.
+
+    Raises:
+        ModelMissingError: there is none.
+        ModelFolderError: a file is missing, damaged, or of a newer format; the message names it.
+    """
+    path = Path(path)
+    before: object = None
+    while True:
+        folder = current(path)
+        try:
+            stat = (folder / MANIFEST).stat()
+            now: object = (folder, stat.st_ino, stat.st_mtime_ns)
+        except OSError:
+            now = folder
+        try:
+            return _load(folder, mapped)
+        except (ModelFolderError, FileNotFoundError):
+            if now == before:
+                raise
+            before = now  # read again: it may have been replaced meanwhile
+
+
+def _load(folder: Path, mapped: bool) -> Saved:
+    missing = "no model here (no model.json)"
+    if (folder / "run.json").exists():
+        missing = "this run has no model yet; it is written at the end. Go on with --resume auto"
+    manifest = read_manifest(folder, MANIFEST, format=FORMAT, missing=missing)
+    weights = verified(folder, WEIGHTS, manifest)
+    tensors = read_tensors(weights, manifest["tensors"], mapped=mapped)
+    metrics = json.loads(read_verified(folder, METRICS, manifest))
+    names: Sequence[str] | None = None
+    if VOCABULARY in manifest["files"]:
+        names = list(_read_names(read_verified(folder, VOCABULARY, manifest)))
+    if manifest.get("hash_bits") is not None:
+        names = HashedWords(manifest["hash_bits"], names or ())
+    rows: Ids | None = None
+    if ROWS in manifest["files"]:
+        rows = _read_names(read_verified(folder, ROWS, manifest))
+    return Saved(
+        kind=manifest["kind"],
+        config=manifest["config"],
+        tensors=tensors,
+        names=names,
+        fingerprint=manifest["fingerprint"],
+        metrics=metrics,
+        libraries=manifest["libraries"],
+        targets=manifest.get("targets", 0),
+        target_names=manifest.get("target_names"),
+        row_names=rows,
+        outputs=manifest.get("outputs"),
+    )
+
+
+def _write_names(path: Path, names: Sequence[str]) -> None:
+    import pyarrow as pa
+
+    table = pa.table({"name": Ids(names).arrow})
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+
+
+def _read_names(data: bytes) -> Ids:
+    import pyarrow as pa
+
+    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+        return Ids(reader.read_all()["name"].combine_chunks())
+
+
+def _readme(
+    content: Mapping[str, Any], metrics: Mapping[str, Any], named: Mapping[str, Sequence[str]]
+) -> str:
+    """The model folder explained to whoever finds it without blocklearn."""
+    arrays = "\n".join(
+        f"- `{name}`: {entry['dtype']} {' x '.join(map(str, entry['shape'])) or 'one number'}"
+        for name, entry in content["tensors"].items()
+    )
+    numbers = "\n".join(f"- {name}: {value}" for name, value in metrics.items())
+    what = {VOCABULARY: "columns", ROWS: "rows"}
+    vocabulary = "".join(
+        f"`{file}` (Arrow IPC) holds the names of the {len(names)} {what[file]}.\n"
+        for file, names in named.items()
+    )
+    if content["target_names"]:
+        vocabulary += f"Targets: {', '.join(content['target_names'])}.\n"
+    return f"""# {content["kind"]} model
+
+Written by blocklearn {content["libraries"]["blocklearn"]} on {content["created"]}.
+
+    import blocklearn as bl
+    learner = bl.load("this folder")
+
+Without blocklearn: `safetensors.numpy.load_file("{WEIGHTS}")` gives the arrays
+{arrays}
+
+{vocabulary}`{MANIFEST}` holds the configuration and the digest of every file.
+
+At the end of training:
+{numbers}
+"""

@@ -1,0 +1,1 @@
+"""Watching a run: on a terminal, in files for other programs, as a page."""

@@ -1,0 +1,198 @@
+"""What a person sees of training: a live table on a terminal, plain lines anywhere else."""
+
+from collections.abc import Mapping
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from ..hooks import Hook, Progress
+from ..interval import Interval
+from ..learner import Learner
+from ..memory import resident_bytes
+from ..work import Work
+
+REFRESH_SECONDS = 0.25
+
+
+def display(stream: TextIO, every: float) -> Hook:
+    """The display that suits `stream`; plain lines come at most once in `every` seconds."""
+    console = Console(file=stream)  # honours NO_COLOR, TERM=dumb and the width of the terminal
+    if console.is_terminal and not console.is_dumb_terminal:
+        return LiveTable(console)
+    return PlainLines(stream, every)
+
+
+class PlainLines(Hook):
+    """One line per interval and per evaluation; for log files."""
+
+    def __init__(self, stream: TextIO, every: float) -> None:
+        """Lines go to `stream` and are flushed."""
+        self.stream, self.interval = stream, Interval(every)
+        self.shown = False  # scores, at least once
+        self._before = Work()  # at the last line of a block
+
+    def start(self, learner: Learner, progress: Progress) -> None:
+        """Nothing to say yet."""
+        self._before = progress.work
+
+    def block(self, learner: Learner, progress: Progress) -> None:
+        """A line if it is time for one, so that a long pass does not look like a hang; its speed
+        is that since the last one.
+        """
+        if self.interval.due():
+            done, self._before = progress.work - self._before, progress.work
+            self._print(
+                progress, f"block {progress.block}/{progress.blocks}", heartbeat(done, progress)
+            )
+
+    def evaluated(self, learner: Learner, progress: Progress) -> None:
+        """A line with the held-out scores: the first and last ones, and those in time for one."""
+        last = progress.pass_ + 1 >= progress.passes
+        if self.interval.due() or last or not self.shown:
+            self.shown = True
+            self._print(progress, f"held out: {scores(progress)}")
+
+    def end(self, learner: Learner, progress: Progress) -> None:
+        """The last line: what training cost."""
+        memory = (
+            f"cache {size(progress.cache_bytes)}, "
+            f"{progress.allocations_after_warmup} allocations after warm-up"
+        )
+        self._print(progress, f"done: {progress.rows:,} rows, {memory}")
+
+    def _print(self, progress: Progress, text: str, more: str = "") -> None:
+        head = f"[{progress.seconds:7.1f} s] pass {progress.pass_ + 1}/{progress.passes}"
+        print(f"{head}, {text}, {more or speed(progress)}", file=self.stream, flush=True)
+
+
+class LiveTable(Hook):
+    """A table that is redrawn in place and stays when training ends."""
+
+    def __init__(self, console: Console) -> None:
+        """Drawn on `console` from the first block on."""
+        self.live = Live(console=console, auto_refresh=False)
+        self.interval = Interval(0.0)
+
+    def start(self, learner: Learner, progress: Progress) -> None:
+        """Begins drawing."""
+        self.live.start()
+        self._draw(progress)
+        self.interval = Interval(REFRESH_SECONDS)
+
+    def block(self, learner: Learner, progress: Progress) -> None:
+        """Redraws some times a second."""
+        if self.interval.due():
+            self._draw(progress)
+
+    def evaluated(self, learner: Learner, progress: Progress) -> None:
+        """Redraws with the new scores."""
+        self._draw(progress)
+
+    def end(self, learner: Learner, progress: Progress) -> None:
+        """Leaves the last table on the screen."""
+        self._draw(progress)
+        self.close()
+
+    def close(self) -> None:
+        """Gives the terminal back, also when training failed; more than once is fine."""
+        self.live.stop()
+
+    def _draw(self, progress: Progress) -> None:
+        self.live.update(table(progress), refresh=True)
+
+
+def table(progress: Progress) -> Table:
+    """Progress as a bar over all passes and a table of two columns."""
+    done = progress.pass_ * progress.blocks + progress.block
+    total = max(1, progress.passes * progress.blocks)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column()
+    grid.add_row("progress", ProgressBar(total=total, completed=done, width=40))
+    where = f"{progress.pass_ + 1} of {progress.passes}"
+    grid.add_row("pass", f"{where}, block {progress.block} of {progress.blocks}")
+    grid.add_row("time", f"{progress.seconds:.1f} s")
+    grid.add_row("speed", speed(progress))
+    grid.add_row("data", f"{progress.work.gb_per_s:.2f} GB/s, {queue(progress.work)}")
+    grid.add_row("held out", scores(progress))
+    grid.add_row("memory", memory(progress))
+    grid.add_row("allocations after warm-up", str(progress.allocations_after_warmup))
+    return grid
+
+
+def speed(progress: Progress) -> str:
+    """`71,204 rows/s, 9.8 gflops`."""
+    return f"{progress.rows_per_s:,.0f} rows/s, {progress.gflops:.1f} gflops"
+
+
+def heartbeat(done: Work, progress: Progress) -> str:
+    """`71,204 rows/s, 0.31 GB/s, 9.8 gflops, queue 90% full, host 1.2 GB, cache 42.1 MB`."""
+    speeds = f"{done.rows_per_s:,.0f} rows/s, {done.gb_per_s:.2f} GB/s, {done.gflops:.1f} gflops"
+    return f"{speeds}, {queue(done)}, {memory(progress)}"
+
+
+def queue(work: Work) -> str:
+    """How full the reader's queue was."""
+    return f"queue {work.queue:.0%} full"
+
+
+def memory(progress: Progress) -> str:
+    """What the process has, and what of it are arrays of training; and what accelerators have."""
+    device = f", device {size(progress.device_bytes)}" if progress.device_bytes else ""
+    return f"host {size(resident_bytes())}, cache {size(progress.cache_bytes)}{device}"
+
+
+def scores(progress: Progress) -> str:
+    """`perplexity 1,290.1, elbo_per_token -7.163`; a dash before the first evaluation."""
+    numbers = (f"{name} {number(value)}" for name, value in overall(progress.scores).items())
+    return ", ".join(numbers) or "-"
+
+
+def overall(scores: Mapping[str, float]) -> dict[str, float]:
+    """Scores that are not of a single target (those are called `NAME/TARGET`).
+
+    >>> overall({"auc": 0.8, "auc/cat": 0.7, "auc/dog": 0.9})
+    {'auc': 0.8}
+    """
+    return {name: value for name, value in scores.items() if "/" not in name}
+
+
+def number(value: float) -> str:
+    """Four digits or more.
+
+    >>> number(1290.123), number(-7.16312), number(0.00012345)
+    ('1,290.1', '-7.163', '0.0001234')
+    """
+    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def size(count: int) -> str:
+    """Bytes with a unit.
+
+    >>> size(512), size(2_500_000), size(3_000_000_000)
+    ('512 B', '2.5 MB', '3.0 GB')
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"
+
+
+def duration(seconds: float) -> str:
+    """A time in at most two units.
+
+    >>> [duration(s) for s in (0.01234, 59.96, 100, 9059, 200_000)]
+    ['12.3 ms', '60 s', '2 min', '2 h 31 min', '2 days 7 h']
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    hours, days = minutes // 60, minutes // 1440
+    if minutes < 100:
+        return f"{minutes} min"
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{days} days {hours % 24} h"

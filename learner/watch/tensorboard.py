@@ -1,0 +1,131 @@
+"""Scalars for TensorBoard, written by hand: one small message type does not need its library.
+
+An event file is a sequence of records (length, CRC, data, CRC: TFRecord), whose data are protocol
+buffers of the type `Event` (tensorflow/core/util/event.proto); of these only the fields below.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..runs.metrics import scores_of
+
+# Numbers of fields, with their wire types, as protocol buffers write them.
+WALL_TIME, STEP, FILE_VERSION, SUMMARY, SESSION_LOG = b"\x09", b"\x10", b"\x1a", b"\x2a", b"\x3a"
+VALUE = b"\x0a"  # of Summary
+TAG, SIMPLE_VALUE = b"\x0a", b"\x15"  # of Value
+STARTED = b"\x08\x01"  # of SessionLog: what earlier files have from this step on is void
+
+TAGS = {
+    "rows_per_s": "speed/rows_per_s",
+    "gb_per_s": "speed/gb_per_s",
+    "gflops": "speed/gflops",
+    "read_s": "time/read_s",
+    "copy_s": "time/copy_s",
+    "compute_s": "time/compute_s",
+    "merge_s": "time/merge_s",
+    "queue": "reader/queue",
+    "host_bytes": "memory/host_bytes",
+    "cache_bytes": "memory/cache_bytes",
+    "device_bytes": "memory/device_bytes",
+}
+"""Names of figures in `train` events and on the board."""
+
+
+class TensorBoard:
+    """A sink of events that writes scalars to a new event file in `folder`; steps are rows."""
+
+    def __init__(self, folder: Path) -> None:
+        """The file is made with the first event."""
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
+        self.file = folder / name
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Append the scalars of an event."""
+        step = int(event["rows"])
+        if event["event"] == "start":
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self._append(FILE_VERSION + sized(b"brain.Event:2"))
+            self._append(STEP + varint(step) + SESSION_LOG + sized(STARTED))
+        scalars = {}
+        if event["event"] == "train":
+            scalars = {tag: event[name] for name, tag in TAGS.items() if event[name] is not None}
+            scalars |= {f"training/{name}": value for name, value in scores_of(event).items()}
+        elif event["event"] == "eval":
+            scalars = {f"held_out/{name}": value for name, value in scores_of(event).items()}
+        if scalars:
+            values = (
+                VALUE + sized(TAG + sized(tag.encode()) + SIMPLE_VALUE + float32(value))
+                for tag, value in scalars.items()
+            )
+            self._append(STEP + varint(step) + SUMMARY + sized(b"".join(values)))
+
+    def _append(self, message: bytes) -> None:
+        with self.file.open("ab") as file:
+            file.write(record(WALL_TIME + struct.pack("<d", time.time()) + message))
+
+
+def record(data: bytes) -> bytes:
+    """A TFRecord."""
+    length = struct.pack("<Q", len(data))
+    return length + masked(length) + data + masked(data)
+
+
+def masked(data: bytes) -> bytes:
+    """CRC-32C, rotated and shifted as TFRecords have it, so that it is no CRC of a CRC."""
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def crc32c(data: bytes) -> int:
+    """The checksum of RFC 3720 (Castagnoli).
+
+    >>> hex(crc32c(b"123456789"))
+    '0xe3069283'
+    """
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ CRC_OF_BYTE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def _crc_of_byte(crc: int) -> int:
+    for _ in range(8):
+        crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc
+
+
+CRC_OF_BYTE = tuple(map(_crc_of_byte, range(256)))
+
+
+def float32(value: float) -> bytes:
+    """A number of four bytes; infinity where it is larger than these can say."""
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:
+        return struct.pack("<f", math.copysign(math.inf, value))
+
+
+def sized(data: bytes) -> bytes:
+    """What has a length, with it."""
+    return varint(len(data)) + data
+
+
+def varint(number: int) -> bytes:
+    """A number of 0 or more, seven bits at a time.
+
+    >>> varint(300).hex()
+    'ac02'
+    """
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])

@@ -1,0 +1,184 @@
+"""How does it compare, with every installed package, on all data of a folder, in one go?
+
+    scripts/bench all --data DIR --out report/
+
+Each folder in DIR is a data set, and its files say what is measured on it:
+
+    docword.npz              lda: word counts [documents x words], SciPy CSR
+    docword.npz and y.npy    glm: one target of 0 and 1 for each document
+    X.npz and Y.npz          glm: features and many targets, SciPy CSR
+    ratings.npz              als: arrays user, item, rating
+
+`read`, `kernels` and `allocation` follow, on the first docword.npz. Without DIR all tasks use what
+comes with the package. Every benchmark runs in a process of its own and leaves what it found in
+OUT/NAME.json; the pages, OUT/index.html and OUT/report.md, are written anew after each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+
+from blocklearn.matcache import available_threads
+
+from .blocks import write
+from .machine import describe, limits
+from .peak import fma_gflops
+from .process import ROOT
+from .report import Report
+from .side_by_side import Collection, Part, blocks
+
+PACKAGES = ("lda", "glm", "als")  # tasks whose peers are packages
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What can be told."""
+    parser.add_argument("--data", type=Path, metavar="DIR", help="a folder of data sets")
+    parser.add_argument("--out", type=Path, required=True, help="a folder for the report")
+    parser.add_argument("--only", metavar="a,b", help="names of benchmarks: lda-NAME, glm-NAME, "
+                        "als-NAME for the data set NAME, read, kernels, allocation")  # fmt: skip
+    parser.add_argument("--peers", default="all", help="a,b | none | all")
+    parser.add_argument("--with", action="append", default=[], dest="more", metavar="'TASK ...'",
+                        help="further arguments of a task: --with 'als --rounds 1'")  # fmt: skip
+    parser.add_argument("--keep", action="store_true", help="do not repeat benchmarks that have "
+                        "left their JSON in OUT before")  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="tiny: a test, no figures")
+
+
+def run(args: argparse.Namespace, tasks: Mapping[str, ModuleType]) -> int:
+    """Run every benchmark; returns 1 if one of them, or a peer in it, stopped with an error.
+
+    Raises `ValueError` for names that are not there, before anything runs.
+    """
+    found, unused = parts(args.data)
+    if args.only is not None:
+        names = args.only.split(",")
+        if unknown := set(names) - {part.name for part in found}:
+            there = ", ".join(part.name for part in found)
+            raise ValueError(f"--only {args.only}: no {min(unknown)}; there are {there}.")
+        found = [part for part in found if part.name in names]
+    more = further(args.more, tasks)
+    for part in found:
+        chosen = peers(args.peers, part.task, tasks)
+        part.arguments += [*more.get(part.task, []), *chosen, *["--quick"] * args.quick]
+    args.out.mkdir(parents=True, exist_ok=True)
+    print("measuring the machine ...", file=sys.stderr, flush=True)
+    collection = Collection(
+        "scripts/bench " + shlex.join(sys.argv[1:]),
+        datetime.now(UTC).isoformat(timespec="minutes"),
+        describe(),
+        limits(quick=args.quick) | {
+            "fma_gflops": fma_gflops(quick=args.quick),
+            "fma_gflops_all": fma_gflops(available_threads(), quick=args.quick),
+        },
+        unused=unused,
+    )  # fmt: skip
+    for part in found:
+        measure(part, args.out, tasks[part.task], keep=args.keep)
+        collection.parts.append(part)
+        write(list(blocks(collection)), args.out)
+    print(f"the report is in {args.out / 'index.html'} and {args.out / 'report.md'}")
+    return int(any(p.failed or p.report is None or p.report.failed for p in found))
+
+
+def parts(data: Path | None) -> tuple[list[Part], list[str]]:
+    """The benchmarks for a folder, and the names of folders in it that none is for."""
+    if data is None:
+        return [Part(task, task, []) for task in (*PACKAGES, "read", "kernels", "allocation")], []
+    if not data.is_dir():
+        raise ValueError(f"--data {data}: no such folder.")
+    found: list[Part] = []
+    unused = []
+    for folder in sorted(path for path in data.iterdir() if path.is_dir()):
+        own = list(of_folder(folder))
+        found += own
+        if not own:
+            unused.append(folder.name)
+    if not found:
+        raise ValueError(f"--data {data}: no folder in it has docword.npz, X.npz and Y.npz, or "
+                         "ratings.npz.")  # fmt: skip
+    found.sort(key=lambda part: PACKAGES.index(part.task))
+    first = next((part.arguments for part in found if part.task == "lda"), [])
+    return found + [
+        Part(task, task, [*first]) for task in ("read", "kernels", "allocation")
+    ], unused
+
+
+def of_folder(folder: Path) -> Iterator[Part]:
+    """The benchmarks for one data set."""
+    counts, target = folder / "docword.npz", folder / "y.npy"
+    X, Y, ratings = (folder / name for name in ("X.npz", "Y.npz", "ratings.npz"))
+    if counts.exists():
+        yield Part(f"lda-{folder.name}", "lda", ["--data", str(counts)])
+        if target.exists():
+            arguments = ["--data", str(counts), "--target", str(target)]
+            yield Part(f"glm-{folder.name}", "glm", arguments)
+    if X.exists() and Y.exists() and not target.exists():
+        yield Part(f"glm-{folder.name}", "glm", ["--data", str(X), "--target", str(Y)])
+    if ratings.exists():
+        yield Part(f"als-{folder.name}", "als", ["--data", str(ratings)])
+
+
+def further(texts: list[str], tasks: Mapping[str, ModuleType]) -> dict[str, list[str]]:
+    """The arguments of `--with`, by task."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        task, *arguments = shlex.split(text) or [""]
+        if task not in tasks:
+            raise ValueError(f"--with {text!r}: it begins with a task: {', '.join(tasks)}.")
+        found.setdefault(task, []).extend(arguments)
+    return found
+
+
+def peers(text: str, task: str, tasks: Mapping[str, ModuleType]) -> list[str]:
+    """The argument that tells a task its share of `--peers`; kernels by hand are always run."""
+    if task not in PACKAGES or text in ("all", "none"):
+        return ["--peers", text] if task in PACKAGES else []
+    known = {name for name in PACKAGES for name in tasks[name].PEER_NAMES}
+    if unknown := set(text.split(",")) - known:
+        there = ", ".join(sorted(known))
+        raise ValueError(f"--peers {text}: no {min(unknown)} here; there are {there}.")
+    own = [name for name in text.split(",") if name in tasks[task].PEER_NAMES]
+    return ["--peers", ",".join(own) or "none"]
+
+
+def measure(part: Part, out: Path, task: ModuleType, *, keep: bool) -> None:
+    """Run a benchmark in a process of its own, and read what it left."""
+    file = out / f"{part.name}.json"
+    if not (keep and file.exists()):
+        file.unlink(missing_ok=True)
+        print(f"== {part.name}", file=sys.stderr, flush=True)
+        start = time.perf_counter()
+        part.failed = process(part, file)
+        part.seconds = time.perf_counter() - start
+    if file.exists():
+        part.report, part.failed = Report.read(file), ""
+        part.text = task.show(part.report)
+
+
+def process(part: Part, file: Path) -> str:
+    """Run a benchmark that writes its JSON to `file`; returns the end of what it printed as errors,
+    which are shown as they come.
+    """
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-P", "-m", "scripts.benchmarks", part.task, *part.arguments]
+    last: deque[str] = deque(maxlen=8)
+    with subprocess.Popen(
+        [*command, "--json", str(file.absolute())],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": path},
+    ) as running:  # fmt: skip
+        assert running.stderr is not None
+        for line in running.stderr:
+            print(line, end="", file=sys.stderr, flush=True)
+            last.append(line)
+    return "".join(last).strip() or f"exit code {running.returncode}"
