@@ -143,21 +143,21 @@ class LearnerConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _one_each(self) -> Self:
-        if self.devices is not None and len(self.devices) != self.replicas:
-            raise ValueError(
-                f"devices names {len(self.devices)}, but there are {self.replicas} replicas; set "
-                f"replicas: {len(self.devices)}"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _watched_before_it_ends(self) -> Self:
         end, seconds = self.watchdog_exit_seconds, self.watchdog_seconds
         if end is not None and (seconds is None or end < seconds):
             raise ValueError(
                 f"watchdog_exit_seconds is {end:g}, but the watchdog has to look before: it is at "
                 f"least watchdog_seconds ({'null' if seconds is None else f'{seconds:g}'})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if self.devices is not None and len(self.devices) != self.replicas:
+            raise ValueError(
+                f"devices names {len(self.devices)}, but there are {self.replicas} replicas; set "
+                f"replicas: {len(self.devices)}"
             )
         return self
 
