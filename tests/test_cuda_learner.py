@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from blocklearn.learner.configuration.config import RunConfig
 
 import blocklearn as bl
+from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.learner import Learner
 from blocklearn.learner.room import check_room
 from blocklearn.matcache import DeviceError, MemoryPlanError
