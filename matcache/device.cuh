@@ -189,8 +189,8 @@ template <class F> __device__ __forceinline__ F bl_maximum(F a, F b) { return (a
 template <class F> __device__ __forceinline__ F bl_minimum(F a, F b) { return (a < b || a != a) ? a : b; }
 template <class F> __device__ __forceinline__ F bl_sign(F x) { return x > F(0) ? F(1) : x < F(0) ? F(-1) : x; }
 template <class F> __device__ __forceinline__ F bl_sigmoid(F x) {
-  F e = exp(-fabs(x)), p = F(1) / (F(1) + e);
-  return x >= F(0) ? p : e * p;
+  const F e = exp(-fabs(x));
+  return (x >= F(0) ? F(1) : e) / (F(1) + e);
 }
 template <class F> __device__ __forceinline__ F bl_softplus(F x) {
   return (x > F(0) || x != x ? x : F(0)) + log1p(exp(-fabs(x)));
@@ -216,6 +216,19 @@ template <class F> __device__ __forceinline__ F bl_exppsi(F x) {
   if (x != x || x < F(0)) return F(0) / F(0);
   return p > tiny ? p : tiny;
 }
+// The same to the precision of double, as cpu_math64.py.
+__device__ __forceinline__ double bl_digamma(double x) {
+  if (x < 0.0 || x != x) return BL_NAN(double);
+  if (x == 0.0) return -BL_INF(double);
+  double y = x, r = 0.0;
+  for (; y < 10.0; y += 1.0) r -= 1.0 / y;
+  const double w = 1.0 / (y * y);
+  const double s = w * (1.0 / 12 - w * (1.0 / 120 - w * (1.0 / 252 - w * (1.0 / 240 - w * (1.0 / 132 - w * (691.0 / 32760))))));
+  return r + log(y) - 0.5 / y - s;
+}
+__device__ __forceinline__ double bl_exppsi(double x) { return bl_maximum(exp(bl_digamma(x)), 1e-20); }
+// For x >= 0; NaN where gamma has a sign.
+template <class F> __device__ __forceinline__ F bl_lgamma(F x) { return x < F(0) ? BL_NAN(F) : lgamma(x); }
 
 // Philox 4x32-10 (Salmon et al. 2011); key: seed, pass, block. As cpu_random.py, bit for bit.
 __device__ __forceinline__ u32 bl_random_bits(const i64* key, u32 row, u32 column, u32 stream) {

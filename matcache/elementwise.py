@@ -56,7 +56,7 @@ ELEMENTWISE: dict[str, Elementwise] = {
         "({1} if {0} != F(0) else {2})",
         "({0} != F(0) ? {1} : {2})",
     ),
-    "lgamma": Elementwise(1, special.gammaln, "m.lgamma({0})", "lgamma({0})"),
+    "lgamma": Elementwise(1, special.gammaln, "m.lgamma({0})", "bl_lgamma({0})"),
     "digamma": Elementwise(1, special.digamma, "m.digamma({0})", "bl_digamma({0})"),
     "exppsi": Elementwise(1, _exppsi, "m.exppsi({0})", "bl_exppsi({0})"),
     "sigmoid": Elementwise(1, special.expit, "m.sigmoid({0})", "bl_sigmoid({0})"),

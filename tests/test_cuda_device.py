@@ -16,6 +16,7 @@ from blocklearn.matcache import (
     MatCache,
     MemoryPlanError,
     MissingKernelError,
+    Rowwise,
     SparseInput,
     colsum,
     copy,
@@ -28,6 +29,8 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.cuda import Cuda
 from blocklearn.matcache.cuda.launches import library_source
+from blocklearn.matcache.elementwise import ELEMENTWISE
+from blocklearn.matcache.operand import apply
 from blocklearn.matcache.table import launch
 from tests import cuda_host
 from tests.cubin import nvrtc, resources
@@ -61,6 +64,25 @@ def test_dense_operations_match_numpy(cache: MatCache) -> None:
     np.testing.assert_array_equal(A[[3, 1], [4, 0]].numpy(), a[[3, 1]][:, [4, 0]])
     np.testing.assert_allclose(colsum(A * 2.0).numpy()[0], 2 * a.sum(axis=0), rtol=1e-5)
     assert float(total(A)) == pytest.approx(a.sum(dtype=np.float64), rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_functions_are_exact_and_undefined_where_they_are(cache: MatCache, dtype: Any) -> None:
+    names = [name for name, op in ELEMENTWISE.items() if op.arity == 1]
+    x = np.geomspace(1e-3, 60, 200, dtype=dtype)[None]
+    some = Rowwise(lambda a: tuple(apply(name, a) for name in names))
+    for name, got in zip(names, some(from_array(cache, x)), strict=True):
+        wanted = ELEMENTWISE[name].define(x.astype(np.float64))
+        eps = 60 * np.finfo(dtype).eps
+        np.testing.assert_allclose(got.numpy(), wanted, rtol=eps, atol=eps, err_msg=name)
+    below = from_array(cache, np.array([[-1.0, -np.inf, -2.5, np.nan]], dtype))
+    for name in ("sqrt", "log", "lgamma", "digamma", "exppsi"):
+        assert np.isnan(apply(name, below).numpy()).all(), name
+
+
+def test_sums_of_nothing(cache: MatCache) -> None:
+    assert colsum(from_array(cache, np.zeros((3, 0)))).numpy().shape == (1, 0)
+    assert float(total(from_array(cache, np.zeros((0, 3))))) == 0.0
 
 
 def test_rows_are_sorted_with_nan_last(cache: MatCache) -> None:

@@ -86,7 +86,7 @@ def _fused(cache: MatCache, linear: Linear, out: Slot) -> None:
     if fused.ending != "assign":
         colsum = fused.ending == "colsum"
         pieces = rows // COLSUM_ROWS if colsum else rows * columns // CHUNK_ELEMENTS
-        most = max(1, min(CHUNKS, PARTIALS // out.shape[1]))
+        most = max(1, min(CHUNKS, PARTIALS // max(1, out.shape[1])))
         chunks = max(1, min(most, pieces, extent))
         target = _scratch(cache, "partial sums", most, out.shape[1])
     end = _kernel(cache, "end_sum", o=result) if chunks else None
@@ -304,7 +304,7 @@ def _add_exact_columns(
     (rows, k), backend = table.shape, cache.backend
     text = _kernel(cache, "exact_columns", t=c_type(table.dtype))
     end = _kernel(cache, "end_exact")
-    most = max(1, min(CHUNKS, PARTIALS // k))
+    most = max(1, min(CHUNKS, PARTIALS // max(1, k)))
     sums, parts = (_scratch(cache, name, most, k) for name in ("exact parts", "largest parts"))
     if cache.reserving:
         return
