@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import scipy.sparse as sp
-from blocklearn.learner.lists.lists.factors import Factors, factors_of
-from blocklearn.learner.lists.lists.lists import Lists, Ranked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, Ids, MatrixSource
 from blocklearn.learner.errors import ConfigError
-from blocklearn.learner.lists.lists import recommend as recommending
+from blocklearn.learner.lists import recommend as recommending
+from blocklearn.learner.lists.factors import Factors, factors_of
+from blocklearn.learner.lists.lists import Lists, Ranked
 from blocklearn.matcache import ShapeError
 from blocklearn.models.ranking_metrics import ranking_scores
 from blocklearn.models.score import values

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
-from blocklearn.learner.lists.lists.factors import factors_of
 
 import blocklearn as bl
 from blocklearn.datasources import read_ratings
 from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.lists.factors import factors_of
 
 CONFIG = """
 model: {{kind: als, rank: 4, loss: {loss}}}
