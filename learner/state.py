@@ -75,6 +75,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
             elif not name.startswith(OPTIMIZER):
                 raise ShapeError(f"restore: the state has no parameter {name!r}.")
         replica.resume(paused[number % len(paused)])
+        replica.refresh()  # a device has a copy of the state of rows
     team.apart = any(name.startswith(_name(1, "")) for name in state.tensors)
 
 

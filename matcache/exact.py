@@ -24,7 +24,7 @@ from .table import launch, launches
 
 @dataclass(frozen=True)
 class ExactSum:
-    """A table of sums, float64 each. total: [n x k]. grid: [1 x k], see `grid_for`; the same for
+    """A table of sums; all are float64. total: [n x k]. grid: [1 x k], see `grid_for`; the same for
     all rows of a column. largest: [1 x k], of the absolute values of all terms of a column.
     """
 
@@ -41,6 +41,11 @@ class ExactSum:
             raise ShapeError(
                 f"add_product at {source_line()}: X is {X.shape}, and must be sparse with "
                 f"{table.shape[0]} rows, as many as the table."
+            )
+        if X.dtype != np.float32 or table.dtype != np.float32:
+            raise ShapeError(
+                f"add_product at {source_line()}: X is {X.dtype} and the table {table.dtype}; both "
+                "must be float32, whose products are exact."
             )
         self._written()
         launch(cache, "add_exact_product", pattern, X.slot, table.slot, *self._slots())
@@ -61,6 +66,11 @@ class ExactSum:
         return self.grid.slot, self.total.slot, self.largest.slot
 
     def _check(self, table: Mat, rows: int) -> None:
+        if any(mat.dtype != np.float64 for mat in (self.total, self.grid, self.largest)):
+            raise ShapeError(
+                f"ExactSum at {source_line()}: total is {self.total.dtype}, grid {self.grid.dtype} "
+                f"and largest {self.largest.dtype}; all must be float64."
+            )
         if self.total.shape != (rows, table.shape[1]):
             raise ShapeError(
                 f"ExactSum at {source_line()}: the sums are {self.total.shape}, but a table of "

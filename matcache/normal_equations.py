@@ -47,8 +47,7 @@ def solve_rows(
         **({} if free is None else {"free": (free.mat(), (1, k))}),
     }
     _check("solve_rows", k, mats)
-    cache, pattern = table.cache, weights.pattern
-    weights = weights.mat()  # type: ignore[assignment]
+    cache, pattern, weights = table.cache, weights.pattern, _weights("solve_rows", weights)
 
     def compute(slot: Slot) -> None:
         given = [_slot(mats, name) for name in ("table", "gram", "free", "ridge", "rhs")]
@@ -82,8 +81,7 @@ def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
     (n, m), k = weights.shape, table.shape[1]
     table = table.mat()
     _check("add_outer", k, {"table": (table, (n, k)), "sums": (sums, (m, packed(k)))})
-    cache, pattern = sums.cache, weights.pattern
-    weights = weights.mat()  # type: ignore[assignment]
+    cache, pattern, weights = sums.cache, weights.pattern, _weights("add_outer", weights)
     sums.check(sums.version)
     turned(cache, pattern)
     sums.slot.written()
@@ -196,6 +194,15 @@ def _scratch(cache: MatCache, k: int) -> Any:
 
 def _solve_flops(k: int) -> int:
     return k**3 // 3 + 2 * k * k
+
+
+def _weights(what: str, weights: SparseMat) -> Any:
+    """Their Mat. Raises ShapeError if they are not float32."""
+    if weights.dtype != np.float32:
+        raise ShapeError(
+            f"{what} at {source_line()}: {weights.label} is {weights.dtype}; weights are float32."
+        )
+    return weights.mat()
 
 
 def _check(what: str, k: int, mats: Operands) -> None:

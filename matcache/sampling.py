@@ -45,18 +45,27 @@ def sample_topics(
 ) -> Samples:
     """Collapsed Gibbs sweeps over the tokens of each row, the table held fixed.
 
-    X: counts [n x m]; phi: positive float32 [m x k]; alpha: [1 x k]; row_ids: int64 [n x 1]; key:
-    int64 [1 x 3] (seed, pass, block). The first `burn` sweeps are dropped, the next `save` kept.
-    What a row draws depends on (seed, pass), its row id, its entries and the tables alone. An entry
-    of weight x counts as min(ceil(x), 8) particles of equal weight. Mimno, Hoffman, Blei (2012).
+    X: float32 counts [n x m]; phi: positive float32 [m x k]; alpha: float32 [1 x k]; row_ids: int64
+    [n x 1]; key: int64 [1 x 3] (seed, pass, block). The first `burn` sweeps are dropped, the next
+    `save` kept. What a row draws depends on (seed, pass), its row id, its entries and the tables
+    alone. An entry of weight x counts as min(ceil(x), 8) particles of equal weight. Mimno, Hoffman,
+    Blei (2012).
     """
     cache, k = X.cache, phi.shape[1]
     mats = [m.mat() for m in (X, phi, alpha, row_ids, key)]
-    expected = [(X.shape[1], k), (1, k), (X.shape[0], 1), (1, 3)]
-    for mat, shape in zip(mats[1:], expected, strict=True):
-        if mat.shape != shape:
+    single, whole = np.float32, np.int64
+    expected = [
+        (X.shape, single),
+        ((X.shape[1], k), single),
+        ((1, k), single),
+        ((X.shape[0], 1), whole),
+        ((1, 3), whole),
+    ]
+    for mat, (shape, dtype) in zip(mats, expected, strict=True):
+        if mat.shape != shape or mat.dtype != dtype:
             raise ShapeError(
-                f"sample_topics at {source_line()}: {mat.label} is {mat.shape}, expected {shape}."
+                f"sample_topics at {source_line()}: {mat.label} is {mat.shape} {mat.dtype}, "
+                f"expected {shape} {np.dtype(dtype)}."
             )
     if not 1 <= k <= 2**16:
         raise ShapeError(f"sample_topics: {k:,} topics; the sampler takes 1 to 65,536.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .cache import MatCache
 from .chunks import row_bounds
 from .errors import ShapeError
@@ -19,10 +21,12 @@ def split_tokens(X: SparseMat, row_ids: Mat, key: Mat) -> tuple[SparseMat, Spars
     """
     cache = X.cache
     X.mat(), row_ids.mat(), key.mat()
-    if row_ids.shape != (X.shape[0], 1) or key.shape != (1, 3):
+    fits = row_ids.shape == (X.shape[0], 1) and key.shape == (1, 3)
+    if not fits or any(mat.dtype != np.int64 for mat in (row_ids, key)):
         raise ShapeError(
-            f"split_tokens at {source_line()}: row_ids {row_ids.shape} and key {key.shape} of a "
-            f"matrix of {X.shape[0]} rows; expected ({X.shape[0]}, 1) and (1, 3)."
+            f"split_tokens at {source_line()}: row_ids {row_ids.shape} {row_ids.dtype} and key "
+            f"{key.shape} {key.dtype} of a matrix of {X.shape[0]} rows; expected "
+            f"({X.shape[0]}, 1) and (1, 3), int64."
         )
     identity = (("split_tokens",), X.guid, row_ids.guid, key.guid)
     slots = [

@@ -10,13 +10,16 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
+from blocklearn.datasources import MatrixSource
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.learner import Learner
+from blocklearn.learner.lists.recommend import recommend, similar_items
 from blocklearn.learner.room import check_room
 from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import devices
 from tests import cuda_host
 from tests.cuda_device import HostDriver
+from tests.test_als import RowsOnly
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 
@@ -54,6 +57,12 @@ CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
     "lda, gibbs": lambda: (bl.models.LDA(topics=4, sweeps=2), counts(), {}),
     "als": lambda: (bl.models.ALS(rank=3), counts(), {}),
     "als, cholesky": lambda: (bl.models.ALS(rank=3, solver="cholesky"), counts(), {}),
+    "als, rows of users": lambda: (bl.models.ALS(rank=3), counts(), {"one_sided": True}),
+    "als, steps of items": lambda: (
+        bl.models.ALS(rank=3, item_equations_mib=0),
+        counts(),
+        {"one_sided": True, "optimizer": bl.optimizers.AdaGrad(rate=0.1)},
+    ),
     "als, implicit": lambda: (bl.models.ALS(rank=3, loss="implicit"), counts(), {}),
     "glm": lambda: (
         bl.models.GLM(l1=0.001),
@@ -72,6 +81,8 @@ CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
 
 def trained(name: str, device: str | list[str], passes: int = 3, **options: Any) -> Learner:
     model, data, own = CASES[name]()
+    if own.pop("one_sided", False):
+        data = RowsOnly(MatrixSource(data, block_rows=30))
     options = {"passes": passes, "block_rows": 30, "threads": 1, "seed": 3, **own, **options}
     return bl.Learner(model, train=data, device=device, **options).fit()
 
@@ -86,7 +97,7 @@ def learnt(name: str, learner: Learner) -> dict[str, Any]:
     return found
 
 
-SLOW = {"nmf, kl", "als, implicit", "glm, l-bfgs"}
+SLOW = {"nmf, kl", "als, steps of items", "als, implicit", "glm, l-bfgs"}
 
 
 def some_slow(names: Iterable[str], slow: set[str]) -> list[Any]:
@@ -127,6 +138,17 @@ def test_long_rows_are_shared(
         )
 
 
+def test_lists_are_made_on_the_device(drivers: list[HostDriver]) -> None:
+    cpu, cuda = (trained("als, cholesky", device) for device in ("cpu", "cuda"))
+    for make in (recommend, similar_items):
+        wanted, found = (list(make(learner, n=5)) for learner in (cpu, cuda))
+        for a, b in zip(wanted, found, strict=True):
+            np.testing.assert_allclose(b.scores, a.scores, rtol=1e-3, atol=1e-4)
+            assert (a.ids == b.ids).mean() > 0.9  # others are as good
+        assert "top_products" in drivers[-1].launched
+    assert len(drivers) == 3
+
+
 def test_graphs_change_no_bit(drivers: list[HostDriver], monkeypatch: pytest.MonkeyPatch) -> None:
     with_graphs = learnt("nmf", trained("nmf", "cuda"))
     monkeypatch.setattr("blocklearn.matcache.cuda.launcher.FEWEST", 10**9)
@@ -145,14 +167,15 @@ def test_replicas_on_two_devices_are_merged(drivers: list[HostDriver]) -> None:
     assert len(drivers) == 2
 
 
-def test_a_run_goes_on_on_a_device(drivers: list[HostDriver]) -> None:
-    whole = trained("glm", "cuda", passes=4)
-    half = trained("glm", "cuda", passes=2)
-    model, data, own = CASES["glm"]()
+@pytest.mark.parametrize("name", ["glm", "als"])
+def test_a_run_goes_on_on_a_device(name: str, drivers: list[HostDriver]) -> None:
+    whole, half = (trained(name, "cuda", passes=passes) for passes in (4, 2))
+    model, data, own = CASES[name]()
     rest = bl.Learner(model, train=data, device="cuda", passes=4, block_rows=30, seed=3, **own)
     rest.restore(half.state())
-    rest.fit()
-    np.testing.assert_array_equal(rest.parameter("W"), whole.parameter("W"))
+    found = rest.fit().state().tensors
+    for what, numbers in whole.state().tensors.items():
+        np.testing.assert_array_equal(found[what], numbers, err_msg=what)
 
 
 def test_too_small_a_device_is_refused_before_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 
 def exact_sum(cache: MatCache, rows: int, columns: int, size: float) -> ExactSum:
-    grid = from_array(cache, np.full((1, columns), grid_for(size)))
+    grid = from_array(cache, np.full((1, columns), grid_for(size), np.float64))
     total = named(cache, "total", (rows, columns), np.float64)
     return ExactSum(total, grid, named(cache, "largest", (1, columns), np.float64))
 
@@ -109,6 +109,11 @@ def test_shapes_that_do_not_fit_are_named() -> None:
             one.add_product(X, from_array(cache, np.ones((5, 2), np.float32)))
         with pytest.raises(ShapeError, match="1 x 2"):
             one.add_columns(from_array(cache, np.ones((5, 2), np.float32)))
+        with pytest.raises(ShapeError, match="the table float64; both must be float32"):
+            one.add_product(X, from_array(cache, np.ones((4, 2))))
+        grid = from_array(cache, np.ones((1, 2), np.float32))
+        with pytest.raises(ShapeError, match="grid float32 and largest float64; all must be"):
+            ExactSum(one.total, grid, one.largest).add_product(X, one.total)
 
 
 # ------------------------------------------------------------------ full passes

@@ -636,3 +636,6 @@ def test_the_split_of_a_row_does_not_depend_on_its_block(memory: MatCache) -> No
     np.testing.assert_array_equal(seen_of([5]), whole[[5]])
     with pytest.raises(ShapeError, match="expected"):
         split_tokens(from_sparse(memory, counts), key, key)
+    ids = from_array(memory, np.arange(30, dtype=np.int32)[:, None])
+    with pytest.raises(ShapeError, match=r"\(30, 1\) int32 .* expected .* int64"):
+        split_tokens(from_sparse(memory, counts), ids, key)

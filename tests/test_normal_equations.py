@@ -165,6 +165,8 @@ def test_shapes_are_checked() -> None:
             solve_rows(W, wide, ridge, rhs)
         with pytest.raises(ShapeError, match="sums is 5 x 3 float32; expected 5 x"):
             add_outer(table, W, rhs)
+        with pytest.raises(ShapeError, match="is float64; weights are float32"):
+            solve_rows(from_sparse(cache, problem.W.astype(np.float64)), table, ridge, rhs)
 
 
 @pytest.mark.parametrize("k", [1, 16, 17, 66, 130])

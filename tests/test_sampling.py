@@ -123,5 +123,14 @@ def test_empty_blocks_are_fine() -> None:
 
 
 def test_wrong_shapes_are_explained() -> None:
-    with pytest.raises(ShapeError, match=r"is \(6, 3\), expected \(5, 3\)"):
+    with pytest.raises(ShapeError, match=r"is \(6, 3\) float32, expected \(5, 3\) float32"):
         draw(np.ones((2, 5), np.float32), np.ones((6, 3)), np.ones(3))
+
+
+def test_numbers_of_another_type_are_refused() -> None:
+    with MatCache(threads=1) as cache:
+        x = from_sparse(cache, sp.csr_array(np.ones((2, 5))))  # float64
+        single = [from_array(cache, np.ones(shape, np.float32)) for shape in ((5, 3), (1, 3))]
+        ids, key = (from_array(cache, np.ones(s, np.int64)) for s in ((2, 1), (1, 3)))
+        with pytest.raises(ShapeError, match=r"\(2, 5\) float64, expected \(2, 5\) float32"):
+            sample_topics(x, *single, ids, key, burn=1, save=1)

@@ -74,7 +74,8 @@ def recommend(
         else:
             blocks = of_matrix(numbers, as_csr(seen, "seen", shape))
     row_ids = None if sp.issparse(users) else factors.user_ids
-    found = lists_of(factors, rows, blocks, n, chosen, learner.threads)
+    device = learner.devices[0]
+    found = lists_of(factors, rows, blocks, n, chosen, learner.threads, device)
     return Lists(found, ("user", "item"), row_ids, factors.item_ids)
 
 
@@ -97,18 +98,17 @@ def similar_items(learner: Learner, items: Any = None, n: int = 10) -> Lists:
     Scores are cosines of the items' factors, without biases; an item is not in its own list.
     Raises as `recommend`.
     """
-    return similar(factors_of(learner), "item", items, n, learner.threads)
+    return similar(learner, "item", items, n)
 
 
 def similar_users(learner: Learner, users: Any = None, n: int = 10) -> Lists:
     """The n users most like each of `users`: see `similar_items`."""
-    return similar(factors_of(learner), "user", users, n, learner.threads)
+    return similar(learner, "user", users, n)
 
 
-def similar(
-    factors: Factors, side: Literal["user", "item"], which: Any, n: int, threads: int | None
-) -> Lists:
+def similar(learner: Learner, side: Literal["user", "item"], which: Any, n: int) -> Lists:
     """Lists of what is similar on one side."""
+    factors, threads, device = factors_of(learner), learner.threads, learner.devices[0]
     table = factors.users if side == "user" else factors.items
     ids = factors.user_ids if side == "user" else factors.item_ids
     n = checked_length(n, len(table))
@@ -116,8 +116,9 @@ def similar(
 
     def lists() -> Iterator[Ranked]:
         with TopLists(
-            table, n, columns=factors.rank, block_rows=size, threads=threads, unit=True
-        ) as top:
+            table, n, columns=factors.rank, block_rows=size, threads=threads, unit=True,
+            device=device,
+        ) as top:  # fmt: skip
             for numbers in parts:
                 itself = (np.ones(numbers.size), numbers, np.arange(numbers.size + 1))
                 left_out = sp.csr_array(itself, shape=(numbers.size, len(table)))
@@ -146,12 +147,19 @@ class Blocks(NamedTuple):
 
 
 def lists_of(
-    factors: Factors, rows: Array, blocks: Blocks, n: int, chosen: Array | None, threads: int | None
+    factors: Factors,
+    rows: Array,
+    blocks: Blocks,
+    n: int,
+    chosen: Array | None,
+    threads: int | None,
+    device: str = "cpu",
 ) -> Iterator[Ranked]:
     """Lists for rows of `rows`, of the items `chosen`, ascending, or of all."""
     table = factors.items if chosen is None else factors.items[chosen]
+    size, columns = blocks.size, rows.shape[1]
     with TopLists(
-        table, n, columns=rows.shape[1], block_rows=blocks.size, threads=threads
+        table, n, columns=columns, block_rows=size, threads=threads, device=device
     ) as lists:
         for numbers, left_out in blocks.parts:
             if left_out is not None and chosen is not None:

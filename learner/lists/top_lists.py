@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...matcache import DenseInput, MatCache, SparseInput, top_products
+from ...matcache.devices import make_backend
 
 Array = NDArray[Any]
 
@@ -19,7 +20,8 @@ class TopLists:
 
     table: float32 [m x k or more], C-contiguous, not copied: the first k columns count. unit: its
     rows count as if of length 1. threads: None: all that the process may use. What is kept from
-    block to block: `block_rows` rows, lists and, of what they leave out, nothing.
+    block to block: `block_rows` rows, lists and, of what they leave out, nothing. device: see
+    `make_backend`; a GPU gets a copy of the table.
 
     >>> with TopLists(np.eye(3, dtype=np.float32), 2, columns=3, block_rows=4, threads=1) as lists:
     ...     ids, scores = lists.of(np.array([[0.5, 2.0, 1.0]], np.float32))
@@ -36,10 +38,11 @@ class TopLists:
         block_rows: int,
         threads: int | None = None,
         unit: bool = False,
+        device: str = "cpu",
     ) -> None:
         """Start the threads; memory is allocated with the first block."""
         self.n, self.unit = n, unit
-        self._cache = MatCache(threads=threads)
+        self._cache = MatCache(backend=make_backend(device, threads))
         self._table = DenseInput(self._cache, "table", table.shape, np.float32)
         self._table.bind(table)
         self._buffer = np.zeros((block_rows, columns), np.float32)
