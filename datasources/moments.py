@@ -37,4 +37,4 @@ class Moments:
     @property
     def deviation(self) -> float:
         """The standard deviation of these numbers; 1 where they are all the same."""
-        return float(np.sqrt(self.squares / self.count)) if self.squares > 0.0 else 1.0
+        return float(np.sqrt(self.squares / self.count)) if self.squares else 1.0

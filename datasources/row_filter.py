@@ -64,7 +64,8 @@ class RowFilter:
         self.readers: int = readers_of(source)
         self._scratch: SimpleQueue[tuple[HostBlock, npt.NDArray[np.int64]]] = SimpleQueue()
         for _ in range(self.readers):
-            self._scratch.put((HostBlock(source.shape), np.empty(source.shape.rows, np.int64)))
+            whole = HostBlock(source.shape, indexed=False)  # what is left of it gets an index
+            self._scratch.put((whole, np.empty(source.shape.rows, np.int64)))
 
     @property
     def shape(self) -> BlockShape:

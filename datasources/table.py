@@ -149,11 +149,15 @@ class TableData(MemoryKind):
     def _moments(self) -> dict[str, tuple[float, float]]:
         """Mean and standard deviation of the numeric columns, without what is missing."""
         found = {name: Moments() for name in self.numeric}
-        for batch in read_table(self.path, numbers=self.numeric, text=[]):
-            for name, moments in found.items():
-                column = numbers(batch[name], f"{self.path}: column {name!r}")
-                moments.add(column.compressed())
-        return {name: (moments.mean, moments.deviation) for name, moments in found.items()}
+        with np.errstate(over="ignore", invalid="ignore"):  # found when rows are read, unscaled
+            for batch in read_table(self.path, numbers=self.numeric, text=[]):
+                for name, moments in found.items():
+                    column = numbers(batch[name], f"{self.path}: column {name!r}")
+                    moments.add(column.compressed())
+        scaling = {name: (moments.mean, moments.deviation) for name, moments in found.items()}
+        return {
+            name: pair if np.isfinite(pair).all() else (0.0, 1.0) for name, pair in scaling.items()
+        }
 
     def _features(self, batch: Any, row: int) -> Any:
         """Numbers, then hashed categories: a table where there are none of these, else CSR."""

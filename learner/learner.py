@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from ..datasources import (
     row_names,
     target_names,
 )
-from ..matcache import DeviceError, ShapeError, available_threads, resolve
+from ..matcache import ShapeError
 from ..mixins import Mixin
 from ..models import Model, RowStore, Shapes
 from ..optimizers import Optimizer
+from .devices import one_each, share
 from .evaluation import Evaluation, Evaluator
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
@@ -60,7 +61,8 @@ class Learner:
     its own. Block i goes to replica i mod replicas, and after every sync_every rounds, and at the
     end of a pass, they are merged: parameters become their mean, statistics their sum. sync_weight:
     in (0, 1], how far a replica goes towards the mean within a pass. The result depends on these
-    three, but not on timing.
+    three, but not on timing. "auto": one for each device of a list; one for each GPU that CuPy sees
+    where device is "cuda" or "auto"; else one.
 
     device: "cpu", "cuda" (the first GPU), "cuda:N", or "auto": a GPU if CuPy sees one. Several, one
     for each replica, in a list. On a GPU the bits of results differ from those of the CPU.
@@ -87,7 +89,7 @@ class Learner:
         hooks: Sequence[Hook] = (),
         evaluation: Evaluation | None = None,
         row_folder: Path | str | None = None,
-        replicas: int = 1,
+        replicas: int | Literal["auto"] = 1,
         sync_every: int = 8,
         sync_weight: float = 1.0,
         device: str | Sequence[str] = "cpu",
@@ -96,7 +98,7 @@ class Learner:
         for name, value in [
             ("passes", passes),
             ("block_rows", block_rows),
-            ("replicas", replicas),
+            ("replicas", 1 if replicas == "auto" else replicas),
             ("sync_every", sync_every),
         ]:
             if value < 1:
@@ -135,8 +137,9 @@ class Learner:
         chosen = optimizer if optimizer is not None else self._default_optimizer()
         self.optimizer = None if chosen is None else chosen.model_copy()
         self.progress = Progress(passes, sum(source.blocks for source in self._training()))
-        self.replicas, self.sync_every, self.sync_weight = replicas, sync_every, sync_weight
         self.devices = one_each(device, replicas)
+        self.replicas = len(self.devices)
+        self.sync_every, self.sync_weight = sync_every, sync_weight
         self._team: Team | None = None
         self._stores: dict[str, RowStore] = {}
         self._restored: State | None = None
@@ -472,28 +475,3 @@ class Learner:
         if self._team is None:
             raise ValueError("Learner: nothing is trained or loaded yet; call fit().")
         return self._team
-
-
-def share(threads: int | None, replicas: int) -> int | None:
-    """Threads of each replica: together no more than `threads`, or all that there are."""
-    if replicas == 1:
-        return threads
-    return max(1, (threads or available_threads()) // replicas)
-
-
-def one_each(device: str | Sequence[str], replicas: int) -> list[str]:
-    """The device of each replica, by its own name. Raises DeviceError for a wrong number of them.
-
-    >>> one_each("cpu", 2), one_each(["cuda:1", "cuda"], 2)
-    (['cpu', 'cpu'], ['cuda:1', 'cuda:0'])
-    """
-    if isinstance(device, str):
-        return [resolve(device)] * replicas
-    if len(device) != replicas:
-        raise DeviceError(
-            f"{len(device)} devices for {replicas} replicas; give one for each, or a single name."
-        )
-    found = [resolve(name) for name in device]
-    if 0 < found.count("cpu") < replicas:
-        raise DeviceError(f"{', '.join(found)}: replicas are all on the CPU or all on GPUs.")
-    return found

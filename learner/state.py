@@ -58,13 +58,14 @@ def take(team: Team, stores: Mapping[str, RowStore], progress: Progress, *, copy
 
 def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     """Set `team` and the state of rows to `state`. Raises ShapeError where something lacks, or is
-    of other sizes; nothing has been set then but the state of rows.
+    of other sizes.
     """
-    for name, store in stores.items():
+    for name in stores:
         if name not in state.tensors:
             raise ShapeError(f"restore: the state has no row state {name!r}.")
+    _check_sizes(state, team, stores)
+    for name, store in stores.items():
         np.copyto(store.array, state.tensors[name])
-    _check_sizes(state, team)
     paused = _paused(state.position)
     for number, replica in enumerate(team.replicas):
         for name, mat in replica.mats().items():
@@ -79,16 +80,18 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     team.apart = any(name.startswith(_name(1, "")) for name in state.tensors)
 
 
-def _check_sizes(state: State, team: Team) -> None:
+def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     """Raises ShapeError where the data that `team` was made for are not those of `state`."""
-    columns = team.first.shapes.columns
-    for name, mat in team.first.mats().items():
-        found = state.tensors[name].shape if name in state.tensors else mat.shape
-        if found != mat.shape:
+    shapes = team.first.shapes
+    wanted = {name: store.array.shape for name, store in stores.items()}
+    wanted |= {name: mat.shape for name, mat in team.first.mats().items()}
+    for name, shape in wanted.items():
+        found = state.tensors[name].shape if name in state.tensors else shape
+        if found != shape:
             raise ShapeError(
-                f"data of {columns:,} columns, but the model is of other data: its {name} has the "
-                f"shape {found}, with these it would have {mat.shape}. Rows are samples, columns "
-                "features: check the orientation."
+                f"data of {shapes.total_rows:,} rows and {shapes.columns:,} columns, but the model "
+                f"is of other data: its {name} has the shape {found}, with these it would have "
+                f"{shape}. Rows are samples, columns features: check the orientation."
             )
 
 

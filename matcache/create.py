@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .backend import Incoming
+from .backend import Backend, Incoming
 from .cache import MatCache
 from .errors import ShapeError
 from .fused import Random
@@ -90,11 +90,12 @@ class SparseInput:
     def _make_room(self) -> None:
         """Where the arrays of blocks arrive."""
         pattern, capacity = self.pattern, self.pattern.capacity
+        backend: Backend = self.cache.backend
         active = min(pattern.columns, capacity)
 
         def room(what: str, size: int, dtype: Any) -> Incoming:
-            label, backend = f"{what} of {pattern.label}", self.cache.backend
-            return backend.incoming(self.cache, label, size, dtype, BUFFERS)  # type: ignore[no-any-return]
+            label = f"{what} of {pattern.label}"
+            return backend.incoming(self.cache, label, size, dtype, BUFFERS)
 
         self._rooms = {
             "indptr": room("offsets", pattern.rows + 1, np.int64),
@@ -103,7 +104,7 @@ class SparseInput:
             "active": room("active columns", active, np.int32),
             "starts": room("offsets by column", active + 1, np.int64),
             "t_rows": room("rows by column", capacity, np.int32),
-            "t_pos": room("positions by column", capacity, position_type(capacity)),
+            "t_pos": room("positions by column", capacity, pattern.position_type),
             "counts": room("counts", 2, np.int64),
         }
 
@@ -202,11 +203,6 @@ class DenseInput:
         found = self.cache.backend.host(self.slot.array)
         if found is not into:
             np.copyto(into, found)
-
-
-def position_type(capacity: int) -> Any:
-    """dtype of positions in so many values."""
-    return np.int32 if capacity < 2**31 else np.int64
 
 
 def _check_array(label: str, what: str, array: np.ndarray[Any, Any], dtype: Any) -> None:

@@ -76,6 +76,11 @@ class ExactSum:
                 f"ExactSum at {source_line()}: the sums are {self.total.shape}, but a table of "
                 f"{table.shape[1]} columns adds to {rows} x {table.shape[1]}."
             )
+        if self.grid.shape != self.largest.shape or self.grid.shape != (1, table.shape[1]):
+            raise ShapeError(
+                f"ExactSum at {source_line()}: grid is {self.grid.shape} and largest "
+                f"{self.largest.shape}; both must be (1, {table.shape[1]}), a number per column."
+            )
 
     def _written(self) -> None:
         where = source_line()

@@ -180,12 +180,10 @@ class Mat(Lazy):
         self.check(self.version)
         self.cache.require_data(f"numpy({self.label})")
         assert self.slot.array is not None
-        backend = self.cache.backend
-        found: np.ndarray[Any, Any] = (
-            backend.read(self.slot.array)
-            if self.pattern is None
-            else backend.read(self.slot.array.reshape(-1)[: self.pattern.nnz])
-        )
+        stored = self.slot.array
+        if self.pattern is not None:
+            stored = stored.reshape(-1)[: self.pattern.nnz]
+        found: np.ndarray[Any, Any] = self.cache.backend.read(stored)
         return found
 
     def __float__(self) -> float:

@@ -286,7 +286,7 @@ def describe(
 
 def _position_bytes(x: Lazy) -> int:
     """Bytes of a position in the values of a sparse matrix."""
-    return 4 if x.pattern is None or x.pattern.capacity < 2**31 else 8
+    return 4 if x.pattern is None else np.dtype(x.pattern.position_type).itemsize
 
 
 def run(

@@ -99,6 +99,11 @@ class PatternSlot:
     dependents: dict[int, Slot] = field(default_factory=dict)  # values that grow with it, by GUID
     grown: Callable[[], None] | None = None  # called when the capacity has grown
 
+    @property
+    def position_type(self) -> type[np.signedinteger[Any]]:
+        """dtype of positions in the values."""
+        return np.int32 if self.capacity < 2**31 else np.int64
+
     def offsets(self) -> list[Any]:
         """indptr and indices; while memory is being planned, empty arrays of their types."""
         return [_or_empty(self.indptr, np.int64), _or_empty(self.indices, np.int32)]
@@ -110,7 +115,7 @@ class PatternSlot:
             _or_empty(self.active, np.int32),
             _or_empty(self.starts, np.int64),
             _or_empty(self.t_rows, np.int32),
-            _or_empty(self.t_pos, np.int32 if self.capacity < 2**31 else np.int64),
+            _or_empty(self.t_pos, self.position_type),
         ]
 
     def written(self, where: str | None = None) -> None:

@@ -43,8 +43,3 @@ def launch(cache: MatCache, operation: str, *args: Any) -> None:
             f"{cache.backend.kind} yet. Use device: cpu for this."
         )
     found(cache, *args)
-
-
-def known(kind: str) -> set[str]:
-    """The operations that backends of `kind` can do."""
-    return {operation for operation, of in _launches if of == kind}

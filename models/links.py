@@ -34,8 +34,7 @@ TINY = 1e-30
 class Link:
     """One row of the table above, as functions of (eta, [y,] mask), [1 x columns] each.
 
-    measure: what evaluations report, by the name `metric`. range: that targets must be in. binary:
-    targets are 0 or 1, so ranking rows by the score (AUC) makes sense.
+    measure: what evaluations report, by the name `metric`. range: that targets must be in.
     """
 
     mean: Callable[..., Any]
@@ -44,7 +43,11 @@ class Link:
     measure: Callable[..., Any]
     metric: str
     range: tuple[float, float] = (-math.inf, math.inf)
-    binary: bool = False
+
+    @property
+    def binary(self) -> bool:
+        """Whether targets are 0 or 1, so that ranking rows by the score (AUC) makes sense."""
+        return self.range == (0.0, 1.0)
 
 
 def _exponential(eta: Any, mask: Any = None) -> Any:
@@ -126,7 +129,6 @@ LINKS: dict[str, Link] = {
         measure=_logistic_loss,
         metric="log_loss",
         range=(0.0, 1.0),
-        binary=True,
     ),
     "hinge": Link(
         mean=lambda eta, mask: +eta,
@@ -135,7 +137,6 @@ LINKS: dict[str, Link] = {
         measure=_hinge_loss,
         metric="hinge_loss",
         range=(0.0, 1.0),
-        binary=True,
     ),
     "poisson": Link(
         mean=_exponential,
@@ -152,6 +153,5 @@ LINKS: dict[str, Link] = {
         measure=_softmax_loss,
         metric="log_loss",
         range=(0.0, 1.0),
-        binary=True,
     ),
 }

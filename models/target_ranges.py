@@ -30,8 +30,8 @@ class TargetRanges:
         for fit in fits:
             low, high = LINKS[fit.link].range
             for column in fit.y:
-                if (low, high) != (self._low[column], self._high[column]):
-                    self._fits[column] = fit
+                if low > self._low[column] or high < self._high[column]:
+                    self._fits[column] = fit  # the narrowest: ranges lie within each other
                     self._low[column] = max(self._low[column], low)
                     self._high[column] = min(self._high[column], high)
         self._weights = {fit.row_weights: fit for fit in fits if fit.row_weights is not None}

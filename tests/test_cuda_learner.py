@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.configuration.config import RunConfig
+from blocklearn.learner.configuration.yaml_config import resolve
+from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.learner import Learner
 from blocklearn.learner.lists.recommend import recommend, similar_items
 from blocklearn.learner.room import check_room
+from blocklearn.learner.runs.training import Manners, train
 from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import devices
 from tests import cuda_host
@@ -165,6 +169,36 @@ def test_replicas_on_two_devices_are_merged(drivers: list[HostDriver]) -> None:
     for what, numbers in found.items():
         np.testing.assert_allclose(numbers, expected[what], rtol=1e-3, atol=1e-4, err_msg=what)
     assert len(drivers) == 2
+
+
+@pytest.mark.parametrize("device, count", [("cuda", 2), ("auto", 2), ("cuda:1", 1), ("cuda", 1)])
+def test_as_many_replicas_as_devices(
+    device: str, count: int, drivers: list[HostDriver], tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The run says how many, so it goes on with as many wherever it goes on."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(devices, "count", lambda: 1 if device == "cuda" and count == 1 else 2)
+    sp.save_npz("counts.npz", counts())
+    given: Any = {
+        "model": {"kind": "nmf", "components": 3},
+        "data": {"train": {"kind": "file", "path": "counts.npz"}, "block_rows": 30},
+        "learner": {"device": device, "replicas": "auto", "threads": 1, "sync_every": 1},
+        "out": "run",
+    }
+    train(RunConfig.model_validate(given), Manners(quiet=True))
+    assert len(drivers) == 1 + count  # the plan has one
+    written = resolve(RunConfig, [Path("run/config.yaml")], {})
+    assert written.learner.replicas == count
+    assert written.learner.devices == (["cuda:0", "cuda:1"] if count == 2 else None)
+    given["learner"]["passes"] = 2
+    again = RunConfig.model_validate(given)
+    assert train(again, Manners(resume=True, quiet=True)) is not None
+    monkeypatch.setattr(devices, "count", lambda: 3)
+    given["learner"] = written.learner.model_copy(update={"passes": 3}).model_dump()
+    assert train(RunConfig.model_validate(given), Manners(resume=True, quiet=True)) is not None
+    if device != "cuda:1":
+        with pytest.raises(ConfigError, match=f"replicas: 3, but the run was started with {count}"):
+            train(again, Manners(resume=True, quiet=True))
 
 
 @pytest.mark.parametrize("name", ["glm", "als"])

@@ -125,7 +125,7 @@ def test_a_missing_library_is_a_fault_and_an_extra_is_not(monkeypatch: pytest.Mo
     )
     found = levels(surroundings.versions())
     assert (found["numba"], found["fsspec"], found["numpy"]) == ("fault", "note", "ok")
-    assert "pytest" not in found
+    assert not found.keys() & {"pytest", "mkdocs-material", "cupy-cuda12x", "cupy-cuda13x"}
 
 
 def test_a_cache_that_cannot_be_written_is_noted(

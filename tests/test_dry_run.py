@@ -15,7 +15,7 @@ import pytest
 import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import MemoryLimit
-from blocklearn.learner.memory import memory_limits, resident_bytes
+from blocklearn.learner.memory import memory_limits
 from blocklearn.learner.plan import Plan
 from blocklearn.learner.runs.trial import Trial
 from tests.corpora import planted
@@ -92,6 +92,18 @@ def test_the_lines_add_up(learn: Any) -> None:
     assert "in all: about" in out and "as 16 blocks" in out  # 8 of either phase, no more are there
 
 
+def test_replicas_for_devices_are_counted(learn: Any) -> None:
+    auto = ["--config", "lda.yaml", "--set", "learner.replicas=auto"]
+    _, out, _ = learn(*auto, "--dry-run", "--set", "learner.devices=[cpu, cpu]")
+    assert re.search(r"bytes  of it in each of 2 replicas", out)
+    _, out, _ = learn(*auto, "--dry-run")
+    assert "replicas" not in out
+    assert learn(*auto, "-q", "--out", "m", "--set", "learner.passes=1")[0] == 0
+    assert "replicas: 1\n" in Path("m/config.yaml").read_text()
+    code, _, err = learn("--config", "lda.yaml", "--dry-run", "--set", "learner.replicas=many")
+    assert code == 78 and "learner.replicas: should be" in err and "'auto'" in err
+
+
 def test_state_of_rows_in_files_does_not_count_and_is_removed(learn: Any) -> None:
     before = files()
     code, out, _ = learn("--config", "als.yaml", "--dry-run")
@@ -101,9 +113,11 @@ def test_state_of_rows_in_files_does_not_count_and_is_removed(learn: Any) -> Non
 
 
 @pytest.mark.parametrize("dry", [True, False])
-def test_too_much_is_refused_with_what_to_lower(learn: Any, dry: bool) -> None:
-    limit = resident_bytes() + 50_000
-    arguments = ["--config", "lda.yaml", "--set", f"learner.memory_limit.host={limit}"]
+def test_too_much_is_refused_with_what_to_lower(
+    learn: Any, dry: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blocklearn.learner.room.resident_bytes", lambda: 10**8)
+    arguments = ["--config", "lda.yaml", "--set", "learner.memory_limit.host=100050000"]
     before = files()
     code, out, err = learn(*arguments, *(["--dry-run"] if dry else []))
     assert code == 71 and files() == before

@@ -147,6 +147,7 @@ def test_score_is_of_entries_that_were_held_out() -> None:
     mixed = X[250:].copy()
     RNG.shuffle(mixed.data)
     assert als.score(X[250:]) > -0.3 > -1.0 > als.score(mixed)
+    assert als.score(X[250:].toarray().tolist()) == als.score(X[250:])
     with pytest.raises(ValueError, match="too few entries"):
         als.score(sp.csr_array((3, 30)))
 

@@ -109,6 +109,13 @@ def test_shapes_that_do_not_fit_are_named() -> None:
             one.add_product(X, from_array(cache, np.ones((5, 2), np.float32)))
         with pytest.raises(ShapeError, match="1 x 2"):
             one.add_columns(from_array(cache, np.ones((5, 2), np.float32)))
+        narrow = from_array(cache, np.ones((1, 1)))
+        for wrong in (
+            ExactSum(one.total, narrow, one.largest),
+            ExactSum(one.total, one.grid, narrow),
+        ):
+            with pytest.raises(ShapeError, match=r"both must be \(1, 2\), a number per column"):
+                wrong.add_product(X, from_array(cache, np.ones((4, 2), np.float32)))
         with pytest.raises(ShapeError, match="the table float64; both must be float32"):
             one.add_product(X, from_array(cache, np.ones((4, 2))))
         grid = from_array(cache, np.ones((1, 2), np.float32))

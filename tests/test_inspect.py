@@ -187,6 +187,9 @@ def test_models_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert out.startswith(f"{tmp_path / 'run'}: a run\n")
     assert "finished: its model is here" in out and "topics=2" in out and "pass-0001" in out
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as cut_off:
+        cut_off.write('{"event": "ev')
+    assert learn("inspect", tmp_path / "run") == 0
     (tmp_path / "run" / "model.json").write_text("{}")
     assert learn("inspect", tmp_path / "run") == ExitCode.DATA
 

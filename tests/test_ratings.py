@@ -351,8 +351,9 @@ def test_the_newest_are_held_out(tmp_path: Path) -> None:
 
 def test_what_cannot_be_held_out(tmp_path: Path) -> None:
     ratings = random_ratings(tmp_path)
-    with pytest.raises(DataError, match="whole users cannot be held out"):
-        split_ratings(ratings, 0.1, 0, "rows")
+    for by in ("rows", "contents"):
+        with pytest.raises(DataError, match="whole users cannot be held out"):
+            split_ratings(ratings, 0.1, 0, by)  # type: ignore[arg-type]
     one = ratings.only(np.arange(ratings.matrix.nnz) == 0)
     for by in ("entries", "time"):
         with pytest.raises(DataError, match="of 1 ratings leaves"):

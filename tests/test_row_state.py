@@ -119,6 +119,16 @@ def test_goes_on_from_the_middle_of_a_pass_with_the_same_bits() -> None:
             assert second.row_state(name).tobytes() == whole.row_state(name).tobytes()
 
 
+@pytest.mark.parametrize("rows", [1, 20])
+def test_does_not_go_on_with_other_rows(rows: int) -> None:
+    X = ratings()
+    state = bl.Learner(Power(), X[:rows], block_rows=7).fit().state()
+    other = bl.Learner(Power(), X, passes=2, block_rows=7)
+    other.restore(state)
+    with pytest.raises(bl.ShapeError, match=rf"its left has the shape \({rows}, "):
+        other.fit()
+
+
 def test_threads_change_no_bit() -> None:
     X = ratings(300, 200)
     found = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from blocklearn.datasources import Reading, TableData
+from blocklearn.datasources import DataError, Reading, TableData
 from blocklearn.datasources.moments import Moments
 from blocklearn.learner.command_line.cli import main
 
@@ -99,6 +100,14 @@ def test_what_is_missing_is_the_mean_and_what_is_constant_is_zero(tmp_path: Path
     kind = TableData(path=tmp_path / "a.csv", numeric=["x", "y"], standardize=True, nulls="zero")
     assert kind.load().X.tolist() == [[-1, 0], [0, 0], [1, 0]]
     assert kind.settled().standardize == {"x": (3.0, 2.0), "y": (7.0, 1.0)}
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "1e+300"])
+def test_numbers_that_have_no_mean_are_named(tmp_path: Path, number: str) -> None:
+    (tmp_path / "a.csv").write_text(f"x\n1\n{number}\n3\n")
+    kind = TableData(path=tmp_path / "a.csv", numeric=["x"], standardize=True)
+    with pytest.raises(DataError, match=re.escape(f"'x': row 1 is {number}, but every number")):
+        kind.load()
 
 
 def test_a_run_writes_down_what_it_took_off(learn: Learn) -> None:

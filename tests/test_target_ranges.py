@@ -1,5 +1,6 @@
 """Targets that a link cannot have are named before anything is learned from them."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,16 @@ def test_only_targets_that_are_used_are_checked() -> None:
         fit(GLM(targets=[softmax]), Y)
     with pytest.raises(TargetError, match=r"target '2' is \d+ in a row; of link logistic"):
         fit(GLM(targets=[Target(column=2, link="linear", name="n"), Target(column=2)]), Y)
+
+
+@pytest.mark.parametrize("links", [*itertools.permutations(["linear", "poisson", "logistic"])])
+def test_of_several_links_the_narrowest_range_counts(links: Any) -> None:
+    every = [Target(column=0, link=link, name=link) for link in links]
+    with pytest.raises(TargetError, match="target '0' is 2 in a row; of link logistic it is 0, 1"):
+        fit(GLM(targets=every), 2 * (SIGNS > 0))
+    some = [target for target in every if target.link != "logistic"]
+    with pytest.raises(TargetError, match="target '0' is -1 in a row; of link poisson it is not"):
+        fit(GLM(targets=some), SIGNS)
 
 
 def test_data_to_evaluate_on_are_checked_too() -> None:

@@ -85,10 +85,10 @@ def test_a_hang_is_shown_with_the_block_and_all_stacks_and_training_goes_on() ->
 
 def test_a_run_that_moves_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     progress = Progress(1, 100)
-    with watching(progress, 0.2, end_after=0.3):
-        for block in range(10):
+    with watching(progress, 1.0, end_after=1.5):
+        for block in range(20):
             progress.block = block
-            time.sleep(0.05)
+            time.sleep(0.1)
     assert not caplog.records
 
 
@@ -116,21 +116,20 @@ print("over", flush=True)
 
 
 def test_ends_the_process_where_it_is_told_to() -> None:
-    code = WAIT.format(end_after=0.8, sleep=20)
-    begun = time.monotonic()
+    code = WAIT.format(end_after=0.8, sleep=300)
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert found.returncode == 75 and time.monotonic() - begun < 15
+    assert found.returncode == 75
     assert found.stdout == "watching\n" and "the run ends here" in found.stderr
 
 
 def test_a_process_that_was_stopped_does_not_hang() -> None:
     """Suspended by a batch system, or with Ctrl-Z: that is no time in which nothing moved."""
-    code = WAIT.format(end_after=0.4, sleep=0.1)
+    code = WAIT.format(end_after=1.0, sleep=0.1)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "watching\n"
     os.kill(process.pid, signal.SIGSTOP)
-    time.sleep(1.0)
+    time.sleep(2.0)
     os.kill(process.pid, signal.SIGCONT)
     rest, _ = process.communicate(timeout=20)
     assert (process.returncode, rest) == (0, "over\n")

@@ -42,16 +42,13 @@ class Bags:
         columns, values = np.array(self._columns, np.int64), np.array(self._values)
         ends, count = np.array([0, *self._ends], np.int64), len(self)
         rows, known = np.repeat(np.arange(count), np.diff(ends)), columns >= 0
-        unknown = values[~known]
-        key = (rows[known] << 32) | columns[known]
-        order = np.argsort(key, kind="stable")
-        key, starts = np.unique(key[order], return_index=True)
-        sums = np.add.reduceat(values[known][order], starts) if starts.size else np.zeros(0)
+        key, place = np.unique((rows[known] << 32) | columns[known], return_inverse=True)
+        sums = np.bincount(place, values[known], key.size)
         with np.errstate(over="ignore"):  # found when rows are stored
             single = sums.astype(np.float32)
         indptr = np.searchsorted(key, np.arange(count + 1) << 32).astype(np.int64)
         self._clear()
-        return Sparse(indptr, (key & 0xFFFFFFFF).astype(np.int32), single), unknown
+        return Sparse(indptr, (key & 0xFFFFFFFF).astype(np.int32), single), values[~known]
 
     def _clear(self) -> None:
         self._ends, self._columns, self._values = array("q"), array("i"), array("d")

@@ -23,7 +23,7 @@ def split_ratings(
     the newest share of all ratings, of whichever users; where several are of the time at the
     border, all of these are trained on. Raises `DataError` if a part is empty.
     """
-    if by == "rows":
+    if by in ("rows", "contents"):
         raise DataError(
             "holdout: whole users cannot be held out of ratings, since what is known of a user "
             "comes from the others of his ratings; use by: entries, or by: time."

@@ -57,7 +57,7 @@ class NativeHdfs:
         def work() -> None:
             try:
                 answer.put((function(*arguments), None))
-            except Exception as error:
+            except BaseException as error:  # the driver's panics are no Exception
                 answer.put((None, error))
 
         Thread(target=work, name="blocklearn-hdfs", daemon=True).start()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from . import data_commands, watch_commands
+from . import data_commands, model_commands, watch_commands
+from .options import QuietOption, VerboseOption
 
 if TYPE_CHECKING:
     from ..configuration.config import RunConfig
-    from ..lists.lists import Lists
 
 app = typer.Typer(
     help="Train models on data larger than memory, and use them. `learn --config FILE` is short "
@@ -61,21 +61,6 @@ ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Short for 
 DeviceOption = Annotated[
     str | None, typer.Option("--device", help="Short for learner.device: cpu, cuda, cuda:N, auto.")
 ]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or model.")]
-TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the lists.")]
-ListsOption = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help=".parquet file to write lists to.")
-]
-DataOption = Annotated[
-    str,
-    typer.Option(
-        "--data",
-        metavar="PATH",
-        help="Files of any format that `learn convert` reads, or a block dataset; for a run on "
-        "other data (tables, ratings, ...): such data.",
-    ),
-]
 
 
 def _version(asked: bool) -> None:
@@ -95,7 +80,6 @@ def _common(
     """What every command has."""
 
 
-@app.command()
 def train(
     config: ConfigOption,
     set_: SetOption = None,
@@ -110,7 +94,7 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, print memory and time, stop.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: QuietOption = False,
     verbose: VerboseOption = False,
     log_format: Annotated[
         LogFormat, typer.Option("--log-format", help="Progress as lines or as JSON events.")
@@ -154,230 +138,6 @@ def train(
             print(line)
 
 
-@app.command()
-def topics(
-    run: RunArgument,
-    top: Annotated[int, typer.Option("--top", min=1, help="Words per topic.")] = 10,
-    json: Annotated[bool, typer.Option("--json", help="With probabilities, as JSON.")] = False,
-    verbose: VerboseOption = False,
-) -> None:
-    """Print the most probable words of each topic."""
-    from ..storage.persistence import load
-    from .reports import topic_lines, topics_json
-
-    learner = load(run)
-    for line in [topics_json(learner, top)] if json else topic_lines(learner, top):
-        print(line)
-
-
-@app.command()
-def predict(
-    run: RunArgument,
-    data: DataOption,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help=".parquet or .npy file, or - for JSON lines."),
-    ] = None,
-    verbose: VerboseOption = False,
-) -> None:
-    """Apply a model to each row of a file; without --out, print a readable line per row."""
-    if out is not None and str(out) != "-" and out.suffix not in (".parquet", ".npy"):
-        raise typer.BadParameter("must end in .parquet or .npy, or be -", param_hint="--out")
-    from ..predictions import json_lines, predict_blocks, write_predictions
-    from ..runs.inputs import open_for
-    from ..storage.persistence import load
-    from .reports import prediction_lines
-
-    learner = load(run)
-    source = open_for(learner, run, data)
-    blocks = predict_blocks(learner, source)
-    if out is None:
-        for block in blocks:
-            for line in prediction_lines(learner, block.names, block.values):
-                print(line)
-    elif str(out) == "-":
-        for line in json_lines(blocks):
-            print(line)
-    else:
-        write_predictions(out, blocks, source.shape.total_rows)
-        print(f"{out}: {source.shape.total_rows:,} rows")
-
-
-@app.command()
-def factors(
-    run: RunArgument,
-    state: Annotated[str, typer.Argument(metavar="STATE", help="Such as users or items, of ALS.")],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help=".parquet or .npy file to write to.")
-    ],
-    verbose: VerboseOption = False,
-) -> None:
-    """Write what a model has learned of each row of its training data: factors of users, items."""
-    if out.suffix not in (".parquet", ".npy"):
-        raise typer.BadParameter("must end in .parquet or .npy", param_hint="--out")
-    from ..predictions import write_predictions
-    from ..state_blocks import count, state_blocks
-    from ..storage.persistence import load
-
-    learner = load(run)
-    rows = count(learner, state)
-    write_predictions(out, state_blocks(learner, state), rows)
-    print(f"{out}: {rows:,} rows")
-
-
-@app.command()
-def export(
-    run: RunArgument,
-    to: Annotated[
-        Path,
-        typer.Option(
-            "--to",
-            metavar="FILE",
-            help=".npz: everything; .parquet: a row per word, item or user; .npy: an array; no "
-            "ending: a folder of .parquet files.",
-        ),
-    ],
-    tensor: Annotated[
-        str | None, typer.Option("--tensor", metavar="NAME", help="One tensor of the model [all].")
-    ] = None,
-    verbose: VerboseOption = False,
-) -> None:
-    """Write a model's numbers and names for other programs."""
-    from ..storage.export import check
-    from ..storage.export import export as write
-    from ..storage.model_folder import load
-
-    saved = load(run, mapped=True)
-    try:
-        check(saved, to, tensor)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    for line in write(saved, to, tensor):
-        print(line)
-
-
-@app.command()
-def evaluate(
-    run: RunArgument,
-    data: DataOption,
-    targets: Annotated[
-        Path | None,
-        typer.Option("--targets", metavar="FILE", help=".npy, .npz or .mtx: what rows should be."),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    verbose: VerboseOption = False,
-) -> None:
-    """Score a model on data that it was not trained on."""
-    import math
-
-    from ...datasources import DataError
-    from ..lists.rating_inputs import ranking_scores_of
-    from ..runs.inputs import open_for
-    from ..storage.persistence import load
-    from .reports import score_lines
-
-    learner = load(run)
-    held_out = open_for(learner, run, data, targets, labelled=True)
-    scores = learner.evaluate(held_out) | ranking_scores_of(learner, run, held_out)
-    known = {name: value for name, value in scores.items() if not math.isnan(value)}
-    missing = ", ".join(name for name in scores if name not in known)
-    if not known:
-        raise DataError(f"{data}: nothing to score: {missing} is of no token or row.")
-    if missing:
-        print(f"{data}: these rows say nothing of {missing}", file=sys.stderr)
-    for line in score_lines(scores if json else known, json):
-        print(line)
-
-
-@app.command()
-def recommend(
-    run: RunArgument,
-    users: Annotated[
-        Path | None, typer.Option("--users", metavar="FILE", help="Ids, one a line [all users].")
-    ] = None,
-    top: TopOption = 10,
-    items: Annotated[
-        Path | None,
-        typer.Option("--items", metavar="FILE", help="Ids of items that may be listed [all]."),
-    ] = None,
-    seen: Annotated[
-        Path | None,
-        typer.Option("--seen", metavar="FILE", help="Ratings to leave out [training data]."),
-    ] = None,
-    include_seen: Annotated[
-        bool, typer.Option("--include-seen", help="List what users have seen, too.")
-    ] = False,
-    out: ListsOption = None,
-    json: Annotated[bool, typer.Option("--json", help="A JSON object per user.")] = False,
-    verbose: VerboseOption = False,
-) -> None:
-    """List the best items for each user; without --out, print a line per user."""
-    if seen is not None and include_seen:
-        raise typer.BadParameter("choose one of --seen and --include-seen")
-    _check_lists_file(out)
-    from ..lists import recommend as recommending
-    from ..lists.rating_inputs import read_ids, seen_by_users
-    from ..storage.persistence import load
-
-    learner = load(run)
-    lists = recommending.recommend(
-        learner,
-        None if users is None else read_ids(users),
-        top,
-        exclude_seen=not include_seen,
-        seen=None if include_seen else seen_by_users(learner, run, seen),
-        items=None if items is None else read_ids(items),
-    )
-    _show_lists(lists, out, json)
-
-
-@app.command()
-def similar(
-    run: RunArgument,
-    items: Annotated[
-        Path | None, typer.Option("--items", metavar="FILE", help="Ids of items, one a line.")
-    ] = None,
-    users: Annotated[
-        Path | None, typer.Option("--users", metavar="FILE", help="Ids of users, one a line.")
-    ] = None,
-    top: TopOption = 10,
-    out: ListsOption = None,
-    json: Annotated[bool, typer.Option("--json", help="A JSON object per line.")] = False,
-    verbose: VerboseOption = False,
-) -> None:
-    """List the items most like each item, or the users most like each user."""
-    if (items is None) == (users is None):
-        raise typer.BadParameter("choose one of --items and --users")
-    _check_lists_file(out)
-    from ..lists import recommend as recommending
-    from ..lists.rating_inputs import read_ids
-    from ..storage.persistence import load
-
-    learner = load(run)
-    if items is not None:
-        lists = recommending.similar_items(learner, read_ids(items), top)
-    else:
-        assert users is not None
-        lists = recommending.similar_users(learner, read_ids(users), top)
-    _show_lists(lists, out, json)
-
-
-def _check_lists_file(out: Path | None) -> None:
-    if out is not None and out.suffix != ".parquet":
-        raise typer.BadParameter("must end in .parquet", param_hint="--out")
-
-
-def _show_lists(lists: "Lists", out: Path | None, json: bool) -> None:
-    from ..lists.lists import write_lists
-
-    if out is not None:
-        print(f"{out}: {write_lists(out, lists):,} rows")
-        return
-    for line in lists.json_lines() if json else lists.lines():
-        print(line)
-
-
-@app.command()
 def config(
     config: ConfigOption,
     set_: SetOption = None,
@@ -394,7 +154,6 @@ def config(
     print(to_yaml(run), end="")
 
 
-@app.command()
 def schema() -> None:
     """Print the JSON Schema of configuration files, for editors."""
     import json
@@ -404,11 +163,24 @@ def schema() -> None:
     print(json.dumps(RunConfig.model_json_schema(), indent=2))
 
 
-app.command()(data_commands.convert)
-app.command()(data_commands.inspect)
-app.command()(watch_commands.report)
-app.command()(watch_commands.compare)
-app.command()(watch_commands.doctor)
+for command in (
+    train,
+    model_commands.topics,
+    model_commands.predict,
+    model_commands.factors,
+    model_commands.export,
+    model_commands.evaluate,
+    model_commands.recommend,
+    model_commands.similar,
+    config,
+    schema,
+    data_commands.convert,
+    data_commands.inspect,
+    watch_commands.report,
+    watch_commands.compare,
+    watch_commands.doctor,
+):
+    app.command()(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

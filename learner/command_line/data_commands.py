@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .options import QuietOption, VerboseOption
+
 if TYPE_CHECKING:
     from ..conversion.convert import Conversion
 
@@ -121,10 +123,8 @@ def convert(
         bool, typer.Option("--resume", help="Go on with what was interrupted, if anything.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a dataset.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")
-    ] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Make a block dataset of files: CSV, ratings, LIBSVM, Vowpal Wabbit, Matrix Market, UCI bag of
     words, text, JSON lines, SciPy npz, NumPy npy, BIDMat, Parquet, or another block dataset.
@@ -166,9 +166,7 @@ def inspect(
     format: FormatOption = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")
-    ] = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Say what something is: rows, columns, skew, blocks, and what would be slow about it. All
     rows are read.

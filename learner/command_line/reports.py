@@ -1,15 +1,15 @@
 """What the commands print: topics, predictions, scores."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...models import ALS, GLM, LDA, NMF
 from ..errors import ConfigError
 from ..learner import Learner
+from ..predictions import Predicted
 from ..storage.manifest import finite
 from ..watch.display import number, overall
 from . import factor_reports, target_reports
@@ -62,27 +62,27 @@ def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = (
         yield from target_reports.target_lines(learner)
 
 
-def prediction_lines(
-    learner: Learner, documents: Sequence[str], rows: NDArray[Any]
-) -> Iterator[str]:
+def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[str]:
     """One readable line per row: its name, and its largest topics with their first words."""
-    if isinstance(learner.model, GLM):
-        yield from target_reports.prediction_lines(learner, documents, rows)
+    model = learner.model
+    if isinstance(model, GLM):
+        yield from target_reports.prediction_lines(learner, blocks)
         return
-    if not isinstance(learner.model, LDA | NMF):
-        for name, row in zip(documents, np.atleast_2d(rows.T).T, strict=True):
-            yield f"{name}: {' '.join(number(float(value)) for value in row)}"
+    if not isinstance(model, LDA | NMF):
+        for block in blocks:
+            for name, row in zip(block.names, np.atleast_2d(block.values.T).T, strict=True):
+                yield f"{name}: {' '.join(number(float(value)) for value in row)}"
         return
-    if isinstance(learner.model, NMF):
-        rows = learner.model.shares(rows)
     labels = [" ".join(word for word, _ in words) for words in topic_words(learner, 3)]
-    for name, row in zip(documents, rows, strict=True):
-        order = np.argsort(-row, kind="stable")[:MENTIONED_TOPICS]
-        largest = [k for k in order if row[k] >= MENTIONED_SHARE] or order[:1]
-        if float(np.ptp(row)) == 0.0 and len(row) > 1:
-            yield f"{name}: no words that the model knows"
-            continue
-        yield f"{name}: " + ", ".join(f"{row[k]:.0%} {labels[k]} ({k})" for k in largest)
+    for block in blocks:
+        rows = model.shares(block.values) if isinstance(model, NMF) else block.values
+        for name, row in zip(block.names, rows, strict=True):
+            if float(np.ptp(row)) == 0.0 and len(row) > 1:
+                yield f"{name}: no words that the model knows"
+                continue
+            order = np.argsort(-row, kind="stable")[:MENTIONED_TOPICS]
+            largest = [k for k in order if row[k] >= MENTIONED_SHARE] or order[:1]
+            yield f"{name}: " + ", ".join(f"{row[k]:.0%} {labels[k]} ({k})" for k in largest)
 
 
 def score_lines(scores: Mapping[str, float], as_json: bool) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """What a person sees of a generalised linear model: a table of its targets, a path as a picture."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ from ...models import GLM, Model, Shapes
 from ...models.targets import Fit
 from ..errors import ConfigError
 from ..learner import Learner
+from ..predictions import Predicted
 from ..watch.display import number
 
 PATH_METRICS = ("auc", "accuracy", "r2", "log_loss", "squared_error", "deviance", "hinge_loss")
+MENTIONED = 5  # targets of a row, at most
 
 
 def fits_of(learner: Learner) -> list[Fit]:
@@ -75,17 +77,13 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
 
 
-def prediction_lines(
-    learner: Learner, documents: Sequence[str], rows: NDArray[Any]
-) -> Iterator[str]:
+def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[str]:
     """One line per row: its name, and each target with its number, the largest first."""
     names = [name for fit in fits_of(learner) for name in fit.names]
-    for document, row in zip(documents, rows, strict=True):
-        order = np.argsort(-row, kind="stable")[:MENTIONED]
-        yield f"{document}: " + ", ".join(f"{names[i]} {number(float(row[i]))}" for i in order)
-
-
-MENTIONED = 5
+    for block in blocks:
+        for document, row in zip(block.names, block.values, strict=True):
+            order = np.argsort(-row, kind="stable")[:MENTIONED]
+            yield f"{document}: " + ", ".join(f"{names[i]} {number(float(row[i]))}" for i in order)
 
 
 def check_plot(model: Model) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")]
+from .options import VerboseOption
 
 
 def report(
@@ -14,7 +14,7 @@ def report(
         Path | None,
         typer.Option("--out", metavar="FILE", help="File of the page [RUN/report.html]."),
     ] = None,
-    verbose: Verbose = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Write a page of HTML with the curves, the speed, the memory and the model of a run."""
     from ..runs.run_folder import RunFolder
@@ -28,7 +28,7 @@ def report(
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    verbose: Verbose = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Show runs side by side: settings that differ, scores, time and memory."""
     from ..watch.compare import compare_lines
@@ -43,7 +43,7 @@ def doctor(
         typer.Option("--fs", metavar="URL", help="A file or folder that should be readable."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    verbose: Verbose = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Check the installation: libraries, threads, memory, GPUs, file systems, and a self test.
 

@@ -103,8 +103,10 @@ class LearnerConfig(Section):
     devices: list[Device] | None = Field(
         None, min_length=1, description="one for each replica; null: all are on `device`"
     )
-    replicas: PositiveInt = Field(
-        1, description="copies of the model, each with a thread of its own, merged as they learn"
+    replicas: PositiveInt | Literal["auto"] = Field(
+        1,
+        description="copies of the model, each with a thread of its own, merged as they learn; "
+        "auto: one for each of `devices`, or for each GPU where `device` is cuda or auto",
     )
     sync_every: PositiveInt = Field(
         8, description="rounds (a block for each replica) from one merge to the next"
@@ -154,7 +156,7 @@ class LearnerConfig(Section):
 
     @model_validator(mode="after")
     def _one_each(self) -> Self:
-        if self.devices is not None and len(self.devices) != self.replicas:
+        if self.devices is not None and self.replicas not in ("auto", len(self.devices)):
             raise ValueError(
                 f"devices names {len(self.devices)}, but there are {self.replicas} replicas; set "
                 f"replicas: {len(self.devices)}"

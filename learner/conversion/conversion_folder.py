@@ -67,7 +67,7 @@ def states(name: str | Path) -> list[tuple[str, int, int]]:
     path = Path(name)
     if "://" in str(name):
         return [(str(name), 0, 0)]
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    files = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
     found = [(file, file.stat()) for file in files]
     return [(str(file.absolute()), stat.st_size, stat.st_mtime_ns) for file, stat in found]
 

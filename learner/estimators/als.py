@@ -94,7 +94,8 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         squared error; implicit: NDCG of lists of ten.
         """
         check_is_fitted(self)
-        X = as_csr(self._entries(X, reset=False), "X", X.shape)
+        X = self._entries(X, reset=False)
+        X = as_csr(X, "X", X.shape)
         return score_of(self._predictions, self._factors(), X, implicit=self.loss == "implicit")
 
     # ------------------------------------------------------------- users and items one by one

@@ -9,15 +9,14 @@ import numpy as np
 
 from ...models import LDA
 from ...optimizers import Optimizer, StreamingAverage
-from .base import Array, LearnerEstimator, Tensors
+from .base import Array, Tensors
+from .decomposition import Decomposition
 from .parameters import configured
-from .scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, validate_data, with_callbacks
+from .scikit import with_callbacks
 from .topics import TopicTables
 
 
-class LatentDirichletAllocation(
-    TopicTables, ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator
-):
+class LatentDirichletAllocation(TopicTables, Decomposition):
     """Topics of documents that are given as word counts X [documents x words].
 
     n_components: number of topics. inference: "gibbs" (the best topics), "cvb0" (the fastest way to
@@ -72,14 +71,14 @@ class LatentDirichletAllocation(
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X, from scratch. y: does not matter."""
-        X = self._counts(X, reset=True)
+        X = self._check(X, reset=True)
         self._warm_up: int | None = None
         return self._fit(X, {"X": X}, self._optimizer())
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """One pass over X, after all that came before."""
         first = not self._has_begun()
-        X = self._counts(X, reset=first)
+        X = self._check(X, reset=first)
         if first:  # nobody knows how long the stream will be
             self._warm_up = 0
         return self._go_on(X, self._optimizer(), self.total_samples)
@@ -88,7 +87,7 @@ class LatentDirichletAllocation(
         """Topic proportions of each document: float32 [n x topics], rows sum to 1; of an empty
         document, those of the prior.
         """
-        return self._predictions(self._counts(X, reset=False))
+        return self._predictions(self._check(X, reset=False))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log likelihood of a held-out word, higher is better: -log(perplexity)."""
@@ -99,12 +98,7 @@ class LatentDirichletAllocation(
         say what its topics are, the other half are predicted (Wallach et al. 2009). It does not
         depend on the inference; scikit-learn's is exp of a bound, and higher.
         """
-        X = self._counts(X, reset=False)
-        learner = self._trained(X.shape[0])
-        try:
-            return learner.evaluate(X)["perplexity"]
-        finally:
-            learner.close()
+        return self._held_out(X, "perplexity")
 
     # ------------------------------------------------------------- details
 
@@ -132,19 +126,3 @@ class LatentDirichletAllocation(
 
     def _tensors(self, rows: int) -> dict[str, Array]:
         return {"lambda": np.ascontiguousarray(self.components_.T, np.float32)}
-
-    def _counts(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(
-            self, X, accept_sparse="csr", dtype="numeric", ensure_non_negative=True, reset=reset
-        )
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
-
-    def __sklearn_tags__(self) -> Any:
-        """Counts, dense or sparse; float32 comes out."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        return tags

@@ -7,20 +7,15 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from ...models import NMF as NMFModel
-from .base import Array, LearnerEstimator, Tensors
+from .base import Array, Tensors
+from .decomposition import Decomposition
 from .parameters import configured
-from .scikit import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    check_is_fitted,
-    validate_data,
-    with_callbacks,
-)
+from .scikit import check_is_fitted, with_callbacks
 
 STATISTICS = ("pull", "push", "mass")  # what further training goes on from, besides H
 
 
-class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
+class NMF(Decomposition):
     """Parts of non-negative data: X [n x features] ~ W @ components_, nothing below zero.
 
     n_components: number of parts. beta_loss: "frobenius", or "kullback-leibler", the likelihood of
@@ -97,12 +92,7 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
         (frobenius), or every row's mean (kullback-leibler).
         """
         check_is_fitted(self)
-        X = self._check(X, reset=False)
-        learner = self._trained(X.shape[0])
-        try:
-            return learner.evaluate(X)["explained"]
-        finally:
-            learner.close()
+        return self._held_out(X, "explained")
 
     # ------------------------------------------------------------- details
 
@@ -134,19 +124,3 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
         W = np.ones((rows, K), np.float32)  # of new rows, as the model has it
         H = np.ascontiguousarray(self.components_.T, np.float32)
         return {"H": H, "W": W, **self._statistics}
-
-    def _check(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(
-            self, X, accept_sparse="csr", dtype="numeric", ensure_non_negative=True, reset=reset
-        )
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
-
-    def __sklearn_tags__(self) -> Any:
-        """Not negative, dense or sparse; float32 comes out."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        return tags

@@ -30,7 +30,7 @@ Level = Literal["ok", "note", "fault"]
 """fine; works without it; nothing good will come of it."""
 
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
-FOR_DEVELOPERS = ("test", "services", "bench", "gpu")  # extras; the last one is shown elsewhere
+NOT_LISTED = ("test", "docs", "services", "bench", "gpu", "gpu13")  # extras; CuPy has its own line
 
 
 class Finding(NamedTuple):
@@ -51,7 +51,7 @@ def versions() -> Iterator[Finding]:
         found = _version(name)
         if extra is None:
             yield Finding(name, found or "not installed", "ok" if found else "fault")
-        elif extra[1] not in FOR_DEVELOPERS:
+        elif extra[1] not in NOT_LISTED:
             how = f"not installed: pip install 'blocklearn[{extra[1]}]'"
             yield Finding(name, found or how, "ok" if found else "note")
 

@@ -33,7 +33,7 @@ def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterat
         learner = build(apart, train, eval, [])
         plan = learner.plan()
         yield summary(config, learner, plan)
-        yield from _memory(config, plan)
+        yield from _memory(config, plan, learner.replicas)
         check_room(plan, config)
         yield from _blocks(config, train, learner)
         yield from _time(config, learner)
@@ -53,7 +53,7 @@ def _rows_elsewhere(config: RunConfig) -> Iterator[RunConfig]:
         yield config.model_copy(update={"learner": learner})
 
 
-def _memory(config: RunConfig, plan: Plan) -> Iterator[str]:
+def _memory(config: RunConfig, plan: Plan, copies: int) -> Iterator[str]:
     large = [
         row
         for row in plan.rows
@@ -65,7 +65,6 @@ def _memory(config: RunConfig, plan: Plan) -> Iterator[str]:
     yield f"{plan.total:>18,} bytes  in all"
     if plan.on_device:
         yield f"{plan.on_device:>18,} bytes  of a device (each replica has its own)"
-    copies = config.learner.replicas
     if copies > 1:
         each = sum(row.nbytes for row in plan.rows if row.copies > 1)
         yield f"{each:>18,} bytes  of it in each of {copies} replicas"

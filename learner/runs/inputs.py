@@ -24,8 +24,10 @@ from ...datasources.blocks.manifest import FILE as MANIFEST
 from ...datasources.files import is_text_or_counts
 from ...matcache.errors import MemoryPlanError
 from ...models import ALS
-from ..configuration.config import DataConfig, RunConfig, renamed
+from ..configuration.config import DataConfig, LearnerConfig, RunConfig, renamed
 from ..configuration.yaml_config import resolve
+from ..conversion.conversion_folder import nbytes
+from ..devices import one_each
 from ..learner import Learner
 from ..memory import memory_limits
 from ..watch.display import size
@@ -57,15 +59,22 @@ def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
 
 
 def settled(config: RunConfig) -> RunConfig:
-    """`config` with what its data decide. Raises as `open_data`."""
+    """`config` with what its data and the devices here decide. Raises as `open_data`."""
     data = config.data
     require_files(data)
     train = data.train.settled()
     eval_ = data.eval.settled(train) if isinstance(data.eval, DataKind) else data.eval
-    if (train, eval_) == (data.train, data.eval):
-        return config
     found = data.model_copy(update={"train": train, "eval": eval_})
-    return config.model_copy(update={"data": found})
+    return config.model_copy(update={"data": found, "learner": counted(config.learner)})
+
+
+def counted(learner: LearnerConfig) -> LearnerConfig:
+    """`learner` with the number of its replicas and, where these are several, their devices."""
+    if learner.replicas != "auto":
+        return learner
+    each = one_each(learner.devices or learner.device, "auto")
+    devices = learner.devices or (each if len(each) > 1 else None)
+    return learner.model_copy(update={"replicas": len(each), "devices": devices})
 
 
 def require_files(data: DataConfig) -> None:
@@ -90,12 +99,6 @@ def check_fits(data: DataConfig) -> None:
             f"which {size(left)} are {limit}. Make blocks of it, which are read one by one: "
             f"`learn convert {largest} DIR`, then {{kind: blocks, paths: [DIR]}}."
         )
-
-
-def nbytes(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def check_alike(train: DataSource, other: DataSource) -> None:

@@ -205,8 +205,8 @@ def events_of(file: Path) -> list[dict[str, Any]]:
 
 def evaluations(file: Path) -> list[dict[str, Any]]:
     """The number of the pass (`pass`) and the held-out scores of each evaluation, in order."""
-    events = map(Event.model_validate_json, file.read_text(encoding="utf-8").splitlines())
-    return [{"pass": e.pass_, **(e.model_extra or {})} for e in events if e.event == "eval"]
+    found = (event for event in events_of(file) if event["event"] == "eval")
+    return [{k: v for k, v in event.items() if k == "pass" or k not in FIELDS} for event in found]
 
 
 def rewind(file: Path, rows: int) -> None:

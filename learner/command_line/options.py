@@ -1,0 +1,8 @@
+"""Options that commands of several files have."""
+
+from typing import Annotated
+
+import typer
+
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]

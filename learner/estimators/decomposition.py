@@ -1,0 +1,40 @@
+"""What the estimators share that describe rows by components: LDA and NMF."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import Array, LearnerEstimator
+from .scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, validate_data
+
+
+class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
+    """`components_` [components x features] of data without negative values."""
+
+    components_: Array
+
+    def _check(self, X: Any, *, reset: bool) -> Any:
+        """X as scikit-learn checks it."""
+        return validate_data(
+            self, X, accept_sparse="csr", dtype="numeric", ensure_non_negative=True, reset=reset
+        )
+
+    def _held_out(self, X: Any, name: str) -> float:
+        """The score `name` of data that were not trained on."""
+        X = self._check(X, reset=False)
+        learner = self._trained(X.shape[0])
+        try:
+            return learner.evaluate(X)[name]
+        finally:
+            learner.close()
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        """Not negative, dense or sparse; float32 comes out."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
