@@ -18,9 +18,9 @@ from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.source import target_names
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.command_line.exitcodes import ExitCode
-from blocklearn.learner.conversion.conversion_display import ConversionDisplay, Silent
-from blocklearn.learner.conversion.conversion_folder import READING
 from blocklearn.learner.conversion.convert import Conversion, convert
+from blocklearn.learner.conversion.display import ConversionDisplay, Silent
+from blocklearn.learner.conversion.folder import READING
 from blocklearn.learner.errors import RunFolderError
 from blocklearn.learner.watch.display import size
 from tests.formats import bidmat, example, packed
@@ -298,9 +298,9 @@ def test_two_at_once(tmp_path: Path) -> None:
 
 KILLED = """
 import os, sys
-from blocklearn.learner.conversion import convert, conversion_display
+from blocklearn.learner.conversion import convert, display
 from pathlib import Path
-class Watch(conversion_display.Silent):
+class Watch(display.Silent):
     done = 0
     def rows(self, count):
         self.done += count
@@ -352,7 +352,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     code = (
         "import sys, resource\nfrom pathlib import Path\n"
         "from blocklearn.learner.conversion.convert import Conversion, convert\n"
-        "from blocklearn.learner.conversion.conversion_display import Silent\n"
+        "from blocklearn.learner.conversion.display import Silent\n"
         "job = Conversion([sys.argv[1]], [Path(sys.argv[2])], block_rows=1024)\n"
         "convert(job, Silent())\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"

@@ -19,7 +19,7 @@ from blocklearn.datasources.formats.profile import Profile, share_of_top
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.command_line.exitcodes import ExitCode
 from blocklearn.learner.conversion.advice import advise
-from blocklearn.learner.conversion.conversion_display import Silent
+from blocklearn.learner.conversion.display import Silent
 from blocklearn.learner.conversion.inspection import inspect
 from tests.formats import example
 from tests.test_format_hostile import FILES

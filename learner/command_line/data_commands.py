@@ -173,7 +173,7 @@ def inspect(
     """
     import json as text
 
-    from ..conversion.conversion_display import ConversionDisplay, Silent
+    from ..conversion.display import ConversionDisplay, Silent
     from ..conversion.inspection import inspect
     from ..conversion.inspection_lines import lines
 
@@ -188,9 +188,9 @@ def inspect(
 
 def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> None:
     """Convert, and say what was done."""
-    from ..conversion.conversion_display import ConversionDisplay, Silent
-    from ..conversion.conversion_signals import interruptible
     from ..conversion.convert import convert
+    from ..conversion.display import ConversionDisplay, Silent
+    from ..conversion.signals import interruptible
     from ..watch.display import size
 
     dst = job.folders[0]

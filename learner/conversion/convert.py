@@ -34,8 +34,8 @@ from ...datasources.formats import (
     open_rows,
 )
 from ...datasources.formats.scratch import MEMORY
-from .conversion_display import Watch
-from .conversion_folder import READING, check_place, held, nbytes, prepare, states
+from .display import Watch
+from .folder import READING, check_place, held, nbytes, prepare, states
 
 
 @dataclass(frozen=True)

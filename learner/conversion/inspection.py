@@ -25,8 +25,8 @@ from ..storage import model_folder
 from ..storage.durable import current
 from ..storage.manifest import read_manifest, read_verified
 from .advice import advise
-from .conversion_display import Watch
-from .conversion_folder import nbytes
+from .display import Watch
+from .folder import nbytes
 
 Report = dict[str, Any]
 

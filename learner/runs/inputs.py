@@ -26,7 +26,7 @@ from ...matcache.errors import MemoryPlanError
 from ...models import ALS
 from ..configuration.config import DataConfig, LearnerConfig, RunConfig, renamed
 from ..configuration.yaml_config import resolve
-from ..conversion.conversion_folder import nbytes
+from ..conversion.folder import nbytes
 from ..devices import one_each
 from ..learner import Learner
 from ..memory import memory_limits

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...datasources.blocks import BlockSource
 from ...datasources.formats import Known, find_files
-from ..conversion.conversion_display import Silent
 from ..conversion.convert import Conversion, convert
+from ..conversion.display import Silent
 from ..learner import Learner
 
 
