@@ -125,7 +125,7 @@ def test_does_not_go_on_with_other_rows(rows: int) -> None:
     state = bl.Learner(Power(), X[:rows], block_rows=7).fit().state()
     other = bl.Learner(Power(), X, passes=2, block_rows=7)
     other.restore(state)
-    with pytest.raises(bl.ShapeError, match=rf"its left has the shape \({rows}, "):
+    with pytest.raises(ShapeError, match=rf"its left has the shape \({rows}, "):
         other.fit()
 
 
