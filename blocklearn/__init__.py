@@ -81,7 +81,13 @@ def sparse(array: Any) -> "scipy.sparse.csr_array":
     """A dense or sparse matrix as SciPy CSR: rows are samples, zeros are not stored."""
     from scipy.sparse import csr_array
 
-    return csr_array(array)
+    try:
+        return csr_array(array)
+    except ValueError:
+        from .learner.sources import refuse_texts
+
+        refuse_texts(array)
+        raise
 
 
 def __getattr__(name: str) -> Any:

@@ -38,11 +38,9 @@ def gather_csr(
         if start < 0 or stop < start or stop > indices.size or end > capacity:
             return i
         from_indices, here = indices[start:stop], to_indices[filled:end]
-        for j in range(here.size):  # slices, from 0, one array each: this becomes a block copy
-            here[j] = from_indices[j]
         from_values, there = values[start:stop], to_values[filled:end]
-        for j in range(there.size):
-            there[j] = from_values[j]
+        for j in range(here.size):  # slices, from 0: this becomes vectors, at once of both
+            here[j], there[j] = from_indices[j], from_values[j]
         filled = end
         to_indptr[i + 1] = filled
     return -1

@@ -36,10 +36,10 @@ class MatrixSource:
     block_rows: rows of a block. shuffle: False, the rows in the order of X; True, in another order
     in each pass; "blocks", dealt to blocks at random once, and these blocks in another order in
     each pass, which is almost as random and much cheaper: where blocks have the same rows in every
-    pass (False and "blocks"), sparse blocks and their transposed index are kept from the first
-    pass on, up to keep_bytes in all (some 20 bytes per non-zero; 12 where blocks are parts of a
-    CSR matrix of float32 and int32); what does not fit is made anew in each pass. Orders are drawn
-    from `(seed, pass)`.
+    pass (False and "blocks"), sparse blocks and their transposed index, if anybody reads that, are
+    kept from the first pass on, up to keep_bytes in all (some 20 bytes per non-zero; 12 where
+    blocks are parts of a CSR matrix of float32 and int32); what does not fit is made anew in each
+    pass. Orders are drawn from `(seed, pass)`.
 
     Raises `DataError` for what is no matrix of finite numbers, and for labels or names that do
     not fit.
@@ -159,10 +159,11 @@ class MatrixSource:
         gather_csr(rows, matrix.indptr, matrix.indices, matrix.values, indptr, indices, values)
         return sparse.csr_array((values, indices, indptr), shape=shape)
 
-    @property
-    def keeps(self) -> int:
-        """Most bytes that this source will keep of blocks that it has read."""
-        return self._shelf.nbytes
+    def keeps(self, *, indexed: bool = True) -> int:
+        """Most bytes that this source will keep of blocks that it has read, for a reader with or
+        without a transposed index. Without, a copy of rows saves less than its memory costs.
+        """
+        return self._shelf.nbytes if indexed or self._views else 0
 
     @cached_property
     def fingerprint(self) -> str:
@@ -195,7 +196,7 @@ class MatrixSource:
         else:
             self._gather(rows, into)
         into.finish(pass_=pass_, index=index, rows=rows)
-        if self._shelf.nbytes:
+        if self.keeps(indexed=into.indexed):
             self._keep(number, into)
 
     def kept(self, pass_: int, index: int) -> bool:

@@ -33,8 +33,9 @@ class Best:
 class Progress:
     """Where a run stands. Seconds are of training alone: evaluation does not count.
 
-    pass_: of the present pass, from 0; block: blocks done in it; closed: the pass is complete, and
-    the model knows; rows: trained on, all passes.
+    pass_: of the present pass, from 0; block: blocks done in it; ahead: blocks after these that
+    replicas have done and not merged yet; closed: the pass is complete, and the model knows; rows:
+    trained on, all passes.
     scores: of the latest evaluation. train_scores: the same figures (not those of single targets)
     of a block of training data before it was trained on, one of the latest. best: see
     `Evaluation.metric`. gflops: arithmetic of the kernels, 10^9 per second.
@@ -49,6 +50,7 @@ class Progress:
     blocks: int
     pass_: int = 0
     block: int = 0
+    ahead: int = 0
     closed: bool = False
     rows: int = 0
     seconds: float = 0.0

@@ -18,7 +18,8 @@ USES: tuple[Use, ...] = ("train", "score", "predict")
 class Intake:
     """The containers of a block's features, row numbers, weights and targets. side: see `Block`.
 
-    indexed_for: the uses of a block that read its transposed index; `note` finds out.
+    indexed_for: the uses of a block that read the transposed index that it brings; `note` finds
+    out.
     """
 
     def __init__(self, cache: MatCache, shape: BlockShape, side: int) -> None:
@@ -48,9 +49,14 @@ class Intake:
     def note(self, use: Use) -> None:
         """Note what was planned since the last note as the use of a block."""
         if isinstance(self._X, SparseInput):
-            if self._X.pattern.turned:
+            if self._X.pattern.turned and self._X.pattern.build is None:
                 self.indexed_for.add(use)
             self._X.pattern.turned = False
+
+    def note_all(self) -> None:
+        """Nobody knows what uses of a block will read: all may read its transposed index."""
+        if isinstance(self._X, SparseInput) and self._X.pattern.build is None:
+            self.indexed_for.update(USES)
 
     def bind(self, host: HostBlock, key: Mat) -> Block:
         """The block in `host` as a model sees it; valid until the next one is bound."""

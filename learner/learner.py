@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..datasources import (
     row_names,
     target_names,
 )
-from ..matcache import ShapeError
+from ..matcache import IndexedBy, ShapeError, Tables
 from ..mixins import Mixin
 from ..models import Model, RowStore, Shapes
 from ..optimizers import Optimizer
@@ -67,6 +67,15 @@ class Learner:
     device: "cpu", "cuda" (the first GPU), "cuda:N", or "auto": a GPU if CuPy sees one. Several, one
     for each replica, in a list. On a GPU the bits of results differ from those of the CPU.
 
+    index: who makes the transposed index of blocks, where the model reads it: "host", the reader's
+    threads, from where it is copied with the block; or "device", a GPU itself, which takes less of
+    the host and of the way between the two. It has the same bits; the CPU always has "host".
+
+    tables: "bfloat16" has updates read tables (topics, factors, weights, where rows of data gather
+    from them) as copies of 16 bits a number, which on a GPU takes half the time where reading is
+    all there is to it. Sums, parameters, scores and predictions stay float32. On the CPU the
+    numbers are the same, and nothing is gained.
+
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
     >>> learner = bl.Learner(bl.models.LDA(topics=3), train=bl.sparse(X), passes=2, threads=1).fit()
@@ -93,6 +102,8 @@ class Learner:
         sync_every: int = 8,
         sync_weight: float = 1.0,
         device: str | Sequence[str] = "cpu",
+        index: IndexedBy = "host",
+        tables: Tables = "float32",
         of_rows: int | None = None,
     ) -> None:
         for name, value in [
@@ -110,6 +121,10 @@ class Learner:
                 f"Learner: the class {model.__name__}; a model is {model.__name__}(...)."
             )
         self.model = model.model_copy()
+        if tables not in get_args(Tables):
+            raise ValueError(f"Learner: tables={tables!r}, but it is one of {get_args(Tables)}.")
+        if index not in get_args(IndexedBy):
+            raise ValueError(f"Learner: index={index!r}, but it is one of {get_args(IndexedBy)}.")
         self.mixins = [mixin.model_copy() for mixin in mixins]
         self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads
         self.hooks = list(hooks)
@@ -138,7 +153,7 @@ class Learner:
         self.optimizer = None if chosen is None else chosen.model_copy()
         self.progress = Progress(passes, sum(source.blocks for source in self._training()))
         self.devices = one_each(device, replicas)
-        self.replicas = len(self.devices)
+        self.replicas, self.index, self.tables = len(self.devices), index, tables
         self.sync_every, self.sync_weight = sync_every, sync_weight
         self._team: Team | None = None
         self._stores: dict[str, RowStore] = {}
@@ -268,10 +283,9 @@ class Learner:
         feeds = feeds_of(self.train, self.across, self.eval)
         in_files = self.row_folder is not None
         if self._team is not None:
-            return make_plan(self._team.first, feeds, replicas=self.replicas, in_files=in_files)
+            return make_plan(self._team.first, feeds, devices=self.devices, in_files=in_files)
         draft = self._make(*self._copies(), source.shape, commit=False)
-        sharing = max(self.devices.count(name) for name in self.devices)
-        plan = make_plan(draft, feeds, replicas=self.replicas, in_files=in_files, sharing=sharing)
+        plan = make_plan(draft, feeds, devices=self.devices, in_files=in_files)
         draft.close()
         return plan
 
@@ -457,6 +471,9 @@ class Learner:
             seed=self.seed,
             threads=share(self.threads, self.replicas),
             device=self.devices[number],
+            index=self.index,
+            tables=self.tables,
+            replicas=self.replicas,
             commit=commit,
         )
 

@@ -43,7 +43,7 @@ class Meter:
     def merged(self, team: Team, blocks: int, rows: int, cost: Work) -> None:
         """Some blocks are done, and replicas are one model again. cost: what is not added yet."""
         progress = self.progress
-        progress.block += blocks
+        progress.block, progress.ahead = progress.block + blocks, 0
         progress.rows += rows
         progress.seconds += cost.seconds
         self.add(cost)
@@ -122,7 +122,8 @@ def train_pass(
             replica.update(block, partial(scores.take, replica, block) if scored else None)
             if not replica.cache.frozen:
                 replica.cache.freeze()
-            copy, compute = bound - begun, time.perf_counter() - bound
+            copy = replica.handed_over + bound - begun
+            compute = replica.awaited + time.perf_counter() - bound
             nbytes = data_bytes(host)
             return Work(1, host.rows, nbytes, copy=copy * share, compute=compute * share)
 
@@ -130,15 +131,23 @@ def train_pass(
             flops, clock = team.flops, time.perf_counter()
             count = min(team.stretch, source.blocks - done)
             team.begin()
-            rows = 0
+            rows = progress.ahead = 0
             for work in team.in_turn(meter.waiting(islice(blocks, count), reader), train):
                 rows += work.rows
+                progress.ahead += 1
                 meter.add(work)
             done += count
+            finishing = time.perf_counter()
+            team.finish()
             merging = time.perf_counter()
             team.merge(complete=done == source.blocks)
             now = time.perf_counter()
-            cost = Work(flops=team.flops - flops, seconds=now - clock, merge=now - merging)
+            cost = Work(
+                flops=team.flops - flops,
+                seconds=now - clock,
+                compute=merging - finishing,
+                merge=now - merging,
+            )
             meter.merged(team, count, rows, cost)
             check.after_block(team, progress)
             merged()

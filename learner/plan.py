@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,6 +11,7 @@ from ..datasources import DataSource, MatrixSource
 from ..datasources.block import block_bytes
 from ..datasources.ring import ring_size
 from ..datasources.source import readers_of
+from ..matcache.devices import free_bytes
 from .intake import Use
 from .replica import Replica
 
@@ -65,11 +66,14 @@ def feeds_of(
 class Plan:
     """Memory by array, largest first where it is of the model; and the bytes of all.
 
-    device_free: bytes of its device that a replica may take; None: it is on the CPU.
+    device_free: bytes of its device that a replica may take, where these are fewest, and `tightest`
+    that device; None: replicas are on the CPU. sharing: replicas of one device, at most.
     """
 
     rows: list[Planned]
     device_free: int | None = None
+    tightest: str = ""
+    sharing: int = 1
 
     @property
     def total(self) -> int:
@@ -84,7 +88,13 @@ class Plan:
     def json(self) -> str:
         """All of it as a JSON object."""
         rows = [row._asdict() for row in self.rows]
-        found = {"total": self.total, "on_device": self.on_device, "device_free": self.device_free}
+        found = {
+            "total": self.total,
+            "on_device": self.on_device,
+            "device_free": self.device_free,
+            "tightest": self.tightest,
+            "sharing": self.sharing,
+        }
         return json.dumps(found | {"rows": rows}, indent=1) + "\n"
 
     @classmethod
@@ -92,27 +102,38 @@ class Plan:
         """The plan that `json` gave as `text`."""
         found = json.loads(text)
         rows = [Planned(**row | {"shape": tuple(row["shape"])}) for row in found["rows"]]
-        return cls(rows, found.get("device_free"))
+        about = {name: found[name] for name in ("tightest", "sharing") if name in found}
+        return cls(rows, found.get("device_free"), **about)
 
 
 def make_plan(
     replica: Replica,
     feeds: Iterable[Feed],
     *,
-    replicas: int = 1,
+    devices: Sequence[str] = ("cpu",),
     in_files: bool = False,
-    sharing: int = 1,
 ) -> Plan:
     """The containers of a planned cache, the state of rows, and the blocks that are read ahead or
-    kept. in_files: the state of rows is kept there. sharing: replicas that have the same device.
+    kept. devices: of all replicas. in_files: the state of rows is kept there.
     """
+    replicas = len(devices)
     rows = [*_of_cache(replica, replicas), *_of_rows(replica, replicas, in_files)]
     if pinned := replica.cache.backend.host_bytes:
         rows.append(Planned("pinned, for copies", (pinned,), "bytes", pinned, copies=replicas))
     for feed in feeds:
         rows += _of_data(replica, feed, replicas)
-    free = replica.cache.backend.free_bytes
-    return Plan(rows, None if free is None else free // sharing)
+    if replica.cache.backend.free_bytes is None:
+        return Plan(rows)
+    sharing = {name: devices.count(name) for name in devices}
+    free, tightest = min((_free(replica, name) // n, name) for name, n in sharing.items())
+    return Plan(rows, free, tightest, max(sharing.values()))
+
+
+def _free(replica: Replica, device: str) -> int:
+    own = device == replica.device
+    free = replica.cache.backend.free_bytes if own else free_bytes(device)
+    assert free is not None  # replicas are all on the CPU, or none is
+    return free
 
 
 def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
@@ -124,7 +145,7 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
         yield Planned(
             array.label, array.shape, array.dtype, array.nbytes, of, replicas, device=device
         )
-    if replicas > 1:
+    if replicas > 1 and not device:  # those of devices are among its arrays
         for name, mat in replica.mats().items():
             if replica.merge_rule(name) == "sum":
                 bytes_ = mat.slot.nbytes
@@ -148,6 +169,6 @@ def _of_data(replica: Replica, feed: Feed, replicas: int) -> Iterator[Planned]:
     ring = ring_size(nbytes, readers_of(data), replicas)
     name = f"ring of {ring} {feed.name} blocks"
     yield Planned(name, (ring, shape.rows), "bytes", ring * nbytes, "block")
-    if isinstance(data, MatrixSource) and data.keeps:
+    if isinstance(data, MatrixSource) and (kept := data.keeps(indexed=indexed)):
         name = f"{feed.name} blocks kept for later passes, at most"
-        yield Planned(name, (data.blocks, shape.rows), "bytes", data.keeps, "kept")
+        yield Planned(name, (data.blocks, shape.rows), "bytes", kept, "kept")

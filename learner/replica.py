@@ -10,11 +10,22 @@ from typing import Any
 import numpy as np
 
 from ..datasources import BlockShape, HostBlock
-from ..matcache import Mat, MatCache, Merge, ReadDuringPlanError, ShapeError, make_backend, named
+from ..matcache import (
+    IndexedBy,
+    Mat,
+    MatCache,
+    Merge,
+    ReadDuringPlanError,
+    ShapeError,
+    Tables,
+    make_backend,
+    named,
+    plan_merge,
+)
 from ..mixins import Mixin
 from ..models import Block, Model, Randomness, RowState, RowStore, Shapes
 from ..optimizers import Optimizer
-from .intake import USES, Intake, Use
+from .intake import Intake, Use
 from .sources import check_nonnegative
 from .terms import check_meaning, terms_of
 
@@ -24,7 +35,11 @@ log = logging.getLogger("blocklearn.learner")
 
 
 class Replica:
-    """A model bound to a cache. Planned at construction, allocated in one slab, then frozen."""
+    """A model bound to a cache. Planned at construction, allocated in one slab, then frozen.
+
+    awaited: seconds until the device was ready for the present block. handed_over: seconds until it
+    had the block before and its work.
+    """
 
     def __init__(
         self,
@@ -37,20 +52,27 @@ class Replica:
         seed: int,
         threads: int | None,
         device: str = "cpu",
+        index: IndexedBy = "host",
+        tables: Tables = "float32",
+        replicas: int = 1,
         commit: bool = True,
     ) -> None:
         """shapes: what the model is told. blocks: shapes of the blocks of each side. device: see
-        `make_backend`.
+        `make_backend`, as index. tables: how an update reads tables. replicas: that it is one of.
         """
         check_meaning(model, optimizer)
         self.model, self.optimizer, self.mixins = model, optimizer, mixins
         self.shapes, self.seed, self.device = shapes, seed, device
-        self.cache = MatCache(backend=make_backend(device, threads), reserving=True)
+        self.tables = tables
+        self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
         self.complete = True  # the plan covers everything
+        self.awaited = self.handed_over = 0.0
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
         self._side = 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
         self._plan()
+        if replicas > 1:
+            plan_merge(self.cache, self.learned(), replicas)
         if commit:
             self.cache.commit()
             self._allocate()
@@ -79,7 +101,7 @@ class Replica:
         except ReadDuringPlanError as error:
             self.complete = False
             for intake in self.intakes:
-                intake.indexed_for.update(USES)  # nobody knows
+                intake.note_all()
             log.warning(
                 "the memory plan is incomplete, the first block allocates the rest: %s", error
             )
@@ -155,7 +177,11 @@ class Replica:
             self.optimizer.begin(block.X)
         if before is not None:
             before()
-        self.model.update(block)
+        self.cache.rounds_tables = self.tables == "bfloat16"
+        try:
+            self.model.update(block)
+        finally:
+            self.cache.rounds_tables = False
         if self.model.updates and self.optimizer is None:
             raise ShapeError(
                 f"{type(self.model).__name__}.update fills self.updates, but there is no "
@@ -184,6 +210,10 @@ class Replica:
         if name.startswith(OPTIMIZER):
             return self.optimizer.merge_rule(name.removeprefix(OPTIMIZER))
         return "same" if self.optimizer.steps_by_pass else self.model.merge_rules[name]
+
+    def learned(self) -> Iterator[tuple[Merge, Mat]]:
+        """How replicas combine each of the Mats, and the Mat."""
+        return ((self.merge_rule(name), mat) for name, mat in self.mats().items())
 
     def pause(self) -> dict[str, Any]:
         """What `resume` needs beside the Mats: values that JSON can hold."""

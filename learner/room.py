@@ -16,13 +16,16 @@ BIASES = 2  # numbers that a model may keep beside those that it is configured t
 
 def check_room(plan: Plan, config: RunConfig) -> None:
     """Raises `MemoryPlanError` where `plan` needs more memory than there is."""
-    if plan.device_free is not None and plan.on_device > plan.device_free:
+    found = device_room(plan, config)
+    if found is not None and plan.on_device > found[0]:
+        left, limit = found
         rows = [row for row in plan.rows if row.device]
+        each = " for each of its replicas" if plan.sharing > 1 else ""
         raise MemoryPlanError(
             "\n".join(
                 [
-                    f"training needs {size(plan.on_device)} of the memory of {rows[0].device}, and "
-                    f"{size(plan.device_free)} are free. Largest:",
+                    f"training needs {size(plan.on_device)} of the memory of {plan.tightest}"
+                    f"{each}, and {size(left)} are {limit}. Largest:",
                     *array_lines(sorted(rows, key=lambda row: -row.nbytes)[:NAMED]),
                     "What it grows with, to be lowered:",
                     *_settings(growing(rows, config, lambda row: row.nbytes)),
@@ -49,6 +52,16 @@ def room(config: RunConfig) -> tuple[int, str] | None:
     if own is not None:
         limits["left of learner.memory_limit.host"] = max(0, own - resident_bytes())
     return min(((count, name) for name, count in limits.items()), default=None)
+
+
+def device_room(plan: Plan, config: RunConfig) -> tuple[int, str] | None:
+    """Bytes that a replica may take of its device, and what sets that limit; None on the CPU."""
+    if plan.device_free is None:
+        return None
+    own = config.learner.memory_limit.device
+    if own is not None and own // plan.sharing < plan.device_free:
+        return own // plan.sharing, "allowed by learner.memory_limit.device"
+    return plan.device_free, "free"
 
 
 def array_lines(rows: Sequence[Planned]) -> Iterator[str]:

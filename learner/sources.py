@@ -42,6 +42,7 @@ def open_source(
                 f"Learner: data as a tuple of {len(data)}, but it is (X, Y) or (X, Y, weights)."
             )
         X, targets, weights = (*data, None)[:3]
+    refuse_texts(X)
     if counts:
         X = as_counts(X)
     return MatrixSource(
@@ -53,6 +54,18 @@ def open_source(
         seed=seed,
         keep_bytes=KEEP_BYTES if keep else 0,
     )
+
+
+def refuse_texts(X: Any) -> None:
+    """Raises DataError if X is a list or an array of texts, which are no matrix."""
+    first = X[0] if isinstance(X, list | tuple | np.ndarray) and len(X) else None
+    if isinstance(first, str):
+        raise DataError(
+            f"X has texts ({first[:40]!r} ...), and must be a matrix, rows x columns. Count their "
+            "words: X = sklearn.feature_extraction.text.CountVectorizer().fit_transform(texts), or "
+            "give a file of them to the command: learn --config configs/lda-text.yaml --set "
+            "data.train.path=FILE"
+        )
 
 
 def as_counts(X: Any) -> Any:

@@ -7,16 +7,15 @@ and no merges.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ..datasources import BlockShape, DataSource, HostBlock, Reader
-from ..matcache import Mat, Merge, Merger
+from ..matcache import Mat, Merge, Merger, make_merger
 from .intake import Use
 from .replica import Replica
 
@@ -42,8 +41,7 @@ class Team:
             for i in range(len(replicas) if len(replicas) > 1 else 0)
         ]
         self.apart = False  # replicas may differ
-        self._merger = Merger()
-        self._bases: dict[str, np.ndarray[Any, Any]] = {}
+        self._merger: Merger | None = None
 
     @property
     def first(self) -> Replica:
@@ -93,12 +91,13 @@ class Team:
 
     def begin(self) -> None:
         """Remember what sums are now, before replicas go apart; they must be equal."""
-        if not self._lanes:
-            return
-        for name, mat in self.first.mats().items():
-            if self.first.merge_rule(name) == "sum":
-                base = self._bases.setdefault(name, np.empty(mat.shape, mat.dtype))
-                np.copyto(base, self.first.cache.backend.host(mat.slot.data()))
+        if self._lanes:
+            self._merging().begin(mats for rule, mats in self._learned() if rule == "sum")
+
+    def finish(self) -> None:
+        """Wait for devices to be done with all blocks, where a merge would wait for it anyway."""
+        if self._lanes:
+            self.each(lambda replica: replica.cache.backend.drain())
 
     def merge(self, *, complete: bool) -> None:
         """Bring replicas together; complete: until they are equal, whatever the `sync_weight`."""
@@ -107,20 +106,21 @@ class Team:
         self.each(lambda replica: replica.settle())
         paused = [replica.pause() for replica in self.replicas]
         weight = 1.0 if complete else self.sync_weight
-        for name in self.first.mats():
-            self._merge(name, self.first.merge_rule(name), weight)
+        self._merging().merge(self._learned(), weight)
         for replica, numbers in zip(self.replicas, paused, strict=True):
             replica.resume(numbers)
         self.apart = weight < 1.0
 
-    def _merge(self, name: str, rule: Merge, weight: float) -> None:
-        mats: list[Mat] = [replica.mats()[name] for replica in self.replicas]
-        if rule == "sum":
-            self._merger.sum(mats, self._bases[name])
-        elif rule == "mean":
-            self._merger.mean(mats, weight)
-        elif rule == "max":
-            self._merger.largest(mats)
+    def _learned(self) -> Iterator[tuple[Merge, list[Mat]]]:
+        """What is merged, and how: the Mats of all replicas."""
+        for name in self.first.mats():
+            yield self.first.merge_rule(name), [r.mats()[name] for r in self.replicas]
+
+    def _merging(self) -> Merger:
+        if self._merger is None:
+            caches = [replica.cache for replica in self.replicas]
+            self._merger = make_merger(caches, self.first.learned())
+        return self._merger
 
     @contextmanager
     def exact(self) -> Iterator[None]:
@@ -131,9 +131,11 @@ class Team:
             for replica in self.replicas:
                 stack.enter_context(replica.exact(whole=self.apart))
             if self.apart:  # sums are merged already
-                for name in self.first.model.parameters:
-                    if self.first.merge_rule(name) == "mean":
-                        self._merge(name, "mean", 1.0)
+                parameters = self.first.model.parameters
+                means = [name for name in parameters if self.first.merge_rule(name) == "mean"]
+                self._merging().merge(
+                    ("mean", [r.model.parameters[name] for r in self.replicas]) for name in means
+                )
             for replica in self.replicas:
                 replica.refresh()
             yield
@@ -146,12 +148,14 @@ class Team:
     @property
     def flops(self) -> int:
         """Floating point operations of all kernels so far."""
-        return sum(replica.cache.flops for replica in self.replicas)
+        return sum(replica.cache.work for replica in self.replicas)
 
     def close(self) -> None:
         """Stop the threads and free the memory."""
         for lane in self._lanes:
             lane.shutdown()
+        if self._merger is not None:
+            self._merger.close()
         for replica in self.replicas:
             replica.close()
 
@@ -172,11 +176,15 @@ def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader
 def _work(
     work: Callable[[Replica, HostBlock], Result], replica: Replica, number: int, block: HostBlock
 ) -> Result:
-    backend = replica.cache.backend
+    backend, clock = replica.cache.backend, time.perf_counter
     try:
+        begun = clock()
         backend.begin_block()
+        replica.awaited = clock() - begun
         result = work(replica, block)
+        done = clock()
         backend.end_block()
+        replica.handed_over = clock() - done
         return result
     except Exception as error:
         error.add_note(f"in block {block.index} of pass {block.pass_}, replica {number}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from operator import add, attrgetter, sub
 
 from ..datasources import HostBlock
 
@@ -37,11 +38,11 @@ class Work:
 
     def __add__(self, other: Work) -> Work:
         """What both are together."""
-        return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Work(*map(add, _numbers(self), _numbers(other)))
 
     def __sub__(self, other: Work) -> Work:
         """What was done after `other`, an earlier moment."""
-        return Work(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+        return Work(*map(sub, _numbers(self), _numbers(other)))
 
     @property
     def rows_per_s(self) -> float:
@@ -67,6 +68,9 @@ class Work:
 
     def _per_s(self, count: int) -> float:
         return count / self.seconds if self.seconds > 0 else 0.0
+
+
+_numbers = attrgetter(*(f.name for f in fields(Work)))
 
 
 def data_bytes(block: HostBlock) -> int:

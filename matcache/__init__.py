@@ -14,6 +14,7 @@ from .create import from_sparse as from_sparse
 from .create import named as named
 from .create import random as random
 from .create import scalar as scalar
+from .devices import IndexedBy as IndexedBy
 from .devices import make_backend as make_backend
 from .devices import resolve as resolve
 from .errors import AllocationAfterWarmupError as AllocationAfterWarmupError
@@ -57,11 +58,14 @@ from .lazy import Scalar as Scalar
 from .lazy import SparseMat as SparseMat
 from .merge import Merge as Merge
 from .merge import Merger as Merger
+from .merge import make_merger as make_merger
+from .merge import plan_merge as plan_merge
 from .normal_equations import add_outer as add_outer
 from .normal_equations import packed_columns as packed_columns
 from .normal_equations import solve_rows as solve_rows
 from .normal_equations import solve_sums as solve_sums
 from .processors import available_threads as available_threads
+from .rounding import Tables as Tables
 from .row_steps import Entries as Entries
 from .row_steps import Moment as Moment
 from .row_steps import Move as Move
@@ -73,3 +77,4 @@ from .top import Top as Top
 from .top import top_products as top_products
 from .trace import repeat as repeat
 from .trace import until as until
+from .wide import add_wide_product as add_wide_product

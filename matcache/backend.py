@@ -13,6 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from .cache import MatCache
+    from .slots import PatternSlot
 
 Numbers = np.ndarray[Any, Any]
 """An array of the host."""
@@ -28,16 +29,29 @@ class Incoming(Protocol):
         """
 
 
+class Index(Protocol):
+    """Makes the transposed index of a sparse container, where blocks do not bring it."""
+
+    def arrays(self) -> list[Any]:
+        """active, starts, t_rows, t_pos, as `PatternSlot` has them; filled by `build`."""
+
+    def build(self) -> None:
+        """Fill them for the present block, unless that is done; while memory is being planned, see
+        that the kernels are ready.
+        """
+
+
 class Backend(Protocol):
     """Memory and kernels of one cache. What it calls an array, `Slot.array`, is its own affair.
 
     kind: the name of its launches in the kernel table. host_bytes: memory of the host that it takes
     for itself, as far as is known. free_bytes: what its device could still give; None: it is the
-    host.
+    host. rounded: how a table is stored that was rounded to bfloat16.
     """
 
     kind: str
     host_bytes: int
+    rounded: np.dtype[Any]
 
     @property
     def free_bytes(self) -> int | None:
@@ -70,11 +84,21 @@ class Backend(Protocol):
     def incoming(self, cache: MatCache, label: str, size: int, dtype: Any, copies: int) -> Incoming:
         """Room for arrays of up to `size` numbers. copies: how many may be in use at a time."""
 
+    def index(self, cache: MatCache, pattern: PatternSlot) -> Index | None:
+        """Who makes the transposed index of a container's blocks; None: they bring it."""
+
     def begin_block(self) -> None:
         """A block is about to be bound."""
 
     def end_block(self) -> None:
         """Its work is launched. Returns when nothing reads its arrays on the host any more."""
+
+    @property
+    def counted(self) -> int:
+        """Floating point operations that kernels themselves counted, as far as is known by now."""
+
+    def drain(self) -> None:
+        """Wait until everything that was launched is done."""
 
     def compile_expected(self) -> None:
         """Have every kernel ready that launches asked for while memory was planned."""

@@ -8,15 +8,17 @@ each other's feet: of nested limits in several threads only the first one counts
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from .pool import Pool
+
+log = logging.getLogger("blocklearn.blas")
 
 CHUNK_ROWS = 128  # least rows of a chunk
 CHUNKS = 32  # most chunks
@@ -36,6 +38,25 @@ def matmul(pool: Pool, left: Any, right: Any, out: Any) -> None:
         pool.run(chunk, -(-rows // size))
 
 
+def add_turned(pool: Pool, left: Any, right: Any, wide: Any, parts: Any, out: Any) -> None:
+    """out += left.T @ right in float64, left being float32, in chunks of its columns.
+
+    wide: [threads x rows x CHUNK_ROWS] and parts, like out, are scratch; all but left are float64.
+    """
+    columns = out.shape[0]
+
+    def chunk(number: int, thread: int) -> None:
+        _library.lower_here()
+        part = slice(number * CHUNK_ROWS, min(columns, (number + 1) * CHUNK_ROWS))
+        mine = wide[thread, :, : part.stop - part.start]
+        np.copyto(mine, left[:, part])
+        np.matmul(mine.T, right, out=parts[part])
+        np.add(out[part], parts[part], out=out[part])
+
+    with _library.one_thread():
+        pool.run(chunk, -(-columns // CHUNK_ROWS))
+
+
 class _Library:
     """The BLAS libraries of this process."""
 
@@ -49,13 +70,21 @@ class _Library:
         self._before: list[int] = []
 
     def _find(self) -> None:
+        self._found = True
+        try:
+            from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+        except ImportError:  # the matrix layer alone does without
+            log.warning(
+                "threadpoolctl is not installed: the last bits of dense products depend on how "
+                "many threads BLAS takes"
+            )
+            return
         for library in ThreadpoolController().select(user_api="blas").lib_controllers:
             # threadpoolctl 3.8 ignores set_num_threads of all threads but the one that came first
             put = getattr(library, "_real_set_num_threads", library.set_num_threads)
             self._shared.append((put, library.get_num_threads))
             if getattr(library, "threading_layer", "") == "openmp":
                 self._per_thread.append(put)
-        self._found = True
 
     @contextmanager
     def one_thread(self) -> Iterator[None]:

@@ -19,7 +19,7 @@ import numpy as np
 from .backend import Backend
 from .cpu import CPU
 from .errors import AllocationAfterWarmupError, MemoryPlanError, ReadDuringPlanError, ShapeError
-from .slots import PatternSlot, Slot, aligned, carve, source_line
+from .slots import PatternSlot, Slot, aligned, carve, source_line, type_name
 
 log = logging.getLogger("blocklearn.matcache")
 
@@ -64,7 +64,8 @@ class MatCache:
     """Containers by name and by expression, on the CPU with `threads` threads.
 
     enabled=False computes every expression in fresh memory: the reference for tests and the
-    "before" of the allocation benchmark. reserving=True starts in the reserve phase.
+    "before" of the allocation benchmark. reserving=True starts in the reserve phase. While
+    `rounds_tables` is true, what gathers rows of a table reads a copy of it in bfloat16.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class MatCache:
         self.enabled = enabled
         self.reserving = reserving
         self.frozen: Literal[False, "raise", "warn"] = False
+        self.rounds_tables = False
         self.flops = 0
         self.programs: dict[Hashable, Any] = {}  # row-wise programs of expressions, by structure
         self._guids = itertools.count(1)
@@ -241,7 +243,7 @@ class MatCache:
     def plan(self) -> list[PlannedArray]:
         """The containers, largest first: what `--dry-run` prints."""
         rows = [
-            PlannedArray(s.label, s.where, s.shape, str(s.dtype), s.nbytes)
+            PlannedArray(s.label, s.where, s.shape, type_name(s.dtype), s.nbytes)
             for s in self._entries.values()
         ]
         return sorted(rows, key=lambda r: -r.nbytes)
@@ -255,8 +257,16 @@ class MatCache:
             recomputations=self._recomputations,
             allocations=self._allocations,
             allocations_after_warmup=self._late,
-            flops=self.flops,
+            flops=self.work,
         )
+
+    @property
+    def work(self) -> int:
+        """Floating point operations of all kernels so far; on a device, of those known to be over
+        where only they know how many they do.
+        """
+        counted: int = self.backend.counted
+        return self.flops + counted
 
     # ------------------------------------------------------------------ used by expressions
 

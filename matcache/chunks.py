@@ -37,6 +37,8 @@ def column_bounds(
 def turned(cache: MatCache, pattern: PatternSlot) -> list[Any]:
     """The transposed index. Raises ShapeError where there is none."""
     found = pattern.transposed()
+    if pattern.build is not None:
+        pattern.build()
     if not cache.reserving and pattern.starts is None:
         raise ShapeError(f"{pattern.label}.T: this sparse matrix has no transposed index.")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import sys
@@ -10,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 
 import numba
-import xxhash
 
 FORMAT = 1  # raise when what the generated text relies on changes
 
@@ -28,7 +28,8 @@ def load_source(text: str, fingerprint: str) -> ModuleType:
     """Import generated source, from a file named after it and `fingerprint`, which names what it
     calls: when helpers change, so does the file.
     """
-    name = f"blocklearn_kernel_{xxhash.xxh3_128_hexdigest((text + fingerprint).encode())}"
+    digest = hashlib.blake2b((text + fingerprint).encode(), digest_size=16).hexdigest()
+    name = f"blocklearn_kernel_{digest}"
     path = kernel_folder() / f"{name}.py"
     if not path.exists():
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")

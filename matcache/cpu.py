@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -10,7 +11,6 @@ from typing import Any, Literal
 
 import numba
 import numpy as np
-import xxhash
 
 from . import cpu_kernels
 from .blas import matmul
@@ -30,7 +30,8 @@ def _helpers() -> str:
     """Digest of the sources that generated kernels call."""
     here = Path(__file__).parent
     names = ("cpu_gibbs.py", "cpu_math32.py", "cpu_math64.py", "cpu_random.py", "cpu_vectors.py")
-    return xxhash.xxh3_64_hexdigest(b"".join((here / n).read_bytes() for n in names))
+    whole = b"".join((here / n).read_bytes() for n in names)
+    return hashlib.blake2b(whole, digest_size=8).hexdigest()
 
 
 _loading = threading.Lock()
@@ -86,6 +87,7 @@ class CPU:
     kind = "cpu"
     host_bytes = 0
     free_bytes = None
+    rounded = np.dtype(np.float32)
 
     def __init__(self, threads: int | None = None) -> None:
         """threads: by default as many as the process may use."""
@@ -105,7 +107,8 @@ class CPU:
     def compile_expected(self) -> None:
         """Compile what was noted (or load it from disk), so that no block waits for a compiler."""
         for kernel, types in self._awaited:
-            kernel.compile(types)
+            if types not in kernel.overloads:
+                kernel.compile(types)
         self._awaited.clear()
 
     def allocate(self, nbytes: int) -> Array:
@@ -138,11 +141,22 @@ class CPU:
         """Kernels read the arrays of blocks where they are."""
         return IN_PLACE
 
+    def index(self, cache: Any, pattern: Any) -> None:
+        """Blocks bring it: the reader's thread is no slower than this one."""
+
+    def drain(self) -> None:
+        """Nothing is done later here."""
+
     def begin_block(self) -> None:
         """Nothing is to be done."""
 
     def end_block(self) -> None:
         """Work is done when it is launched."""
+
+    @property
+    def counted(self) -> int:
+        """None: whoever launches a kernel here can count."""
+        return 0
 
     def matmul(self, left: Any, right: Any, out: Any) -> None:
         """out = left @ right by BLAS; neither our number of threads nor BLAS's changes a bit."""

@@ -14,14 +14,17 @@ _exact = njit(nogil=True, cache=True, error_model="numpy")
 
 @_exact
 def add_exact_product(
-    chunk, thread, bounds, active, starts, t_rows, t_pos, values, table, grid, largest, total
-):
-    """total[c, j] += sum over the non-zeros (i, c) of value * table[i, j], for a chunk of the
-    columns c that occur; largest[chunk, j]: of the absolute values of these terms.
+    chunk, thread, bounds, active, starts, t_rows, t_pos, values, table, weights, grid, largest,
+    total,
+):  # fmt: skip
+    """total[c, j] += sum over the non-zeros (i, c) of value * table[i, j] * weights[i], for a chunk
+    of the columns c that occur; largest[chunk, j]: of the absolute values of these terms.
 
-    values [nnz] and table [rows x k] are float32: in float64 their products are exact.
+    values [nnz] and table [rows x k] are float32: in float64 their products are exact. weights:
+    [rows x 1]; [0 x 1] if all are 1.
     """
     k = table.shape[1]
+    weighted = weights.shape[0] > 0
     for j in range(k):
         largest[chunk, j] = 0.0
     for a in range(bounds[chunk], bounds[chunk + 1]):
@@ -29,21 +32,26 @@ def add_exact_product(
         for e in range(starts[a], starts[a + 1]):
             i = np.uintp(t_rows[e])
             x = np.float64(values[t_pos[e]])
+            w = np.float64(weights[i, 0]) if weighted else 1.0
             for j in range(k):
-                term = x * np.float64(table[i, j])
+                term = x * np.float64(table[i, j]) * w
                 size = abs(term)
                 largest[chunk, j] = size if size > largest[chunk, j] else largest[chunk, j]
                 total[c, j] += (term + grid[0, j]) - grid[0, j]
 
 
 @_exact
-def add_exact_columns(table, grid, largest, total):
-    """total[0, j] += sum of table[:, j], [rows x k]; largest[0, j]: of the absolute values."""
+def add_exact_columns(table, weights, grid, largest, total):
+    """total[0, j] += sum over the rows of table[:, j] * weights, [rows x k] and [rows x 1] (or
+    [0 x 1] if all are 1); largest[0, j]: of the absolute values of these terms.
+    """
+    weighted = weights.shape[0] > 0
     for j in range(table.shape[1]):
         largest[0, j] = 0.0
     for i in range(table.shape[0]):
+        w = np.float64(weights[i, 0]) if weighted else 1.0
         for j in range(table.shape[1]):
-            term = np.float64(table[i, j])
+            term = np.float64(table[i, j]) * w
             size = abs(term)
             largest[0, j] = size if size > largest[0, j] else largest[0, j]
             total[0, j] += (term + grid[0, j]) - grid[0, j]

@@ -104,6 +104,16 @@ def gather(chunk, thread, bounds, source, rows, columns, out, bad):
 
 
 @_kernel
+def round_table(chunk, thread, bounds, source, out):
+    """The bits of float32, rounded to those of bfloat16; ties to even, NaN to one NaN."""
+    for e in range(bounds[chunk], bounds[chunk + 1]):
+        x = np.uint64(source[e])
+        nan = (x & np.uint64(0x7FFFFFFF)) > np.uint64(0x7F800000)
+        near = x + np.uint64(0x7FFF) + ((x >> np.uint64(16)) & np.uint64(1))
+        out[e] = np.uint64(0x7FC00000) if nan else near & np.uint64(0xFFFF0000)
+
+
+@_kernel
 def drawn_tokens(count):
     """How many of `count` tokens are dealt by drawing; the others make an even number."""
     return count if count <= 64 else 64 + count % 2
@@ -146,6 +156,7 @@ KERNELS: dict[str, Any] = {
     "transposed_product": transposed_product,
     "add_partials": add_partials,
     "gather": gather,
+    "round_table": round_table,
     "split_tokens": split_tokens,
     "top_products": top_products,
 }

@@ -101,11 +101,17 @@ class SparseInput:
             "indptr": room("offsets", pattern.rows + 1, np.int64),
             "indices": room("columns", capacity, np.int32),
             "values": room("values", capacity, self.values.dtype),
+            "counts": room("counts", 2, np.int64),
+        }
+        self._index = backend.index(self.cache, pattern)
+        if self._index is not None:
+            pattern.build = self._index.build
+            return
+        self._rooms |= {
             "active": room("active columns", active, np.int32),
             "starts": room("offsets by column", active + 1, np.int64),
             "t_rows": room("rows by column", capacity, np.int32),
             "t_pos": room("positions by column", capacity, pattern.position_type),
-            "counts": room("counts", 2, np.int64),
         }
 
     def handle(self) -> SparseMat:
@@ -132,6 +138,7 @@ class SparseInput:
         """Use these arrays (see `PatternSlot`) as the contents; returns a handle on them.
 
         They are the caller's: indices within bounds, offsets that ascend (a source checks that).
+        The transposed index does not matter where the backend makes its own.
         """
         pattern = self.pattern
         if len(indptr) != pattern.rows + 1:
@@ -160,7 +167,10 @@ class SparseInput:
         pattern.indices = rooms["indices"].bind(indices, nnz)
         pattern.counts = rooms["counts"].bind(self._counts)
         pattern.active = pattern.starts = pattern.t_rows = pattern.t_pos = None
-        if active is not None and starts is not None and t_rows is not None and t_pos is not None:
+        if self._index is not None:
+            pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = self._index.arrays()
+            pattern.active_count = min(nnz, pattern.columns)  # at most; the device knows
+        elif active is not None and starts is not None and t_rows is not None and t_pos is not None:
             pattern.active = rooms["active"].bind(active, active_count)
             pattern.starts = rooms["starts"].bind(starts, active_count + 1)
             pattern.t_rows = rooms["t_rows"].bind(t_rows, nnz)

@@ -5,8 +5,14 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "i64"}
-"""Types of numbers in C, by dtype."""
+C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "int64": "i64",
+    "bfloat16": "bfloat16",
+}
+"""Types of numbers in C, by `type_name`."""
 
 WIDEST = 1024  # numbers of a vector that one warp holds; a longer one is spread over a block
 

@@ -36,11 +36,16 @@ def transposed_source(
 
 
 def exact_source(position: str = "int") -> str:
-    """`add_exact_product(count, active, starts, t_rows, t_pos, values, table, k, grid, parts,
-    total)`; parts has a row for each block.
+    """`add_exact_product(count, active, starts, t_rows, t_pos, values, table, weights, k, grid,
+    parts, total)`; parts has a row for each block.
     """
     types = f"typedef float V;\ntypedef float T;\ntypedef {position} P;\n"
     return device_header() + types + _text("exact")
+
+
+def wide_source() -> str:
+    """`add_wide_product(rows, n, k, X, table, weights, total)`."""
+    return device_header() + _text("wide")
 
 
 def sort_source(value: str = "float") -> str:
@@ -72,9 +77,21 @@ def move_source(value: str = "float") -> str:
     return device_header() + f"typedef {value} V;\n" + _text("move")
 
 
+def merge_source(value: str = "float") -> str:
+    """`merge_mean`, `merge_sum` and `merge_max`: see `cuda/merging.py`."""
+    return device_header() + f"typedef {value} V;\n" + _text("merge")
+
+
 def order_source() -> str:
     """`length_order(count, rows, indptr, longest, order, split, scratch)`, for one block."""
     return device_header() + _text("order")
+
+
+def index_source(position: str = "int") -> str:
+    """`index_count`, `index_starts`, `index_scatter`, `index_heads`, `index_columns`, `index_rows`:
+    what `cuda/index.py` launches. position: C type of positions.
+    """
+    return device_header() + f"typedef {position} P;\n" + _text("index")
 
 
 def top_source() -> str:
@@ -82,13 +99,14 @@ def top_source() -> str:
     return device_header() + _text("top")
 
 
-def gibbs_source(k: int) -> str:
+def gibbs_source(k: int, table: str = "float") -> str:
     """`count_sums`, `count_starts`, `count_particles`, `sample`, `topic_counts_32` and `_64`."""
     lanes = "#ifndef BL_LANES\n#define BL_LANES 16\n#endif\n"
-    return lanes + device_header() + f"#define K {k}\n" + _text("gibbs")
+    return lanes + device_header() + f"#define K {k}\ntypedef {table} T;\n" + _text("gibbs")
 
 
-def cholesky_source(k: int, *, gram: bool, masked: bool) -> str:
+def cholesky_source(k: int, *, gram: bool, masked: bool, table: str = "float") -> str:
     """`solve_rows`, `solve_sums`, `add_outer_32` and `_64`; 1 to 130 unknowns."""
     facts = f"#define K {k}\n#define GRAM {int(gram)}\n#define MASKED {int(masked)}\n"
+    facts += f"typedef {table} T;\n"
     return device_header() + facts + _text("cholesky")

@@ -181,6 +181,18 @@ struct bfloat16 {
     return as.f;
   }
 };
+// By words of two, each of which takes one operation.
+template <int V, class F> __device__ __forceinline__ void bl_load(F* to, const bfloat16* from) {
+  bl_pack<u32, (V + 1) / 2> words;
+  if (V == 1) words.x[0] = from->bits;
+  else words = *reinterpret_cast<const bl_pack<u32, (V + 1) / 2>*>(from);
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    union { u32 u; float f; } as;
+    as.u = v % 2 ? words.x[v / 2] & 0xffff0000u : words.x[v / 2] << 16;
+    to[v] = (F)as.f;
+  }
+}
 
 #define BL_INF(F) ((F)1e300 * (F)1e300)
 #define BL_NAN(F) (BL_INF(F) - BL_INF(F))

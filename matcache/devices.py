@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from .backend import Backend
 from .cpu import CPU
 from .errors import DeviceError
+
+IndexedBy = Literal["host", "device"]
 
 
 def resolve(device: str) -> str:
@@ -29,13 +32,34 @@ def resolve(device: str) -> str:
     return f"cuda:{int(found[1] or 0)}"
 
 
-def make_backend(device: str, threads: int | None) -> Backend:
+def free_bytes(device: str) -> int | None:
+    """What a device, `resolve`d, could still give; None: it is the host. Raises DeviceError where
+    it is not there.
+    """
+    if device == "cpu":
+        return None
+    from .cuda import devices
+
+    driver = devices.open_driver(_number(device))
+    try:
+        return driver.limits().free
+    finally:
+        driver.close()
+
+
+def _number(device: str) -> int:
+    return int(device.partition(":")[2])
+
+
+def make_backend(device: str, threads: int | None, index: IndexedBy = "host") -> Backend:
     """The backend of a device, `resolve`d. Raises DeviceError where it is not there.
 
-    threads: of the CPU; None: as many as the process may use.
+    threads: of the CPU; None: as many as the process may use. index: who makes the transposed
+    index of blocks, the reader's threads or a GPU; on the CPU it is always they.
     """
     if device == "cpu":
         return CPU(threads)
     from .cuda import Cuda, devices
 
-    return Cuda(devices.open_driver(int(device.partition(":")[2])))
+    driver = devices.open_driver(_number(device))
+    return Cuda(driver, indexes=index == "device")

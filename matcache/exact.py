@@ -21,6 +21,8 @@ from .lazy import Lazy, Mat
 from .slots import PatternSlot, Slot, source_line
 from .table import launch, launches
 
+NO_WEIGHTS = np.empty((0, 1), np.float32)
+
 
 @dataclass(frozen=True)
 class ExactSum:
@@ -32,8 +34,12 @@ class ExactSum:
     grid: Mat
     largest: Mat
 
-    def add_product(self, X: Lazy, table: Lazy) -> None:
-        """total += X.T @ table, X sparse [rows x n], table [rows x k]; both float32."""
+    def add_product(self, X: Lazy, table: Lazy, weights: Lazy | None = None) -> None:
+        """total += X.T @ (table * weights), X sparse [rows x n], table [rows x k], both float32.
+
+        weights: float32 [rows x 1], or None. They multiply the exact products in float64, so a row
+        of weight 2 adds what two rows add.
+        """
         X, table = X.mat(), table.mat()
         self._check(table, X.shape[1])
         cache, pattern, k = X.cache, X.pattern, table.shape[1]
@@ -48,22 +54,39 @@ class ExactSum:
                 "must be float32, whose products are exact."
             )
         self._written()
-        launch(cache, "add_exact_product", pattern, X.slot, table.slot, *self._slots())
+        factors = self._weights(weights, table)
+        launch(cache, "add_exact_product", pattern, X.slot, table.slot, factors, *self._slots())
         if not cache.reserving:
-            cache.flops += 4 * pattern.nnz * k
+            cache.flops += (4 if factors is None else 5) * pattern.nnz * k
 
-    def add_columns(self, table: Lazy) -> None:
-        """total += the sums of the columns of `table`, float32 or float64 [rows x k]; n is 1."""
+    def add_columns(self, table: Lazy, weights: Lazy | None = None) -> None:
+        """total += the sums of the columns of `table`, float32 or float64 [rows x k]; n is 1.
+
+        weights: of the rows, as in `add_product`.
+        """
         table = table.mat()
         self._check(table, 1)
         cache, k = table.cache, table.shape[1]
         self._written()
-        launch(cache, "add_exact_columns", table.slot, *self._slots())
+        factors = self._weights(weights, table)
+        launch(cache, "add_exact_columns", table.slot, factors, *self._slots())
         if not cache.reserving:
-            cache.flops += 3 * table.shape[0] * k
+            cache.flops += (3 if factors is None else 4) * table.shape[0] * k
 
     def _slots(self) -> tuple[Slot, Slot, Slot]:
         return self.grid.slot, self.total.slot, self.largest.slot
+
+    @staticmethod
+    def _weights(weights: Lazy | None, table: Mat) -> Slot | None:
+        if weights is None:
+            return None
+        found = weights.mat()
+        if found.shape != (table.shape[0], 1) or found.dtype != np.float32:
+            raise ShapeError(
+                f"ExactSum at {source_line()}: weights are {found.dtype} {found.shape}; of a table "
+                f"of {table.shape[0]} rows they must be float32 ({table.shape[0]}, 1)."
+            )
+        return found.slot
 
     def _check(self, table: Mat, rows: int) -> None:
         if any(mat.dtype != np.float64 for mat in (self.total, self.grid, self.largest)):
@@ -95,6 +118,7 @@ def _add_product(
     pattern: PatternSlot,
     values: Slot,
     table: Slot,
+    weights: Slot | None,
     grid: Slot,
     total: Slot,
     largest: Slot,
@@ -102,7 +126,7 @@ def _add_product(
     kernels, backend, k = cache.backend.kernels, cache.backend, table.shape[1]
     parts = cache.result(("exact", "parts", k), (ROW_CHUNKS, k), np.float64, "largest terms")
     bounds = column_bounds(cache, pattern)
-    call = [bounds, *pattern.transposed(), values.data()[0], table.data()]
+    call = [bounds, *pattern.transposed(), values.data()[0], table.data(), _factors(weights)]
     call += [grid.data(), parts.data(), total.data()]
     fold = (parts.data()[: len(bounds) - 1], largest.data())
     if cache.reserving:
@@ -114,10 +138,12 @@ def _add_product(
 
 
 @launches("add_exact_columns", "cpu")
-def _add_columns(cache: MatCache, table: Slot, grid: Slot, total: Slot, largest: Slot) -> None:
+def _add_columns(
+    cache: MatCache, table: Slot, weights: Slot | None, grid: Slot, total: Slot, largest: Slot
+) -> None:
     kernels, k = cache.backend.kernels, table.shape[1]
     parts = cache.result(("exact", "part", k), (1, k), np.float64, "largest terms")
-    call = [table.data(), grid.data(), parts.data(), total.data()]
+    call = [table.data(), _factors(weights), grid.data(), parts.data(), total.data()]
     fold = (parts.data(), largest.data())
     if cache.reserving:
         cache.backend.expect(kernels["add_exact_columns"], *call)
@@ -125,6 +151,10 @@ def _add_columns(cache: MatCache, table: Slot, grid: Slot, total: Slot, largest:
         return
     kernels["add_exact_columns"](*call)
     kernels["keep_largest"](*fold)
+
+
+def _factors(weights: Slot | None) -> Any:
+    return NO_WEIGHTS if weights is None else weights.data()
 
 
 def grid_for(size: Any) -> Any:

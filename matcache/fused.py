@@ -24,7 +24,8 @@ from .slots import Slot, source_line
 from .table import launch, launches
 
 Ending = Literal["assign", "total", "colsum"]
-CHUNK_ELEMENTS = 8192  # fewer are not worth a second thread
+CHUNK_ELEMENTS = 8192  # of a chunk, at least
+WAKE_ELEMENTS = 32768  # fewer are done before a second thread is awake
 COLSUM_ROWS = 256  # rows that are summed at a time, whatever the number of columns beside a column
 
 
@@ -203,7 +204,7 @@ def _launch(cache: MatCache, linear: Linear, out: Slot) -> None:
         if ends:
             backend.expect(add_partials, *ends)
         return
-    if chunks > 1 and rows * columns < CHUNK_ELEMENTS:  # not worth waking a thread
+    if chunks > 1 and rows * columns < WAKE_ELEMENTS:
         for chunk in range(chunks):
             _kernel(fused)(chunk, 0, *call)
     else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from .cache import MatCache
 from .lazy import Mat
 
 Merge = Literal["mean", "sum", "max", "same"]
@@ -16,19 +17,54 @@ Merge = Literal["mean", "sum", "max", "same"]
 CHUNK = 2**16  # numbers that are merged at a time
 
 
-class Merger:
-    """Merges Mats in fixed order, in float64; without allocating, unless they are on devices, whose
-    numbers come to the host and go back.
+class Merger(Protocol):
+    """Merges Mats, one of each replica, in the order of the replicas and in float64: the same bits
+    wherever they lie.
     """
+
+    def begin(self, sums: Iterable[Sequence[Mat]]) -> None:
+        """Remember what sums are now; the Mats of each are equal."""
+
+    def merge(self, work: Iterable[tuple[Merge, Sequence[Mat]]], weight: float = 1.0) -> None:
+        """Mats by their rules.
+
+        mean: each becomes (1 - weight) itself + weight (mean of all). sum: each becomes what it was
+        at `begin` + the sum of what each has grown by. max: each becomes the largest of all, number
+        by number.
+        """
+
+    def close(self) -> None:
+        """Let go of what only merging needs."""
+
+
+class HostMerger:
+    """Merges Mats in the memory of the host; without allocating after the first time."""
 
     def __init__(self) -> None:
         """With room for a chunk."""
         self._sum = np.empty(CHUNK)
         self._part = np.empty(CHUNK)
+        self._bases: dict[int, np.ndarray[Any, Any]] = {}  # by the GUID of the first Mat
 
-    def mean(self, mats: Sequence[Mat], weight: float = 1.0) -> None:
-        """Each becomes (1 - weight) itself + weight (mean of all)."""
-        arrays = _open(mats)
+    def begin(self, sums: Iterable[Sequence[Mat]]) -> None:
+        """See `Merger`."""
+        for mats in sums:
+            first = mats[0].slot.data()
+            base = self._bases.setdefault(mats[0].guid, np.empty(first.shape, first.dtype))
+            np.copyto(base, first)
+
+    def merge(self, work: Iterable[tuple[Merge, Sequence[Mat]]], weight: float = 1.0) -> None:
+        """See `Merger`."""
+        with np.errstate(all="ignore"):  # others look for numbers that are not finite
+            for rule, mats in work:
+                if rule == "mean":
+                    self._mean(opened(mats), weight)
+                elif rule == "sum":
+                    self._add(opened(mats), self._bases[mats[0].guid].reshape(-1))
+                elif rule == "max":
+                    self._largest(opened(mats))
+
+    def _mean(self, arrays: list[np.ndarray[Any, Any]], weight: float) -> None:
         for start in range(0, arrays[0].size, CHUNK):
             total, part = self._room(arrays[0].size - start)
             parts = [array[start : start + CHUNK] for array in arrays]
@@ -37,48 +73,59 @@ class Merger:
                 total += other
             total *= weight / len(parts)
             for own in parts:
-                np.multiply(own, 1.0 - weight, out=part)
+                np.multiply(own, 1.0 - weight, out=part, dtype=np.float64)
                 part += total
                 np.copyto(own, part, casting="same_kind")
-        _shut(mats, arrays)
 
-    def sum(self, mats: Sequence[Mat], base: np.ndarray[Any, Any]) -> None:
-        """Each becomes base + the sum of what each has grown by since it was `base`."""
-        arrays, base = _open(mats), base.reshape(-1)
+    def _add(self, arrays: list[np.ndarray[Any, Any]], base: np.ndarray[Any, Any]) -> None:
         for start in range(0, arrays[0].size, CHUNK):
             total, part = self._room(arrays[0].size - start)
             before = base[start : start + CHUNK]
             parts = [array[start : start + CHUNK] for array in arrays]
             np.copyto(total, before)
             for own in parts:
-                np.subtract(own, before, out=part, casting="same_kind")
+                np.subtract(own, before, out=part, dtype=np.float64)
                 total += part
             for own in parts:
                 np.copyto(own, total, casting="same_kind")
-        _shut(mats, arrays)
 
-    def largest(self, mats: Sequence[Mat]) -> None:
-        """Each becomes the largest of all, number by number."""
-        first, *others = _open(mats)
+    def _largest(self, arrays: list[np.ndarray[Any, Any]]) -> None:
+        first, *others = arrays
         for other in others:
             np.maximum(first, other, out=first)
         for other in others:
             np.copyto(other, first)
-        _shut(mats, [first, *others])
+
+    def close(self) -> None:
+        """See `Merger`."""
+        self._bases.clear()
 
     def _room(self, left: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         return self._sum[: min(left, CHUNK)], self._part[: min(left, CHUNK)]
 
 
-def _open(mats: Sequence[Mat]) -> list[np.ndarray[Any, Any]]:
+def opened(mats: Sequence[Mat]) -> list[Any]:
     """The contents of the Mats, flat, to be written to."""
     for mat in mats:
         mat.slot.written()
         mat.version = mat.slot.version
-    return [mat.cache.backend.host(mat.slot.data()).reshape(-1) for mat in mats]
+    return [mat.slot.data().reshape(-1) for mat in mats]
 
 
-def _shut(mats: Sequence[Mat], arrays: Sequence[np.ndarray[Any, Any]]) -> None:
-    """What was written is brought back to where it is not the memory of the Mats themselves."""
-    for mat, array in zip(mats, arrays, strict=True):
-        mat.cache.backend.put_back(mat.slot.data(), array)
+def make_merger(caches: Sequence[MatCache], mats: Iterable[tuple[Merge, Mat]]) -> Merger:
+    """For the Mats of these caches, one of each replica: all on the CPU, or each on a device. mats:
+    those of one replica, as for `plan_merge`.
+    """
+    if caches[0].backend.kind == "cpu":
+        return HostMerger()
+    from .cuda.merging import DeviceMerger
+
+    return DeviceMerger(caches, mats)
+
+
+def plan_merge(cache: MatCache, mats: Iterable[tuple[Merge, Mat]], replicas: int) -> None:
+    """While memory is planned: the room that merging these Mats takes on the device of `cache`."""
+    if cache.backend.kind != "cpu":
+        from .cuda import merging
+
+        merging.plan(cache, mats, replicas)

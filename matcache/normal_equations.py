@@ -6,6 +6,7 @@ All matrices are float32. A system that is singular to float32 is solved as if w
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,37 @@ from .cpu import ROW_CHUNKS, compiled
 from .cpu_cholesky import packed, rows_source, scratch_length, solve_source, sums_source
 from .errors import ShapeError
 from .lazy import Lazy, Mat, Node, SparseMat
+from .rounding import as_table
 from .slots import PatternSlot, Slot, source_line
 from .table import launch, launches
 
 Operands = dict[str, tuple[Mat, tuple[int, int]]]  # with the shapes that they must have
 MOST = 130  # unknowns: the text of a kernel grows with their square
+
+
+@dataclass(frozen=True)
+class Systems:
+    """Containers of n systems of k unknowns, but for what their matrices are made of: see
+    `solve_rows`. out: the solutions [n x k].
+    """
+
+    gram: Slot | None
+    free: Slot | None
+    ridge: Slot
+    rhs: Slot
+    out: Slot
+
+    @classmethod
+    def of(cls, mats: Operands, out: Slot) -> Systems:
+        """From operands by these names."""
+        gram, free = (mats[n][0].slot if n in mats else None for n in ("gram", "free"))
+        return cls(gram, free, mats["ridge"][0].slot, mats["rhs"][0].slot, out)
+
+    @property
+    def flops(self) -> int:
+        """Floating point operations of solving all."""
+        n, k = self.out.shape
+        return n * (k**3 // 3 + 2 * k * k)
 
 
 def solve_rows(
@@ -47,13 +74,14 @@ def solve_rows(
         **({} if free is None else {"free": (free.mat(), (1, k))}),
     }
     _check("solve_rows", k, mats)
+    mats["table"] = as_table(mats["table"][0]), (m, k)
     cache, pattern, weights = table.cache, weights.pattern, _weights("solve_rows", weights)
 
     def compute(slot: Slot) -> None:
-        given = [_slot(mats, name) for name in ("table", "gram", "free", "ridge", "rhs")]
-        launch(cache, "solve_rows", pattern, weights.slot, *given, slot)
+        systems = Systems.of(mats, slot)
+        launch(cache, "solve_rows", pattern, weights.slot, mats["table"][0].slot, systems)
         if not cache.reserving:
-            cache.flops += pattern.nnz * k * (k + 1) + n * _solve_flops(k)
+            cache.flops += pattern.nnz * k * (k + 1) + systems.flops
 
     operands = (weights, *(mat for mat, _ in mats.values()))
     return Node(
@@ -81,6 +109,7 @@ def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
     (n, m), k = weights.shape, table.shape[1]
     table = table.mat()
     _check("add_outer", k, {"table": (table, (n, k)), "sums": (sums, (m, packed(k)))})
+    table = as_table(table)
     cache, pattern, weights = sums.cache, weights.pattern, _weights("add_outer", weights)
     sums.check(sums.version)
     turned(cache, pattern)
@@ -110,10 +139,10 @@ def solve_sums(
     cache = sums.cache
 
     def compute(slot: Slot) -> None:
-        given = [_slot(mats, name) for name in ("sums", "gram", "free", "ridge", "rhs")]
-        launch(cache, "solve_sums", *given, slot)
+        systems = Systems.of(mats, slot)
+        launch(cache, "solve_sums", mats["sums"][0].slot, systems)
         if not cache.reserving:
-            cache.flops += m * _solve_flops(k)
+            cache.flops += systems.flops
 
     return Node(
         cache,
@@ -126,27 +155,14 @@ def solve_sums(
     )
 
 
-def _slot(mats: Operands, name: str) -> Slot | None:
-    return mats[name][0].slot if name in mats else None
-
-
 @launches("solve_rows", "cpu")
 def _solve_rows(
-    cache: MatCache,
-    pattern: PatternSlot,
-    weights: Slot,
-    table: Slot,
-    gram: Slot | None,
-    free: Slot | None,
-    ridge: Slot,
-    rhs: Slot,
-    out: Slot,
+    cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, systems: Systems
 ) -> None:
-    n, k = out.shape
-    kernel = compiled(rows_source(k, gram=gram is not None, masked=free is not None))
-    call = [row_bounds(cache, n, pattern), *pattern.offsets(), weights.data()[0]]
-    call += [table.data(), _array(gram), _array(free), ridge.data(), rhs.data()]
-    _run(cache, kernel, [*call, out.data(), _scratch(cache, k)])
+    n, k = systems.out.shape
+    kernel = compiled(rows_source(k, **_kind(systems)))
+    call = [row_bounds(cache, n, pattern), *pattern.offsets(), weights.data()[0], table.data()]
+    _run(cache, kernel, [*call, *_arrays(systems), _scratch(cache, k)])
 
 
 @launches("add_outer", "cpu")
@@ -158,24 +174,21 @@ def _add_outer(
 
 
 @launches("solve_sums", "cpu")
-def _solve_sums(
-    cache: MatCache,
-    sums: Slot,
-    gram: Slot | None,
-    free: Slot | None,
-    ridge: Slot,
-    rhs: Slot,
-    out: Slot,
-) -> None:
-    m, k = out.shape
-    kernel = compiled(solve_source(k, gram=gram is not None, masked=free is not None))
-    call: list[Any] = [even_bounds(cache, m, min(ROW_CHUNKS, m)), sums.data()]
-    call += [_array(gram), _array(free), ridge.data(), rhs.data()]
-    _run(cache, kernel, [*call, out.data(), _scratch(cache, k)])
+def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
+    m, k = systems.out.shape
+    kernel = compiled(solve_source(k, **_kind(systems)))
+    call = [even_bounds(cache, m, min(ROW_CHUNKS, m)), sums.data()]
+    _run(cache, kernel, [*call, *_arrays(systems), _scratch(cache, k)])
 
 
-def _array(slot: Slot | None) -> Any:
-    return np.empty((0, 0), np.float32) if slot is None else slot.data()
+def _kind(systems: Systems) -> dict[str, bool]:
+    return {"gram": systems.gram is not None, "masked": systems.free is not None}
+
+
+def _arrays(systems: Systems) -> list[Any]:
+    none = np.empty((0, 0), np.float32)
+    given = (none if slot is None else slot.data() for slot in (systems.gram, systems.free))
+    return [*given, systems.ridge.data(), systems.rhs.data(), systems.out.data()]
 
 
 def _run(cache: MatCache, kernel: Callable[..., None], call: list[Any]) -> None:
@@ -190,10 +203,6 @@ def _scratch(cache: MatCache, k: int) -> Any:
     shape = (cache.backend.threads, scratch_length(k))
     slot = cache.result(("normal equations", k), shape, np.float32, "normal equations of threads")
     return slot.data()
-
-
-def _solve_flops(k: int) -> int:
-    return k**3 // 3 + 2 * k * k
 
 
 def _weights(what: str, weights: SparseMat) -> Any:

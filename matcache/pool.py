@@ -57,25 +57,19 @@ class _Job:
 
 
 class Pool:
-    """`threads` threads, the caller included; they stop at `close`, or when it is forgotten."""
+    """`threads` threads, the caller included. They start with the first job that has chunks for
+    them, and stop at `close`, or when the pool is forgotten.
+    """
 
     def __init__(self, threads: int) -> None:
-        """Start the threads."""
+        """Without any thread yet."""
         if threads < 1:
             raise ValueError(f"threads={threads}, but one at least must do the work.")
         self.threads = threads
         self._closed = False
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        workers = [
-            threading.Thread(
-                target=_loop, args=(self._jobs, i), name=f"blocklearn-{i}", daemon=True
-            )
-            for i in range(1, threads)
-        ]
-        for worker in workers:
-            worker.start()
-        self._workers = workers
-        self._stop = weakref.finalize(self, _stop, self._jobs, len(workers))
+        self._workers: list[threading.Thread] = []
+        self._stop = weakref.finalize(self, _stop, self._jobs, threads - 1)
 
     def run(self, task: Task, chunks: int) -> None:
         """Call `task(chunk, thread)` for every chunk in [0, chunks); returns when none is running.
@@ -85,9 +79,11 @@ class Pool:
         """
         if self._closed:
             raise RuntimeError("MatCache: used after close().")
-        job = _Job(task, chunks)
+        job, helpers = _Job(task, chunks), min(self.threads, chunks) - 1
         try:
-            for _ in range(min(self.threads, chunks) - 1):
+            if helpers > 0:
+                self._start()
+            for _ in range(helpers):
                 self._jobs.put(job)
             job.work(0)
         except BaseException as error:
@@ -101,12 +97,22 @@ class Pool:
         if job.error is not None:
             raise job.error
 
+    def _start(self) -> None:
+        """All threads that there are not yet."""
+        for i in range(len(self._workers) + 1, self.threads):
+            worker = threading.Thread(
+                target=_loop, args=(self._jobs, i), name=f"blocklearn-{i}", daemon=True
+            )
+            self._workers.append(worker)  # first: an interrupt must not let two have one number
+            worker.start()
+
     def close(self) -> None:
         """Stop the threads and wait for them."""
         self._closed = True
         self._stop()
         for worker in self._workers:
-            worker.join()
+            if worker.is_alive():
+                worker.join()
 
 
 def _loop(jobs: SimpleQueue[_Job | None], thread: int) -> None:

@@ -13,6 +13,7 @@ from .cpu import ROW_CHUNKS
 from .errors import ShapeError
 from .lazy import Elementwise, Lazy, Mat, Node, Shape, result_dtype
 from .operand import apply
+from .rounding import as_table
 from .rowwise import Rowwise, run
 from .slots import PatternSlot, Slot, source_line
 from .table import launch, launches
@@ -35,7 +36,7 @@ def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
     if left.pattern is None:
         return _blas(cache, "transposed_matmul", left, right)
     dtype = result_dtype((left, right))
-    values, table = left.mat(), cast(right, dtype)
+    values, table = left.mat(), as_table(cast(right, dtype))
     pattern, shape = left.pattern, (left.shape[1], right.shape[1])
 
     def compute(slot: Slot) -> None:

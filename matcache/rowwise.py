@@ -36,12 +36,13 @@ from .program import (
     tables_of,
     walk,
 )
+from .rounding import as_table
 from .schedule import Schedule, all_values, flops, schedule
 from .slots import PatternSlot, Slot, source_line
 from .table import launch, launches
 from .trace import Recorder, Traced, recorder_in_use
 
-CHUNK_WORK = 2**15  # numbers to work on that are worth a second chunk
+CHUNK_WORK = 2**17  # numbers to work on that are worth a second chunk, and waking a thread
 
 
 @dataclass(eq=False)
@@ -74,6 +75,15 @@ class Compiled:
     def flops_each(self) -> tuple[int, int]:
         """Operations per non-zero and per row, of a program without loops."""
         return flops(self.plan, {}, 1, 0), flops(self.plan, {}, 0, 1)
+
+    @functools.cached_property
+    def gathered(self) -> tuple[int, ...]:
+        """Tables that rows gather from, of which nothing else is read."""
+        body = self.plan.program.body
+        found = {i.table for i in walk(body) if isinstance(i, Dot | Gather)}
+        found -= {i.matrix for i in walk(body) if isinstance(i, Product)}
+        read = {value.arg for value in (*all_values(body), *self.plan.program.returns)}
+        return tuple(sorted(found - read))
 
     def flops(self, numbers: dict[int, float], nnz: int, rows: int) -> int:
         """Operations of one call; numbers: argument -> value, for loop counts."""
@@ -328,6 +338,9 @@ def run(
         _check_shapes(rowwise, found, args)
         if cache.enabled:
             cache.programs[known] = found
+    if cache.rounds_tables and found.plan.program.dtype == "float32":
+        args = tuple(as_table(a) if n in found.gathered else a for n, a in enumerate(args))
+        mats = [a for a in args if isinstance(a, Mat)]
     sparse = next((a for a in args if isinstance(a, SparseMat)), None)
     transposed = found.plan.program.transposed
     identity = (("rowwise", rowwise if key is None else key, transposed), *map(_key_part, args))

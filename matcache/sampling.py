@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Hashable
 from dataclasses import dataclass
+from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from .cpu import ROW_CHUNKS, compiled
 from .cpu_gibbs import CAP, GROUP, count_particles, gibbs_source, padded, topic_counts
 from .errors import ShapeError
 from .lazy import Mat, SparseMat, slots_of
+from .rounding import as_table
 from .rowwise import values_container
 from .slots import PatternSlot, Slot, source_line
 from .table import launch, launches
@@ -38,6 +41,40 @@ class Samples:
             launch(cache, "topic_counts", pattern, X.slot, self.first, self.z, slot)
             slot.computed_from(self.z, *slots_of([X]))
         return Mat(cache, slot)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What a launch reads and writes: the operands of `sample_topics`, and `first` and `z`."""
+
+    X: SparseMat
+    phi: Mat
+    alpha: Mat
+    row_ids: Mat
+    key: Mat
+    burn: int
+    first: Slot
+    z: Slot
+
+    def scratch(self, name: str, dtype: Any) -> Slot:
+        """A number for each particle, in a container that grows with X."""
+        key = ("sample_topics", self.z.guid, name, np.dtype(dtype).name)
+        return _of_particles(self.X, key, 1, dtype, name)
+
+    @property
+    def flops_each(self) -> int:
+        """Floating point operations of a particle: weights of topics, and their sums."""
+        return 2 * self.phi.shape[1] * (self.burn + self.z.shape[0])
+
+
+def _of_particles(
+    X: SparseMat, key: tuple[Hashable, ...], rows: int, dtype: Any, name: str
+) -> Slot:
+    cache, pattern = X.cache, X.pattern
+    slot = cache.result(key, (rows, pattern.capacity * CAP), dtype, f"{name} (sampler)")
+    if cache.enabled:
+        pattern.dependents.setdefault(slot.guid, slot)
+    return slot
 
 
 def sample_topics(
@@ -69,21 +106,14 @@ def sample_topics(
             )
     if not 1 <= k <= 2**16:
         raise ShapeError(f"sample_topics: {k:,} topics; the sampler takes 1 to 65,536.")
+    mats[1] = as_table(mats[1])
     pattern, identity = X.pattern, (("sample_topics", burn, save), *(m.guid for m in mats))
-    capacity = pattern.capacity
-
-    def container(name: str, rows: int, per_entry: int, dtype: object) -> Slot:
-        slot = cache.result(
-            (*identity, name), (rows, capacity * per_entry), dtype, f"{name} (sampler)"
-        )
-        if cache.enabled:
-            pattern.dependents.setdefault(slot.guid, slot)
-        return slot
-
     first = values_container(cache, (*identity, "first"), pattern, np.int64, "particles of entries")
-    z = container("topics of saved sweeps", save, CAP, np.uint16)
+    z = _of_particles(X, (*identity, "z"), save, np.uint16, "topics of saved sweeps")
     if cache.begin(z):
-        launch(cache, "sample_topics", *mats, burn, container, first, z)
+        phi, alpha, row_ids, key = mats[1:]
+        draws = Draws(X, phi, alpha, row_ids, key, burn, first, z)
+        launch(cache, "sample_topics", draws)
         z.written()
         z.computed_from(*slots_of(mats))
     return Samples(X, first, z)
@@ -103,24 +133,11 @@ def _count(
 
 
 @launches("sample_topics", "cpu")
-def _sample(
-    cache: MatCache,
-    X: SparseMat,
-    phi: Mat,
-    alpha: Mat,
-    row_ids: Mat,
-    key: Mat,
-    burn: int,
-    container: Callable[[str, int, int, object], Slot],
-    first: Slot,
-    z: Slot,
-) -> None:
-    """container: makes a container of so many rows and numbers per non-zero, that grows with X."""
+def _sample(cache: MatCache, draws: Draws) -> None:
+    X, phi, first, z = draws.X, draws.phi, draws.first, draws.z
     pattern, k = X.pattern, phi.shape[1]
-    u = container("uniform numbers", 1, CAP, np.float32)
-    weights = container("weights", 1, CAP, np.float32)
-    words = container("words", 1, CAP, np.int64)
-    topics = container("topics", 1, CAP, np.int32)
+    u, weights = (draws.scratch(name, np.float32) for name in ("uniform numbers", "weights"))
+    words, topics = draws.scratch("words", np.int64), draws.scratch("topics", np.int32)
     counts = cache.result(
         ("sampler counts", k), (cache.backend.threads, GROUP * padded(k)), np.float32, "counts"
     )
@@ -128,12 +145,17 @@ def _sample(
     indptr, indices = pattern.offsets()
     values = X.slot.data()[0]
     call = [row_bounds(cache, X.shape[0], pattern), indptr, indices, values, first.data()[0]]
-    call += [row_ids.slot.data(), key.slot.data(), phi.slot.data(), alpha.slot.data(), burn]
-    call += [z.data(), counts.data(), *(s.data()[0] for s in (u, weights, words, topics))]
+    call += [mat.slot.data() for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
+    call += [draws.burn, z.data(), counts.data()]
+    call += [slot.data()[0] for slot in (u, weights, words, topics)]
     if cache.reserving:
         cache.backend.expect(count_particles, indptr, X.shape[0], values, first.data()[0])
         cache.backend.expect(kernel, 0, 0, *call)
-    else:
-        count_particles(indptr, X.shape[0], values, first.data()[0])
-        cache.backend.run(kernel, len(call[0]) - 1, *call)
-        cache.flops += 2 * k * int(values[: pattern.nnz].sum()) * (burn + z.shape[0])
+        return
+    count_particles(indptr, X.shape[0], values, first.data()[0])
+    cache.backend.run(kernel, len(call[0]) - 1, *call)
+    if pattern.nnz:  # particles before the last entry, and of it
+        last = float(values[pattern.nnz - 1])
+        particles = int(first.data()[0, pattern.nnz - 1])
+        particles += ceil(min(last, CAP)) if last > 0 else 0
+        cache.flops += draws.flops_each * particles

@@ -13,8 +13,21 @@ import numpy as np
 
 ALIGNMENT = 256  # bytes; what cudaMalloc guarantees, and four cache lines
 
+BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", np.uint16)])
+"""The upper halves of float32: NumPy has no such numbers, so this only says what a container has in
+it. Kernels of devices read them."""
+
 _HERE = str(Path(__file__).resolve().parent) + os.sep
 _LINKED = str(Path(__file__).absolute().parent) + os.sep
+
+
+def type_name(dtype: Any) -> str:
+    """Name of a type of numbers.
+
+    >>> type_name(np.float32), type_name(BFLOAT16)
+    ('float32', 'bfloat16')
+    """
+    return "bfloat16" if dtype == BFLOAT16 else np.dtype(dtype).name
 
 
 def source_line() -> str:
@@ -98,6 +111,7 @@ class PatternSlot:
     turned: bool = False  # whether the transposed index was ever asked for
     dependents: dict[int, Slot] = field(default_factory=dict)  # values that grow with it, by GUID
     grown: Callable[[], None] | None = None  # called when the capacity has grown
+    build: Callable[[], None] | None = None  # makes the transposed index; None: blocks bring it
 
     @property
     def position_type(self) -> type[np.signedinteger[Any]]:

@@ -13,10 +13,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from ..matcache import Mat, MatCache, Merge, Scalar, ShapeError, SparseMat, named, random, scalar
 from ..optimizers import Meaning, Objective, Optimizer, Term
+from ..optimizers.fields import Fields
 from .row_state import Init, RowState
 from .score import Score
 
@@ -107,7 +108,7 @@ class Randomness:
         return random(self._cache, (rows, columns), self._key, self._stream)
 
 
-class Model(BaseModel):
+class Model(Fields):
     """Base of all models. Fields are the configuration; Mats are made in `allocate`.
 
     `parameters` are what is saved, merged and resumed. `updates`, filled by `update`, are what the
@@ -129,9 +130,7 @@ class Model(BaseModel):
     scores_new_rows: ClassVar[bool] = False
     meaning: ClassVar[Meaning | None] = None
     row_states: ClassVar[Mapping[str, int]] = {}
-    model_config = ConfigDict(
-        extra="forbid", arbitrary_types_allowed=True, validate_assignment=True
-    )
+    model_config = ConfigDict(arbitrary_types_allowed=True, validate_assignment=True)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Fields stay validated; every other attribute is state of the replica."""

@@ -32,7 +32,7 @@ from ..optimizers import (
     Term,
 )
 from .base import Block, Model, Randomness, Shapes
-from .glm_rows import means, measures, residuals, row_factor, row_losses
+from .glm_rows import means, measures, residuals, residuals_and_losses, row_factor
 from .glm_scores import Measured
 from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName
@@ -122,9 +122,9 @@ class GLM(Model):
         X, W, plan = self._input(block)
         labels = self._labels(block)
         if self.wants_objective:
-            R = residuals(X, W, self.b, *labels, *factors, None, plan, *self.masks)
-            loss = row_losses(X, W, self.b, *labels, *factors, plan, *self.masks)
-            self.objective = Objective(loss, block.weights)
+            Y, weights, *own = labels
+            R, loss = residuals_and_losses(X, W, self.b, Y, *own, *factors, plan, *self.masks)
+            self.objective = Objective(loss, weights)
             self.updates["W"] = GradientSum(block.X, R, self.mask)
             if self.intercept:
                 self.updates["intercept"] = GradientSum(None, R)

@@ -59,23 +59,22 @@ def residuals(
 
 
 @rowwise
-def losses(
-    X: Any, W: Any, b: Any, Y: Any, weights: Any, own: Any, has_own: Any, low: Any, high: Any,
-    shares: Any, plan: Any, *masks: Any,
+def residuals_and_losses(
+    X: Any, W: Any, b: Any, Y: Any, own: Any, has_own: Any, low: Any, high: Any, shares: Any,
+    plan: Any, *masks: Any,
 ) -> Any:  # fmt: skip
-    """Weighted losses [rows x columns], which `residuals` (times norm) are the derivatives of."""
+    """`residuals` of rows by themselves, and what they are the derivatives of: the losses of each
+    row, all columns together [rows x 1].
+    """
     eta = scores_of(X, W, b)
     labels = Y if shares is None else Y * shares
+    r = by_link(plan, masks, lambda link, mask: LINKS[link].residual(eta, labels, mask))
     loss = by_link(plan, masks, lambda link, mask: LINKS[link].loss(eta, labels, mask))
     if low is not None:
-        loss = loss * (low + (high - low) * Y)
-    return loss * row_factor(weights, own, has_own)
-
-
-@rowwise
-def row_losses(*args: Any) -> Any:
-    """`losses` of a row, all columns together [rows x 1]."""
-    return rowsum(losses(*args))
+        factor = low + (high - low) * Y
+        r, loss = r * factor, loss * factor
+    factor = row_factor(None, own, has_own)
+    return r * factor, rowsum(loss * factor)
 
 
 @rowwise

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-from pydantic import BaseModel, ConfigDict
-
 from ..matcache import Mat, MatCache, Merge, Rowwise
+from .fields import Fields
 
 Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]
@@ -42,11 +41,13 @@ class Gradient:
 @dataclass(frozen=True)
 class GradientSum:
     """The gradient of the sum of a block's weighted losses, for an optimizer that `steps_by_pass`:
-    X.T @ R, or of a bias, whose feature is 1 in every row (X None), the sums of R's columns.
+    X.T @ (R * weights), weights being those of the `Objective`, which is one of rows then; of a
+    bias, whose feature is 1 in every row (X None), the sums of R's columns, weighted.
 
-    X: [rows x features] or None. R: derivatives of the rows' weighted losses by X @ W
+    X: [rows x features] or None. R: derivatives of the rows' losses, not weighted, by X @ W
     [rows x targets]; no row's depends on another row. mask: as in `Gradient`. Where X is sparse or
-    None, sums over a pass have the same bits in any order of the rows.
+    None, sums over a pass have the same bits in any order of the rows. Of a dense X they are made
+    in float64. So a row of weight 2 is as good as two rows.
     """
 
     X: Any
@@ -74,7 +75,8 @@ class RowGradients:
 
 
 class Objective(NamedTuple):
-    """The weighted losses and the weights of a block: of its rows [rows x 1] each, or their sums
+    """What a block adds to the objective. With `GradientSum`s the losses of its rows, not weighted,
+    and their weights [rows x 1] each; otherwise the sums of the weighted losses and of the weights,
     1 x 1 each.
     """
 
@@ -148,15 +150,13 @@ class Penalty:
         return 0.0 * W
 
 
-class Optimizer(BaseModel):
+class Optimizer(Fields):
     """Base of all optimizers. Fields are the configuration; state is what `pause` returns and the
     Mats in `state`.
 
     updates: by name of parameter, an expression or a `Gradient`, whose meaning the optimizer's
     docstring states.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     meaning: ClassVar[Meaning] = "gradients"  # what updates are taken for
     needs_objective: ClassVar[bool] = False  # whether `step` wants the sums of the loss

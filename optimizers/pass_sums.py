@@ -12,7 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ..matcache import ExactSum, Mat, MatCache, Merge, fits, grid_for, named, total
+from ..matcache import (
+    ExactSum,
+    Mat,
+    MatCache,
+    Merge,
+    add_wide_product,
+    fits,
+    grid_for,
+    named,
+    total,
+)
 from .base import Gradient, GradientSum, Objective
 from .row import Row, kernel
 
@@ -52,11 +62,11 @@ class PassSums:
             if isinstance(update, GradientSum):
                 self.masks[name] = update.mask
                 if update.X is None:
-                    part.add_columns(update.R)
+                    part.add_columns(update.R, objective.weight)
                 elif update.X.pattern is not None:
-                    part.add_product(update.X, update.R)
+                    part.add_product(update.X, update.R, objective.weight)
                 else:
-                    s <<= s + update.X.T @ update.R
+                    add_wide_product(s, update.X, update.R, objective.weight)
             elif isinstance(update, Gradient) and update.sparse:
                 self._accumulate(
                     XT=update.X.T, R=update.R, mask=update.mask, w=s, rate=objective.weight
@@ -66,15 +76,16 @@ class PassSums:
                 if isinstance(update, Gradient) and update.mask is not None:
                     g = g * update.mask
                 s <<= s + objective.weight * g
-        for name, values in ((LOSS, objective.loss), (WEIGHT, objective.weight)):
-            s = self._sums[name].total
-            if values.shape == (1, 1):
-                s <<= s + values
-            else:
-                self._sums[name].add_columns(values)
-        if objective.weight.shape != (1, 1):
+        loss, weight = self._sums[LOSS], self._sums[WEIGHT]
+        if any(isinstance(update, GradientSum) for update in updates.values()):
+            loss.add_columns(objective.loss, objective.weight)
+            weight.add_columns(objective.weight)
             rows = self._rows
             rows <<= rows + total(objective.weight > 0.0)
+        else:
+            for part, value in ((loss, objective.loss), (weight, objective.weight)):
+                s = part.total
+                s <<= s + value
 
     def complete(self) -> bool:
         """Whether the sums of the pass hold; otherwise the grids are better for the next one."""

@@ -5,18 +5,42 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-# How long an example takes says nothing on a machine with other work to do.
-settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any speed")
+from blocklearn.matcache.cuda import devices
+
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # `scripts/gpu-check` runs some tests on machines that have not all packages
+    pass
+else:
+    # How long an example takes says nothing on a machine with other work to do.
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("any speed", deadline=None, suppress_health_check=slow)
+    settings.load_profile("any speed")
+
+
+# Of the repository, not of the package; an installed wheel is tested without them.
+OF_THE_REPOSITORY = [
+    "test_bench.py", "test_bench_all.py", "test_bench_als.py", "test_docs.py",
+    "test_format_samples.py", "test_gpu_check.py", "test_layout.py", "test_model_format.py",
+    "test_operations.py", "test_reference_pages.py", "test_scripts.py",
+]  # fmt: skip
+collect_ignore = [] if (Path(__file__).parents[1] / "scripts").exists() else OF_THE_REPOSITORY
 
 
 def pytest_configure() -> None:
     """Ctrl-C interrupts, also where a shell that started the tests in the background ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests that need a device are skipped where there is none."""
+    if item.get_closest_marker("gpu") is not None and not devices.count():
+        pytest.skip("CuPy sees no CUDA device")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -145,7 +145,9 @@ def test_going_on_refuses_another_run(tmp_path: Path) -> None:
 def test_going_on_allows_what_does_not_change_what_is_computed(name: str) -> None:
     """A new setting of the learner has to say which kind it is."""
     other = CONFIG | {"learner": {**CONFIG["learner"], name: "another"}}
-    if name in ("seed", "device", "devices", "replicas", "sync_every", "sync_weight"):
+    if name in (
+        "seed", "device", "devices", "tables", "replicas", "sync_every", "sync_weight",
+    ):  # fmt: skip
         with pytest.raises(ConfigError, match=f"learner.{name}"):
             check_same(make(1), other, "abc")
     else:

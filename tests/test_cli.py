@@ -19,8 +19,7 @@ from blocklearn.learner.errors import (
 )
 from blocklearn.matcache.errors import MemoryPlanError
 
-ROOT = Path(__file__).parents[1]
-LDA = str(ROOT / "configs" / "lda.yaml")
+LDA = str(CONFIGS / "lda.yaml")
 LEARN = [sys.executable, "-c", "from blocklearn.learner.command_line.cli import main; main()"]
 
 
@@ -58,6 +57,7 @@ print(len(set(sys.modules) - before), *{{name.partition(".")[0] for name in sys.
 def test_importing_the_package_imports_nothing() -> None:
     code = """
 import sys
+from tests.beside import CONFIGS
 before = set(sys.modules)
 import blocklearn
 print(*{name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names)

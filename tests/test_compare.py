@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from blocklearn.learner.command_line.cli import main
+from tests.beside import CONFIGS
 
-ROOT = Path(__file__).parents[1]
 Learn = Callable[..., tuple[int, str, str]]
 
 
@@ -25,7 +25,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("glm", "glm", ["learner.passes=2"]),
     ]:
         given = [part for setting in settings for part in ("--set", setting)]
-        config = str(ROOT / "configs" / f"{kind}.yaml")
+        config = str(CONFIGS / f"{kind}.yaml")
         with pytest.raises(SystemExit) as stop:
             main(["--config", config, "--out", str(folder / name), "-q", *given])
         assert stop.value.code == 0

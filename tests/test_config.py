@@ -15,9 +15,9 @@ from blocklearn.learner.configuration.yaml_config import Setting, resolve, to_ya
 from blocklearn.learner.configuration.yaml_tree import Origin, merge, parse_text
 from blocklearn.learner.errors import ConfigError
 from blocklearn.models import MODELS
+from tests.beside import CONFIGS
 from tests.page_blocks import commands
 
-ROOT = Path(__file__).parents[1]
 GOOD = """\
 model:
   kind: lda
@@ -121,7 +121,7 @@ def test_resolved_yaml_reads_back(write) -> None:
 
 
 def test_delivered_configurations_are_valid() -> None:
-    paths = sorted((ROOT / "configs").glob("*.yaml"))
+    paths = sorted(CONFIGS.glob("*.yaml"))
     assert paths
     for path in paths:
         head = re.sub(r"^# *", "", path.read_text().partition("\n\n")[0], flags=re.M)
@@ -167,7 +167,7 @@ learner:
         'a.yaml:10:11: learner.passes: should be a valid integer, not "3"',
     ]
     assert places[6].startswith(
-        "a.yaml:11:3: learner.zzz: unknown key (valid here: device, devices, log_every_seconds,"
+        "a.yaml:11:3: learner.zzz: unknown key (valid here: device, devices, index,"
     )
     assert len(places) == 7
 

@@ -31,7 +31,7 @@ from blocklearn.matcache.cuda import Cuda
 from blocklearn.matcache.cuda.launches import library_source
 from blocklearn.matcache.elementwise import ELEMENTWISE
 from blocklearn.matcache.operand import apply
-from blocklearn.matcache.table import launch
+from blocklearn.matcache.table import _launches, launch
 from tests import cuda_host
 from tests.cubin import nvrtc, resources
 from tests.cuda_device import HostDriver
@@ -110,6 +110,14 @@ def test_numbers_of_another_type_are_read_as_they_are(cache: MatCache) -> None:
     half = scalar(cache, 0.5)
     expected = A.numpy() * 0.5 + np.array([[5], [6], [7]])
     np.testing.assert_allclose((A * half + ids).numpy(), expected, rtol=1e-6)
+
+
+def test_every_operation_has_a_kernel_on_every_kind_of_backend() -> None:
+    kinds: dict[str, set[str]] = {}
+    for operation, kind in _launches:
+        kinds.setdefault(operation, set()).add(kind)
+    assert {"rowwise", "fused", "top_products", "row_steps"} <= kinds.keys()
+    assert not {name: found for name, found in kinds.items() if found != {"cpu", "cuda"}}
 
 
 def test_an_operation_without_a_kernel_says_so(cache: MatCache) -> None:

@@ -5,7 +5,9 @@ With one thread per block, and with as many as on a device, which take turns.
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import scipy.sparse as sp
 
 from blocklearn.matcache import (
     MatCache,
+    cuda,
     from_array,
     from_sparse,
     top_products,
@@ -131,12 +134,14 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int) -> None:
         samples = sample_topics(from_sparse(memory, X), *mats, burn=burn, save=save)
         table, z = samples.counts(k).numpy(), samples.z.data().copy()
         first = samples.first.data()[0, : X.nnz].copy()
+        flops = memory.stats().flops
     indptr, indices, values = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
     width = X.nnz * CAP
     run = module(sources.gibbs_source(k), threads)
     sums, got_first = np.empty(1024, np.int64), np.empty(X.nnz, np.int64)
     run.call("count_sums", 23, indptr, values, sums, blocks=2)
-    run.call("count_starts", sums)
+    work = np.array([5])
+    run.call("count_starts", sums, 7, work)
     run.call("count_particles", 23, indptr, values, sums, got_first, blocks=2)
     np.testing.assert_array_equal(got_first, first)
     got_z = np.zeros((save, width), np.uint16)
@@ -144,6 +149,8 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int) -> None:
     call = [23, indptr, indices, values, first, ids, key, phi, alpha, burn, save, width, got_z]
     run.call("sample", *call, weights, words, topics, blocks=2)
     particles = int(np.minimum(np.ceil(values), CAP).sum())
+    assert work[0] == 5 + 7 * particles
+    assert flops == 2 * k * (burn + save) * particles
     np.testing.assert_array_equal(got_z[:, :particles], z[:, :particles])
     active_count, active, starts, _, t_pos = index(X)
     out = np.full((31, k), np.nan, np.float32)
@@ -252,7 +259,8 @@ def test_exact_sums_have_the_bits_of_the_cpu(k: int, threads: int) -> None:
     before = np.round(rng.normal(size=(31, k)) * 64) / 64
     count, active, starts, t_rows, t_pos = index(X)
     total, largest, parts = before.copy(), np.full((1, k), np.nan), np.full((2, k), np.nan)
-    transposed = [active, starts, t_rows, t_pos, X.data, table]
+    weights = rng.random((70, 1)).astype(np.float32)
+    transposed = [active, starts, t_rows, t_pos, X.data, table, weights]
     bounds = np.array([0, count[0]])
     KERNELS["add_exact_product"](0, 0, bounds, *transposed, grid, largest, total)
     got = before.copy()
@@ -260,6 +268,17 @@ def test_exact_sums_have_the_bits_of_the_cpu(k: int, threads: int) -> None:
     run.call("add_exact_product", count, *transposed, k, grid, parts, got, blocks=2)
     np.testing.assert_array_equal(got, total)
     np.testing.assert_array_equal(parts.max(axis=0, keepdims=True), largest)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_sums_in_float64(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    X, table, weights = (rng.normal(size=(40, m)).astype(np.float32) for m in (11, 3, 1))
+    total = np.ones((11, 3))
+    run = module(sources.wide_source(), threads)
+    run.call("add_wide_product", 40, 11, 3, X, table, weights, total, blocks=2)
+    expected = 1.0 + X.astype(float).T @ (table.astype(float) * weights)
+    np.testing.assert_allclose(total, expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("threads", [1, 256, GPU])
@@ -295,18 +314,34 @@ def test_matrices_are_turned_and_tables_rounded(threads: int) -> None:
     np.testing.assert_array_equal(half.reshape(-1)[:2], [0x3F80, 0x3F82])
 
 
+KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\('
 EVERY = {
     "transposed": sources.transposed_source(256),
     "transposed one": sources.transposed_source(1),
     "exact": sources.exact_source(),
+    "wide": sources.wide_source(),
     "sort": sources.sort_source(),
     "move": sources.move_source(),
+    "merge": sources.merge_source(),
+    "merge of doubles": sources.merge_source("double"),
     "tokens": sources.tokens_source(),
     "order": sources.order_source(),
+    "index": sources.index_source(),
+    "index of many": sources.index_source("i64"),
     "top": sources.top_source(),
     "gibbs": sources.gibbs_source(100),
     "cholesky": sources.cholesky_source(100, gram=True, masked=True),
 }
+
+
+def test_every_kernel_has_its_floor() -> None:
+    folder, docs = Path(cuda.__file__).parent, Path(__file__).parents[1] / "docs" / "gpu.md"
+    if not docs.exists():
+        pytest.skip("the documentation is not here")
+    page, texts = docs.read_text(), [*folder.glob("*.cu"), *folder.parent.glob("cuda_text/*.cu")]
+    names = {name for text in texts for name in re.findall(KERNEL, text.read_text())}
+    assert len(names) > 30
+    assert not [name for name in names if f"`{re.sub('_(32|64)$', '', name)}`" not in page]
 
 
 @pytest.mark.parametrize("architecture", ["80", "90", "100"])

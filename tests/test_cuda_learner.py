@@ -21,6 +21,7 @@ from blocklearn.learner.room import check_room
 from blocklearn.learner.runs.training import Manners, train
 from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import devices
+from blocklearn.optimizers import OPTIMIZERS
 from tests import cuda_host
 from tests.cuda_device import HostDriver
 from tests.test_als import RowsOnly
@@ -34,7 +35,7 @@ def drivers(monkeypatch: pytest.MonkeyPatch) -> list[HostDriver]:
     opened: list[HostDriver] = []
 
     def open_driver(number: int) -> HostDriver:
-        opened.append(HostDriver(seed=number + len(opened)))
+        opened.append(HostDriver(seed=number + len(opened), number=number))
         return opened[-1]
 
     monkeypatch.setattr(devices, "open_driver", open_driver)
@@ -51,6 +52,10 @@ def counts() -> sp.csr_array:
 
 def labels() -> Any:
     return (np.random.default_rng(1).random((ROWS, 3)) < 0.4).astype(np.float32)
+
+
+def one_hot() -> Any:
+    return np.eye(3, dtype=np.float32)[np.random.default_rng(1).integers(0, 3, ROWS)]
 
 
 CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
@@ -75,6 +80,32 @@ CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
     ),
     "glm, by row": lambda: (bl.models.GLM(), (counts(), labels()), {}),
     "glm, dense": lambda: (bl.models.GLM(), (counts().toarray(), labels()), {}),
+    **{
+        f"glm, {name}": lambda kind=kind: (
+            bl.models.GLM(l2=0.01),
+            (counts(), labels()),
+            {"optimizer": kind()},
+        )
+        for name, kind in OPTIMIZERS.items()
+        if kind.meaning == "gradients" and name not in ("adagrad", "lbfgs")
+    },
+    **{
+        f"lda, {name}": lambda kind=kind: (
+            bl.models.LDA(topics=4, inference="vb", inner_iterations=3),
+            counts(),
+            {"optimizer": kind()},
+        )
+        for name, kind in OPTIMIZERS.items()
+        if kind.meaning == "estimates" and name != "streaming-average"
+    },
+    **{
+        f"glm, {link}": lambda link=link: (
+            bl.models.GLM(link=link),
+            (counts(), one_hot() if link == "softmax" else labels()),
+            {"optimizer": bl.optimizers.AdaGrad(rate=0.2)},
+        )
+        for link in ("linear", "hinge", "poisson", "softmax")
+    },
     "glm, l-bfgs": lambda: (
         bl.models.GLM(l2=0.1),
         (counts(), labels()),
@@ -101,7 +132,9 @@ def learnt(name: str, learner: Learner) -> dict[str, Any]:
     return found
 
 
-SLOW = {"nmf, kl", "als, steps of items", "als, implicit", "glm, l-bfgs"}
+OFTEN = {"lda", "cvb0", "nmf", "lda, gibbs", "als", "als, cholesky", "als, rows of users", "glm"}
+OFTEN |= {"glm, by row", "glm, dense"}
+SLOW = CASES.keys() - OFTEN
 
 
 def some_slow(names: Iterable[str], slow: set[str]) -> list[Any]:
@@ -112,6 +145,8 @@ def some_slow(names: Iterable[str], slow: set[str]) -> list[Any]:
 def test_a_device_learns_what_the_cpu_learns(name: str, drivers: list[HostDriver]) -> None:
     cpu = trained(name, "cpu")
     expected = learnt(name, cpu)
+    assert cpu._team is not None
+    flops = cpu._team.flops
     cpu.close()
     learner = trained(name, "cuda")
     for what, numbers in learnt(name, learner).items():
@@ -124,6 +159,8 @@ def test_a_device_learns_what_the_cpu_learns(name: str, drivers: list[HostDriver
     assert driver.allocations == stats.allocations == 1  # the slab
     assert stats.allocations_after_warmup == 0
     assert driver.replayed > 0
+    learner._team.first.cache.backend.drain()
+    assert learner._team.flops == pytest.approx(flops, rel=0.01)
     assert learner.progress.device_bytes == stats.bytes
     learner.close()
 
@@ -186,7 +223,7 @@ def test_as_many_replicas_as_devices(
         "out": "run",
     }
     train(RunConfig.model_validate(given), Manners(quiet=True))
-    assert len(drivers) == 1 + count  # the plan has one
+    assert len(drivers) == 2 * count  # the plan looks at each
     written = resolve(RunConfig, [Path("run/config.yaml")], {})
     assert written.learner.replicas == count
     assert written.learner.devices == (["cuda:0", "cuda:1"] if count == 2 else None)

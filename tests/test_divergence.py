@@ -18,6 +18,7 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import DivergedError
 from blocklearn.learner.runs.divergence import FiniteCheck, is_finite
 from blocklearn.matcache import colsum, exp
+from tests.beside import CONFIGS
 
 FLOATS = st.sampled_from([np.float32, np.float64])
 
@@ -127,7 +128,7 @@ def test_the_command_stops_with_76_and_keeps_what_was_good(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A rate without bounds: the run ends, names the blocks, and what is on disk is finite."""
-    config = str(Path(__file__).parents[1] / "configs" / "glm.yaml")
+    config = str(CONFIGS / "glm.yaml")
     settings = ["optimizer={kind: sgd, rate: 1.0e+38}", "checkpoint.every_blocks=1",
                 "model.targets=[{link: linear, column: class}]", "data.eval=null"]  # fmt: skip
     given = [part for setting in settings for part in ("--set", setting)]

@@ -6,8 +6,10 @@ import ctypes
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from blocklearn.learner.installation import surroundings
 from blocklearn.learner.installation.accelerators import find_driver
 from blocklearn.learner.installation.self_test import Result, self_test
 from blocklearn.learner.installation.surroundings import Finding
+from blocklearn.matcache.cuda import devices
 
 Doctor = Callable[..., tuple[int, str, str]]
 
@@ -203,6 +206,20 @@ def test_a_device_without_cupy_is_noted_and_a_broken_one_is_a_fault(
     except OSError:
         monkeypatch.setattr(surroundings, "_version", lambda name: "14.0")
         assert levels(surroundings.accelerators())["CuPy"] == "fault"  # it has no driver
+
+
+@pytest.mark.parametrize("version, text", [(22703, "2.27.3"), (None, "none, replicas merge by")])
+def test_what_several_devices_are_merged_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int | None, text: str
+) -> None:
+    there = driver(tmp_path, 0)
+    monkeypatch.setattr(surroundings, "find_driver", lambda: find_driver(there))
+    monkeypatch.setattr(surroundings, "_version", lambda name: "14.1")
+    monkeypatch.setitem(sys.modules, "cupy", np)  # which has arange, too
+    library = None if version is None else SimpleNamespace(get_version=lambda: version)
+    monkeypatch.setattr(devices, "nccl", lambda: library)
+    (finding,) = (f for f in surroundings.accelerators() if f.subject == "NCCL")
+    assert finding.level == "ok" and finding.text.startswith(text)
 
 
 def test_no_driver_is_no_fault() -> None:

@@ -12,8 +12,8 @@ import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.command_line.exitcodes import ExitCode
 from blocklearn.learner.runs.metrics import Event
+from tests.beside import CONFIGS
 
-ROOT = Path(__file__).parents[1]
 THEMES = {
     "sea": "harbour anchor sailor wave ship mast".split(),
     "kitchen": "oven flour butter sugar bread dough".split(),
@@ -201,7 +201,7 @@ def test_counts_without_evaluation(learn: Learn) -> None:
 def test_the_delivered_configuration(learn: Learn) -> None:
     """The first command of the README: under 40 s on two cores, and topics a person recognises."""
     start = time.perf_counter()
-    code, out, _ = learn("--config", str(ROOT / "configs" / "lda.yaml"))
+    code, out, _ = learn("--config", str(CONFIGS / "lda.yaml"))
     assert code == 0 and time.perf_counter() - start < 40
     topics = [set(line.split()[1:]) for line in out.splitlines()]
     themes = (  # which module's words meet in one topic depends on what of the library is installed

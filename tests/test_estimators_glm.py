@@ -103,7 +103,7 @@ def test_weights_are_repetitions(container: Any) -> None:
         repeated = estimator.fit(container(X[rows]), y[rows])
         other = type(estimator)(**estimator.get_params())
         weighted = other.fit(container(X), y, sample_weight=WEIGHTS)
-        np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-5, atol=1e-6)
 
 
 def test_a_weight_for_all_is_no_weight() -> None:

@@ -17,6 +17,7 @@ from blocklearn.matcache import (
     ExactSum,
     MatCache,
     ShapeError,
+    add_wide_product,
     fits,
     from_array,
     from_sparse,
@@ -36,13 +37,16 @@ def exact_sum(cache: MatCache, rows: int, columns: int, size: float) -> ExactSum
     return ExactSum(total, grid, named(cache, "largest", (1, columns), np.float64))
 
 
-def product(X: sp.csr_array, R: Array, blocks: list[Array], threads: int) -> tuple[Array, Array]:
-    """X.T @ R over the rows of each block in turn, and the largest terms."""
+def product(
+    X: sp.csr_array, R: Array, blocks: list[Array], threads: int, weights: Array | None = None
+) -> tuple[Array, Array]:
+    """X.T @ (R * weights) over the rows of each block in turn, and the largest terms."""
     largest = np.abs(X.toarray().astype(float)[:, :, None] * R[:, None, :]).max(initial=1e-9)
     with MatCache(threads=threads) as cache:
         found = exact_sum(cache, X.shape[1], R.shape[1], len(R) * largest)
         for rows in blocks:
-            found.add_product(from_sparse(cache, X[rows]), from_array(cache, R[rows]))
+            factors = None if weights is None else from_array(cache, weights[rows])
+            found.add_product(from_sparse(cache, X[rows]), from_array(cache, R[rows]), factors)
         return found.total.numpy(), found.largest.numpy()
 
 
@@ -92,6 +96,52 @@ def test_columns_in_any_order() -> None:
     )  # plain sums do depend on it
 
 
+def test_a_weight_is_as_good_as_rows_that_repeat() -> None:
+    """Of numbers of few digits, which no grid cuts off, to the last bit; 0 is an absent row."""
+    rng = np.random.default_rng(3)
+    X = sp.random_array((40, 9), density=0.4, rng=rng, format="csr", dtype=np.float32)
+    X.data = np.ceil(64.0 * X.data) / 64.0
+    R = (np.round(64.0 * rng.normal(size=(40, 3))) / 64.0).astype(np.float32)
+    weights = rng.integers(0, 6, (40, 1)).astype(np.float32)
+    rows = np.repeat(np.arange(40), weights[:, 0].astype(int))
+    once, largest = product(X, R, [np.arange(20), np.arange(20, 40)], 2, weights)
+    again, _ = product(X[rows], R[rows], [np.arange(len(rows))], 1)
+    np.testing.assert_array_equal(once, again)
+    terms = (X.toarray().astype(float)[:, :, None] * R[:, None]) * weights[:, :, None]
+    np.testing.assert_array_equal(largest, np.abs(terms).max(axis=(0, 1))[None])
+    sums = []
+    for table, factors in ((R[rows], None), (R, weights)):
+        with MatCache() as cache:
+            one = exact_sum(cache, 1, 3, 1000.0)
+            one.add_columns(
+                from_array(cache, table), None if factors is None else from_array(cache, factors)
+            )
+            sums.append(one.total.numpy())
+    np.testing.assert_array_equal(*sums)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (130, 1), (300, 7)])
+def test_sums_of_dense_products_in_float64(n: int, k: int) -> None:
+    """Far better than float32 can say, the same at any number of threads."""
+    rng = np.random.default_rng(n)
+    X, R = (rng.normal(size=(50, m)).astype(np.float32) for m in (n, k))
+    weights = rng.random((50, 1)).astype(np.float32)
+    found = []
+    for threads in (1, 3):
+        with MatCache(threads=threads) as cache:
+            total = named(cache, "total", (n, k), np.float64)
+            total <<= 1.0
+            mats = [from_array(cache, array) for array in (X, R, weights)]
+            for _ in range(2):
+                add_wide_product(total, *mats)
+            found.append(total.numpy())
+            with pytest.raises(ShapeError, match="weights are"):
+                add_wide_product(total, *mats[:2], from_array(cache, weights[1:]))
+    np.testing.assert_array_equal(*found)
+    expected = 1.0 + 2.0 * X.astype(float).T @ (R.astype(float) * weights)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-13, atol=1e-13)
+
+
 def test_grids() -> None:
     for size in (1e-300, 0.3, 1.0, 2.0**20, 1e200):
         grid = grid_for(size)
@@ -118,6 +168,10 @@ def test_shapes_that_do_not_fit_are_named() -> None:
                 wrong.add_product(X, from_array(cache, np.ones((4, 2), np.float32)))
         with pytest.raises(ShapeError, match="the table float64; both must be float32"):
             one.add_product(X, from_array(cache, np.ones((4, 2))))
+        for bad in (np.ones((4, 2), np.float32), np.ones((4, 1))):
+            table = from_array(cache, np.ones((4, 2), np.float32))
+            with pytest.raises(ShapeError, match=r"must be float32 \(4, 1\)"):
+                one.add_product(X, table, from_array(cache, bad))
         grid = from_array(cache, np.ones((1, 2), np.float32))
         with pytest.raises(ShapeError, match="grid float32 and largest float64; all must be"):
             ExactSum(one.total, grid, one.largest).add_product(X, one.total)

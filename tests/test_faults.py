@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -320,6 +321,25 @@ def test_a_second_interrupt_stops_at_once(folder: Path) -> None:
     process.send_signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)  # for the block
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.KILLED and "Traceback" not in err
+
+
+@pytest.mark.parametrize("which", ["model-1", "model"])  # the one that is not waited for, or both
+def test_a_second_interrupt_does_not_wait_for_replicas(folder: Path, which: str) -> None:
+    slow = f"""\
+import threading, time
+from blocklearn.learner.replica import Replica
+def update(*given):
+    if "{which}" in threading.current_thread().name:
+        print("ready", flush=True)
+        time.sleep(600)
+Replica.update = update"""
+    process = start("--out", "a", "-q", "--set", "learner.replicas=2", code=slow)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.KILLED and "Traceback" not in err

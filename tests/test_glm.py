@@ -27,7 +27,7 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import MatCache, ShapeError, from_array
 from blocklearn.models import GLM, Target
 from blocklearn.models.errors import TargetError
-from blocklearn.models.glm_rows import losses, means, residuals
+from blocklearn.models.glm_rows import means, residuals, residuals_and_losses
 from blocklearn.models.links import LINKS
 from blocklearn.models.ranking import Ranking, area
 from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Adam, Optimizer, RMSProp
@@ -92,6 +92,12 @@ def run_link(kernel: Any, link: str, eta: Any, y: Any, norm: tuple[float, ...] =
     return kernel.reference(eta, None, zero, y, np.ones((n, 1)), *rest, *norm, link)
 
 
+def both(link: str, eta: Any, y: Any) -> Any:
+    """Residuals [n x 3] and losses [n x 1], from the definition in float64."""
+    rest = (None,) * 5
+    return residuals_and_losses.reference(eta, None, np.zeros((1, 3)), y, *rest, link)
+
+
 @pytest.mark.parametrize("link", LINKS)
 def test_residual_is_the_derivative_of_the_loss(link: str) -> None:
     eta, y = inputs(link)
@@ -99,10 +105,11 @@ def test_residual_is_the_derivative_of_the_loss(link: str) -> None:
     for k in range(3):
         shift = np.zeros_like(eta)
         shift[:, k] = step
-        above, below = (run_link(losses, link, eta + s, y).sum(axis=1) for s in (shift, -shift))
+        above, below = (both(link, eta + s, y)[1][:, 0] for s in (shift, -shift))
         found[:, k] = (above - below) / (2 * step)
     expected = run_link(residuals, link, eta, y, norm=(1.0,))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(both(link, eta, y)[0], expected)
 
 
 def independent_loss(link: str, eta: Any, y: Any) -> Any:
@@ -121,27 +128,29 @@ def independent_loss(link: str, eta: Any, y: Any) -> Any:
 @pytest.mark.parametrize("link", LINKS)
 def test_kernels_compute_the_formulas(link: str) -> None:
     eta, y = inputs(link)
-    np.testing.assert_allclose(run_link(losses, link, eta, y), independent_loss(link, eta, y))
+    expected = both(link, eta, y)
+    loss = independent_loss(link, eta, y).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(expected[1], loss)
     with MatCache(threads=1) as cache:
         rest = (None,) * 5
         mats = [from_array(cache, a.astype(np.float32)) for a in (eta, y)]
         ones, zero = (from_array(cache, a) for a in (np.ones((20, 1), "f"), np.zeros((1, 3), "f")))
-        args = (mats[0], None, zero, mats[1], ones, *rest)
-        for kernel, norm in ((losses, ()), (residuals, (4.0,))):
-            expected = run_link(kernel, link, eta, y, norm)
-            found = kernel(*args, *norm, link).numpy()
-            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+        found = residuals(mats[0], None, zero, mats[1], ones, *rest, 4.0, link).numpy()
+        np.testing.assert_allclose(found, expected[0] / 4.0, rtol=2e-5, atol=2e-6)
+        together = residuals_and_losses(mats[0], None, zero, mats[1], *rest, link)
+        for mat, wanted in zip(together, expected, strict=True):
+            np.testing.assert_allclose(mat.numpy(), wanted, rtol=2e-5, atol=2e-6)
 
 
 def test_links_survive_extreme_scores() -> None:
     eta = np.array([[-1e4, 0.0, 1e4]], np.float32)
     with MatCache(threads=1) as cache:
-        mats = [from_array(cache, a) for a in (eta, np.ones((1, 3), "f"), np.ones((1, 1), "f"))]
+        mats = [from_array(cache, a) for a in (eta, np.ones((1, 3), "f"))]
         zero = from_array(cache, np.zeros((1, 3), "f"))
         for link in LINKS:
-            args = (mats[0], None, zero, mats[1], mats[2], *(None,) * 5)
-            assert np.isfinite(residuals(*args, 1.0, link).numpy()).all(), link
-            assert np.isfinite(losses(*args, link).numpy()).all(), link
+            args = (mats[0], None, zero, mats[1], *(None,) * 5)
+            for found in residuals_and_losses(*args, link):
+                assert np.isfinite(found.numpy()).all(), link
             assert np.isfinite(means(mats[0], None, zero, "mean", link).numpy()).all(), link
 
 

@@ -15,8 +15,8 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.command_line.exitcodes import ExitCode
 from blocklearn.learner.command_line.target_reports import check_plot
 from blocklearn.models import GLM, Target
+from tests.beside import CONFIGS
 
-ROOT = Path(__file__).parents[1]
 WORDS = {"sea": "harbour anchor sailor wave".split(), "kitchen": "oven flour butter sugar".split()}
 CONFIG = """\
 model:
@@ -147,7 +147,7 @@ def test_a_path_is_drawn(learn: Learn) -> None:
 def test_configurations_run_as_they_stand(
     name: str, rows: int, tmp_path: Path, learn: Learn
 ) -> None:
-    config = str(ROOT / "configs" / f"{name}.yaml")
+    config = str(CONFIGS / f"{name}.yaml")
     code, out, err = learn(
         "--config", config, "--out", str(tmp_path / "run"), "--set", "learner.passes=2"
     )

@@ -33,6 +33,31 @@ def test_a_device_learns_what_the_cpu_learns(name: str) -> None:
     again.close()
 
 
+@pytest.mark.parametrize("name", ["lda", "nmf", "glm", "als, rows of users"])
+def test_an_index_made_on_the_device_changes_no_bit(name: str) -> None:
+    found = []
+    for index in ("host", "device"):
+        learner = trained(name, "cuda", index=index)
+        found.append(learnt(name, learner))
+        learner.close()
+    for what, numbers in found[0].items():
+        np.testing.assert_array_equal(found[1][what], numbers, err_msg=what)
+
+
+@pytest.mark.parametrize("name", ["classifier", "lda", "nmf", "als", "als, implicit"])
+def test_an_estimator_says_what_it_says_on_the_cpu(name: str) -> None:
+    pytest.importorskip("sklearn")
+    from tests.test_cuda_estimators import COUNTS, ESTIMATORS, LABELS, used
+
+    cpu, cuda = (
+        used(ESTIMATORS[name]().set_params(random_state=0, device=device).fit(COUNTS, LABELS))
+        for device in ("cpu", "cuda")
+    )
+    for what, numbers in cuda.items():
+        scale = np.abs(cpu[what]).max()
+        np.testing.assert_allclose(numbers, cpu[what], rtol=1e-3, atol=1e-3 * scale, err_msg=what)
+
+
 @pytest.mark.parametrize("name", ["lda", "nmf", "glm"])
 def test_graphs_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from pydantic import ValidationError
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
@@ -101,6 +103,40 @@ def test_scores_and_predictions_are_those_of_numpy(data: Any) -> None:
     np.testing.assert_allclose(learner.predict(other), other - mean, atol=1e-5)
     shuffled = MatrixSource(other, block_rows=8, shuffle=True, seed=3)
     np.testing.assert_allclose(learner.predict(shuffled), other - mean, atol=1e-5)
+
+
+def test_texts_in_place_of_a_matrix_are_named() -> None:
+    learner = bl.Learner(bl.models.LDA(topics=2), np.ones((4, 3))).fit()
+    for wrong in (
+        lambda: bl.Learner(bl.models.NMF(components=2), ["to be", "or not"]).fit(),
+        lambda: learner.predict(["to be"]),
+        lambda: bl.sparse(["to be"]),
+    ):
+        with pytest.raises(DataError, match=r"X has texts \('to be' \.\.\.\)"):
+            wrong()
+    with pytest.raises(ValueError, match="csr_array"):
+        bl.sparse([[1, 2], [3]])
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: bl.models.LDA(topcis=3), "unknown; did you mean 'topics'?"),
+        (lambda: bl.optimizers.AdaGrad(rat=0.1), "unknown; did you mean 'rate'?"),
+        (lambda: bl.models.NMF(zzz=1), "unknown; there are kind, components, loss"),
+    ],
+)
+def test_a_field_that_is_unknown_gets_the_nearest_name(make: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        make()
+
+
+def test_other_mistakes_are_told_beside_an_unknown_field() -> None:
+    with pytest.raises(ValidationError) as error:
+        bl.models.LDA(topcis=3, topics=0, alpha="x")
+    kinds = {problem["loc"][0]: problem["type"] for problem in error.value.errors()}
+    assert kinds["topcis"] == "extra_forbidden" and kinds["topics"] == "greater_than_equal"
+    assert "alpha" in kinds
 
 
 def test_state_continues_to_the_same_bits() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from blocklearn.learner.command_line.cli import main
+from tests.beside import CONFIGS
 
-CONFIGS = Path(__file__).parents[1] / "configs"
 THEMES = [
     "harbour anchor sailor wave ship mast sail captain".split(),
     "oven flour butter sugar bread dough recipe kitchen".split(),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ from blocklearn.datasources.blocks.write import write_blocks
 from blocklearn.learner import predictions
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.predictions import Predicted, json_lines, predict_blocks, write_predictions
+from blocklearn.learner.replica import Replica
 
 X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (100, 12)).astype(np.float32))
 
@@ -60,6 +63,41 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, name: str) -> None:
         write_predictions(tmp_path / name, blocks(), 4)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "old"
+
+
+def test_replicas_share_the_blocks_and_change_no_bit(
+    learner: bl.Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bl.save(learner, "model")
+    write_blocks(MatrixSource(X, block_rows=16), ["x.blocks"])
+    bound: list[str] = []
+    bind = Replica.bind
+
+    def watched(self: Replica, host: Any, *args: Any, **options: Any) -> Any:
+        bound.append(threading.current_thread().name.removesuffix("_0"))
+        return bind(self, host, *args, **options)
+
+    monkeypatch.setattr(Replica, "bind", watched)
+
+    def run(*arguments: str) -> tuple[int | str | None, str]:
+        with pytest.raises(SystemExit) as stop:
+            main([arguments[0], "model", "--data", "x.blocks", *arguments[1:]])
+        captured = capsys.readouterr()
+        return stop.value.code, captured.out + captured.err
+
+    for count, names in [("1", {"MainThread"}), ("3", {f"blocklearn-model-{i}" for i in range(3)})]:
+        bound.clear()
+        assert run("predict", "--out", f"{count}.npy", "--replicas", count)[0] == 0
+        assert (len(bound), set(bound)) == (7, names)
+    assert Path("1.npy").read_bytes() == Path("3.npy").read_bytes()
+    assert run("evaluate", "--json") == run("evaluate", "--json", "--replicas", "3")
+    assert len(set(bound[-7:])) == 3
+    assert run("evaluate", "--json") == run("evaluate", "--json", "--replicas", "auto")
+    assert set(bound[-7:]) == {"MainThread"}  # there is one CPU
+    for wrong in ("0", "many"):
+        code, text = run("predict", "--replicas", wrong)
+        assert code == 2 and "must be a number above 0, or auto" in text
 
 
 PARQUET = "{kind: parquet, path: train.parquet, features: [{indices: i, values: v, size: 12}]"

@@ -11,7 +11,7 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.matcache import MatCache, Merger, from_array
+from blocklearn.matcache import MatCache, from_array, make_merger
 from blocklearn.optimizers import FTRL, LBFGS, Adam
 from tests.corpora import planted
 from tests.test_learner import Means
@@ -175,19 +175,33 @@ def test_settings_that_make_no_sense() -> None:
             bl.Learner(Means(), np.ones((3, 2)), **setting)  # type: ignore[arg-type]
 
 
+def test_numbers_that_are_not_finite_are_merged_without_a_word() -> None:
+    """Whoever looks whether training diverges says so, with the blocks."""
+    mats = [from_array(MatCache(threads=1), [[x, 1.0]], "x") for x in (np.inf, -np.inf)]
+    merger = make_merger([mat.cache for mat in mats], [])
+    merger.begin([mats])
+    for rule in ("mean", "sum", "max"):
+        merger.merge([(rule, mats)])  # type: ignore[list-item]
+        assert not np.isfinite(mats[0].numpy()[0, 0]) and mats[0].numpy()[0, 1] == 1.0
+
+
 @pytest.mark.parametrize("size", [1, 5, 2**16 + 3])
 def test_merger(size: int) -> None:
     rng = np.random.default_rng(size)
     arrays = [rng.standard_normal((1, size)).astype(np.float32) for _ in range(3)]
     mats = [from_array(MatCache(threads=1), array, "x") for array in arrays]
-    Merger().mean(mats, 0.25)
+    merger = make_merger([mat.cache for mat in mats], [("mean", mats[0])])
+    merger.merge([("mean", mats)], 0.25)
     mean = np.mean(np.array(arrays, np.float64), axis=0)
     for mat, array in zip(mats, arrays, strict=True):
         np.testing.assert_allclose(mat.numpy(), 0.75 * array + 0.25 * mean, rtol=1e-5, atol=1e-6)
     base = rng.standard_normal((1, size)).astype(np.float32)
+    for mat in mats:
+        mat.set(base)
+    merger.begin([mats])
     for mat, array in zip(mats, arrays, strict=True):
         mat.set(array)
-    Merger().sum(mats, base)
+    merger.merge([("sum", mats)])
     grown = base + sum(array.astype(np.float64) - base for array in arrays)
     for mat in mats:
         np.testing.assert_allclose(mat.numpy(), grown, rtol=1e-5, atol=1e-5)

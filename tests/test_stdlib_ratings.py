@@ -15,8 +15,7 @@ from blocklearn.datasources.stdlib_ratings import PythonCalls, TimeZones
 from blocklearn.datasources.time_zones import time_zones
 from blocklearn.learner.command_line.cli import main
 from blocklearn.models import ALS
-
-ROOT = Path(__file__).parents[1]
+from tests.beside import CONFIGS
 
 
 def test_clocks_are_those_of_the_world() -> None:
@@ -134,7 +133,7 @@ def test_data_to_evaluate_on_get_the_rows_and_columns_of_the_model() -> None:
 def test_configurations_run_as_they_stand(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = ROOT / "configs" / f"{name}.yaml"
+    config = CONFIGS / f"{name}.yaml"
     with pytest.raises(SystemExit) as stop:
         main(["--config", str(config), "--out", str(tmp_path / "run")])
     out, err = capsys.readouterr()

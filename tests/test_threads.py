@@ -71,6 +71,18 @@ def test_same_bits(threads: int) -> None:
     assert everything(threads) == everything(1)
 
 
+def test_threads_start_with_the_first_job_for_them() -> None:
+    before = threading.active_count()
+    pool = Pool(3)
+    pool.run(lambda chunk, thread: None, 1)
+    assert threading.active_count() == before
+    for _ in range(2):
+        pool.run(lambda chunk, thread: None, 2)
+        assert threading.active_count() == before + 2
+    pool.close()
+    assert threading.active_count() == before
+
+
 def test_every_chunk_runs_once() -> None:
     pool = Pool(4)
     for chunks in (0, 1, 3, 100):

@@ -21,6 +21,7 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.learner.configuration.config import LearnerConfig
 from blocklearn.learner.hooks import Progress
 from blocklearn.learner.watch.watchdog import watching
+from tests.test_learner import Means
 
 
 class Stuck(MatrixSource):
@@ -42,21 +43,21 @@ def stuck_source() -> Stuck:
 
 
 class Release(logging.Handler):
-    """Lets a source go on once it was logged so many times that its block 2 is missing; what was
-    slow before does not matter.
+    """Lets go on what is stuck once it was logged so many times that `done` blocks of 5 are done;
+    what was slow before does not matter.
     """
 
-    def __init__(self, source: Stuck, after: int) -> None:
+    def __init__(self, stuck: Any, after: int, done: int = 2) -> None:
         super().__init__()
-        self.source, self.left = source, after
+        self.stuck, self.left, self.done = stuck, after, done
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "2 of 5 are done" in record.getMessage():
+        if f"{self.done} of 5 are done" in record.getMessage():
             self.texts.append(record.getMessage())
             self.left -= 1
         if not self.left:
-            self.source.released.set()
+            self.stuck.released.set()
 
 
 def test_a_hang_is_shown_with_the_block_and_all_stacks_and_training_goes_on() -> None:
@@ -81,6 +82,35 @@ def test_a_hang_is_shown_with_the_block_and_all_stacks_and_training_goes_on() ->
     assert re.search(r"MainThread\n(    .*\n)*    .*learner.py:\d+ fit\n", first)
     assert time.monotonic() - begun >= 0.4  # the second time came after twice as long
     assert not [t for t in threading.enumerate() if t.name == "blocklearn-watchdog"]
+
+
+class StuckModel(Means):
+    """The block of 5 rows takes until `released` is set."""
+
+    released: Any = None
+
+    def update(self, block: Any) -> None:
+        if block.rows == 5:
+            self.released.wait(10)
+        super().update(block)
+
+
+def test_a_replica_that_hangs_between_merges_is_shown_with_its_block() -> None:
+    model = StuckModel(released=threading.Event())
+    handler = Release(model, after=1, done=4)
+    log = logging.getLogger("blocklearn.learner.watch.watchdog")
+    log.addHandler(handler)
+    data = MatrixSource(np.ones((45, 4), np.float32), block_rows=10)
+    learner = bl.Learner(model, data, threads=1, replicas=3, sync_every=8)
+    try:
+        with watching(learner.progress, 0.2):
+            learner.fit()
+    finally:
+        log.removeHandler(handler)
+    (text,) = handler.texts
+    assert "4 of 5 are done in pass 1 of 1: block 4 of pass 0 " in text
+    assert re.search(r"blocklearn-model-1_0\n(    .*\n)*    .*test_watchdog.py:\d+ update\n", text)
+    assert learner.progress.rows == 45
 
 
 def test_a_run_that_moves_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -108,6 +138,7 @@ WAIT = """
 import sys, time
 from blocklearn.learner.hooks import Progress
 from blocklearn.learner.watch.watchdog import watching
+from tests.test_learner import Means
 with watching(Progress(1, 1), 0.4, {end_after}):
     print("watching", flush=True)
     time.sleep({sleep})

@@ -16,6 +16,8 @@ from .options import QuietOption, VerboseOption
 if TYPE_CHECKING:
     from ..configuration.config import RunConfig
 
+KILLED = 130  # of `ExitCode`, whose module is not imported before something goes wrong
+
 app = typer.Typer(
     help="Train models on data larger than memory, and use them. `learn --config FILE` is short "
     "for `learn train --config FILE`.",
@@ -184,7 +186,9 @@ for command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs `learn` and exits with a code of `exitcodes.ExitCode`."""
+    """Runs `learn` and exits with a code of `exitcodes.ExitCode`. None: what the process was
+    given.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         app(args=_with_command(given), prog_name="learn")
@@ -196,6 +200,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = 0
     except BaseException as error:
         code = _report(error, verbose=not {"-v", "--verbose"}.isdisjoint(given))
+    if code == KILLED and arguments is None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # the interpreter would wait for replicas that are at work on a block
     sys.exit(code)
 
 

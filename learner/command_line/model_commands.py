@@ -5,7 +5,7 @@ Nothing heavy is imported before one runs.
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,6 +18,18 @@ RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a ru
 TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the lists.")]
 ListsOption = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help=".parquet file to write lists to.")
+]
+DeviceOption = Annotated[
+    str, typer.Option("--device", help="That computes: cpu, cuda, cuda:N, auto.")
+]
+ReplicasOption = Annotated[
+    str,
+    typer.Option(
+        "--replicas",
+        metavar="N",
+        help="Copies of the model, which share the blocks; auto, with --device cuda: one for each "
+        "GPU.",
+    ),
 ]
 DataOption = Annotated[
     str,
@@ -52,6 +64,8 @@ def predict(
         Path | None,
         typer.Option("--out", metavar="FILE", help=".parquet or .npy file, or - for JSON lines."),
     ] = None,
+    device: DeviceOption = "cpu",
+    replicas: ReplicasOption = "1",
     verbose: VerboseOption = False,
 ) -> None:
     """Apply a model to each row of a file; without --out, print a readable line per row."""
@@ -62,7 +76,7 @@ def predict(
     from ..storage.persistence import load
     from .reports import prediction_lines
 
-    learner = load(run)
+    learner = load(run, device=device, replicas=_count(replicas))
     source = open_for(learner, run, data)
     blocks = predict_blocks(learner, source)
     if out is None or str(out) == "-":
@@ -132,6 +146,8 @@ def evaluate(
         typer.Option("--targets", metavar="FILE", help=".npy, .npz or .mtx: what rows should be."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    device: DeviceOption = "cpu",
+    replicas: ReplicasOption = "1",
     verbose: VerboseOption = False,
 ) -> None:
     """Score a model on data that it was not trained on."""
@@ -141,7 +157,7 @@ def evaluate(
     from ..storage.persistence import load
     from .reports import score_lines
 
-    learner = load(run)
+    learner = load(run, device=device, replicas=_count(replicas))
     held_out = open_for(learner, run, data, targets, labelled=True)
     scores = learner.evaluate(held_out) | ranking_scores_of(learner, run, held_out)
     known = {name: value for name, value in scores.items() if not math.isnan(value)}
@@ -173,6 +189,7 @@ def recommend(
     ] = False,
     out: ListsOption = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per user.")] = False,
+    device: DeviceOption = "cpu",
     verbose: VerboseOption = False,
 ) -> None:
     """List the best items for each user; without --out, print a line per user."""
@@ -183,7 +200,7 @@ def recommend(
     from ..lists.rating_inputs import read_ids, seen_by_users
     from ..storage.persistence import load
 
-    learner = load(run)
+    learner = load(run, device=device)
     lists = recommending.recommend(
         learner,
         None if users is None else read_ids(users),
@@ -206,6 +223,7 @@ def similar(
     top: TopOption = 10,
     out: ListsOption = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per line.")] = False,
+    device: DeviceOption = "cpu",
     verbose: VerboseOption = False,
 ) -> None:
     """List the items most like each item, or the users most like each user."""
@@ -216,13 +234,21 @@ def similar(
     from ..lists.rating_inputs import read_ids
     from ..storage.persistence import load
 
-    learner = load(run)
+    learner = load(run, device=device)
     if items is not None:
         lists = recommending.similar_items(learner, read_ids(items), top)
     else:
         assert users is not None
         lists = recommending.similar_users(learner, read_ids(users), top)
     _show_lists(lists, out, json)
+
+
+def _count(replicas: str) -> int | Literal["auto"]:
+    if replicas == "auto":
+        return "auto"
+    if not replicas.isdecimal() or int(replicas) < 1:
+        raise typer.BadParameter("must be a number above 0, or auto", param_hint="--replicas")
+    return int(replicas)
 
 
 def _check_lists_file(out: Path | None) -> None:

@@ -1,11 +1,13 @@
 """What a run is made of: the schema of the YAML files and of `learn schema`."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ByteSize,
     ConfigDict,
@@ -19,6 +21,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from ...datasources.config import EvalData, TrainData
+from ...matcache import IndexedBy, Tables
 from ...mixins import MIXINS, Mixin
 from ...models import MODELS, Model
 from ...optimizers import OPTIMIZERS, Optimizer
@@ -86,9 +89,24 @@ class MemoryLimit(Section):
     host: ByteSize | None = Field(
         None, description="of the whole process; null: what is free where it runs"
     )
+    device: ByteSize | None = Field(
+        None, description="of each GPU, by all replicas that share it; null: what is free there"
+    )
 
 
-Device = Annotated[str, Field(pattern=r"^(cpu|auto|cuda(:\d+)?)$")]
+DEVICE = r"^(cpu|auto|cuda(:\d+)?)$"
+
+
+def _device(name: str) -> str:
+    if not re.match(DEVICE, name):
+        raise ValueError(
+            f"{name!r} is no device; there are cpu, cuda (the first GPU), cuda:1 (the second) and "
+            "so on, and auto: a GPU if there is one"
+        )
+    return name
+
+
+Device = Annotated[str, AfterValidator(_device), Field(json_schema_extra={"pattern": DEVICE})]
 
 
 class LearnerConfig(Section):
@@ -102,6 +120,16 @@ class LearnerConfig(Section):
     )
     devices: list[Device] | None = Field(
         None, min_length=1, description="one for each replica; null: all are on `device`"
+    )
+    index: IndexedBy = Field(
+        "host",
+        description="who makes the transposed index of blocks: host, the reader's threads, or "
+        "device, a GPU itself; no bit depends on it",
+    )
+    tables: Tables = Field(
+        "float32",
+        description="how updates read tables of topics, factors or weights: float32, or bfloat16: "
+        "half the bytes, for GPUs; sums and parameters stay float32",
     )
     replicas: PositiveInt | Literal["auto"] = Field(
         1,

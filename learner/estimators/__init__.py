@@ -5,6 +5,8 @@ are NumPy arrays, SciPy sparse matrices, pandas or polars frames. `fit` makes `m
 finds the same bits as a `Learner` of these settings whose seed is `random_state`; `partial_fit`
 makes one more pass, over the rows that it is given. With `set_callbacks` of scikit-learn 1.9
 callbacks hear of every pass, and one that answers True to the end of a pass makes it the last.
+All have a `device`; what they learn is in NumPy arrays wherever that was, so an estimator that was
+fitted on a GPU is used without one after `set_params(device="cpu")`.
 """
 
 from .als import ALS as ALS

@@ -7,8 +7,10 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 
+from ...matcache import resolve
 from ...models import ALS as ALSModel
 from ..lists.recommend import as_csr
+from ..sources import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
 from .held_out import score_of
 from .parameters import configured
@@ -33,7 +35,8 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
     with the explicit loss. alpha: implicit: what an entry of 1 adds to its confidence. solver:
     "cg", with cg_steps, or "cholesky". max_iter: passes over users and items. batch_size: rows of a
     block, at most. n_jobs: threads; None: all that the process may use. They never change the
-    result.
+    result. device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto": of training, predictions and
+    lists.
 
     Learned: `user_factors_` float32 [users x K], `item_factors_` float32 [items x K] (without the
     underscore, too), `mean_`: the prediction is mean_ + user_factors_[u] . item_factors_[i]. K is
@@ -63,6 +66,7 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         batch_size: int = 1024,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
     ) -> None:
         self.n_components = n_components
         self.loss = loss
@@ -76,6 +80,7 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         self.batch_size = batch_size
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -96,7 +101,8 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         check_is_fitted(self)
         X = self._entries(X, reset=False)
         X = as_csr(X, "X", X.shape)
-        return score_of(self._predictions, self._factors(), X, implicit=self.loss == "implicit")
+        implicit, device = self.loss == "implicit", resolve(self.device)
+        return score_of(self._predictions, self._factors(), X, implicit=implicit, device=device)
 
     # ------------------------------------------------------------- users and items one by one
 
@@ -158,6 +164,7 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         }
 
     def _entries(self, X: Any, *, reset: bool) -> Any:
+        refuse_texts(X)
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
         return X if sp.issparse(X) else sp.csr_array(X)
 

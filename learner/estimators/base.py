@@ -29,13 +29,15 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of estimators. What was learned is in public attributes, from which every prediction
     starts anew with a learner of its own: nothing is shared between threads, and pickles hold
     arrays only. `_stream` is what `partial_fit` needs besides: statistics, the optimizer's state,
-    the position. Parameters that all have: max_iter, batch_size, random_state, n_jobs.
+    the position. Parameters that all have: max_iter, batch_size, random_state, n_jobs,
+    device.
     """
 
     max_iter: int
     batch_size: int | None
     random_state: Any
     n_jobs: int | None
+    device: str
 
     @abstractmethod
     def _model(self) -> Model:
@@ -155,6 +157,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
             block_rows=size,
             seed=getattr(self, "_seed", 0),
             threads=threads_of(self.n_jobs),
+            device=self.device,
             optimizer=optimizer,
             hooks=hooks,
             of_rows=of_rows,
@@ -165,7 +168,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         little data has steps enough.
         """
         if self.batch_size is not None:
-            return min(whole(self, "batch_size"), rows)
+            return min(whole(self, "batch_size"), CHUNK * -(-rows // CHUNK))
         return min(max(rows // STEPS, LEAST), MOST, rows)
 
     def _predicted_at_once(self, rows: int) -> int:

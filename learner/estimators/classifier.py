@@ -36,7 +36,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     optimizer of `blocklearn.optimizers`. "auto" is L-BFGS where the objective is smooth, AdaGrad
     elsewhere and in `partial_fit`. max_iter: passes over the data, at most. tol: of L-BFGS, the
     gradient's norm relative to the first one. batch_size: rows of a block, at most. n_jobs:
-    threads; None: all that the process may use. They never change the result.
+    threads; None: all that the process may use. They never change the result. device:
+    "cpu", "cuda" (the first GPU), "cuda:N" or "auto": of training and predictions.
 
     Learned: `coef_` float32 [1 or classes x features], `intercept_` float32 [1 or classes],
     `classes_`, `n_iter_` (passes), `n_features_in_`, `feature_names_in_`.
@@ -61,6 +62,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         batch_size: int = 1024,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
     ) -> None:
         self.loss = loss
         self.alpha = alpha
@@ -73,6 +75,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         self.batch_size = batch_size
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..sources import refuse_texts
 from .base import Array, LearnerEstimator
 from .scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, validate_data
 
@@ -15,6 +16,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEs
 
     def _check(self, X: Any, *, reset: bool) -> Any:
         """X as scikit-learn checks it."""
+        refuse_texts(X)
         return validate_data(
             self, X, accept_sparse="csr", dtype="numeric", ensure_non_negative=True, reset=reset
         )

@@ -21,10 +21,12 @@ TOP = 10
 PART = 2**20  # entries that are predicted at a time
 
 
-def score_of(fold_in: Callable[[Any], Array], factors: Factors, X: Any, *, implicit: bool) -> float:
+def score_of(
+    fold_in: Callable[[Any], Array], factors: Factors, X: Any, *, implicit: bool, device: str
+) -> float:
     """Of X, a `csr_array` [users x items]: factors of users are found from one half of the entries
-    (`split_ratings` says which), and score the other half. Higher is better. Raises ValueError
-    where there are none to score.
+    (`split_ratings` says which), and score the other half. Higher is better. device: that makes the
+    lists of implicit feedback. Raises ValueError where there are none to score.
     """
     held = np.zeros(X.nnz, np.bool_)
     hold_entries(X.indptr, X.indices, start_of(0), limit_of(0.5), held)
@@ -33,7 +35,7 @@ def score_of(fold_in: Callable[[Any], Array], factors: Factors, X: Any, *, impli
         raise ValueError("score: X has too few entries to hold half of them out.")
     users = fold_in(known)
     if implicit:
-        return ndcg(factors, users, known, rest)
+        return ndcg(factors, users, known, rest, device)
     rows = np.repeat(np.arange(X.shape[0]), np.diff(rest.indptr))
     squares = 0.0
     for start in range(0, rest.nnz, PART):
@@ -44,14 +46,14 @@ def score_of(fold_in: Callable[[Any], Array], factors: Factors, X: Any, *, impli
     return -math.sqrt(squares / rest.nnz)
 
 
-def ndcg(factors: Factors, users: Array, known: Any, held: Any) -> float:
+def ndcg(factors: Factors, users: Array, known: Any, held: Any, device: str) -> float:
     """NDCG of the ten items that are recommended to each user who has held-out items."""
     relevant = held.copy()
     relevant.data = (relevant.data > 0).astype(np.float32)
     relevant.eliminate_zeros()
     some = np.flatnonzero(np.diff(relevant.indptr))
     score: Score = {}
-    for block in lists_of(factors, users, of_matrix(some, known), TOP, None, None):
+    for block in lists_of(factors, users, of_matrix(some, known), TOP, None, None, device):
         score = add_scores(score, ranking_scores(block.ids, relevant[block.rows], TOP))
     return float(values(score)[f"ndcg@{TOP}"])
 

@@ -26,7 +26,8 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
     max_doc_update_iter: of vb and cvb0 in each document; None: 5 and 10. total_samples: documents
     of the whole stream, for `partial_fit`; None: those seen so far. batch_size: documents of a
     block, at most; None: so many that a pass has 16 blocks, 32 to 1024. n_jobs: threads; None: all
-    that the process may use. They never change the result.
+    that the process may use. They never change the result. device:
+    "cpu", "cuda" (the first GPU), "cuda:N" or "auto": of training and predictions.
 
     Learned: `components_` float32 [topics x words], the parameters of the Dirichlet posterior of
     each topic's words (normalised rows are the topics: `get_topics`), `n_iter_` (passes),
@@ -54,6 +55,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         batch_size: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
     ) -> None:
         self.n_components = n_components
         self.inference = inference
@@ -67,6 +69,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         self.batch_size = batch_size
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -13,6 +13,7 @@ from ...models import GLM
 from ...models.links import LinkName
 from ...optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
 from ..learner import Learner
+from ..sources import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
 from .parameters import configured, whole
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
@@ -119,10 +120,12 @@ class LinearEstimator(LearnerEstimator):
     def _check(self, X: Any) -> Any:
         """X to predict for, as scikit-learn checks it."""
         check_is_fitted(self)
+        refuse_texts(X)
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
 
     def _check_both(self, X: Any, y: Any, *, reset: bool, **options: Any) -> Any:
         """X and y to train on."""
+        refuse_texts(X)
         options |= {"accept_sparse": "csr", "dtype": "numeric", "multi_output": True}
         return validate_data(self, X, y, reset=reset, **options)
 

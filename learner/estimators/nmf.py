@@ -24,7 +24,8 @@ class NMF(Decomposition):
     objective. forget: online: what is left of a block's weight a pass later. total_samples: rows of
     the whole stream, for `partial_fit`; None: those seen so far. max_iter: passes. batch_size: rows
     of a block, at most; None: so many that a pass has 16 blocks, 32 to 1024. n_jobs: threads; None:
-    all that the process may use. They never change the result.
+    all that the process may use. They never change the result. device:
+    "cpu", "cuda" (the first GPU), "cuda:N" or "auto": of training and predictions.
 
     Learned: `components_` float32 [parts x features], `n_iter_` (passes), `n_features_in_`,
     `feature_names_in_`.
@@ -51,6 +52,7 @@ class NMF(Decomposition):
         batch_size: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
     ) -> None:
         self.n_components = n_components
         self.beta_loss = beta_loss
@@ -64,6 +66,7 @@ class NMF(Decomposition):
         self.batch_size = batch_size
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...matcache import resolve
 from ..lists.factors import Factors
 from ..lists.recommend import as_csr, checked_length, lists_of, of_matrix, of_unit_length, parts_of
 from ..lists.top_lists import TopLists
@@ -27,6 +28,7 @@ class Recommender:
     mean_: float
     n_components: int
     n_jobs: int | None
+    device: str
     _predictions: Callable[..., Array]
 
     @property
@@ -69,7 +71,8 @@ class Recommender:
         left_out = known if filter_already_liked_items else None
         count = checked_length(N, len(factors.items) if chosen is None else chosen.size)
         blocks = of_matrix(np.arange(ids.size), left_out)
-        lists = lists_of(factors, rows, blocks, count, chosen, threads_of(self.n_jobs))
+        threads, device = threads_of(self.n_jobs), resolve(self.device)
+        lists = lists_of(factors, rows, blocks, count, chosen, threads, device)
         return joined(((block.ids, block.scores) for block in lists), single=np.ndim(userid) == 0)
 
     def similar_items(
@@ -136,12 +139,12 @@ class Recommender:
         table = table if chosen is None else table[chosen]
         rows = of_unit_length(rows[:, : self.n_components])
         parts, size = parts_of(np.arange(len(rows)))
-        threads = threads_of(self.n_jobs)
+        threads, device = threads_of(self.n_jobs), resolve(self.device)
 
         def lists() -> Iterator[tuple[Array, Array]]:
             with TopLists(
                 table, checked_length(N, len(table)), columns=self.n_components, block_rows=size,
-                threads=threads, unit=True,
+                threads=threads, unit=True, device=device,
             ) as top:  # fmt: skip
                 for part in parts:
                     ids, scores = top.of(rows[part])

@@ -44,6 +44,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         batch_size: int = 1024,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
     ) -> None:
         self.loss = loss
         self.alpha = alpha
@@ -55,6 +56,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         self.batch_size = batch_size
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 from ...datasources.remote import Patience, resolve
 from ...datasources.remote.resolve import libhdfs_is_set_up
 from ...matcache.codefiles import cache_folder, kernel_folder
+from ...matcache.cuda import devices
 from ...matcache.processors import thread_limits
 from ..command_line.exitcodes import message
 from ..memory import memory_limits
@@ -108,6 +109,10 @@ def accelerators() -> Iterator[Finding]:
         yield Finding(
             "CuPy", cupy if works else f"{cupy} computes wrongly", "ok" if works else "fault"
         )
+        if len(driver.devices) > 1:
+            library = devices.nccl()
+            missing = "none, replicas merge by copies: pip install nvidia-nccl-cu12, or -cu13"
+            yield Finding("NCCL", missing if library is None else devices.nccl_version(library))
 
 
 def file_systems() -> Iterator[Finding]:

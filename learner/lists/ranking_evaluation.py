@@ -83,9 +83,9 @@ class RankingEvaluation(Hook):
         factors = factors_of(learner)
         score: Score = {}
         places = np.arange(users.size)
-        blocks = lists_of(
-            factors, factors.users[users], of_matrix(places, seen), self.top, None, learner.threads
-        )
+        rows, device = factors.users[users], learner.devices[0]
+        left_out = of_matrix(places, seen)
+        blocks = lists_of(factors, rows, left_out, self.top, None, learner.threads, device)
         for block in blocks:
             score = add_scores(score, ranking_scores(block.ids, relevant[block.rows], self.top))
         return values(score)

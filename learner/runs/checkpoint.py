@@ -34,6 +34,7 @@ FREE = (
     "checkpoint",
     "learner.passes",
     "learner.threads",
+    "learner.index",
     "learner.row_folder",
     "learner.ranking",
     "learner.log_every_seconds",

@@ -11,7 +11,7 @@ from ...datasources import DataSource
 from ..configuration.config import RunConfig
 from ..learner import Learner
 from ..plan import Plan
-from ..room import array_lines, check_room, room
+from ..room import array_lines, check_room, device_room, room
 from ..watch.display import duration, size
 from .inputs import open_data
 from .run_folder import RunFolder
@@ -64,7 +64,9 @@ def _memory(config: RunConfig, plan: Plan, copies: int) -> Iterator[str]:
     yield f"{rest:>18,} bytes  {len(plan.rows) - len(large)} smaller arrays"
     yield f"{plan.total:>18,} bytes  in all"
     if plan.on_device:
-        yield f"{plan.on_device:>18,} bytes  of a device (each replica has its own)"
+        yield f"{plan.on_device:>18,} bytes  on the device, for each replica"
+    if left := device_room(plan, config):
+        yield f"{left[0]:>18,} bytes  {left[1]} there, for each replica"
     if copies > 1:
         each = sum(row.nbytes for row in plan.rows if row.copies > 1)
         yield f"{each:>18,} bytes  of it in each of {copies} replicas"

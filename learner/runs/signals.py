@@ -5,16 +5,21 @@ A handler only sets a flag: saving inside a handler deadlocks.
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from ..command_line.exitcodes import ExitCode
 from ..errors import RunInterrupted
 from ..hooks import Hook, Progress
 from ..learner import Learner
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+PATIENCE = 1.0  # seconds that threads at work on a block have after a second Ctrl-C
 
 
 class Requests:
@@ -30,6 +35,7 @@ class Requests:
         self.received: signal.Signals | None = None
         self.deferred = False
         self._interrupted = False
+        self._over = threading.Event()  # nothing is caught any more
 
     @contextmanager
     def caught(self) -> Iterator[None]:
@@ -42,16 +48,24 @@ class Requests:
         try:
             yield
         finally:
+            self._over.set()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and self._interrupted:
+            threading.Thread(target=self._insist, name="blocklearn-stop", daemon=True).start()
             raise KeyboardInterrupt
         self._interrupted = self._interrupted or number == signal.SIGINT
         self.received = self.received or signal.Signals(number)
         if not self.deferred:
             raise RunInterrupted(f"{self.received.name} before training began")
+
+    def _insist(self) -> None:
+        """End the process if it still waits for a thread that is at work on a block."""
+        if not self._over.wait(PATIENCE):
+            sys.stderr.flush()
+            os._exit(ExitCode.KILLED)
 
 
 class StopOnSignal(Hook):

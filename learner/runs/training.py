@@ -161,6 +161,8 @@ def build(
         sync_every=config.learner.sync_every,
         sync_weight=config.learner.sync_weight,
         device=config.learner.devices or config.learner.device,
+        index=config.learner.index,
+        tables=config.learner.tables,
     )
 
 

@@ -1,8 +1,8 @@
 """A learner's model to and from a model folder: `bl.save(learner, "m")`, `bl.load("runs/lda")`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 
@@ -78,14 +78,23 @@ def kind_of(model: type[Model]) -> str:
     return str(field.default) if field is not None else model.__name__
 
 
-def load(path: Path | str, model: type[Model] | None = None) -> Learner:
+def load(
+    path: Path | str,
+    model: type[Model] | None = None,
+    *,
+    threads: int | None = None,
+    device: str | Sequence[str] = "cpu",
+    replicas: int | Literal["auto"] = 1,
+) -> Learner:
     """The model in the folder `path`, ready to predict and evaluate.
 
-    model: the class of a model that does not come with this package.
+    model: the class of a model that does not come with this package. threads, device, replicas: see
+    `Learner`; replicas share the blocks of what is predicted and scored.
 
     Raises:
         ModelMissingError: there is none.
         ModelFolderError: it is damaged, newer than this package, or of an unknown kind.
+        DeviceError: the device is not there.
     """
     saved = model_folder.load(Path(path))
     known = MODELS if model is None else {kind_of(model): model}
@@ -94,7 +103,12 @@ def load(path: Path | str, model: type[Model] | None = None) -> Learner:
             f"{path}: a model of kind {saved.kind!r}, but known here: {', '.join(known)}. A model "
             "of your own is loaded with load(path, model=YourClass)."
         )
-    learner = Learner(known[saved.kind].model_validate(saved.config))
+    learner = Learner(
+        known[saved.kind].model_validate(saved.config),
+        threads=threads,
+        device=device,
+        replicas=replicas,
+    )
     learner.names, learner.row_names = saved.names, saved.row_names
     learner.targets, learner.target_names = saved.targets, saved.target_names
     position = {there: saved.metrics[name] for name, there in POSITION.items()}

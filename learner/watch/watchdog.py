@@ -75,9 +75,10 @@ def _signs(progress: Progress) -> tuple[int, ...]:
 
 def report(progress: Progress, seconds: float) -> str:
     """Where the run stands, and the stacks of all threads but this one."""
+    done = progress.block + progress.ahead
     lines = [
-        f"no block was finished for {seconds:,.0f} seconds; {progress.block} of {progress.blocks} "
-        f"are done in pass {progress.pass_ + 1} of {progress.passes}: block {progress.block} of "
+        f"no block was finished for {seconds:,.0f} seconds; {done} of {progress.blocks} "
+        f"are done in pass {progress.pass_ + 1} of {progress.passes}: block {done} of "
         f"pass {progress.pass_} (both count from 0) is at work or waited for. Stacks of all "
         "threads, latest call last:"
     ]

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import MemoryPlanError
-from ..slots import source_line
+from ..slots import BFLOAT16, source_line
 from . import launches, launches_by_hand  # noqa: F401 (they enter the kernel table)
 from .arrays import DeviceArray
 from .driver import Bytes, Driver, Product
 from .incoming import DeviceIncoming
+from .index import DeviceIndex
 from .launcher import Clear, CopyIn, Kernel, Launcher
+from .tally import Tally
 
 if TYPE_CHECKING:
     from ..cache import MatCache
+    from ..slots import PatternSlot
 
 SIDES = 2  # blocks at work at a time: one computes, the next one is copied
 STAGE = 1 << 20  # bytes of the numbers that a block's update may set, for each side
@@ -45,9 +48,13 @@ class Cuda:
     """
 
     kind = "cuda"
+    rounded = BFLOAT16
 
-    def __init__(self, driver: Driver, *, graphs: bool = True) -> None:
-        """graphs: whether updates are captured and replayed."""
+    def __init__(self, driver: Driver, *, graphs: bool = True, indexes: bool = False) -> None:
+        """graphs: whether updates are captured and replayed. indexes: whether transposed indexes
+        are made here, and not copied from the host.
+        """
+        self.indexes = indexes
         self.driver = driver
         self.compute, self.copies = driver.stream(), driver.stream()
         self.processors = driver.limits().processors
@@ -60,6 +67,7 @@ class Cuda:
         self._stage = [driver.pinned(STAGE) for _ in range(SIDES)]
         self._staged = 0
         self._bounce: Any = None
+        self.tally = Tally(driver, SIDES + 1)
         self._texts: dict[Hashable, Text] = {}
         self._addresses: list[int] = []
         self._held = 0
@@ -168,12 +176,17 @@ class Cuda:
             self.host_bytes += copies * size * np.dtype(dtype).itemsize
         return DeviceIncoming(self, cache, label, size, dtype, copies)
 
+    def index(self, cache: MatCache, pattern: PatternSlot) -> DeviceIndex | None:
+        """What makes it here, if this backend does."""
+        return DeviceIndex(cache, pattern) if self.indexes else None
+
     def begin_block(self) -> None:
         """Use the other buffers, once the block that used them last is done."""
         self.launcher.flush()
         self.side = (self.side + 1) % SIDES
         self.block += 1
         self.driver.synchronize(self._done[self.side])
+        self.tally.look(self.side)
         self._staged = 0
         self.in_block = self.launcher.queueing = True
 
@@ -182,6 +195,7 @@ class Cuda:
         self.launcher.flush()
         self.in_block = self.launcher.queueing = False
         self._await_copies()
+        self.tally.copy(self.side, self.compute)
         self.driver.record(self._done[self.side], self.compute)
         self.driver.synchronize(self._arrived[self.side])
 
@@ -199,9 +213,16 @@ class Cuda:
         """Wait until nothing runs."""
         self.launcher.flush()
         self.driver.synchronize(self.copies)
+        self.tally.copy(SIDES, self.compute)
         self.driver.synchronize(self.compute)
+        self.tally.look(SIDES)
 
     # ------------------------------------------------------------------ kernels
+
+    @property
+    def counted(self) -> int:
+        """Operations that kernels counted, as of some block before the last."""
+        return self.tally.seen
 
     def text(self, key: Hashable, source: Callable[[], str], name: str = "run") -> Text:
         """The kernel known by `key`; at the first call its `source` is made."""

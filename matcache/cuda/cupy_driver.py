@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from .driver import Bytes, Limits, Product
+from .driver import Bytes, Driver, Limits, Product
 
 log = logging.getLogger("blocklearn.cuda")
 
 _pinned: dict[int, int] = {}  # memory of the host that copies can be from: its ends by its starts
 OPTIONS = ("--std=c++17", "--fmad=true")
+REACHED_ALREADY = 704  # cudaErrorPeerAccessAlreadyEnabled
 
 
 def device_count() -> int:
@@ -37,7 +38,9 @@ class CupyDriver:
         from cupy_backends.cuda.libs import cublas
 
         self._cupy, self._runtime, self._cublas = cupy, cupy.cuda.runtime, cublas
+        self.number = number
         self._device = self._cupy.cuda.Device(number)
+        self._reached: set[int] = {number}
         self._modules: dict[str, Any] = {}
         self._live: set[int] = set()
         with self._device:
@@ -123,6 +126,29 @@ class CupyDriver:
         kind = self._runtime.memcpyDeviceToHost
         with self._device:
             self._runtime.memcpyAsync(target.ctypes.data, address, target.size, kind, stream.ptr)
+
+    def copy_from(self, address: int, other: Driver, source: int, nbytes: int, stream: Any) -> None:
+        """By cudaMemcpyPeerAsync: directly where the devices can, else through the host."""
+        runtime = self._runtime
+        with self._device:
+            if other.number == self.number:
+                kind = runtime.memcpyDeviceToDevice
+                runtime.memcpyAsync(address, source, nbytes, kind, stream.ptr)
+                return
+            self._reach(other.number)
+            runtime.memcpyPeerAsync(address, self.number, source, other.number, nbytes, stream.ptr)
+
+    def _reach(self, number: int) -> None:
+        """Let copies from another device be direct, if the machine allows it."""
+        if number in self._reached:
+            return
+        self._reached.add(number)
+        if self._runtime.deviceCanAccessPeer(self.number, number):
+            try:
+                self._runtime.deviceEnablePeerAccess(number)
+            except self._runtime.CUDARuntimeError as error:
+                if error.status != REACHED_ALREADY:
+                    raise
 
     def clear(self, address: int, nbytes: int, stream: Any) -> None:
         """By cudaMemsetAsync."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 from ..errors import DeviceError
 from .driver import Driver
 
@@ -11,9 +14,11 @@ INSTALL = "CUDA needs an NVIDIA driver and CuPy (pip install cupy-cuda12x, or cu
 def count() -> int:
     """How many there are; 0 also where CuPy is missing or does not work."""
     try:
-        from .cupy_driver import device_count
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of CuPy's, which may be errors where tests run
+            from .cupy_driver import device_count
 
-        return device_count()
+            return device_count()
     except Exception:  # whatever keeps CuPy from working: there is no device then
         return 0
 
@@ -29,3 +34,20 @@ def open_driver(number: int) -> Driver:
     if number >= found:
         raise DeviceError(f"device: cuda:{number}, but there are {found} CUDA devices. {INSTALL}.")
     return CupyDriver(number)
+
+
+def nccl() -> Any:
+    """CuPy's module for NCCL; None where the library is missing."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # CuPy warns where it does not find the library
+            from cupy.cuda import nccl as library
+    except Exception:  # as in `count`
+        return None
+    return library if library.available else None
+
+
+def nccl_version(library: Any) -> str:
+    """Of the library that is loaded, such as 2.27.3."""
+    number = int(library.get_version())
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

@@ -47,8 +47,11 @@ class Product(NamedTuple):
 class Driver(Protocol):
     """One device. What streams, events, functions and graphs are is its own affair.
 
-    Addresses are those of its memory. An event that was never recorded has happened.
+    number: of the device. Addresses are those of its memory. An event that was never recorded has
+    happened; a stream may wait for one of another device.
     """
+
+    number: int
 
     def limits(self) -> Limits:
         """As things are now."""
@@ -85,6 +88,9 @@ class Driver(Protocol):
 
     def copy_out(self, target: Bytes, address: int, stream: Any) -> None:
         """From the device to the host."""
+
+    def copy_from(self, address: int, other: Driver, source: int, nbytes: int, stream: Any) -> None:
+        """From the address `source` of a device, which may be the same one."""
 
     def clear(self, address: int, nbytes: int, stream: Any) -> None:
         """All bytes become 0."""

@@ -3,15 +3,15 @@
 // Sums run in a fixed order: no atomics.
 
 // sums[block, j], parts[block, j]: exact sum and largest |term| of the block's share of the rows of
-// table [rows x k], column j.
-extern "C" __global__ void exact_columns(i64 rows, i64 k, const T* table, const double* grid,
-    double* sums, double* parts) {
+// table [rows x k], column j, times weights [rows] (0 if all are 1).
+extern "C" __global__ void exact_columns(i64 rows, i64 k, const T* table, const float* weights,
+    const double* grid, double* sums, double* parts) {
   const i64 first = rows * blockIdx.x / gridDim.x, last = rows * (blockIdx.x + 1) / gridDim.x;
   for (i64 j = threadIdx.x; j < k; j += blockDim.x) {
     const double g = grid[j];
     double sum = 0.0, largest = 0.0;
     for (i64 i = first; i < last; ++i) {
-      const double term = (double)table[i * k + j];
+      const double term = (double)table[i * k + j] * (weights ? (double)weights[i] : 1.0);
       largest = fabs(term) > largest ? fabs(term) : largest;
       sum += BL_MINUS(BL_PLUS(term, g), g);
     }

@@ -22,6 +22,7 @@ from ..cuda_sources import (
     sort_launches,
     sort_source,
     transposed_source,
+    wide_source,
 )
 from ..emit_cuda import rowwise_source
 from ..emit_cuda_fused import fused_source
@@ -29,7 +30,7 @@ from ..fused import Linear
 from ..indexing import out_of_range
 from ..lazy import Lazy, Mat
 from ..rowwise import Compiled, values_container
-from ..slots import PatternSlot, Slot
+from ..slots import PatternSlot, Slot, type_name
 from ..table import launches
 from .driver import Product
 from .order import active_count, length_order
@@ -48,7 +49,7 @@ WORKSPACE = 32 << 20  # bytes that dense products may use
 
 def c_type(dtype: Any) -> str:
     """Type of numbers in C."""
-    return C_TYPES[np.dtype(dtype).name]
+    return C_TYPES[type_name(dtype)]
 
 
 @remembered
@@ -70,6 +71,10 @@ def _kernel(cache: MatCache, name: str, **types: str) -> Any:
 def _scratch(cache: MatCache, name: str, rows: int, columns: int) -> Slot:
     key = ("cuda", name, columns)
     return cache.result(key, (rows, columns), np.float64, f"{name} of sums")
+
+
+def _address(weights: Slot | None) -> Any:
+    return 0 if weights is None else weights.array
 
 
 # ------------------------------------------------------------------ dense
@@ -133,6 +138,14 @@ def _transpose(cache: MatCache, source: Slot, out: Slot) -> None:
         rows, columns = source.shape
         call = [rows, columns, source.array, out.array]
         cache.backend.launch(text, rows * columns, TILE**2, *call)
+
+
+@launches("round_table", "cuda")
+def _round_table(cache: MatCache, source: Slot, out: Slot) -> None:
+    text = cache.backend.text(("to_bfloat16",), move_source, "to_bfloat16")
+    if not cache.reserving:
+        size = source.shape[0] * source.shape[1]
+        cache.backend.launch(text, size, 4 * 256, size, source.array, out.array)
 
 
 @launches("sort", "cuda")
@@ -278,6 +291,7 @@ def _add_exact_product(
     pattern: PatternSlot,
     values: Slot,
     table: Slot,
+    weights: Slot | None,
     grid: Slot,
     total: Slot,
     largest: Slot,
@@ -292,14 +306,23 @@ def _add_exact_product(
     turned(cache, pattern)
     if cache.reserving:
         return
-    call = [*_index(cache, pattern), values.array, table.array, k]
+    call = [*_index(cache, pattern), values.array, table.array, _address(weights), k]
     backend.launch_blocks(text, EXACT_BLOCKS, *call, grid.array, parts.array, total.array)
     backend.launch(end, k, 256, EXACT_BLOCKS, k, 0, parts.array, total.array, largest.array)
 
 
+@launches("add_wide_product", "cuda")
+def _add_wide_product(cache: MatCache, X: Slot, table: Slot, weights: Slot, total: Slot) -> None:
+    (rows, n), k, backend = X.shape, table.shape[1], cache.backend
+    text = backend.text(("add_wide_product",), wide_source, "add_wide_product")
+    if not cache.reserving:
+        call = [rows, n, k, X.array, table.array, weights.array, total.array]
+        backend.launch(text, n * k, 256, *call)
+
+
 @launches("add_exact_columns", "cuda")
 def _add_exact_columns(
-    cache: MatCache, table: Slot, grid: Slot, total: Slot, largest: Slot
+    cache: MatCache, table: Slot, weights: Slot | None, grid: Slot, total: Slot, largest: Slot
 ) -> None:
     (rows, k), backend = table.shape, cache.backend
     text = _kernel(cache, "exact_columns", t=c_type(table.dtype))
@@ -309,7 +332,7 @@ def _add_exact_columns(
     if cache.reserving:
         return
     chunks = max(1, min(most, rows // COLSUM_ROWS))
-    call = [rows, k, table.array, grid.array, sums.array, parts.array]
+    call = [rows, k, table.array, _address(weights), grid.array, sums.array, parts.array]
     backend.launch_blocks(text, chunks, *call)
     call = [chunks, k, sums.array, parts.array, total.array, largest.array]
     backend.launch(end, k, 256, *call)

@@ -12,11 +12,12 @@ import numpy as np
 
 from ..cache import MatCache
 from ..chunks import turned
-from ..cpu_gibbs import CAP
 from ..cuda_sources import cholesky_source, gibbs_source, tokens_source, top_source
 from ..emit_row_steps_cuda import row_steps_source
 from ..lazy import Mat, SparseMat
+from ..normal_equations import Systems
 from ..row_steps import StepsCompiled, number_of
+from ..sampling import Draws
 from ..slots import PatternSlot, Slot
 from ..table import launches
 from .launches import WARPS, c_type
@@ -52,35 +53,28 @@ def _split_tokens(
 
 
 @launches("sample_topics", "cuda")
-def _sample_topics(
-    cache: MatCache,
-    X: SparseMat,
-    phi: Mat,
-    alpha: Mat,
-    row_ids: Mat,
-    key: Mat,
-    burn: int,
-    container: Callable[[str, int, int, object], Slot],
-    first: Slot,
-    z: Slot,
-) -> None:
+def _sample_topics(cache: MatCache, draws: Draws) -> None:
+    X, phi, first, z = draws.X, draws.phi, draws.first, draws.z
     pattern, k, backend = X.pattern, phi.shape[1], cache.backend
-    weights = container("weights", 1, CAP, np.float32)
-    words = container("words (on the device)", 1, CAP, np.int32)
-    topics = container("topics", 1, CAP, np.int32)
+    weights = draws.scratch("weights", np.float32)
+    words, topics = draws.scratch("words", np.int32), draws.scratch("topics", np.int32)
     sums = cache.result(("cuda", "particles"), (1, PARTS), np.int64, "particles of parts")
+    work = cache.result(("cuda", "work"), (1, 1), np.int64, "operations of samplers")
     names = ("count_sums", "count_starts", "count_particles", "sample")
+    table = c_type(phi.dtype)
     count, start, particles, sample = (
-        _text(cache, name, (k,), lambda: gibbs_source(k)) for name in names
+        _text(cache, name, (k, table), lambda: gibbs_source(k, table)) for name in names
     )
     if cache.reserving:
         return
     entries = [pattern.rows, pattern.indptr, X.slot.array]
     backend.launch(count, PARTS, WARPS, *entries, sums.array)
-    backend.launch_blocks(start, 1, sums.array)
+    backend.launch_blocks(start, 1, sums.array, draws.flops_each, work.array)
+    backend.tally.counted_in(work.array)
     backend.launch(particles, PARTS, WARPS, *entries, sums.array, first.array)
-    call = [pattern.rows, *pattern.offsets(), X.slot.array, first.array, row_ids.slot.array]
-    call += [key.slot.array, phi.slot.array, alpha.slot.array, burn, z.shape[0], z.shape[1]]
+    call = [pattern.rows, *pattern.offsets(), X.slot.array, first.array]
+    call += [mat.slot.array for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
+    call += [draws.burn, *z.shape]
     call += [z.array, weights.array, words.array, topics.array]
     backend.launch(sample, pattern.rows, WARPS, *call)
 
@@ -101,29 +95,22 @@ def _topic_counts(
 
 @launches("solve_rows", "cuda")
 def _solve_rows(
-    cache: MatCache,
-    pattern: PatternSlot,
-    weights: Slot,
-    table: Slot,
-    gram: Slot | None,
-    free: Slot | None,
-    ridge: Slot,
-    rhs: Slot,
-    out: Slot,
+    cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, systems: Systems
 ) -> None:
-    text = _cholesky(cache, "solve_rows", out.shape[1], gram, free)
+    n, k = systems.out.shape
+    text = _cholesky(cache, "solve_rows", k, systems, table)
     if cache.reserving:
         return
-    call = [out.shape[0], *pattern.offsets(), weights.array, table.array]
-    call += [_or_null(gram), _or_null(free), ridge.array, rhs.array, out.array]
-    cache.backend.launch(text, out.shape[0], 1, *call)
+    call = [n, *pattern.offsets(), weights.array, table.array, *_arrays(systems)]
+    cache.backend.launch(text, n, 1, *call)
 
 
 @launches("add_outer", "cuda")
 def _add_outer(
     cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, sums: Slot
 ) -> None:
-    text = _cholesky(cache, _turned_name("add_outer", pattern), table.shape[1], None, None)
+    name = _turned_name("add_outer", pattern)
+    text = _cholesky(cache, name, table.shape[1], None, table)
     index = turned(cache, pattern)
     if cache.reserving:
         return
@@ -132,29 +119,30 @@ def _add_outer(
 
 
 @launches("solve_sums", "cuda")
-def _solve_sums(
-    cache: MatCache,
-    sums: Slot,
-    gram: Slot | None,
-    free: Slot | None,
-    ridge: Slot,
-    rhs: Slot,
-    out: Slot,
-) -> None:
-    text = _cholesky(cache, "solve_sums", out.shape[1], gram, free)
+def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
+    m, k = systems.out.shape
+    text = _cholesky(cache, "solve_sums", k, systems, None)
     if cache.reserving:
         return
-    call = [out.shape[0], sums.array, _or_null(gram), _or_null(free), ridge.array]
-    cache.backend.launch(text, out.shape[0], 1, *call, rhs.array, out.array)
+    cache.backend.launch(text, m, 1, m, sums.array, *_arrays(systems))
 
 
-def _cholesky(cache: MatCache, name: str, k: int, gram: Slot | None, free: Slot | None) -> Any:
-    facts = (k, gram is not None, free is not None)
-    return _text(cache, name, facts, lambda: cholesky_source(k, gram=facts[1], masked=facts[2]))
+def _cholesky(
+    cache: MatCache, name: str, k: int, systems: Systems | None, table: Slot | None
+) -> Any:
+    own = "float" if table is None else c_type(table.dtype)
+    gram, free = (None, None) if systems is None else (systems.gram, systems.free)
+    facts = (k, gram is not None, free is not None, own)
+
+    def source() -> str:
+        return cholesky_source(k, gram=facts[1], masked=facts[2], table=own)
+
+    return _text(cache, name, facts, source)
 
 
-def _or_null(slot: Slot | None) -> Any:
-    return 0 if slot is None else slot.array
+def _arrays(systems: Systems) -> list[Any]:
+    given = (0 if slot is None else slot.array for slot in (systems.gram, systems.free))
+    return [*given, systems.ridge.array, systems.rhs.array, systems.out.array]
 
 
 @launches("top_products", "cuda")

@@ -1,4 +1,5 @@
-// Normal equations: the counterparts of cpu_cholesky.py. K: unknowns, at most 130; GRAM, MASKED: 0 or 1.
+// Normal equations: the counterparts of cpu_cholesky.py. K: unknowns, at most 130; GRAM, MASKED: 0 or 1;
+// T: type of the table.
 // A block of threads has one symmetric matrix. While it is summed, each thread holds a square of SIDE x
 // SIDE numbers of its upper half in registers; then it goes into shared memory, its upper half row by
 // row, where it is factored. Every sum is one chain in the order of the entries.
@@ -53,7 +54,7 @@ struct Squares {
   }
   // Add weight(e) v v' of the entries e from p to q, v row(e) of the table.
   template <class Row, class Weight>
-  __device__ __forceinline__ void add(i64 p, i64 q, const float* table, Row row_of, Weight weight_of) {
+  __device__ __forceinline__ void add(i64 p, i64 q, const T* table, Row row_of, Weight weight_of) {
     __shared__ float v[BATCH][WIDE], w[BATCH];
     for (i64 e = p; e < q; e += BATCH) {
       const int count = q - e < BATCH ? (int)(q - e) : BATCH;
@@ -61,7 +62,7 @@ struct Squares {
       for (int n = threadIdx.x; n < BATCH; n += BL_BLOCK) w[n] = n < count ? weight_of(e + n) : 0.0f;
       for (int place = threadIdx.x; place < BATCH * WIDE; place += BL_BLOCK) {
         const int n = place / WIDE, c = place % WIDE;
-        v[n][c] = n < count && c < K ? table[row_of(e + n) * K + c] : 0.0f;
+        v[n][c] = n < count && c < K ? (float)table[row_of(e + n) * K + c] : 0.0f;
       }
       __syncthreads();
 #pragma unroll
@@ -134,7 +135,7 @@ __device__ __forceinline__ void solve(float* A, float ridge, const float* free, 
 
 // out[i] = x, (sum over the entries j of row i of weights[j] v_j v_j' + gram + ridge[i]) x = rhs[i].
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) solve_rows(i64 rows, const i64* indptr,
-    const int* indices, const float* weights, const float* table, const float* gram, const float* free,
+    const int* indices, const float* weights, const T* table, const float* gram, const float* free,
     const float* ridge, const float* rhs, float* out) {
   __shared__ float A[TRIANGLE];
   for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
@@ -165,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) solve_sums(i64 rows, c
 // sums[c] (packed) grows by weights v v' of the entries of column c, rows ascending, for the active c.
 template <class P>
 __device__ __forceinline__ void outer(const i64* count, const int* active, const i64* starts,
-    const int* t_rows, const P* t_pos, const float* weights, const float* table, float* sums) {
+    const int* t_rows, const P* t_pos, const float* weights, const T* table, float* sums) {
   const i64 columns = *count;
   for (i64 a = blockIdx.x; a < columns; a += gridDim.x) {
     float* to = sums + (i64)active[a] * PACKED;
@@ -177,12 +178,12 @@ __device__ __forceinline__ void outer(const i64* count, const int* active, const
   }
 }
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) add_outer_32(const i64* count, const int* active,
-    const i64* starts, const int* t_rows, const int* t_pos, const float* weights, const float* table,
+    const i64* starts, const int* t_rows, const int* t_pos, const float* weights, const T* table,
     float* sums) {
   outer<int>(count, active, starts, t_rows, t_pos, weights, table, sums);
 }
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) add_outer_64(const i64* count, const int* active,
-    const i64* starts, const int* t_rows, const i64* t_pos, const float* weights, const float* table,
+    const i64* starts, const int* t_rows, const i64* t_pos, const float* weights, const T* table,
     float* sums) {
   outer<i64>(count, active, starts, t_rows, t_pos, weights, table, sums);
 }

@@ -1,11 +1,11 @@
 // Sums of transposed products that are exact, and so the same in any order: see exact.py. V, T: types of
 // values and table, float; P of positions. A block has a column, so that long ones are shared by its warps.
 
-// total[c, j] += sum over the entries (i, c) of value * table[i, j], each term rounded to grid[j]; for the
-// columns that occur. parts[block, j]: the largest |term| that the block met. k columns of the table.
+// total[c, j] += sum over the entries (i, c) of value * table[i, j] * weights[i], each term rounded to
+// grid[j]; for the columns that occur. weights: 0 if all are 1. parts[block, j]: the largest |term| that the block met. k columns of the table.
 extern "C" __global__ void add_exact_product(const i64* count, const int* active, const i64* starts,
-    const int* t_rows, const P* t_pos, const V* values, const T* table, i64 k, const double* grid,
-    double* parts, double* total) {
+    const int* t_rows, const P* t_pos, const V* values, const T* table, const float* weights, i64 k,
+    const double* grid, double* parts, double* total) {
   __shared__ double sums[BL_BLOCK];
   const i64 columns = *count;
   const int group = threadIdx.x / BL_LANES;
@@ -16,7 +16,9 @@ extern "C" __global__ void add_exact_product(const i64* count, const int* active
     for (i64 a = blockIdx.x; a < columns; a += gridDim.x) {
       double sum = 0.0;
       for (i64 e = starts[a] + group; e < starts[a + 1]; e += BL_GROUPS) {
-        const double term = (double)values[t_pos[e]] * (double)table[(i64)t_rows[e] * k + j];
+        const i64 i = t_rows[e];
+        const double w = weights ? (double)weights[i] : 1.0;
+        const double term = (double)values[t_pos[e]] * (double)table[i * k + j] * w;
         largest = fabs(term) > largest ? fabs(term) : largest;
         sum += BL_MINUS(BL_PLUS(term, g), g);
       }

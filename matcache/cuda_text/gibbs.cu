@@ -1,4 +1,4 @@
-// The sampler of topics: cpu_gibbs.py, to the last bit. K: the number of topics.
+// The sampler of topics: cpu_gibbs.py, to the last bit. K: the number of topics; T: type of the table.
 // A row belongs to 16 lanes, two rows to a warp. Topic 16 v + l is in lane l's register v.
 
 #define VECTORS ((K + 15) / 16)
@@ -23,8 +23,8 @@ extern "C" __global__ void count_sums(i64 rows, const i64* indptr, const float* 
     if (BL_LANE == 0) sums[c] = sum;
   }
 }
-// sums[c]: particles before chunk c.
-extern "C" __global__ void count_starts(i64* sums) {
+// sums[c]: particles before chunk c. work[0] grows by `each` for every particle.
+extern "C" __global__ void count_starts(i64* sums, i64 each, i64* work) {
   if (BL_THREAD != 0) return;
   i64 before = 0;
   for (int c = 0; c < CHUNKS; ++c) {
@@ -32,6 +32,7 @@ extern "C" __global__ void count_starts(i64* sums) {
     sums[c] = before;
     before += here;
   }
+  work[0] += each * before;
 }
 // first[i] = number of the first particle of entry i.
 extern "C" __global__ void count_particles(i64 rows, const i64* indptr, const float* values,
@@ -87,14 +88,14 @@ __device__ __forceinline__ void shifted(float* x, int s) {
 }
 
 // Draw a topic; `counts` are the row's, without the particle. f: the word's row of the table.
-__device__ __forceinline__ int draw(const float (*counts)[OWN], const float* f, float u) {
+__device__ __forceinline__ int draw(const float (*counts)[OWN], const T* f, float u) {
   float sums[VECTORS][OWN], prefix[OWN], before[OWN], moved[OWN];
 #pragma unroll
   for (int v = 0; v < VECTORS; ++v)
 #pragma unroll
     for (int o = 0; o < OWN; ++o) {
       const int topic = v * 16 + BL_LANE + o;
-      const float x = topic < K ? f[topic] : 0.0f;
+      const float x = topic < K ? (float)f[topic] : 0.0f;
       sums[v][o] = v == 0 ? counts[v][o] * x : fma(counts[v][o], x, sums[v - 1][o]);
     }
 #pragma unroll
@@ -127,7 +128,7 @@ __device__ __forceinline__ int draw(const float (*counts)[OWN], const float* f, 
 // Scratch, one number for each particle: weights, words (columns), topics.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const i64* indptr,
     const int* indices, const float* values, const i64* first, const i64* row_ids, const i64* key,
-    const float* phi, const float* alpha, i64 burn, i64 save, i64 width, unsigned short* z,
+    const T* phi, const float* alpha, i64 burn, i64 save, i64 width, unsigned short* z,
     float* weights, int* words, int* topics) {
   for (i64 row = BL_WARP; row < rows; row += BL_WARPS) {
     const i64 p = indptr[row], q = indptr[row + 1];

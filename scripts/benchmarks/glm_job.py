@@ -7,6 +7,7 @@ and `result.json`.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -90,6 +91,7 @@ def main() -> None:
     runs = []
     for _ in range(job.repeats):
         job.curve = []
+        gc.collect()  # what imports and the run before have left is not to be collected in this one
         run(job, X, Y)
         runs.append(job.curve)
     runs.sort(key=lambda curve: curve[-1]["seconds"])

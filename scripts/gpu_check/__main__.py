@@ -15,12 +15,14 @@ from pathlib import Path
 from blocklearn.matcache.cuda import devices
 from scripts.benchmarks.report import table
 
-from . import steps, table1, trainings
+from . import index, kernels, steps, table1, trainings
 from .measure import Row, Scale
 
 SECTIONS: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "operations": table1.rows,
     "steps": steps.rows,
+    "kernels": kernels.rows,
+    "index": index.rows,
     "trainings": trainings.rows,
 }
 

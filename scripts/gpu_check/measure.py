@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from blocklearn.matcache import Mat, MatCache, make_backend
 
 COPY = 4.3e12  # bytes per second that an H200 reads and writes, as measured by a copy
@@ -71,6 +73,18 @@ def seconds_of(cache: MatCache, work: Callable[[], Any], least: float = 0.2) -> 
     wait()
     spent = time.perf_counter() - begun
     return spent / calls
+
+
+def agreement(found: Any, expected: Any, most: float = 1e-3) -> str:
+    """What to note of two arrays that should be the same: by how much of the largest number they
+    differ; that the check failed, where this is more than `most`.
+    """
+    if np.array_equal(found, expected):
+        return "same bits as on the CPU"
+    largest = np.abs(expected).max()
+    share = np.abs(found - expected).max() / (largest if largest > 0 else 1.0)
+    said = f"differs from the CPU by {share:.1g} of the largest"
+    return said if share <= most else f"failed: {said}"
 
 
 def fresh(*mats: Mat) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from blocklearn.matcache import exppsi, from_array, from_sparse, named, repeat, rowwise, sddmm
 from scripts.benchmarks.data import power_law
 
-from .measure import Row, Scale, cache_on, floor, fresh, seconds_of
+from .measure import Row, Scale, agreement, cache_on, floor, fresh, seconds_of
 
 ITERATIONS = 5
 
@@ -30,10 +30,18 @@ def rows(scale: Scale) -> Iterator[Row]:
     X = power_law(scale.of(20_000, 30), words)
     for k in (scale.of(32, 4), scale.of(100, 5), scale.of(256, 8), scale.of(1000, 9)):
         phi = np.random.default_rng(0).random((words, k), np.float32) + 0.01
-        cpu = None if k > 256 else _ours("cpu", X, phi, scale)
-        yield Row(
-            f"LDA E-step, K = {k}", _ours("cuda:0", X, phi, scale), cpu, _floor(X, k), _rate(X)
-        )
+        spent, found = _ours("cuda:0", X, phi, scale)
+        cpu, note = None, _rate(X)
+        if k <= 256:
+            cpu, expected = _ours("cpu", X, phi, scale)
+            note = f"{agreement(found, expected)}; {note}"
+        yield Row(f"LDA E-step, K = {k}", spent, cpu, _floor(X, k), note)
+    for k in (scale.of(100, 5), scale.of(256, 8)):
+        phi = np.random.default_rng(0).random((words, k), np.float32) + 0.01
+        spent, found = _ours("cuda:0", X, phi, scale, rounds_tables=True)
+        cpu, expected = _ours("cpu", X, phi, scale, rounds_tables=True)
+        least, note = _floor(X, k, rounded=words), agreement(found, expected)
+        yield Row(f"LDA E-step, K = {k}, table in bfloat16", spent, cpu, least, note)
     k = scale.of(256, 8)
     phi = np.random.default_rng(0).random((words, k), np.float32) + 0.01
     for name, peer in PEERS.items():
@@ -43,20 +51,26 @@ def rows(scale: Scale) -> Iterator[Row]:
             yield Row(f"the same: {name}", note=f"not installed: {error}")
 
 
-def _floor(X: Any, k: int) -> float:
+def _floor(X: Any, k: int, rounded: int = 0) -> float:
     """A row of the table for each non-zero and iteration, twice read in an iteration by cache only;
-    2 products with it: 4 flops for 4 bytes.
+    2 products with it: 4 flops for 4 bytes. rounded: rows of a table that is rounded to bfloat16
+    first: 2 bytes.
     """
-    times = ITERATIONS + 1
-    return floor(4.0 * X.nnz * k * times + 12.0 * X.nnz, 4.0 * X.nnz * k * times)
+    numbers = float(X.nnz) * k * (ITERATIONS + 1)
+    nbytes = 2.0 * numbers + 6.0 * rounded * k if rounded else 4.0 * numbers
+    return floor(nbytes + 12.0 * X.nnz, 4.0 * numbers)
 
 
 def _rate(X: Any) -> str:
     return f"{X.shape[0]:,} documents, {X.nnz:,} non-zeros"
 
 
-def _ours(device: str, X: Any, phi: Any, scale: Scale) -> float:
+def _ours(
+    device: str, X: Any, phi: Any, scale: Scale, *, rounds_tables: bool = False
+) -> tuple[float, Any]:
+    """Seconds, and the topics of each document."""
     with cache_on(device) as cache:
+        cache.rounds_tables = rounds_tables
         x, table = from_sparse(cache, X), from_array(cache, phi)
         alpha = from_array(cache, np.full((1, phi.shape[1]), 0.1, np.float32))
         theta = named(cache, "theta", (X.shape[0], phi.shape[1]))
@@ -67,7 +81,7 @@ def _ours(device: str, X: Any, phi: Any, scale: Scale) -> float:
             fresh(table)
             e_step(x, theta, table, alpha, ITERATIONS)
 
-        return seconds_of(cache, work, 0.01 if scale.quick else 0.2)
+        return seconds_of(cache, work, 0.01 if scale.quick else 0.2), theta.numpy()
 
 
 def _timed(work: Callable[[], Any], wait: Callable[[], Any], least: float = 0.3) -> float:

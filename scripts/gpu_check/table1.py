@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,24 +19,26 @@ from blocklearn.matcache import (
     sort,
 )
 
-from .measure import Row, Scale, cache_on, floor, fresh, seconds_of
+from .measure import Row, Scale, agreement, cache_on, floor, fresh, seconds_of
 
-Work = tuple[Callable[[], Any], float]  # and its floor
+
+class Work(NamedTuple):
+    """run: does the operation and returns the Mat of its result."""
+
+    run: Callable[[], Any]
+    floor: float
 
 
 def rows(scale: Scale) -> Iterator[Row]:
     """One for each operation."""
-    found: dict[str, dict[str, float]] = {}
-    floors: dict[str, float] = {}
-    for device in ("cuda:0", "cpu"):
-        with cache_on(device) as cache:
-            for name, make in OPERATIONS.items():
-                work, floors[name] = make(cache, scale)
-                found.setdefault(name, {})[device] = seconds_of(
-                    cache, work, 0.01 if scale.quick else 0.2
-                )
-    for name, times in found.items():
-        yield Row(name, times["cuda:0"], times["cpu"], floors[name])
+    for name, make in OPERATIONS.items():
+        seconds, results = [], []
+        for device in ("cuda:0", "cpu"):
+            with cache_on(device) as cache:
+                work = make(cache, scale)
+                seconds.append(seconds_of(cache, work.run, 0.01 if scale.quick else 0.2))
+                results.append(work.run().numpy())
+        yield Row(name, *seconds, work.floor, agreement(*results))
 
 
 def _dense(cache: MatCache, rows: int, columns: int, seed: int = 0) -> Any:
@@ -55,21 +57,14 @@ def _sparse(cache: MatCache, scale: Scale) -> Any:
 
 
 def sgemm(cache: MatCache, scale: Scale) -> Work:
-    n = scale.of(8192 if cache.backend.kind != "cpu" else 4096, 32)
+    n = scale.of(8192, 32)
     A, B = _dense(cache, n, n), _dense(cache, n, n, 1)
-    C = named(cache, "C", (n, n))
-    scaled = 1.0 if n != 4096 else 8.0
 
-    def work() -> None:
-        nonlocal C
-        C <<= A @ B
+    def work() -> Any:
+        fresh(A)
+        return (A @ B).mat()
 
-    def at_full_size() -> None:
-        for _ in range(int(scaled)):
-            work()
-
-    size = n * (2 if scaled > 1 else 1)
-    return at_full_size, floor(12.0 * size**2, 2.0 * size**3)
+    return Work(work, floor(12.0 * n**2, 2.0 * n**3))
 
 
 def _product(k: int) -> Callable[[MatCache, Scale], Work]:
@@ -77,12 +72,12 @@ def _product(k: int) -> Callable[[MatCache, Scale], Work]:
         X = _sparse(cache, scale)
         table = _dense(cache, X.shape[1], k)
 
-        def work() -> None:
+        def work() -> Any:
             fresh(table)
-            (X @ table).mat()
+            return (X @ table).mat()
 
         nbytes = 8.0 * X.nnz + 4.0 * k * (X.shape[0] + X.shape[1])
-        return work, floor(nbytes, 2.0 * X.nnz * k)
+        return Work(work, floor(nbytes, 2.0 * X.nnz * k))
 
     return make
 
@@ -90,33 +85,37 @@ def _product(k: int) -> Callable[[MatCache, Scale], Work]:
 def sorted_rows(cache: MatCache, scale: Scale) -> Work:
     A = _dense(cache, scale.of(100_000, 100), 256)
 
-    def work() -> None:
+    def work() -> Any:
         fresh(A)
-        sort(A).mat()
+        return sort(A).mat()
 
-    return work, floor(8.0 * A.shape[0] * 256, 0)
+    return Work(work, floor(8.0 * A.shape[0] * 256, 0))
 
 
 def random_numbers(cache: MatCache, scale: Scale) -> Work:
     n = scale.of(100_000, 100)
     key, R = from_array(cache, np.array([[7, 0, 0]])), named(cache, "R", (n, 256))
 
-    def work() -> None:
+    def work() -> Any:
         nonlocal R
+        fresh(key)
         R <<= random(cache, (n, 256), key)
+        return R
 
-    return work, floor(4.0 * n * 256, 0)
+    return Work(work, floor(4.0 * n * 256, 0))
 
 
 def exp_log(cache: MatCache, scale: Scale) -> Work:
     A = _dense(cache, scale.of(100_000, 100), 256)
     B = named(cache, "B", A.shape)
 
-    def work() -> None:
+    def work() -> Any:
         nonlocal B
+        fresh(A)
         B <<= log(exp(A))
+        return B
 
-    return work, floor(8.0 * A.shape[0] * 256, 0)
+    return Work(work, floor(8.0 * A.shape[0] * 256, 0))
 
 
 OPERATIONS: dict[str, Callable[[MatCache, Scale], Work]] = {

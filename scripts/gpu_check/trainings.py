@@ -65,6 +65,14 @@ def lda(scale: Scale) -> Iterator[Row]:
         f"{hourly:,.0f} documents/h, {hourly / PAPER_LDA:.1f} x the paper; "
         f"{progress.gflops:,.0f} gflops",
     )
+    other, _ = _pass(model, X, "cuda:0", index="device", **options)
+    faster, than = ("device", "host") if other < spent else ("host", "device")
+    yield Row("the same with index: device", other, None, least, f"{faster} is faster than {than}")
+    other, _ = _pass(model, X, "cuda:0", tables="bfloat16", **options)
+    least = floor(2.0 * X.nnz * k * 7, 4.0 * X.nnz * k * 6)
+    yield Row(
+        "the same with tables: bfloat16", other, None, least, f"{spent / other:.2f} x as fast"
+    )
 
 
 def glm(scale: Scale) -> Iterator[Row]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...configuration.config import flat
-from ...plan import Planned
 from ...runs.metrics import scores_of
 from ...runs.run_record import RunRecord
 from ..display import duration, number, overall, size
@@ -143,8 +142,17 @@ def memory_section(run: RunRecord) -> Iterator[Markup]:
     """The plan, array by array, and what the process took."""
     charts = []
     if run.plan:
-        rows = bars(list(_arrays(run.plan.rows)))
+        held = [
+            (f"{row.copies} x {row.name}" if row.copies > 1 else row.name, row.held)
+            for row in run.plan.rows
+        ]
+        rows = bars(list(_arrays(held)))
         charts.append(figure("planned", size(run.plan.total), rows, class_="double"))
+        there = [(row.name, row.nbytes) for row in run.plan.rows if row.device]
+        if there:
+            rows = bars(list(_arrays(there)))
+            title = "planned on the device of each replica"
+            charts.append(figure(title, size(run.plan.on_device), rows, class_="double"))
     events = [event for event in run.of("train") if event["host_bytes"]]
     if events:
         x = [event["seconds"] for event in events]
@@ -160,12 +168,12 @@ def memory_section(run: RunRecord) -> Iterator[Markup]:
         yield section("Memory", figures(charts))
 
 
-def _arrays(rows: list[Planned]) -> Iterator[Bar]:
-    held = sorted((row for row in rows if row.held), key=lambda row: -row.held)
-    for row in held[:ARRAYS]:
-        copies = f"{row.copies} x " if row.copies > 1 else ""
-        yield Bar(copies + row.name, row.held, size(row.held))
-    rest = sum(row.held for row in held[ARRAYS:])
+def _arrays(named: list[tuple[str, int]]) -> Iterator[Bar]:
+    """Arrays by their bytes, the largest first."""
+    held = sorted((item for item in named if item[1]), key=lambda item: -item[1])
+    for name, nbytes in held[:ARRAYS]:
+        yield Bar(name, nbytes, size(nbytes))
+    rest = sum(nbytes for _, nbytes in held[ARRAYS:])
     if rest:
         yield Bar(f"{len(held) - ARRAYS} smaller arrays", rest, size(rest))
 

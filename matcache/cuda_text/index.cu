@@ -1,0 +1,162 @@
+// The transposed index of a block: datasources/transpose.py, to the last bit. A stable sort of the entries
+// by column, four bits at a time, the lowest first: index_count, index_starts and index_scatter for each;
+// then index_heads, index_starts and index_columns; index_rows at the end. P: type of positions.
+
+#define DIGITS 16
+#define ITEMS 8  // entries that a thread has at a time
+#define TILE (BL_BLOCK * ITEMS)
+#define PARTS 1024  // of the entries, that are counted apart
+
+// The sum of what the threads before this one have; all: of what all have.
+template <class F> __device__ __forceinline__ F before_me(F x, F* all) {
+  __shared__ F sums[2][BL_BLOCK];
+  const int me = threadIdx.x;
+  int side = 0;
+  sums[0][me] = x;
+  __syncthreads();
+  for (int step = 1; step < BL_BLOCK; step *= 2) {
+    sums[1 - side][me] = sums[side][me] + (me >= step ? sums[side][me - step] : F(0));
+    side = 1 - side;
+    __syncthreads();
+  }
+  const F found = sums[side][me] - x;
+  *all = sums[side][BL_BLOCK - 1];
+  __syncthreads();
+  return found;
+}
+__device__ __forceinline__ int digit_of(int key, int shift) { return key >> shift & (DIGITS - 1); }
+
+// sums[d * PARTS + p]: entries of part p whose column has the digit d. counts[0]: how many entries.
+extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_count(const i64* counts, i64 shift,
+    const int* keys, i64* sums) {
+  __shared__ int found[DIGITS * BL_BLOCK];
+  const i64 n = counts[0];
+  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
+    for (int d = 0; d < DIGITS; ++d) found[d * BL_BLOCK + threadIdx.x] = 0;
+    for (i64 i = n * part / PARTS + threadIdx.x; i < n * (part + 1) / PARTS; i += BL_BLOCK)
+      ++found[digit_of(keys[i], (int)shift) * BL_BLOCK + threadIdx.x];
+    __syncthreads();
+    for (int d = threadIdx.x / BL_LANES; d < DIGITS; d += BL_GROUPS) {
+      int sum = 0;
+      for (int t = BL_LANE; t < BL_BLOCK; t += BL_LANES) sum += found[d * BL_BLOCK + t];
+      sum = BL_SUM_ACROSS(sum);
+      if (BL_LANE == 0) sums[d * PARTS + part] = sum;
+    }
+    __syncthreads();
+  }
+}
+
+// sums[e]: the sum of those before e; sums[n]: of all. One block of threads.
+extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_starts(i64 n, i64* sums) {
+  const i64 first = n * threadIdx.x / BL_BLOCK, last = n * (threadIdx.x + 1) / BL_BLOCK;
+  i64 own = 0, all;
+  for (i64 e = first; e < last; ++e) own += sums[e];
+  i64 before = before_me(own, &all);
+  for (i64 e = first; e < last; ++e) {
+    const i64 here = sums[e];
+    sums[e] = before;
+    before += here;
+  }
+  if (threadIdx.x == 0) sums[n] = all;
+}
+
+// Entries of equal digits together, in the order in which they are. from: their positions, 0: the same as
+// their places. The tile is put in order first, so that what is written lies side by side.
+extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_scatter(const i64* counts, i64 shift,
+    const int* keys, const P* from, const i64* sums, int* to_keys, P* to) {
+  __shared__ int key[TILE], sorted[TILE], places[DIGITS * BL_BLOCK], begin[DIGITS];
+  __shared__ i64 base[DIGITS];
+  const i64 n = counts[0];
+  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
+    const i64 last = n * (part + 1) / PARTS;
+    for (int d = threadIdx.x; d < DIGITS; d += BL_BLOCK) base[d] = sums[d * PARTS + part];
+    for (i64 start = n * part / PARTS; start < last; start += TILE) {
+      const int there = last - start < TILE ? (int)(last - start) : TILE;
+      const int first = threadIdx.x * ITEMS, end = first + ITEMS < there ? first + ITEMS : there;
+      for (int e = threadIdx.x; e < there; e += BL_BLOCK) key[e] = keys[start + e];
+      for (int d = 0; d < DIGITS; ++d) places[d * BL_BLOCK + threadIdx.x] = 0;
+      __syncthreads();
+      for (int e = first; e < end; ++e) ++places[digit_of(key[e], (int)shift) * BL_BLOCK + threadIdx.x];
+      __syncthreads();
+      int own = 0, all;  // digit after digit, and in a digit thread after thread
+      for (int e = 0; e < DIGITS; ++e) own += places[threadIdx.x * DIGITS + e];
+      int before = before_me(own, &all);
+      for (int e = threadIdx.x * DIGITS; e < (int)(threadIdx.x + 1) * DIGITS; ++e) {
+        const int here = places[e];
+        places[e] = before;
+        if (e % BL_BLOCK == 0) begin[e / BL_BLOCK] = before;
+        before += here;
+      }
+      __syncthreads();
+      for (int e = first; e < end; ++e)
+        sorted[places[digit_of(key[e], (int)shift) * BL_BLOCK + threadIdx.x]++] = e;
+      __syncthreads();
+      for (int e = threadIdx.x; e < there; e += BL_BLOCK) {
+        const int source = sorted[e], d = digit_of(key[source], (int)shift);
+        const i64 place = base[d] + e - begin[d];
+        to_keys[place] = key[source];
+        to[place] = from ? from[start + source] : (P)(start + source);
+      }
+      __syncthreads();
+      for (int d = threadIdx.x; d < DIGITS; d += BL_BLOCK)
+        base[d] += (d + 1 < DIGITS ? begin[d + 1] : there) - begin[d];
+      __syncthreads();
+    }
+  }
+}
+
+__device__ __forceinline__ bool is_head(const int* keys, i64 i) { return i == 0 || keys[i] != keys[i - 1]; }
+
+// sums[p]: the columns that begin in part p.
+extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_heads(const i64* counts, const int* keys,
+    i64* sums) {
+  const i64 n = counts[0];
+  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
+    i64 own = 0, all;
+    for (i64 i = n * part / PARTS + threadIdx.x; i < n * (part + 1) / PARTS; i += BL_BLOCK)
+      own += is_head(keys, i);
+    before_me(own, &all);
+    if (threadIdx.x == 0) sums[part] = all;
+  }
+}
+
+// The columns that occur, and where each begins; counts[1]: how many.
+extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_columns(i64* counts, const int* keys,
+    const i64* sums, int* active, i64* starts) {
+  const i64 n = counts[0];
+  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
+    const i64 last = n * (part + 1) / PARTS;
+    i64 base = sums[part];
+    for (i64 start = n * part / PARTS; start < last; start += TILE) {
+      const i64 first = start + threadIdx.x * ITEMS, end = first + ITEMS < last ? first + ITEMS : last;
+      i64 own = 0, all;
+      for (i64 i = first; i < end; ++i) own += is_head(keys, i);
+      i64 place = base + before_me(own, &all);
+      for (i64 i = first; i < end; ++i)
+        if (is_head(keys, i)) {
+          active[place] = keys[i];
+          starts[place++] = i;
+        }
+      base += all;
+    }
+  }
+  if (BL_THREAD == 0) {
+    counts[1] = sums[PARTS];
+    starts[sums[PARTS]] = n;
+  }
+}
+
+// t_rows[i]: the row of the entry at t_pos[i].
+extern "C" __global__ void index_rows(const i64* counts, i64 rows, const i64* indptr, const P* t_pos,
+    int* t_rows) {
+  const i64 n = counts[0];
+  for (i64 i = BL_THREAD; i < n; i += BL_THREADS) {
+    i64 low = 0, high = rows;  // the last row that begins at or before it
+    while (high - low > 1) {
+      const i64 middle = (low + high) / 2;
+      if (indptr[middle] <= (i64)t_pos[i]) low = middle;
+      else high = middle;
+    }
+    t_rows[i] = (int)low;
+  }
+}

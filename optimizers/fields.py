@@ -1,0 +1,64 @@
+"""Fields of models and optimizers, given by name: of an unknown one, which may have been meant."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+
+class Fields(BaseModel):
+    """Base of what has fields and takes no others.
+
+    >>> class Point(Fields):
+    ...     longitude: float = 0.0
+    >>> Point(longtude=1.0)
+    Traceback (most recent call last):
+    pydantic_core._pydantic_core.ValidationError: 1 validation error for Point
+    longtude
+      unknown; did you mean 'longitude'? [type=extra_forbidden, input_value=1.0, input_type=float]
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _name_the_nearest(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            problems = error.errors()
+            if not any(_unknown(problem) for problem in problems):
+                raise
+            told = [_told(problem, list(cls.model_fields)) for problem in problems]
+            raise ValidationError.from_exception_data(error.title, told) from None
+
+
+def _unknown(problem: Any) -> bool:
+    return problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1
+
+
+def _told(problem: Any, names: list[str]) -> InitErrorDetails:
+    """The same problem; an unknown field's with the nearest of `names`, or with all of them."""
+    kind, place, given = problem["type"], problem["loc"], problem["input"]
+    if not _unknown(problem) and "url" in problem:  # pydantic's own
+        context = problem.get("ctx", {})
+        return InitErrorDetails(type=kind, loc=place, input=given, ctx=context)
+    message = problem["msg"]
+    if _unknown(problem):
+        near = get_close_matches(str(problem["loc"][0]), names, n=1)
+        message = f"unknown; did you mean {near[0]!r}?" if near else f"unknown; {_listed(names)}"
+    told = PydanticCustomError(kind, "{text}", {"text": message})
+    return InitErrorDetails(type=told, loc=place, input=given)
+
+
+def _listed(names: list[str]) -> str:
+    return f"there are {', '.join(names)}" if names else "there are no fields"
