@@ -39,7 +39,6 @@ import blocklearn
 from blocklearn.learner.command_line.cli import _with_command, app
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import resolve
-from scripts.benchmarks import __main__ as benchmarks
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -293,7 +292,9 @@ def check_benchmark(arguments: list[str]) -> None:
     task, *rest = arguments
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed), suppress(SystemExit):
-        benchmarks.main([task, "--help"])
+        from scripts.benchmarks.__main__ import main as bench  # not in a wheel
+
+        bench([task, "--help"])
     for option in rest:
         known = re.search(rf"{re.escape(option)}\b", printed.getvalue())
         assert not option.startswith("--") or known, f"scripts/bench {task}: no {option}"

@@ -18,6 +18,7 @@ from blocklearn.learner.errors import (
     RunInterrupted,
 )
 from blocklearn.matcache.errors import MemoryPlanError
+from tests.beside import CONFIGS
 
 LDA = str(CONFIGS / "lda.yaml")
 LEARN = [sys.executable, "-c", "from blocklearn.learner.command_line.cli import main; main()"]
@@ -57,7 +58,6 @@ print(len(set(sys.modules) - before), *{{name.partition(".")[0] for name in sys.
 def test_importing_the_package_imports_nothing() -> None:
     code = """
 import sys
-from tests.beside import CONFIGS
 before = set(sys.modules)
 import blocklearn
 print(*{name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names)

@@ -80,6 +80,11 @@ CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
     ),
     "glm, by row": lambda: (bl.models.GLM(), (counts(), labels()), {}),
     "glm, dense": lambda: (bl.models.GLM(), (counts().toarray(), labels()), {}),
+    "glm, dense, full passes": lambda: (
+        bl.models.GLM(l2=1e-3),
+        (counts().toarray(), labels()),
+        {"optimizer": bl.optimizers.LBFGS()},
+    ),
     **{
         f"glm, {name}": lambda kind=kind: (
             bl.models.GLM(l2=0.01),

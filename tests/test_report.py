@@ -26,7 +26,7 @@ from blocklearn.learner.watch.page.model_sections import singular_values
 from blocklearn.learner.watch.page.report import report
 from blocklearn.learner.watch.page.strips import strips
 from blocklearn.learner.watch.page.ticks import label, linear_ticks, log_ticks
-from tests.beside import CONFIGS
+from tests.beside import CONFIGS as FOLDER
 
 CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit"]
 VOID = {"meta"}
@@ -73,7 +73,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of each configuration that comes with the package, shortened."""
     folder = tmp_path_factory.mktemp("runs")
     for name in CONFIGS:
-        learn("--config", str(CONFIGS / f"{name}.yaml"), "--out", str(folder / name), "-q",
+        learn("--config", str(FOLDER / f"{name}.yaml"), "--out", str(folder / name), "-q",
               "--set", "learner.passes=5", "--set", "evaluation.every_passes=1")  # fmt: skip
     return folder
 
@@ -165,7 +165,7 @@ def test_the_command_writes_into_the_run_or_where_it_is_told(
     with pytest.raises(SystemExit) as stop:
         main(["report", str(tmp_path)])
     assert stop.value.code == 66
-    config = str(CONFIGS / "als.yaml")
+    config = str(FOLDER / "als.yaml")
     learn("--config", config, "--out", str(runs / "als"), "-q", "--overwrite")
     assert not (runs / "als" / "report.html").exists()  # of the run before
 
