@@ -1,4 +1,4 @@
-"""Print a scheduled row-wise program, or a fused elementwise expression, as Numba source.
+"""Print a scheduled row-wise program as Numba source.
 
 A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals,
 values inside a loop are scalars, and the loop over non-zeros takes four at a time so that row
@@ -7,58 +7,24 @@ vectors are loaded once for four table rows. `F(...)` around what is read conver
 
 from __future__ import annotations
 
-import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import ClassVar
 
 from .cpu_vectors import SHORT
 from .elementwise import ELEMENTWISE
-from .printer import RowwisePrinter
-from .program import (
-    Access,
-    Apply,
-    Count,
-    Dot,
-    Gather,
-    Instruction,
-    Kind,
-    Product,
-    Reduce,
-    Store,
-    Value,
-    walk,
-)
-from .schedule import Group, Leave, Loop, Node, Schedule
-from .writer import Writer
-
-if TYPE_CHECKING:
-    from .fused import Fused, Leaf
+from .loop_body import LoopBody
+from .numba_header import numba_header, number
+from .printer import RowwisePrinter, plus
+from .program import Access, Apply, Dot, Gather, Kind, Product, Reduce, Value, walk
+from .schedule import Group, Schedule
 
 UNROLL = 4  # non-zeros at a time
 TOGETHER = 8  # rows of a matrix that are added at a time, where they are long
 SHORT_MATRIX = 128  # longest row of a matrix of which several are added at a time
 
-HEADER = """\
-import numpy as np
-from numba import njit
-from blocklearn.matcache import cpu_math{bits} as m
-from blocklearn.matcache.cpu_random import random_bits
-
-F = np.float{bits}
-{made}
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={flags})
-"""
-
-# Only a sum along a row gains from another order of its terms. Without one nothing is reassociated,
-# so that the arithmetic of a column does not depend on how many columns there are.
-SUMS = '{"contract", "reassoc", "nsz", "arcp"}'
-NO_SUMS = '{"contract", "nsz"}'
-
 VECTORS = "from blocklearn.matcache.cpu_vectors import make_add, make_dots\n\n"
-
-_START = {"sum": "F(0)", "max": "F(-np.inf)", "min": "F(np.inf)"}
-_FOLD = {"sum": "{0} + {1}", "max": "m.maximum({0}, {1})", "min": "m.minimum({0}, {1})"}
 
 
 def rowwise_source(plan: Schedule) -> str:
@@ -68,6 +34,14 @@ def rowwise_source(plan: Schedule) -> str:
 
 class NumbaPrinter(RowwisePrinter):
     """Prints Numba source."""
+
+    count = "F(q - p)"
+    start: ClassVar[Mapping[str, str]] = {"sum": "F(0)", "max": "F(-np.inf)", "min": "F(np.inf)"}
+    fold: ClassVar[Mapping[str, str]] = {
+        "sum": "{0} + {1}",
+        "max": "m.maximum({0}, {1})",
+        "min": "m.minimum({0}, {1})",
+    }
 
     def __init__(self, plan: Schedule) -> None:
         """Nothing is printed yet."""
@@ -92,19 +66,13 @@ class NumbaPrinter(RowwisePrinter):
     def source(self) -> str:
         """The whole module."""
         out = self.out
-        bits = "32" if self.program.dtype == "float32" else "64"
         out.line(f"def run({', '.join(self.parameters())}):")
         with out.block():
-            for n, argument in enumerate(self.program.arguments):
-                if argument.form == "number":
-                    out.line(f"x{n} = F(n{n})")
-                elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
-                    out.line(f"x{n} = F(a{n}[0, 0])")
+            self.single_numbers()
             for value in sorted(self.plan.vectors.values()):
                 out.line(f"w{value} = scratch[thread, {value}]")
             row = "row" if self.program.transposed else "i"
-            out.line(f"for {row} in range(bounds[chunk], bounds[chunk + 1]):")
-            with out.block():
+            with out.block(f"for {row} in range(bounds[chunk], bounds[chunk + 1]):"):
                 if self.program.transposed:
                     out.line("i = np.uintp(active[row])")
                 if self.sparse:
@@ -116,107 +84,85 @@ class NumbaPrinter(RowwisePrinter):
                         out.line(f"o{self.outputs[result.id]}[i, 0] = {self.scalar(result)}")
         made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
         sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
-        flags = SUMS if sums else NO_SUMS
-        return HEADER.format(bits=bits, made=made and VECTORS + made, flags=flags) + out.text()
+        header = numba_header(self.program.dtype, sums=sums, made=made and VECTORS + made)
+        return header + out.text()
 
-    def nodes(self, nodes: list[Node]) -> None:
-        """Loops and groups, in order."""
-        for node in nodes:
-            if isinstance(node, Loop):
-                count = str(node.count) if isinstance(node.count, int) else self.count(node.count)
-                self.out.line(f"for _ in range({count}):")
-                with self.out.block():
-                    self.nodes(node.body)
-            elif isinstance(node, Leave):
-                self.out.line(f"if {self.scalar(node.condition)} != F(0):")
-                with self.out.block():
-                    self.out.line("break")
-            else:
-                self.group(node)
-
-    def count(self, value: Value) -> str:
-        """How often a loop runs, where an argument says so."""
-        if self.program.arguments[value.arg].form == "number":
-            return f"np.int64(n{value.arg})"
-        return f"np.int64(x{value.arg})"
+    def single_numbers(self) -> None:
+        """Locals for the arguments that are one number for all rows."""
+        for n, argument in enumerate(self.program.arguments):
+            if argument.form == "number":
+                self.out.line(f"x{n} = F(n{n})")
+            elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
+                self.out.line(f"x{n} = F(a{n}[0, 0])")
 
     # -------------------------------------------------------------- names
 
+    def number(self, value: float) -> str:
+        """A constant."""
+        return number(value)
+
     def scalar(self, value: Value | float) -> str:
         """A per-row or global number."""
-        if not isinstance(value, Value):
-            return number(value)
-        if value.access is Access.NUMBER:
-            return f"x{value.arg}"
-        if value.access is Access.ROWS:
-            return f"F({self.place(value)})"
-        return f"s{value.id}"
+        text = super().scalar(value)
+        return f"F({text})" if isinstance(value, Value) and value.access is Access.ROWS else text
 
-    def place(self, value: Value) -> str:
-        """Where a per-row number is stored."""
-        return f"a{value.arg}[i, 0]" if value.access is Access.ROWS else f"s{value.id}"
+    def cell(self, argument: int) -> str:
+        """The row's number in an argument of one column."""
+        return f"a{argument}[i, 0]"
 
     def element(self, value: Value, index: str = "k") -> str:
         """One element of a stored vector."""
-        if value.access is Access.ROWS:
-            return f"a{value.arg}[i, {index}]"
+        array = self.array(value)
         if value.access is Access.SHARED:
-            return f"F(a{value.arg}[0, {index}])"
+            return f"F({array}[0, {index}])"
         if value.access is Access.ENTRY:
-            return f"F(a{value.arg}[{index}, 0])"
-        if value.id in self.outputs:
-            return f"o{self.outputs[value.id]}[i, {index}]"
-        return f"w{self.plan.vectors[value.id]}[{index}]"
+            return f"F({array}[{index}, 0])"
+        return f"{array}[{index}]" if value.id in self.plan.vectors else f"{array}[i, {index}]"
 
     def home(self, value: Value) -> tuple[str, str]:
         """The array that holds a stored vector, and where in it the vector begins."""
-        if value.access is Access.ROWS:
-            return f"a{value.arg}", f"np.intp(i) * {value.length}"
-        if value.access in (Access.SHARED, Access.ENTRY):
-            return f"a{value.arg}", "0"
-        if value.id in self.outputs:
-            return f"o{self.outputs[value.id]}", f"np.intp(i) * {value.length}"
-        return f"w{self.plan.vectors[value.id]}", "0"
+        by_row = value.access is Access.ROWS or value.id in self.outputs
+        return self.array(value), f"np.intp(i) * {value.length}" if by_row else "0"
 
     def short(self, make: str, length: int, lanes: int, options: str = "") -> str:
         """Name of an operation on short vectors, `lanes` rows at once."""
-        bits = "32" if self.program.dtype == "float32" else "64"
+        bits = self.program.dtype.removeprefix("float")
         name = "_".join([make, str(length), str(lanes), *re.findall(r"\w+(?==)", options)])
         self.made[name] = f"make_{make}({length}, {lanes}, {bits}{options})"
         return name
 
+    def adder(self, out: Value, lanes: int) -> tuple[str, str, str]:
+        """Name of what adds `lanes` rows to a short vector; the vector's array and its place."""
+        array, at = self.home(out)
+        padded = ", padded=True" if array.startswith("w") else ""
+        return self.short("add", out.length, lanes, padded), array, at
+
     def nonzero(self, value: Value, lane: int) -> str:
         """Non-zero j + lane of a stored value."""
-        j = f"j + {lane}" if lane else "j"
-        if self.program.transposed:
-            j = f"positions[{j}]"
-        if value.access is Access.VALUES:
-            return f"v{value.arg}[{j}]"
+        array = self.array(value)
         if value.access is Access.COLUMN:
-            return f"F(a{value.arg}[0, c{lane}])"
+            return f"F({array}[0, c{lane}])"
         if value.access is Access.ENTRY:
-            return f"F(a{value.arg}[c{lane}, 0])"
-        if value.id in self.outputs:
-            return f"o{self.outputs[value.id]}[{j}]"
-        return f"h{self.hidden[value.id]}[{j}]"
-
-    # -------------------------------------------------------------- groups
-
-    def row_scalar(self, instruction: Instruction) -> None:
-        """One number for the row."""
-        match instruction:
-            case Apply():
-                text = self.apply(instruction, [self.scalar(a) for a in instruction.args])
-                self.out.line(f"{self.place(instruction.out)} = {text}")
-            case Store():
-                target = self.place(instruction.target)
-                self.out.line(f"{target} = {self.scalar(instruction.value)}")
-            case Count():
-                self.out.line(f"{self.scalar(instruction.out)} = F(q - p)")
+            return f"F({array}[c{lane}, 0])"
+        return f"{array}[{self.index(lane)}]"
 
     def apply(self, instruction: Apply, texts: list[str]) -> str:
         """An elementwise operation on these texts."""
         return ELEMENTWISE[instruction.op].numba.format(*texts)
+
+    # -------------------------------------------------------------- loops and groups
+
+    def repeat(self, count: Value | int) -> AbstractContextManager[None]:
+        """A loop of so many rounds."""
+        if isinstance(count, Value):
+            letter = "n" if self.program.arguments[count.arg].form == "number" else "x"
+            return self.out.block(f"for _ in range(np.int64({letter}{count.arg})):")
+        return self.out.block(f"for _ in range({count}):")
+
+    def leave(self, condition: str) -> None:
+        """Leave the loop when the condition is not zero."""
+        with self.out.block(f"if {condition} != F(0):"):
+            self.out.line("break")
 
     def product(self, product: Product) -> None:
         """A vector times a small matrix."""
@@ -231,13 +177,11 @@ class NumbaPrinter(RowwisePrinter):
         for start, end, count in ((0, full, TOGETHER), (full, rows, 1)):
             if start == end:
                 continue
-            out.line(f"for l in range({start}, {end}, {count}):")
-            with out.block():
-                every = [f"l + {n}" if n else "l" for n in range(count)]
+            with out.block(f"for l in range({start}, {end}, {count}):"):
+                every = [plus("l", n) for n in range(count)]
                 for n, row in enumerate(every):
                     out.line(f"t{n} = F({self.element(product.vec, row)})")
-                out.line(f"for k in range({product.out.length}):")
-                with out.block():
+                with out.block(f"for k in range({product.out.length}):"):
                     terms = [f"F(a{product.matrix}[{row}, k])" for row in every]
                     factors = [f"t{n}" for n in range(count)]
                     out.line(f"{element} += {weighted(factors, terms)}")
@@ -247,165 +191,111 @@ class NumbaPrinter(RowwisePrinter):
         length = value.length
         if whole and self.home(value)[0].startswith("w"):
             length = -(-length // 16) * 16
-        self.out.line(f"for k in range({length}):")
-        with self.out.block():
+        with self.out.block(f"for k in range({length}):"):
             self.out.line(f"{self.element(value)} = F(0)")
 
     def short_product(self, product: Product) -> None:
         """The same of a matrix whose rows are a few vectors: several rows of it at a time."""
         length, rows = product.out.length, product.vec.length
-        array, at = self.home(product.out)
-        padded = ", padded=True" if array.startswith("w") else ""
         full = rows // UNROLL * UNROLL
         for start, end, count in ((0, full, UNROLL), (full, rows, 1)):
             if start == end:
                 continue
-            add = self.short("add", length, count, padded)
-            every = [f"l + {n}" if n else "l" for n in range(count)]
-            places = "".join(f"({row}) * {length}, " for row in every)
-            factors = "".join(f"F({self.element(product.vec, row)}), " for row in every)
-            self.out.line(f"for l in range({start}, {end}, {count}):")
-            with self.out.block():
-                matrix = f"a{product.matrix}"
+            add, array, at = self.adder(product.out, count)
+            every = [plus("l", n) for n in range(count)]
+            places = listed(f"({row}) * {length}" for row in every)
+            factors = listed(f"F({self.element(product.vec, row)})" for row in every)
+            matrix = f"a{product.matrix}"
+            with self.out.block(f"for l in range({start}, {end}, {count}):"):
                 self.out.line(f"{add}({array}, {at}, {matrix}, ({places}), ({factors}))")
 
-    def starts(self, group: Group) -> None:
-        """What sums begin with."""
-        for instruction in group.instructions:
-            if isinstance(instruction, Reduce):
-                self.out.line(f"s{instruction.out.id} = {_START[instruction.op]}")
-            elif isinstance(instruction, Gather) and instruction.out.kind is Kind.ROW:
-                self.out.line(f"s{instruction.out.id} = F(0)")
-            elif isinstance(instruction, Gather):
-                self.clear(instruction.out, whole=instruction.out.length < SHORT)
+    def start_gather(self, out: Value) -> None:
+        """A vector of zeros, to which rows of a table will be added."""
+        self.clear(out, whole=out.length < SHORT)
 
     def vector(self, group: Group) -> None:
         """A loop over a vector."""
-        out = self.out
-        self.starts(group)
-        out.line(f"for k in range({group.length}):")
-        with out.block():
-            local: dict[int, str] = {}
-
-            def read(value: Value | float) -> str:
-                if not isinstance(value, Value) or value.kind is not Kind.VEC:
-                    return self.scalar(value)
-                if value.id not in local:
-                    local[value.id] = f"e{value.id}"
-                    out.line(f"e{value.id} = F({self.element(value)})")
-                return local[value.id]
-
-            def keep(value: Value, text: str) -> None:
-                out.line(f"e{value.id} = {text}")
-                local[value.id] = f"e{value.id}"
-                if value.id in self.plan.stored:
-                    out.line(f"{self.element(value)} = e{value.id}")
-
-            for instruction in group.instructions:
-                match instruction:
-                    case Apply():
-                        texts = [read(a) for a in instruction.args]
-                        keep(instruction.out, self.apply(instruction, texts))
-                    case Store():
-                        keep(instruction.target, read(instruction.value))
-                    case Reduce():
-                        name = f"s{instruction.out.id}"
-                        fold = _FOLD[instruction.op].format(name, read(instruction.source))
-                        out.line(f"{name} = {fold}")
+        with self.out.block(f"for k in range({group.length}):"):
+            _Body(self, group).run()
 
     def nonzeros(self, group: Group) -> None:
         """A loop over the non-zeros of the row."""
-        self.starts(group)
-        wide = any(isinstance(i, Dot | Gather) for i in group.instructions)
-        if wide:
+        first = "p"
+        if any(isinstance(i, Dot | Gather) for i in group.instructions):
+            first = "full"
             self.out.line(f"full = p + (q - p) // {UNROLL} * {UNROLL}")
-            self.out.line(f"for j in range(p, full, {UNROLL}):")
-            with self.out.block():
-                self.lanes(group, UNROLL)
-            self.out.line("for j in range(full, q):")
+            with self.out.block(f"for j in range(p, full, {UNROLL}):"):
+                _Body(self, group, UNROLL).run()
+        with self.out.block(f"for j in range({first}, q):"):
+            _Body(self, group).run()
+
+
+class _Body(LoopBody):
+    """Numbers come from the arrays; sums over table rows are loops, or `cpu_vectors` if short."""
+
+    def __init__(self, rows: NumbaPrinter, group: Group, lanes: int = 1) -> None:
+        super().__init__(rows, group, lanes)
+        self.numba = rows
+
+    def run(self) -> None:
+        if self.group.kind is Kind.NNZ and self.needs_columns:
+            for lane in self.every:
+                self.out.line(f"c{lane} = np.uintp(indices[{plus('j', lane)}])")
+        super().run()
+
+    def stored(self, value: Value, lane: int) -> str:
+        """A value of the loop in its array."""
+        if value.kind is Kind.VEC:
+            return self.numba.element(value)
+        return self.numba.nonzero(value, lane)
+
+    def load(self, value: Value, lane: int) -> str:
+        return f"F({self.stored(value, lane)})"
+
+    def store(self, value: Value, *, again: bool) -> None:
+        for lane in self.every:
+            self.rows.set(self.stored(value, lane), self.name(value, lane))
+
+    def dot(self, dot: Dot) -> list[str]:
+        out, length = self.out, dot.vec.length
+        names = [f"d{lane}" for lane in self.every]
+        if length < SHORT:
+            array, at = self.numba.home(dot.vec)
+            dots = self.numba.short("dots", length, len(names))
+            places = self.offsets(length)
+            out.line(f"{listed(names)}= {dots}({array}, {at}, a{dot.table}, ({places}))")
+            return names
+        for name in names:
+            out.line(f"{name} = F(0)")
+        with out.block(f"for k in range({length}):"):
+            out.line(f"t = F({self.numba.element(dot.vec)})")
+            for lane, name in enumerate(names):
+                out.line(f"{name} += t * F(a{dot.table}[c{lane}, k])")
+        return names
+
+    def gather(self, gather: Gather) -> None:
+        out, length = self.out, gather.out.length
+        weights = [self.read(gather.weight, lane) for lane in self.every]
+        if gather.out.kind is Kind.ROW:
+            numbers = [f"F(a{gather.table}[c{lane}, 0])" for lane in self.every]
+            out.line(f"{self.rows.place(gather.out)} += {weighted(weights, numbers)}")
+        elif length < SHORT:
+            add, array, at = self.numba.adder(gather.out, len(weights))
+            places = self.offsets(length)
+            out.line(f"{add}({array}, {at}, a{gather.table}, ({places}), ({listed(weights)}))")
         else:
-            self.out.line("for j in range(p, q):")
-        with self.out.block():
-            self.lanes(group, 1)
+            numbers = [f"F(a{gather.table}[c{lane}, k])" for lane in self.every]
+            with out.block(f"for k in range({length}):"):
+                out.line(f"{self.numba.element(gather.out)} += {weighted(weights, numbers)}")
 
-    def lanes(self, group: Group, lanes: int) -> None:
-        """The body of the loop over non-zeros, for `lanes` of them at once."""
-        out = self.out
-        if self.needs_column(group):
-            for lane in range(lanes):
-                out.line(f"c{lane} = np.uintp(indices[{f'j + {lane}' if lane else 'j'}])")
-        local: set[int] = set()
+    def offsets(self, length: int) -> str:
+        """Where the table rows of the non-zeros begin."""
+        return listed(f"np.intp(c{lane}) * {length}" for lane in self.every)
 
-        def read(value: Value | float, lane: int) -> str:
-            if not isinstance(value, Value) or value.kind is not Kind.NNZ:
-                return self.scalar(value)
-            if value.id not in local:
-                for each in range(lanes):
-                    out.line(f"z{value.id}_{each} = F({self.nonzero(value, each)})")
-                local.add(value.id)
-            return f"z{value.id}_{lane}"
 
-        def keep(value: Value, texts: list[str]) -> None:
-            for lane, text in enumerate(texts):
-                out.line(f"z{value.id}_{lane} = {text}")
-            local.add(value.id)
-            if value.id in self.plan.stored:
-                for lane in range(lanes):
-                    out.line(f"{self.nonzero(value, lane)} = z{value.id}_{lane}")
-
-        def offsets(length: int) -> str:
-            return "".join(f"np.intp(c{lane}) * {length}, " for lane in every)
-
-        every = range(lanes)
-        for instruction in group.instructions:
-            match instruction:
-                case Apply():
-                    columns = [[read(a, lane) for a in instruction.args] for lane in every]
-                    keep(instruction.out, [self.apply(instruction, c) for c in columns])
-                case Store():
-                    keep(instruction.target, [read(instruction.value, lane) for lane in every])
-                case Dot() if instruction.vec.length < SHORT:
-                    length = instruction.vec.length
-                    array, at = self.home(instruction.vec)
-                    dots = self.short("dots", length, lanes)
-                    found = "".join(f"d{lane}, " for lane in every)
-                    places = offsets(length)
-                    out.line(f"{found}= {dots}({array}, {at}, a{instruction.table}, ({places}))")
-                    keep(instruction.out, [f"d{lane}" for lane in every])
-                case Gather() if instruction.out.kind is Kind.ROW:
-                    factors = [read(instruction.weight, lane) for lane in every]
-                    rows = [f"F(a{instruction.table}[c{lane}, 0])" for lane in every]
-                    out.line(f"{self.scalar(instruction.out)} += {weighted(factors, rows)}")
-                case Gather() if instruction.out.length < SHORT:
-                    length = instruction.out.length
-                    array, at = self.home(instruction.out)
-                    padded = ", padded=True" if array.startswith("w") else ""
-                    add = self.short("add", length, lanes, padded)
-                    given = "".join(f"{read(instruction.weight, lane)}, " for lane in every)
-                    places = offsets(length)
-                    table = f"a{instruction.table}"
-                    out.line(f"{add}({array}, {at}, {table}, ({places}), ({given}))")
-                case Dot():
-                    for lane in every:
-                        out.line(f"d{lane} = F(0)")
-                    out.line(f"for k in range({instruction.vec.length}):")
-                    with out.block():
-                        out.line(f"t = F({self.element(instruction.vec)})")
-                        for lane in every:
-                            out.line(f"d{lane} += t * F(a{instruction.table}[c{lane}, k])")
-                    keep(instruction.out, [f"d{lane}" for lane in every])
-                case Gather():
-                    weights = [read(instruction.weight, lane) for lane in every]
-                    element = self.element(instruction.out)
-                    rows = [f"F(a{instruction.table}[c{lane}, k])" for lane in every]
-                    out.line(f"for k in range({instruction.out.length}):")
-                    with out.block():
-                        out.line(f"{element} += {weighted(weights, rows)}")
-                case Reduce():
-                    name = f"s{instruction.out.id}"
-                    for lane in every:
-                        fold = _FOLD[instruction.op].format(name, read(instruction.source, lane))
-                        out.line(f"{name} = {fold}")
+def listed(texts: Iterable[str]) -> str:
+    """The inside of a tuple, also of one."""
+    return "".join(f"{text}, " for text in texts)
 
 
 def weighted(factors: list[str], numbers: list[str]) -> str:
@@ -413,87 +303,3 @@ def weighted(factors: list[str], numbers: list[str]) -> str:
     whatever the number of columns.
     """
     return " + ".join(f"{factor} * {x}" for factor, x in zip(factors, numbers, strict=True))
-
-
-def number(value: float) -> str:
-    """A constant as source text."""
-    if math.isfinite(value):
-        return f"F({float(value)!r})"
-    return "F(np.nan)" if math.isnan(value) else f"F({'-' if value < 0 else ''}np.inf)"
-
-
-def fused_source(fused: Fused) -> str:
-    """Source of the module that runs a fused dense expression; its function is called `run`.
-
-    run(chunk, thread, bounds, leaf arrays..., numbers..., columns, out): flat expressions take
-    one-dimensional arrays and loop over elements, the others loop over rows i and columns k.
-    """
-    out = Writer()
-    flags = SUMS if fused.ending == "total" else NO_SUMS
-    out.raw(HEADER.format(bits="32" if fused.dtype == "float32" else "64", made="", flags=flags))
-    names = [f"a{n}" for n in range(len(fused.leaves))] + [f"n{n}" for n in range(fused.numbers)]
-    out.line(f"def run({', '.join(['chunk', 'thread', 'bounds', *names, 'columns', 'out'])}):")
-
-    def element() -> str:
-        """Print the steps for one element; returns the name of its value."""
-        for n, leaf in enumerate(fused.leaves):
-            if leaf.kind != "one":
-                out.line(f"x{n} = {_leaf_text(n, leaf, fused.flat)}")
-        for n, (op, references) in enumerate(fused.steps):
-            texts = [_PREFIX[kind] + str(place) for kind, place in references]
-            out.line(f"t{n} = {ELEMENTWISE[op].numba.format(*texts)}")
-        kind, place = fused.result
-        return _PREFIX[kind] + str(place)
-
-    with out.block():
-        for n in range(fused.numbers):
-            out.line(f"c{n} = F(n{n})")
-        for n, leaf in enumerate(fused.leaves):
-            if leaf.kind == "one":
-                out.line(f"x{n} = F(a{n}[0, 0])")
-        if fused.ending == "total":
-            out.line("s = 0.0")
-        if fused.ending == "colsum":
-            out.line("for k in range(columns):")
-            with out.block():
-                out.line("out[chunk, k] = 0.0")
-        if fused.flat:
-            # slices: an index that starts at 0 is known not to be negative, and LLVM makes vectors
-            out.line("first, last = bounds[chunk], bounds[chunk + 1]")
-            for n, leaf in enumerate(fused.leaves):
-                if leaf.kind == "full":
-                    out.line(f"a{n} = a{n}[first:last]")
-            if fused.ending == "assign":
-                out.line("out = out[first:last]")
-            out.line("for k in range(last - first):")
-            with out.block():
-                value = element()
-                out.line(
-                    f"out[k] = {value}" if fused.ending == "assign" else f"s += np.float64({value})"
-                )
-        else:
-            out.line("for i in range(bounds[chunk], bounds[chunk + 1]):")
-            with out.block():
-                out.line("for k in range(columns):")
-                with out.block():
-                    value = element()
-                    out.line(
-                        {
-                            "assign": f"out[i, k] = {value}",
-                            "total": f"s += np.float64({value})",
-                            "colsum": f"out[chunk, k] += np.float64({value})",
-                        }[fused.ending]
-                    )
-        if fused.ending == "total":
-            out.line("out[chunk, 0] = s")
-    return out.text()
-
-
-_PREFIX = {"leaf": "x", "number": "c", "step": "t"}
-
-
-def _leaf_text(n: int, leaf: Leaf, flat: bool) -> str:
-    if leaf.kind == "random":
-        return f"m.uniform(random_bits(a{n}, i, k, {leaf.stream}))"
-    index = "k" if flat else {"full": "i, k", "row": "0, k", "column": "i, 0"}[leaf.kind]
-    return f"F(a{n}[{index}])"

@@ -8,12 +8,10 @@ number of other columns. Locals: i row, j column of the tables, t non-zero of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from .elementwise import ELEMENTWISE
-from .emit_numba import NumbaPrinter, number
-from .program import Access, Apply, Kind, Program, Store, Value, walk, writes
-from .schedule import Schedule
+from .emit_numba import NumbaPrinter
+from .entry_body import print_entry
+from .program import Kind
+from .row_steps_plan import EntryProgram, RowStepsPlan
 
 LANES = 4  # partial sums of a dot product over the non-zeros of a row
 
@@ -27,67 +25,6 @@ F = np.float{bits}
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "nsz"}})
 """
-
-
-# What a row says to a program that moves entries: names in the source, in the order of arguments.
-SIGNALS = ("gradient", "rate", "weight", "clock", "elapsed")
-
-
-@dataclass(frozen=True)
-class EntryProgram:
-    """A traced program of one entry of each table.
-
-    Its arguments are the signals, in their order, then the entries, then numbers by column. tables:
-    how many columns each table has, 0 for one that is not there; shared: the same of the numbers.
-    prefix: of the names of its arrays, so that two programs fit into one kernel.
-    """
-
-    program: Program
-    tables: tuple[int, ...]
-    shared: tuple[int, ...]
-    prefix: str
-
-    @property
-    def first(self) -> int:
-        """Number of the argument that is the first table's entry."""
-        return len(SIGNALS)
-
-    @property
-    def kept(self) -> list[int]:
-        """The tables that are there, by their place."""
-        return [place for place, columns in enumerate(self.tables) if columns]
-
-    @property
-    def written(self) -> list[int]:
-        """The tables that the program assigns to."""
-        targets = {w.arg for i in walk(self.program.body) if (w := writes(i)) is not None}
-        return [place for place in self.kept if self.first + place in targets]
-
-    def array(self, place: int) -> str:
-        """Name of a table."""
-        return f"{self.prefix}{place}"
-
-    def arrays(self) -> list[str]:
-        """Parameters of the kernel that hold its tables and its numbers by column."""
-        names = [self.array(place) for place in self.kept]
-        return names + [f"{self.prefix}s{n}" for n, columns in enumerate(self.shared) if columns]
-
-
-@dataclass(frozen=True)
-class RowStepsPlan:
-    """All of a kernel. residual: a row program whose first argument is a row of scores.
-
-    wake: what brings an entry up to date before it is read, or None. seen: whether there is a table
-    of what the clock showed then. bias: the step of the entries of a row of constants, or None.
-    """
-
-    columns: int
-    residual: Schedule
-    step: EntryProgram
-    wake: EntryProgram | None
-    bias: EntryProgram | None
-    seen: bool
-    dtype: str
 
 
 def row_steps_source(plan: RowStepsPlan) -> str:
@@ -168,7 +105,7 @@ class _Printer(NumbaPrinter):
                 with out.block():
                     if steps.seen:
                         out.line("elapsed = waits[t]")
-                    self.entry(steps.wake, {place: f"u{n}[t]" for n, place in self.places()})
+                    self.entry(steps.wake, {place: f"u{n}[t]" for n, place in steps.step.strips})
             for lane in range(LANES):
                 out.line(f"d{lane} = F(0)")
             out.line(f"full = n // {LANES} * {LANES}")
@@ -184,11 +121,7 @@ class _Printer(NumbaPrinter):
 
     def residual(self) -> None:
         """o0[i, j], by the row program; what it reads of tables of one row may have moved."""
-        for n, argument in enumerate(self.program.arguments):
-            if argument.form == "number":
-                self.out.line(f"x{n} = F(n{n})")
-            elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
-                self.out.line(f"x{n} = F(a{n}[0, 0])")
+        self.single_numbers()
         self.nodes(self.plan.nodes)
         (result,) = self.program.returns
         if result.kind is Kind.ROW:
@@ -207,15 +140,12 @@ class _Printer(NumbaPrinter):
             out.line("for t in range(n):")
             with out.block():
                 out.line("gradient = F(vs[t]) * r")
-                self.entry(steps.step, {place: f"u{n}[t]" for n, place in self.places()})
-            moved = set(steps.step.written)
-            if steps.wake is not None:
-                moved |= set(steps.wake.written)
+                self.entry(steps.step, {place: f"u{n}[t]" for n, place in steps.step.strips})
             out.line("for t in range(n):")
             with out.block():
                 out.line("c = np.uintp(cs[t])")
-                for n, place in self.places():
-                    if place in moved:
+                for n, place in steps.step.strips:
+                    if place in steps.moved:
                         column = self.column(steps.step.tables[place])
                         out.line(f"{steps.step.array(place)}[c, {column}] = u{n}[t]")
             if steps.bias is not None:
@@ -238,10 +168,6 @@ class _Printer(NumbaPrinter):
             at = f"j * {count} + {n}" if self.steps.columns > 1 else str(n)
             self.out.line(f"u{n} = strips[{at}]")
 
-    def places(self) -> list[tuple[int, int]]:
-        """Number of the strip, and place of the table, of all that are gathered."""
-        return list(enumerate(self.steps.step.kept))
-
     def column(self, columns: int) -> str:
         """Which column of a table or row of numbers belongs to column j of the parameter."""
         return "0" if columns == 1 else "j"
@@ -254,32 +180,10 @@ class _Printer(NumbaPrinter):
 
     def entry(self, entry: EntryProgram, where: dict[int, str]) -> None:
         """The straight code of an entry's program; where: the place of each table's entry."""
-        out, first = self.out, entry.first
-        local = {first + place: f"e{place}" for place in where}
-
-        def text(value: Value | float) -> str:
-            if not isinstance(value, Value):
-                return number(value)
-            if value.arg < 0:
-                return f"s{entry.prefix}{value.id}"
-            if value.access is Access.ROWS:
-                return local[value.arg]
-            if value.arg < first:
-                return SIGNALS[value.arg]
-            return f"y{value.arg - first - len(entry.tables)}"
-
+        out = self.out
         for place, at in where.items():
             out.line(f"e{place} = {at}")
-        for instruction in entry.program.body:
-            match instruction:
-                case Apply():
-                    texts = [text(a) for a in instruction.args]
-                    formula = ELEMENTWISE[instruction.op].numba.format(*texts)
-                    out.line(f"{text(instruction.out)} = {formula}")
-                case Store():
-                    out.line(f"{text(instruction.target)} = {text(instruction.value)}")
-                case _:
-                    raise AssertionError(instruction)  # entries have neither vectors nor loops
+        print_entry(self, entry, {place: f"e{place}" for place in where})
         for place in entry.written:
             if where[place].endswith("[0, 0]") and self.steps.columns > 1:
                 out.line(f"if j == {self.steps.columns - 1}:  # until then the others read it")

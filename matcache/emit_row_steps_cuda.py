@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .cuda_header import number
-from .elementwise import ELEMENTWISE
 from .emit_cuda import CudaPrinter
-from .emit_row_steps import SIGNALS, EntryProgram, RowStepsPlan
-from .program import Access, Apply, Store, Value
+from .entry_body import print_entry
+from .row_steps_plan import EntryProgram, RowStepsPlan
 
 MANY = 8  # columns of the parameter that are worth a whole block
 
@@ -44,7 +42,7 @@ class _Printer(CudaPrinter):
         if plan.columns >= MANY:
             self.lanes_of_row = 256
 
-    def array(self, name: str, default: str = "F") -> str:
+    def pointer(self, name: str, default: str = "F") -> str:
         """A parameter that is an array."""
         return f"{self.named_types.get(name, default)}* {name}"
 
@@ -52,13 +50,13 @@ class _Printer(CudaPrinter):
         """The whole text."""
         out, steps = self.out, self.steps
         self.head()
-        every = ["i64 rows", "const i64* indptr", "const int* indices", self.array("values")]
-        every += [self.array("weights"), self.array("rate_")]
-        every += [self.array(name, "double") for name in ("pace", "clock_")]
-        every += [self.array("seen", "double")] if steps.seen else []
+        every = ["i64 rows", "const i64* indptr", "const int* indices", self.pointer("values")]
+        every += [self.pointer("weights"), self.pointer("rate_")]
+        every += [self.pointer(name, "double") for name in ("pace", "clock_")]
+        every += [self.pointer("seen", "double")] if steps.seen else []
         every += self.parameters()
-        every += map(self.array, steps.step.arrays())
-        every += [] if steps.bias is None else map(self.array, steps.bias.arrays())
+        every += map(self.pointer, steps.step.arrays())
+        every += [] if steps.bias is None else map(self.pointer, steps.bias.arrays())
         head = ", ".join([*every, "i64 room", "F* strips"])
         with out.block(
             f'extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) run({head}) {{', "}"
@@ -99,8 +97,8 @@ class _Printer(CudaPrinter):
                 out.line("const F clock = (F)now; (void)clock;")
                 if steps.seen:
                     out.line("const F elapsed = waits[t]; (void)elapsed;")
-                self.entry(steps.wake, {place: f"u{n}" for n, place in self.places()})
-            for n, _ in self.places():
+                self.entry(steps.wake, {place: f"u{n}" for n, place in steps.step.strips})
+            for n, _ in steps.step.strips:
                 out.line(f"strips[{n} * room * K + e] = u{n};")
         out.line("BL_SYNC();")
         product = "(F)values[p + t] * strips[t * K + j]"
@@ -121,17 +119,14 @@ class _Printer(CudaPrinter):
         """The step of every entry that was gathered, and of the row of constants."""
         out, steps = self.out, self.steps
         out.line("const F clock = (F)now; (void)clock;")
-        moved = set(steps.step.written)
-        if steps.wake is not None:
-            moved |= set(steps.wake.written)
         with out.block("for (i64 e = lane; e < n * K; e += BL_LANES) {", "}"):
             out.line("const i64 t = e / K, j = e - t * K, c = indices[p + t]; (void)c;")
-            for n, _ in self.places():
+            for n, _ in steps.step.strips:
                 out.line(f"F u{n} = strips[{n} * room * K + e];")
             out.line("const F gradient = (F)values[p + t] * o0[i * K + j];")
-            self.entry(steps.step, {place: f"u{n}" for n, place in self.places()})
-            for n, place in self.places():
-                if place in moved:
+            self.entry(steps.step, {place: f"u{n}" for n, place in steps.step.strips})
+            for n, place in steps.step.strips:
+                if place in steps.moved:
                     columns = steps.step.tables[place]
                     target = f"{steps.step.array(place)}{self.at('c', columns)}"
                     out.line(f"{self.last(columns)}{target} = u{n};")
@@ -153,10 +148,6 @@ class _Printer(CudaPrinter):
         if steps.seen:
             out.line("for (i64 t = lane; t < n; t += BL_LANES) seen[indices[p + t]] = now;")
 
-    def places(self) -> list[tuple[int, int]]:
-        """Number of the strip, and place of the table, of all that are gathered."""
-        return list(enumerate(self.steps.step.kept))
-
     def at(self, row: str, columns: int) -> str:
         """The index of column j of a row of a table with so many columns."""
         return f"[{row}]" if columns == 1 else f"[{row} * K + j]"
@@ -167,32 +158,9 @@ class _Printer(CudaPrinter):
 
     def entry(self, entry: EntryProgram, where: dict[int, str]) -> None:
         """The straight code of an entry's program; where: the name of each table's entry."""
-        out, first = self.out, entry.first
-        local = {first + place: name for place, name in where.items()}
-
-        def text(value: Value | float) -> str:
-            if not isinstance(value, Value):
-                return number(value)
-            if value.arg < 0:
-                return f"s{entry.prefix}{value.id}"
-            if value.access is Access.ROWS:
-                return local[value.arg]
-            if value.arg < first:
-                return SIGNALS[value.arg]
-            return f"y{value.arg - first - len(entry.tables)}"
-
+        out = self.out
         with out.block("{", "}"):
             for n, columns in enumerate(entry.shared):
                 if columns:
                     out.line(f"const F y{n} = (F){entry.prefix}s{n}{self.at('0', columns)};")
-            for instruction in entry.program.body:
-                match instruction:
-                    case Apply():
-                        texts = [text(a) for a in instruction.args]
-                        formula = ELEMENTWISE[instruction.op].c.format(*texts)
-                        declare = "" if instruction.out.arg >= 0 else "F "
-                        out.line(f"{declare}{text(instruction.out)} = {formula};")
-                    case Store():
-                        out.line(f"{text(instruction.target)} = {text(instruction.value)};")
-                    case _:
-                        raise AssertionError(instruction)  # entries have no vectors or loops
+            print_entry(self, entry, where)

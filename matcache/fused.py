@@ -17,7 +17,7 @@ from .cache import Key, MatCache, number_key
 from .chunks import even_bounds
 from .cpu import ROW_CHUNKS, SUM_CHUNKS, Kernel, compiled
 from .elementwise import ELEMENTWISE
-from .emit_numba import fused_source
+from .emit_numba_fused import fused_source
 from .errors import ShapeError
 from .lazy import Elementwise, Lazy, Mat
 from .slots import Slot, source_line

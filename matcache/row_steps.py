@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from .arguments import is_static, signature
 from .cache import MatCache
 from .cpu import Kernel, compiled
 from .elementwise import ELEMENTWISE
-from .emit_row_steps import SIGNALS, EntryProgram, RowStepsPlan, row_steps_source
+from .emit_row_steps import row_steps_source
 from .errors import ShapeError
 from .lazy import Lazy, Mat, SparseMat, result_dtype
 from .program import Apply, Argument, Program
-from .rowwise import Rowwise, is_static, signature
+from .row_steps_plan import SIGNALS, EntryProgram, RowStepsPlan
+from .rowwise import Rowwise
 from .schedule import flops
 from .slots import Slot, source_line
 from .table import launch, launches

@@ -7,13 +7,13 @@ of their class unless something in between, or a sum that ends with that group, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from .elementwise import ELEMENTWISE
 from .program import (
     Apply,
-    Count,
     Dot,
     Gather,
     Instruction,
@@ -211,20 +211,25 @@ def _may_join(group: Group, instruction: Instruction) -> bool:
     return True
 
 
-def _collect(nodes: list[Node], places: dict[int, set[int]], whole: set[int]) -> None:
+def groups(nodes: list[Node]) -> Iterator[Group]:
+    """All groups in order, those inside loops too."""
     for node in nodes:
         if isinstance(node, Loop):
-            _collect(node.body, places, whole)
+            yield from groups(node.body)
         elif isinstance(node, Group):
-            for instruction in node.instructions:
-                for value in reads(instruction):
-                    places.setdefault(value.id, set()).add(id(node))
-                if (out := writes(instruction)) is not None:
-                    places.setdefault(out.id, set()).add(id(node))
-                if isinstance(instruction, Dot | Product):
-                    whole.add(instruction.vec.id)
-                if isinstance(instruction, Gather | Product):
-                    whole.add(instruction.out.id)
+            yield node
+
+
+def _collect(nodes: list[Node], places: dict[int, set[int]], whole: set[int]) -> None:
+    for group in groups(nodes):
+        for instruction in group.instructions:
+            for value in (*reads(instruction), writes(instruction)):
+                if value is not None:
+                    places.setdefault(value.id, set()).add(id(group))
+            if isinstance(instruction, Dot | Product):
+                whole.add(instruction.vec.id)
+            if isinstance(instruction, Gather | Product):
+                whole.add(instruction.out.id)
 
 
 def flops(schedule: Schedule, numbers: dict[int, float], nnz: int, rows: int) -> int:
@@ -266,6 +271,3 @@ def _extent(value: Value, nnz: int, rows: int) -> float:
     if value.kind is Kind.NNZ:
         return float(nnz)
     return float(rows * value.length) if value.kind is Kind.VEC else float(rows)
-
-
-__all__ = ["Count", "Group", "Leave", "Loop", "Node", "Schedule", "flops", "schedule"]
