@@ -75,5 +75,5 @@ def check_parts(share: float, train: int, held: int, what: str = "rows") -> None
     if not train or not held:
         raise DataError(
             f"holdout: share={share} of {train + held} {what} leaves {train} to train on and "
-            f"{held} to evaluate, but both need one; change the share."
+            f"{held} to evaluate, but both need one; change data.eval.share."
         )

@@ -142,7 +142,7 @@ def test_a_folder_says_what_is_run(tmp_path: Path) -> None:
     [
         (["--only", "lda-x"], "no lda-x; there are lda, glm"),
         (["--peers", "prophet"], "no prophet here"),
-        (["--with", "ldx --topics 3"], "it begins with a task"),
+        (["--with", "ldx --topics 3"], "it begins with one of "),
         (["--data", "nowhere"], "no such folder"),
         (["--data", "."], "docword.npz"),
     ],
@@ -167,7 +167,7 @@ def test_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (data / "bad").mkdir()
     np.savez(data / "bad" / "ratings.npz", user=np.arange(3))
     arguments = ["all", "--data", str(data), "--out", str(out), "--quick", "--peers", "none"]
-    arguments += ["--with", "lda --ours vb", "--only", "lda-good,als-bad"]
+    arguments += ["--with", "lda-good --ours vb", "--only", "lda-good,als-bad"]
     assert main(arguments) == 1
     assert "no array 'item'" in (out / "report.md").read_text()
     found = json.loads((out / "lda-good.json").read_text())

@@ -48,7 +48,8 @@ def options(parser: argparse.ArgumentParser) -> None:
                         "als-NAME for the data set NAME, read, kernels, allocation")  # fmt: skip
     parser.add_argument("--peers", default="all", help="a,b | none | all")
     parser.add_argument("--with", action="append", default=[], dest="more", metavar="'TASK ...'",
-                        help="further arguments of a task: --with 'als --rounds 1'")  # fmt: skip
+                        help="further arguments of a task, or of one benchmark: --with "
+                        "'als --rounds 1' --with 'als-NAME --reg 0.1'")  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="do not repeat benchmarks that have "
                         "left their JSON in OUT before")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="tiny: a test, no figures")
@@ -66,10 +67,11 @@ def run(args: argparse.Namespace, tasks: Mapping[str, ModuleType]) -> int:
             there = ", ".join(part.name for part in found)
             raise ValueError(f"--only {args.only}: no {min(unknown)}; there are {there}.")
         found = [part for part in found if part.name in names]
-    more = further(args.more, tasks)
+    more = further(args.more, [*tasks, *(part.name for part in found)])
     for part in found:
-        chosen = peers(args.peers, part.task, tasks)
-        part.arguments += [*more.get(part.task, []), *chosen, *["--quick"] * args.quick]
+        for name in dict.fromkeys([part.task, part.name]):
+            part.arguments += more.get(name, [])
+        part.arguments += [*peers(args.peers, part.task, tasks), *["--quick"] * args.quick]
     args.out.mkdir(parents=True, exist_ok=True)
     print("measuring the machine ...", file=sys.stderr, flush=True)
     collection = Collection(
@@ -128,14 +130,15 @@ def of_folder(folder: Path) -> Iterator[Part]:
         yield Part(f"als-{folder.name}", "als", ["--data", str(ratings)])
 
 
-def further(texts: list[str], tasks: Mapping[str, ModuleType]) -> dict[str, list[str]]:
-    """The arguments of `--with`, by task."""
+def further(texts: list[str], names: list[str]) -> dict[str, list[str]]:
+    """The arguments of `--with`, by what they are of; `names` are there."""
     found: dict[str, list[str]] = {}
     for text in texts:
-        task, *arguments = shlex.split(text) or [""]
-        if task not in tasks:
-            raise ValueError(f"--with {text!r}: it begins with a task: {', '.join(tasks)}.")
-        found.setdefault(task, []).extend(arguments)
+        name, *arguments = shlex.split(text) or [""]
+        if name not in names:
+            there = ", ".join(dict.fromkeys(names))
+            raise ValueError(f"--with {text!r}: it begins with one of {there}.")
+        found.setdefault(name, []).extend(arguments)
     return found
 
 

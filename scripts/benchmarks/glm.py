@@ -8,18 +8,18 @@ against L2 1e-5 of the peers.
 
                                               seconds      AUC    ours gets there in    ratio
     380 tags of 27,270 package descriptions (0.93 M non-zeros), macro AUC
-    scikit-learn SGD, one-vs-rest, 3 passes      3.62    .9658               0.093 s       39
-    liblinear, converged (10 of the 380)          134    .9762               0.126 s     1068
-    300 targets over 1, 5 passes: 4.7 times the wall seconds, 6.5 times the processor seconds; on a
-    machine where others used 80 %, in three runs, 5.2, 10.9, 4.2 and 5.2, 8.2, 5.1 times
+    scikit-learn SGD, one-vs-rest, 3 passes      2.88    .9658               0.238 s       12
+    liblinear, converged (10 of the 380)        24.10    .9762               0.317 s       76
+    300 targets over 1, 5 passes: 7.5 times the wall seconds, 10.5 times the processor seconds; six
+    runs by themselves, soon after: 3.2 to 7.0 and 4.5 to 9.4 times
 
-One target, rows stepping one by one, against scikit-learn's SGD after 3 passes; four runs while
-others used 20 to 95 % of the machine, which makes wall seconds a lottery:
+One target, rows stepping one by one, against scikit-learn's SGD after 3 passes; a quiet machine,
+medians of nine runs, and in brackets four runs while others used 20 to 95 % of the machine:
 
                                                         times as fast, by
                                               AUC   processor seconds    wall seconds
-    34,886 abstracts (2.65 M non-zeros)     .8376          2.3 to 3.1      1.7 to 3.9
-    57,299 descriptions (1.84 M)            .9398          1.4 to 1.8      1.0 to 1.8
+    34,886 abstracts (2.65 M non-zeros)     .8376    3.5 (2.3 to 3.1)      3.9 (1.7 to 3.9)
+    57,299 descriptions (1.84 M)            .9398    1.4 (1.4 to 1.8)      2.0 (1.0 to 1.8)
 
 5 ms pass before the first block and 3 ms more in it than in others, which take 0.5 ms (4096 rows).
 What had made ours half as fast for minutes, and not SGD, was fresh memory: where a host lends it to
