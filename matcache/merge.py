@@ -49,9 +49,10 @@ class HostMerger:
     def begin(self, sums: Iterable[Sequence[Mat]]) -> None:
         """See `Merger`."""
         for mats in sums:
-            first = mats[0].slot.data()
-            base = self._bases.setdefault(mats[0].guid, np.empty(first.shape, first.dtype))
-            np.copyto(base, first)
+            guid, first = mats[0].guid, mats[0].slot.data()
+            if guid not in self._bases:
+                self._bases[guid] = np.empty(first.shape, first.dtype)
+            np.copyto(self._bases[guid], first)
 
     def merge(self, work: Iterable[tuple[Merge, Sequence[Mat]]], weight: float = 1.0) -> None:
         """See `Merger`."""

@@ -10,8 +10,8 @@ against L2 1e-5 of the peers.
     380 tags of 27,270 package descriptions (0.93 M non-zeros), macro AUC
     scikit-learn SGD, one-vs-rest, 3 passes      2.88    .9658               0.238 s       12
     liblinear, converged (10 of the 380)        24.10    .9762               0.317 s       76
-    300 targets over 1, 5 passes: 7.5 times the wall seconds, 10.5 times the processor seconds; six
-    runs by themselves, soon after: 3.2 to 7.0 and 4.5 to 9.4 times
+    300 targets over 1, 5 passes: 7.5 times the wall seconds, 10.5 times the processor seconds;
+    three runs by themselves, soon after: 4.4 to 7.0 and 6.1 to 9.4 times
 
 One target, rows stepping one by one, against scikit-learn's SGD after 3 passes; a quiet machine,
 medians of nine runs, and in brackets four runs while others used 20 to 95 % of the machine:
