@@ -1,4 +1,4 @@
-"""Rows of a known length as vector instructions: dot products, and weighted sums of rows.
+"""Rows of a known length as vector instructions: dot products, weighted sums, fetching ahead.
 
 LLVM makes vectors of a loop over k, but not of one with fewer than `SHORT` rounds, which it unrolls
 first: what is left is scalar code, 2 to 5 times slower. Here the vectors are written down.
@@ -12,10 +12,11 @@ from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 SHORT = 24  # rounds
-_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_I32, _I64, _BYTES = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
 _FLOAT = {32: ir.FloatType(), 64: ir.DoubleType()}
 
 
@@ -92,6 +93,27 @@ def make_add(length: int, count: int, bits: int, *, padded: bool = False) -> Any
         return signature, codegen
 
     return add
+
+
+@intrinsic
+def fetch(typingctx, matrix, row, column):
+    """Ask for the line of the caches that holds matrix[row, column], to be read and written soon.
+
+    Rows that are not neighbours are nothing that a processor foresees: without this, each costs the
+    time that memory takes to answer.
+    """
+
+    def codegen(context, builder, sig, args):
+        array = context.make_array(sig.args[0])(context, builder, args[0])
+        place = cgutils.get_item_pointer(context, builder, sig.args[0], array, args[1:])
+        line = builder.bitcast(place, _BYTES)
+        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
+        known = builder.module.globals.get("llvm.prefetch.p0")
+        prefetch = known or ir.Function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(prefetch, [line, _I32(1), _I32(3), _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(matrix, types.intp, types.intp), codegen
 
 
 class _Row:

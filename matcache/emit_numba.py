@@ -18,13 +18,15 @@ from .loop_body import LoopBody
 from .numba_header import numba_header, number
 from .printer import RowwisePrinter, plus
 from .program import Access, Apply, Dot, Gather, Kind, Product, Reduce, Value, walk
-from .schedule import Group, Schedule
+from .schedule import Group, Schedule, all_values
 
 UNROLL = 4  # non-zeros at a time
 TOGETHER = 8  # rows of a matrix that are added at a time, where they are long
 SHORT_MATRIX = 128  # longest row of a matrix of which several are added at a time
+AHEAD = 2  # rows between the one that is computed and the one that is fetched
+LINE, MOST_LINES = 64, 32  # bytes of a line of the caches; lines fetched of a row, at most
 
-VECTORS = "from blocklearn.matcache.cpu_vectors import make_add, make_dots\n\n"
+VECTORS = "from blocklearn.matcache.cpu_vectors import fetch, make_add, make_dots\n\n"
 
 
 def rowwise_source(plan: Schedule) -> str:
@@ -75,6 +77,7 @@ class NumbaPrinter(RowwisePrinter):
             with out.block(f"for {row} in range(bounds[chunk], bounds[chunk + 1]):"):
                 if self.program.transposed:
                     out.line("i = np.uintp(active[row])")
+                    self.fetch_ahead()
                 if self.sparse:
                     out.line(f"p = indptr[{row}]")
                     out.line(f"q = indptr[{row} + 1]")
@@ -84,8 +87,22 @@ class NumbaPrinter(RowwisePrinter):
                         out.line(f"o{self.outputs[result.id]}[i, 0] = {self.scalar(result)}")
         made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
         sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
-        header = numba_header(self.program.dtype, sums=sums, made=made and VECTORS + made)
+        vectors = VECTORS if made or "fetch(" in out.text() else ""
+        header = numba_header(self.program.dtype, sums=sums, made=vectors + made)
         return header + out.text()
+
+    def fetch_ahead(self) -> None:
+        """Ask for the rows of matrices that a later row of the loop will want."""
+        every = all_values(self.program.body)
+        by_row = [v for v in every if v.access is Access.ROWS and v.kind is Kind.VEC]
+        if not by_row:
+            return
+        self.out.line(f"ahead = active[min(row + {AHEAD}, bounds[chunk + 1] - 1)]")
+        step = LINE * 8 // int(self.program.dtype.removeprefix("float"))
+        length = min(max(v.length for v in by_row), MOST_LINES * step)
+        with self.out.block(f"for k in range(0, {length}, {step}):"):
+            for matrix in sorted({v.arg for v in by_row}):
+                self.out.line(f"fetch(a{matrix}, ahead, k)")
 
     def single_numbers(self) -> None:
         """Locals for the arguments that are one number for all rows."""

@@ -43,6 +43,7 @@ from .table import launch, launches
 from .trace import Recorder, Traced, recorder_in_use
 
 CHUNK_WORK = 2**17  # numbers to work on that are worth a second chunk, and waking a thread
+MORE_WORK = 2**19  # that are worth a chunk more than there are threads: a call costs 10 us
 
 
 @dataclass(eq=False)
@@ -92,11 +93,13 @@ class Compiled:
         per_entry, per_row = self.flops_each
         return per_entry * nnz + per_row * rows
 
-    def chunks(self, nnz: int, rows: int) -> int:
+    def chunks(self, nnz: int, rows: int, threads: int) -> int:
         """How many chunks are worth their while: a power of two."""
         work = (nnz + rows) * self.width
         chunks = ROW_CHUNKS
-        while chunks > 1 and not self.loops and work < chunks * CHUNK_WORK:
+        while chunks > 1 and not self.loops:
+            if work >= chunks * (CHUNK_WORK if chunks <= threads else MORE_WORK):
+                break
             chunks //= 2
         return chunks
 
@@ -389,11 +392,11 @@ def _launch(
     nnz = 0 if pattern is None else pattern.nnz
     if pattern is not None and plan.program.transposed:
         rows = pattern.active_count
-        bounds = column_bounds(cache, pattern, found.chunks(nnz, rows))
+        bounds = column_bounds(cache, pattern, found.chunks(nnz, rows, backend.threads))
         active, starts, t_rows, positions = pattern.transposed()
         call: list[Any] = [bounds, starts, t_rows, active, positions]
     else:
-        bounds = row_bounds(cache, rows, pattern, found.chunks(nnz, rows))
+        bounds = row_bounds(cache, rows, pattern, found.chunks(nnz, rows, backend.threads))
         call = [bounds, *(() if pattern is None else pattern.offsets())]
     for arg in args:
         if isinstance(arg, SparseMat):

@@ -162,11 +162,16 @@ def _group(body: list[Instruction]) -> list[Node]:
 
 
 def _place(nodes: list[Node], instruction: Instruction) -> None:
-    """Put `instruction` into an existing group if nothing forbids it, else into a new one."""
+    """Put `instruction` into an existing group if nothing forbids it, else into a new one.
+
+    What is one number goes before the loops that do not make it: those after it may then be one.
+    """
     kind, length = _loop_class(instruction)
     product = isinstance(instruction, Product)
+    place = len(nodes)
     if not product:
-        for node in reversed(nodes):
+        for at in reversed(range(len(nodes))):
+            node = nodes[at]
             if not isinstance(node, Group):
                 break
             if (node.kind, node.length) == (kind, length) and not node.product:
@@ -176,7 +181,9 @@ def _place(nodes: list[Node], instruction: Instruction) -> None:
                 break
             if _conflict(node, instruction):
                 break
-    nodes.append(Group(kind, length, [instruction], product))
+            if kind is Kind.ROW:
+                place = at
+    nodes.insert(place, Group(kind, length, [instruction], product))
 
 
 def _conflict(group: Group, instruction: Instruction) -> bool:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 MOST_KEPT = 2**24  # 130 MB with their labels
 BINS = 2**12
+AT_ONCE = 2**15  # scores that are ranked at once: what is made of them stays in the caches
 SPAN = 16.0  # of log odds: probabilities from 1e-7 to 1 - 1e-7
 
 Array = NDArray[Any]
@@ -73,33 +74,58 @@ class Ranking:
         """The area of each column; NaN where one of the classes is missing."""
         if self.counts is not None:
             negative, positive = self.counts
-            return np.array(
-                [area_of_groups(*pair) for pair in zip(negative, positive, strict=True)]
+            return areas_of_groups(
+                negative.ravel(), positive.ravel(), np.arange(len(negative)) * BINS
             )
         scores, labels, weights = (np.concatenate(parts) for parts in zip(*self.kept, strict=True))
-        weights = np.broadcast_to(weights, scores.shape)
-        columns = range(scores.shape[1])
-        return np.array([area(scores[:, c], labels[:, c], weights[:, c]) for c in columns])
+        return areas(scores, labels, np.broadcast_to(weights, scores.shape))
+
+
+def areas(scores: Array, labels: Array, weights: Array) -> Array:
+    """The area of each column, exactly; all arguments [n x columns].
+
+    >>> scores = np.array([[0.1, 1.0], [0.4, 1.0], [0.35, 1.0], [0.8, 2.0]])
+    >>> labels = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> areas(scores, labels, np.ones((4, 2))).tolist()
+    [0.75, 0.75]
+    """
+    rows, columns = scores.shape
+    if not rows:
+        return np.full(columns, np.nan)
+    step = max(1, AT_ONCE // rows)
+    if columns > step:
+        parts = [slice(c, c + step) for c in range(0, columns, step)]
+        return np.concatenate([areas(scores[:, p], labels[:, p], weights[:, p]) for p in parts])
+    scores = np.ascontiguousarray(scores.T)
+    order = np.argsort(scores, axis=1)
+    order += np.arange(columns)[:, None] * rows
+    ordered = scores.ravel()[order]
+    weight, label = (np.ascontiguousarray(x.T).ravel()[order] for x in (weights, labels))
+    positive = (label * weight).astype(np.float64)
+    negative = weight - positive
+    first = np.ones((columns, rows), bool)  # of the rows of a column with equal scores
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=first[:, 1:])
+    starts = np.flatnonzero(first)
+    negative, positive = (np.add.reduceat(x.ravel(), starts) for x in (negative, positive))
+    return areas_of_groups(negative, positive, np.flatnonzero(starts % rows == 0))
 
 
 def area(scores: Array, labels: Array, weights: Array) -> float:
-    """The area of one column, exactly.
+    """The area of one column, exactly; all arguments [n]."""
+    return float(areas(scores[:, None], labels[:, None], weights[:, None])[0])
 
-    >>> area(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1]), np.ones(4))
-    0.75
+
+def areas_of_groups(negative: Array, positive: Array, columns: Array) -> Array:
+    """The area of each column, whose groups of rows with equal scores ascend.
+
+    negative, positive: weights of each group, column after column; columns: where each begins.
     """
-    order = np.argsort(scores, kind="stable")
-    ordered = scores[order]
-    positive = (labels[order] * weights[order]).astype(np.float64)
-    negative = weights[order].astype(np.float64) - positive
-    if not scores.size:
-        return float("nan")
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    return area_of_groups(np.add.reduceat(negative, starts), np.add.reduceat(positive, starts))
-
-
-def area_of_groups(negative: Array, positive: Array) -> float:
-    """The area where groups of rows with equal scores ascend; weights of each group."""
-    pairs = float(negative.sum()) * float(positive.sum())
     below = np.cumsum(negative) - negative
-    return float((positive * (below + negative / 2)).sum()) / pairs if pairs else float("nan")
+    below -= np.repeat(below[columns], np.diff(columns, append=negative.size))
+    hits, *sums = (
+        np.add.reduceat(x, columns) for x in (positive * (below + negative / 2), negative, positive)
+    )
+    pairs = sums[0] * sums[1]
+    found = np.full(columns.size, np.nan)
+    np.divide(hits, pairs, out=found, where=pairs > 0)
+    return found

@@ -35,12 +35,17 @@ class TargetRanges:
                     self._low[column] = max(self._low[column], low)
                     self._high[column] = min(self._high[column], high)
         self._weights = {fit.row_weights: fit for fit in fits if fit.row_weights is not None}
+        least = 0.0 if self._weights else -np.inf
+        self._narrowest = max(least, self._low.max()), self._high.min()
 
     def check(self, Y: NDArray[Any]) -> None:
         """Y: [rows x targets]. Raises TargetError for the first target that is out of bounds, and
         for weights of rows below 0.
         """
         if not len(Y):
+            return
+        low, high = self._narrowest
+        if Y.min() >= low and Y.max() <= high:  # as in most blocks; found out sooner
             return
         least, most = Y.min(axis=0), Y.max(axis=0)
         wrong = np.flatnonzero((least < self._low) | (most > self._high))

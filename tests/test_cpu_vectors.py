@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from blocklearn.matcache.cpu_vectors import make_add, make_dots
+from blocklearn.matcache.cpu_vectors import fetch, make_add, make_dots
 
 LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 33]
 
@@ -58,3 +58,17 @@ def test_add(count: int, padded: bool) -> None:
         scale = np.abs(wanted).max()
         np.testing.assert_allclose(out[3 : 3 + length], wanted, rtol=1e-5, atol=1e-5 * scale)
         assert np.all(out[:3] == 7.0) and np.all(out[3 + room :] == 7.0)  # and nothing else
+
+
+def test_fetch_changes_nothing() -> None:
+    table = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+
+    @njit
+    def run(table: Any, row: int) -> None:
+        fetch(table, row, 2)
+
+    before = table.copy()
+    run(table, 2)
+    run(table[:, ::2], 1)  # rows that are not one after another
+    np.testing.assert_array_equal(table, before)
+    assert all("llvm.prefetch" in text for text in run.inspect_llvm().values())

@@ -29,7 +29,7 @@ from blocklearn.models import GLM, Target
 from blocklearn.models.errors import TargetError
 from blocklearn.models.glm_rows import means, residuals, residuals_and_losses
 from blocklearn.models.links import LINKS
-from blocklearn.models.ranking import Ranking, area
+from blocklearn.models.ranking import Ranking, area, areas
 from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Adam, Optimizer, RMSProp
 
 N, V = 240, 30
@@ -453,8 +453,10 @@ def test_mistakes_are_named() -> None:
         fit(GLM(targets=[Target(column="z")]), X, Y, target_names=["a", "b", "c"])
     with pytest.raises(TargetError, match="two targets are called '0'"):
         fit(GLM(targets=[Target(column=0), Target(column=0, link="hinge")]), X, Y)
-    with pytest.raises(TargetError, match="target '0': its row_weights, column 1 .* are -1"):
-        fit(GLM(targets=[Target(column=0, row_weights=1)]), X, Y - [0.0, 1.0, 0.0])
+    for link in ("logistic", "linear"):
+        with pytest.raises(TargetError, match="target '0': its row_weights, column 1 .* are -1"):
+            target = Target(column=0, row_weights=1, link=link)
+            fit(GLM(targets=[target]), X, Y - [0.0, 1.0, 0.0])
     with pytest.raises(ShapeError, match="learns from targets"):
         bl.Learner(GLM(), X)
 
@@ -530,6 +532,22 @@ def test_ranking_is_exact_until_it_is_binned() -> None:
     assert not binned.exact
     np.testing.assert_allclose(binned.areas(), expected, atol=2e-3)
     assert np.isnan(area(scores[:, 0], np.ones(1000), np.ones(1000)))
+
+
+def test_areas_of_many_columns_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blocklearn.models.ranking.AT_ONCE", 90)  # three columns of 30 at once
+    rng = np.random.default_rng(1)
+    scores = rng.integers(0, 8, (30, 10)).astype(np.float32)
+    labels, weights = rng.random((2, 30, 10))
+    labels[:, 4], weights[:, 5], scores[:, 6] = 1.0, 0.0, 3.0
+    found = areas(scores, labels, weights)
+    with np.errstate(invalid="ignore"):
+        for c in range(10):
+            above = np.sign(scores[:, c, None] - scores[None, :, c]) / 2 + 0.5
+            pairs = np.outer(labels[:, c] * weights[:, c], (1 - labels[:, c]) * weights[:, c])
+            np.testing.assert_allclose(found[c], (above * pairs).sum() / pairs.sum(), rtol=1e-12)
+    assert np.isnan(found[[4, 5]]).all() and found[6] == pytest.approx(0.5)
+    assert np.isnan(areas(scores[:0], labels[:0], weights[:0])).all()
 
 
 def test_the_default_optimizer_follows_the_data() -> None:
