@@ -74,6 +74,9 @@ _NAMES = {
     "write_lists": ".learner.lists.lists",
 }
 
+_LONGER = {"LDA": "LatentDirichletAllocation", "GLM": "GLMClassifier, GLMRegressor"}
+"""Models whose estimators have longer names."""
+
 __all__ = [*_MODULES, *_NAMES, "sparse"]
 
 
@@ -98,8 +101,8 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     message = f"module {__name__!r} has no attribute {name!r}"
-    if name in ("LDA", "GLM"):  # whose estimators have longer names
-        message += f"; the model is {__name__}.models.{name}"
+    if name in _LONGER:
+        message += f"; the model is {__name__}.models.{name}, estimators: {_LONGER[name]}"
     raise AttributeError(message, name=name, obj=sys.modules[__name__])
 
 

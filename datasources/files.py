@@ -11,8 +11,10 @@ from .target_files import read_targets
 from .text import words
 from .text_files import read_folder, read_json_lines, read_lines
 
-TEXTS = (".txt", ".jsonl")
+JSON_LINES = (".jsonl", ".ndjson")
+TEXTS = (".txt", *JSON_LINES)
 MATRICES = (".npz", ".mtx")
+TABLES = (".csv", ".tsv", ".parquet")
 
 
 def is_text_or_counts(path: Path) -> bool:
@@ -35,8 +37,9 @@ def read_counts(
     """Count the words of the documents at `path`.
 
     Text: `x.txt`, a document per line; `x.jsonl`, a document per line as `{"text": ...}` (`text`:
-    the name of the field); a folder, a document per .txt file. All UTF-8. Words as in `text.words`,
-    without those in fewer than `min_df` documents or more than a share `max_df`.
+    the name of the field); both perhaps packed (`.gz`, `.zst`, ...); a folder, a document per .txt
+    file. All UTF-8. Words as in `text.words`, without those in fewer than `min_df` documents or
+    more than a share `max_df`.
 
     Counts: `x.npz`, written by `scipy.sparse.save_npz`; `x.mtx`, Matrix Market. Rows are
     documents. A file `vocab.txt` beside it holds the word of each column, one per line.
@@ -56,7 +59,7 @@ def read_counts(
         raise DataError(f"{path}: there is no such file or folder.")
     if path.suffix in MATRICES:
         corpus = read_matrix(path, vocabulary, signed=signed)
-    elif path.is_dir() or path.suffix in TEXTS:
+    elif path.is_dir() or text_kind(path) in TEXTS:
         texts = read_texts(path, text)
         corpus = count_words(((name, words(content)) for name, content in texts), vocabulary)
         if not corpus.documents:
@@ -70,8 +73,7 @@ def read_counts(
     else:
         kinds = ", ".join([*TEXTS, *MATRICES])
         raise DataError(
-            f"{path}: unknown kind; name a folder of .txt files or one of {kinds}. `learn convert` "
-            "makes blocks of others."
+            f"{path}: unknown kind; name a folder of .txt files or one of {kinds}. {hint(path)}"
         )
     if targets is not None:
         table, names = read_targets(Path(targets), len(corpus.documents))
@@ -81,8 +83,27 @@ def read_counts(
     return corpus.limit(min_df=min_df, max_df=max_df)
 
 
+def hint(path: Path) -> str:
+    """What to do with a file that cannot be read here."""
+    if path.suffix not in TABLES:
+        return "`learn convert` makes blocks of others."
+    read = "parquet" if path.suffix == ".parquet" else "csv"
+    return (
+        "Texts in a column of a table become JSON lines with pandas: "
+        f'pandas.read_{read}({path.name!r})[["text"]].to_json("texts.jsonl", orient="records", '
+        "lines=True); `learn convert` makes blocks of tables of counts."
+    )
+
+
 def read_texts(path: Path, field: str) -> Iterator[tuple[str, str]]:
     """Names and texts of the documents at `path`."""
     if path.is_dir():
         return read_folder(path)
-    return read_lines(path) if path.suffix == ".txt" else read_json_lines(path, field)
+    return read_lines(path) if text_kind(path) == ".txt" else read_json_lines(path, field)
+
+
+def text_kind(path: Path) -> str:
+    """The end of the name of a file, without that of a packer."""
+    from .formats.streams import kind_of
+
+    return kind_of(path)

@@ -11,6 +11,7 @@ from .batches import Stream, count_batches
 from .block import BlockShape, HostBlock
 from .errors import DataError
 from .gather import count_up, gather_csr, gather_dense
+from .request import check_request
 
 Batches = Callable[[int], Iterable[Any]]
 
@@ -71,12 +72,7 @@ class IterableSource:
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_`; what lies before it is skipped."""
-        shape = self.shape
-        if into.shape != shape or pass_ < 0 or not 0 <= index < self.blocks:
-            raise DataError(
-                f"IterableSource: block {index} of pass {pass_} into a block of {into.shape}, but "
-                f"blocks are 0 to {self.blocks - 1}, passes start at 0, and blocks are of {shape}."
-            )
+        check_request(self, pass_, index, into)
         with self._reading:
             self._fill(pass_, index, into)
 

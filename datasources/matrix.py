@@ -16,6 +16,7 @@ from .fingerprint import hash_matrix
 from .gather import gather_csr, gather_dense
 from .labels import Labels
 from .order import RowOrder, Shuffle
+from .request import check_request
 from .shelf import ALIGNMENT, Shelf
 
 KEEP_BYTES = 2**30
@@ -176,13 +177,7 @@ class MatrixSource:
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_` (int >= 0)."""
-        if into.shape != self._shape:
-            raise DataError(f"MatrixSource: a block of {into.shape} cannot hold {self._shape}.")
-        if pass_ < 0 or not 0 <= index < self.blocks:
-            raise DataError(
-                f"MatrixSource: block {index} of pass {pass_}, but blocks are 0 to "
-                f"{self.blocks - 1} and passes start at 0."
-            )
+        check_request(self, pass_, index, into)
         number = self._order.number(pass_, index)
         rows = self._order.rows_of(pass_, index, into.row_ids)
         self._labels.write(into.row_ids[:rows], into)

@@ -44,6 +44,12 @@ class TableData(MemoryKind):
     interactions: list[tuple[str, str]] = Field(
         [], description="pairs of categorical columns: each pair of values is a feature, too"
     )
+    separator: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1,
+        description="between fields of text; null: a tab in .tsv files, else a comma",
+    )
     nulls: Literal["error", "zero"] = Field(
         "error", description="numeric features that are missing; a missing category is no feature"
     )
@@ -132,11 +138,15 @@ class TableData(MemoryKind):
     def _names(self) -> Sequence[str]:
         return HashedWords(self.hash_bits, self.numeric) if self.categorical else self.numeric
 
+    def _read(self, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Any]:
+        """Batches of these columns."""
+        return read_table(self.path, numbers=numbers, text=text, separator=self.separator)
+
     def _batches(self) -> Iterator[tuple[Any, Any, Any]]:
         """Features, targets and weights, None where there are none, of some rows after others."""
         labels = [*self.targets, *([] if self.weights is None else [self.weights])]
         row = 0
-        for batch in read_table(self.path, numbers=[*self.numeric, *labels], text=self.categorical):
+        for batch in self._read([*self.numeric, *labels], self.categorical):
             found = self._numbers(batch, labels, row, "error")
             if batch.num_rows:
                 yield (
@@ -150,7 +160,7 @@ class TableData(MemoryKind):
         """Mean and standard deviation of the numeric columns, without what is missing."""
         found = {name: Moments() for name in self.numeric}
         with np.errstate(over="ignore", invalid="ignore"):  # found when rows are read, unscaled
-            for batch in read_table(self.path, numbers=self.numeric, text=[]):
+            for batch in self._read(self.numeric, []):
                 for name, moments in found.items():
                     column = numbers(batch[name], f"{self.path}: column {name!r}")
                     moments.add(column.compressed())

@@ -11,6 +11,7 @@ import pyarrow.csv as csv
 from pyarrow import parquet
 
 from .errors import DataError
+from .separators import separator_hint
 
 PACKED = (".gz", ".bz2", ".lz4", ".zst")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -20,8 +21,11 @@ NO_NUMBER = re.compile(
 )
 
 
-def read_table(path: Path, *, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Any]:
-    """Arrow record batches of the columns `numbers` and `text` of the file at `path`.
+def read_table(
+    path: Path, *, numbers: Sequence[str], text: Sequence[str], separator: str | None = None
+) -> Iterator[Any]:
+    """Arrow record batches of the columns `numbers` and `text` of the file at `path`. separator:
+    of text; None: a tab in .tsv files, else a comma.
 
     CSV has no types: `numbers` become float64 and `text` strings; an empty field is null. Parquet
     keeps its types. Raises `DataError` naming the file, and the line or column where it can.
@@ -34,7 +38,7 @@ def read_table(path: Path, *, numbers: Sequence[str], text: Sequence[str]) -> It
     kind = suffixes[-1] if suffixes else ""
     try:
         if kind in DELIMITERS:
-            yield from read_csv(path, DELIMITERS[kind], names, set(text))
+            yield from read_csv(path, separator or DELIMITERS[kind], names, set(text))
         elif kind == ".parquet":
             yield from read_parquet(path, names)
         else:
@@ -87,5 +91,6 @@ def check_names(path: Path, found: Sequence[str], names: Sequence[str]) -> None:
             continue
         near = get_close_matches(name, found, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f": {', '.join(found)}"
+        hint = separator_hint(found).replace(" Its", ". Its", 1) or hint
         fault = "twice" if name in found else f"not among its {len(found)} columns{hint}"
         raise DataError(f"{path}: column {name!r} is {fault}")

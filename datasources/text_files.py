@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterator
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .errors import DataError
 
@@ -11,9 +12,14 @@ MENTIONED = 5  # fields of a message
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """`("file:line", text)` for every line; an empty line is an empty document."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+    """`("file:line", text)` for every line, of a packed file (`x.txt.gz`), too; an empty line is an
+    empty document.
+    """
+    from .formats.streams import opened  # late: texts alone need no Arrow
+
+    with opened(path, lambda count: None) as file:
+        lines = BufferedReader(cast(RawIOBase, file))  # what Arrow unpacks has no lines by itself
+        for number, line in enumerate(lines, start=1):
             yield f"{path.name}:{number}", decode(line, path, number)
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from .corpus import Corpus
 from .data_kind import MemoryKind
 from .features import MOST_BITS, HashedWords
-from .files import read_counts
+from .files import JSON_LINES, read_counts, text_kind
 from .python_docs import python_docs
 from .samples import Samples
 from .source import DataSource
@@ -52,7 +52,9 @@ class FileData(MemoryKind):
     """Texts or word counts from a file or folder: `{kind: file, path: docs.txt}`."""
 
     kind: Literal["file"] = "file"
-    path: Path = Field(description=".txt, .jsonl, .npz or .mtx file, or a folder of .txt files")
+    path: Path = Field(
+        description=".txt, .jsonl (both perhaps .gz), .npz or .mtx file, or a folder of .txt files"
+    )
     min_df: int = Field(1, ge=1, description="least number of documents that have a word")
     max_df: float = Field(1.0, gt=0, le=1, description="largest share of documents that have it")
     targets: Path | None = Field(
@@ -68,7 +70,7 @@ class FileData(MemoryKind):
 
     def conversion(self, path: str) -> tuple[str, dict[str, Any]] | None:
         """JSON lines with the text in the same field."""
-        named = path.endswith(".jsonl") and self.text != "text"
+        named = text_kind(Path(path)) in JSON_LINES and self.text != "text"
         return ("json-lines", {"text": self.text}) if named else None
 
     def load(self, like: DataSource | None = None) -> Samples:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
+from ..fields import Fields
 from .cadence import Cadence
 from .errors import ConfigError
 from .hooks import Best, Progress
@@ -22,10 +23,10 @@ HIGHER = frozenset(
 """Scores that are better when they are lower, and when they are higher."""
 
 
-class Evaluation(BaseModel):
+class Evaluation(Fields):
     """How often the eval data are scored, beside at the end; which score is watched, if any."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     every_passes: PositiveInt | None = Field(1, description="null: not by passes")
     every_blocks: PositiveInt | None = Field(None, description="counted over all passes")

@@ -9,6 +9,7 @@ from .work import Work
 
 if TYPE_CHECKING:
     from .learner import Learner
+    from .replica import Replica
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,11 @@ class Progress:
 
 class Hook:
     """Override what you want to hear of. An exception raised here ends the run."""
+
+    def plan(self, learner: Learner, replica: Replica) -> None:
+        """The memory of a replica is being planned, on shapes, before any of it is allocated: what
+        is computed here in its cache (`replica.cache`) can be computed there later.
+        """
 
     def start(self, learner: Learner, progress: Progress) -> None:
         """Memory is allocated; the first block comes next."""

@@ -41,10 +41,14 @@ class Intake:
             self._X = SparseInput(cache, "X" + suffix, shape.rows, shape.columns, shape.nnz)
 
     def blank(self, key: Mat, pass_: int = 0) -> Block:
-        """A block without contents, to plan memory with. What was planned before is not of it."""
+        """A full block without contents, to plan memory with. What was planned before is not of it.
+
+        Its numbers are those of a full block, so that a model may divide by them.
+        """
         if isinstance(self._X, SparseInput):
             self._X.renew()
-        return self._block(key, 0, pass_, 0.0, labelled=True)
+        rows = self.shape.rows
+        return self._block(key, rows, pass_, float(rows), labelled=True)
 
     def note(self, use: Use) -> None:
         """Note what was planned since the last note as the use of a block."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -19,7 +20,8 @@ from ..datasources import (
     row_names,
     target_names,
 )
-from ..matcache import IndexedBy, ShapeError, Tables
+from ..matcache import IndexedBy, ShapeError, Tables, make_backend
+from ..matcache.backend import Backend
 from ..mixins import Mixin
 from ..models import Model, RowStore, Shapes
 from ..optimizers import Optimizer
@@ -261,6 +263,20 @@ class Learner:
         with self._reader(source, "score") as reader:
             return score_blocks(team, reader.blocks(0), self.progress)
 
+    @property
+    def team(self) -> Team | None:
+        """The replicas; None before they are made, and after `close`."""
+        return self._team
+
+    def backend_beside(self) -> Backend:
+        """For a cache of its own on the device of the first replica, which is not opened again
+        where it is open.
+        """
+        if self._team is not None and self._team.first.cache.backend.kind != "cpu":
+            beside: Backend = self._team.first.cache.backend.beside()
+            return beside
+        return make_backend(self.devices[0], self.threads)
+
     def report(self) -> list[str]:
         """Lines that the mixins have to say about the parameters."""
         team = self._ready()
@@ -474,6 +490,7 @@ class Learner:
             index=self.index,
             tables=self.tables,
             replicas=self.replicas,
+            extras=[partial(hook.plan, self) for hook in self.hooks],
             commit=commit,
         )
 

@@ -15,9 +15,9 @@ from ..matcache.devices import free_bytes
 from .intake import Use
 from .replica import Replica
 
-Of = Literal["model", "block", "rows", "kept"]
-"""What an array grows with: the model's size, the rows of a block, all rows of the data, or as many
-bytes as may be kept."""
+Of = Literal["model", "block", "rows", "kept", "lists"]
+"""What an array grows with: the model's size, the rows of a block, all rows of the data, as many
+bytes as may be kept, or the lists that are scored."""
 
 
 class Planned(NamedTuple):
@@ -142,6 +142,7 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
     device = "" if replica.cache.backend.kind == "cpu" else replica.device
     for array in replica.cache.plan():
         of: Of = "block" if array.shape[0] in block_rows or array.shape[1] in entries else "model"
+        of = "lists" if array.label in replica.of_extras else of
         yield Planned(
             array.label, array.shape, array.dtype, array.nbytes, of, replicas, device=device
         )

@@ -25,6 +25,7 @@ from ..matcache import (
 from ..mixins import Mixin
 from ..models import Block, Model, Randomness, RowState, RowStore, Shapes
 from ..optimizers import Optimizer
+from .contract import check_prediction, check_score, check_updates, compute
 from .intake import Intake, Use
 from .sources import check_nonnegative
 from .terms import check_meaning, terms_of
@@ -55,10 +56,12 @@ class Replica:
         index: IndexedBy = "host",
         tables: Tables = "float32",
         replicas: int = 1,
+        extras: Sequence[Callable[[Replica], None]] = (),
         commit: bool = True,
     ) -> None:
         """shapes: what the model is told. blocks: shapes of the blocks of each side. device: see
         `make_backend`, as index. tables: how an update reads tables. replicas: that it is one of.
+        extras: plan what is computed beside training; `of_extras` are the labels of their arrays.
         """
         check_meaning(model, optimizer)
         self.model, self.optimizer, self.mixins = model, optimizer, mixins
@@ -70,7 +73,10 @@ class Replica:
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
         self._side = 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
+        self.of_extras: set[str] = set()
         self._plan()
+        if self.complete:
+            self._plan_extras(extras)
         if replicas > 1:
             plan_merge(self.cache, self.learned(), replicas)
         if commit:
@@ -83,21 +89,29 @@ class Replica:
         """Run the whole program on shapes, so that the cache learns what it must hold."""
         self._allocate()
         trained = self.intakes[: self.shapes.sides]
+        filled = False  # any updates
         try:
             for intake in trained:
                 self._update(intake.blank(self._key))
+                filled = filled or bool(self.model.updates)
             self.end_pass()
             self._note("train")
             self.scores_of_mixins()
-            self.model.score(self.intakes[0].blank(self._key))
+            score = self.model.score(self.intakes[0].blank(self._key))
+            check_score(self.model, score)
+            compute(score)
             self._note("score")
             for intake in self.intakes:
-                self.model.predict(intake.blank(self._key))
+                found = self.model.predict(intake.blank(self._key))
+                check_prediction(self.model, found, intake.shape.rows)
+                found.mat()  # it will be read
             self._note("predict")
             for start in self.model.phases():  # again: a first step may leave work for the next
                 for intake in trained:
                     self._update(intake.blank(self._key, start))
+                    filled = filled or bool(self.model.updates)
             self._note("train")
+            check_updates(self.model, self.optimizer, filled)
         except ReadDuringPlanError as error:
             self.complete = False
             for intake in self.intakes:
@@ -105,6 +119,12 @@ class Replica:
             log.warning(
                 "the memory plan is incomplete, the first block allocates the rest: %s", error
             )
+
+    def _plan_extras(self, extras: Sequence[Callable[[Replica], None]]) -> None:
+        before = {array.label for array in self.cache.plan()}
+        for plan in extras:
+            plan(self)
+        self.of_extras = {array.label for array in self.cache.plan()} - before
 
     def _note(self, use: Use) -> None:
         for intake in self.intakes:

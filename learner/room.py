@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..matcache.errors import MemoryPlanError
 from .configuration.config import RunConfig
+from .lists.ranking_evaluation import ranking_of
 from .memory import memory_limits, resident_bytes
 from .plan import Plan, Planned
 from .watch.display import size
@@ -94,6 +95,8 @@ def settings_of(row: Planned, config: RunConfig) -> Iterator[str]:
     """Settings that the size of an array follows from: those of the model are known by their values
     among its dimensions.
     """
+    if row.of == "lists":
+        yield from _settings_of_lists(row, config)
     if row.of == "block":
         yield f"data.block_rows: {config.data.block_rows}"
     elif row.of != "kept":
@@ -104,3 +107,13 @@ def settings_of(row: Planned, config: RunConfig) -> Iterator[str]:
                     yield f"model.{name}: {value}"
     if row.copies > 1:
         yield f"learner.replicas: {row.copies}"
+
+
+def _settings_of_lists(row: Planned, config: RunConfig) -> Iterator[str]:
+    ranking = ranking_of(config)
+    if ranking is None:
+        return
+    if row.shape[0] == 1 or ranking.users in row.shape:  # what lists leave out has no such shape
+        yield f"learner.ranking.users: {ranking.users}"
+    if ranking.top > 1 and ranking.top in row.shape:
+        yield f"learner.ranking.top: {ranking.top}"

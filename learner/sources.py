@@ -57,7 +57,9 @@ def open_source(
 
 
 def refuse_texts(X: Any) -> None:
-    """Raises DataError if X is a list or an array of texts, which are no matrix."""
+    """Raises DataError if X is a list, an array or a pandas series of texts: no matrix."""
+    if hasattr(X, "to_numpy") and getattr(X, "ndim", 0) == 1:
+        X = X.to_numpy()
     first = X[0] if isinstance(X, list | tuple | np.ndarray) and len(X) else None
     if isinstance(first, str):
         raise DataError(

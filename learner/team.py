@@ -12,14 +12,29 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from ..datasources import BlockShape, DataSource, HostBlock, Reader
+from ..datasources import BlockShape, DataSource, Reader
 from ..matcache import Mat, Merge, Merger, make_merger
 from .intake import Use
 from .replica import Replica
 
 Result = TypeVar("Result")
+
+
+class Numbered(Protocol):
+    """What replicas get in turn: blocks of data, or other work that is cut in pieces."""
+
+    @property
+    def pass_(self) -> int:
+        """Of the data."""
+
+    @property
+    def index(self) -> int:
+        """Which piece it is."""
+
+
+Piece = TypeVar("Piece", bound=Numbered)
 
 
 class Team:
@@ -49,7 +64,7 @@ class Team:
         return self.replicas[0]
 
     def in_turn(
-        self, blocks: Iterable[HostBlock], work: Callable[[Replica, HostBlock], Result]
+        self, blocks: Iterable[Piece], work: Callable[[Replica, Piece], Result]
     ) -> Iterator[Result]:
         """Results of `work(replica, block)` in the order of the blocks, which replicas get in turn.
 
@@ -174,7 +189,7 @@ def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader
 
 
 def _work(
-    work: Callable[[Replica, HostBlock], Result], replica: Replica, number: int, block: HostBlock
+    work: Callable[[Replica, Piece], Result], replica: Replica, number: int, block: Piece
 ) -> Result:
     backend, clock = replica.cache.backend, time.perf_counter
     try:

@@ -77,9 +77,13 @@ class SparseInput:
         columns: int,
         capacity: int,
         dtype: Any = np.float32,
+        *,
+        indexed: bool = True,
     ) -> None:
-        """Without contents. capacity: most non-zeros that a block may have."""
-        self.cache = cache
+        """Without contents. capacity: most non-zeros that a block may have. indexed: False where
+        nobody reads its transposed index, for which there is no room then.
+        """
+        self.cache, self._indexed = cache, indexed
         capacity = max(capacity, 1)
         self.pattern = PatternSlot(cache.new_guid(), rows, columns, capacity, name)
         self.values = Slot(cache.new_guid(), (1, capacity), np.dtype(dtype), name)
@@ -103,9 +107,10 @@ class SparseInput:
             "values": room("values", capacity, self.values.dtype),
             "counts": room("counts", 2, np.int64),
         }
-        self._index = backend.index(self.cache, pattern)
+        self._index = backend.index(self.cache, pattern) if self._indexed else None
         if self._index is not None:
             pattern.build = self._index.build
+        if self._index is not None or not self._indexed:
             return
         self._rooms |= {
             "active": room("active columns", active, np.int32),

@@ -63,6 +63,11 @@ def _operand(cache: MatCache, op: str, arg: Any) -> Any:
             f"{op} at {source_line()}: a matrix from outside a @rowwise function is used in it; "
             "pass it as an argument."
         )
+    if arg is None:
+        raise ShapeError(
+            f"{op} at {source_line()}: None in place of a matrix; block.Y is None where the data "
+            "have no targets: pass (X, Y)."
+        )
     raise ShapeError(
         f"{op} at {source_line()}: {type(arg).__name__} is not a matrix of this cache. Bring "
         "arrays in once, with from_array(cache, array) or from_sparse(cache, matrix)."

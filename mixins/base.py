@@ -10,15 +10,16 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from annotated_types import Ge
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from ..fields import Fields
 from ..matcache import Mat, MatCache, from_array
 
 NonNegativeNumber = Annotated[float, Ge(0)]
 Weights = NonNegativeNumber | list[NonNegativeNumber]
 
 
-class Mixin(BaseModel):
+class Mixin(Fields):
     """Base of all mixins: does nothing. Fields are the configuration.
 
     The objective is (mean loss of the rows) + (terms). What a mixin adds is one or more of:
@@ -27,8 +28,6 @@ class Mixin(BaseModel):
     time; `projects`: time does not matter; `by_row`: it needs one time for all entries of a row.
     `gradient`, if `smooth`: needs the whole table in every step. `scores`: numbers for evaluations.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     kind: str
     parameters: list[str] | None = Field(

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict
 
+from ..fields import Fields
 from ..matcache import Mat, MatCache, Merge, Scalar, ShapeError, SparseMat, named, random, scalar
 from ..optimizers import Meaning, Objective, Optimizer, Term
-from ..optimizers.fields import Fields
 from .row_state import Init, RowState
 from .score import Score
 
@@ -179,6 +179,10 @@ class Model(Fields):
         The optimizer hears of each new phase: step sizes that count blocks start again.
         """
         return (0,)
+
+    def parts_at(self, told: int, passes: int) -> int | None:
+        """The first pass that runs of so many passes do not have in common; None: there is none."""
+        return None
 
     def default_optimizer(self) -> Optimizer | None:
         """The optimizer that is used when none is given; None if `update` assigns by itself."""

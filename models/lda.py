@@ -151,11 +151,21 @@ class LDA(Model):
         """Sampling begins after the warm-up, if there is more than one pass."""
         return (0, self.warm) if self.inference == "gibbs" and self.warm else (0,)
 
+    def parts_at(self, told: int, passes: int) -> int | None:
+        """Where the shorter one begins to sample, if it warms up for less because it is short."""
+        if self.inference != "gibbs" or self._warm(told) == self._warm(passes):
+            return None
+        return min(self._warm(told), self._warm(passes))
+
+    def _warm(self, passes: int) -> int:
+        """Passes of a run that come before sampling."""
+        return min(self.warm_up, passes - 1)
+
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """lambda [V x K] near 1 with some noise, so that topics differ."""
         V, K = shapes.columns, self.topics
         self.total_rows = shapes.whole_rows
-        self.warm = min(self.warm_up, shapes.passes - 1)
+        self.warm = self._warm(shapes.passes)
         self.lam = self.parameter("lambda", V, K, 0.8 + 0.4 * rng.uniform(V, K))
         self.phi = self.scratch("phi", V, K)
         self.theta = self.scratch("theta", shapes.rows, K)

@@ -83,7 +83,8 @@ class RowState:
     side: whose rows they are: 0, those of the data, or 1, those of the transposed data (its
     columns). `rows` [block rows x columns]: those of the present block of this side, to be read
     and assigned; rows of padding are zero. `table` [all rows x columns]: all of them, to be read
-    while the other side is trained.
+    while the other side is trained; a device gets a copy of them if, while memory is planned, it is
+    asked for.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class RowState:
         self.cache, self.name, self.side, self.shape, self.init = cache, name, side, shape, init
         self.block_shape = (block_rows, shape[1])
         self._rows = DenseInput(cache, f"{name} of the block", self.block_shape, np.float32)
-        self._table = DenseInput(cache, name, shape, np.float32, copies=1)
+        self._table: DenseInput | None = None
         self._store: RowStore | None = None
         self._buffer = np.zeros((0, 0), np.float32)
 
@@ -106,7 +107,16 @@ class RowState:
     @property
     def table(self) -> Mat:
         """A handle on all rows."""
+        if self._table is None:
+            self._table = DenseInput(self.cache, self.name, self.shape, np.float32, copies=1)
+            self.refresh()
         return self._table.handle()
+
+    @property
+    def kept(self) -> npt.NDArray[np.float32]:
+        """All rows as the store has them, not to be written to; the present block's once saved."""
+        assert self._store is not None
+        return self._store.array
 
     @property
     def nbytes(self) -> int:
@@ -128,7 +138,7 @@ class RowState:
 
     def refresh(self) -> None:
         """Let `table` show what the store holds now."""
-        if self._store is not None:
+        if self._store is not None and self._table is not None:
             self._table.bind(self._store.array)
 
     def load(self, ids: npt.NDArray[np.int64]) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Gt
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from ..fields import Fields
 from .errors import TargetError
 from .links import LinkName
 
@@ -18,14 +19,12 @@ Weight = Annotated[float, Ge(0)]
 ClassWeight = Literal["balanced"] | dict[int | str, Weight]
 
 
-class Target(BaseModel):
+class Target(Fields):
     """One thing to predict: a column of the data's targets, or several of a softmax group.
 
     Lists for l1, l2, rate make a grid: one fit for each combination, all trained in one run.
     Columns are numbers, or names where the data have them. What is None is taken from the model.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str | None = Field(None, description="what it is called; null: as its column")
     link: LinkName | None = Field(None, description="null: that of the model")

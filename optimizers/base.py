@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+from ..fields import Fields
 from ..matcache import Mat, MatCache, Merge, Rowwise
-from .fields import Fields
 
 Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]

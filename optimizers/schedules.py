@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+
+from ..fields import Fields
 
 
-class Schedule(BaseModel):
+class Schedule(Fields):
     """Base of all schedules."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     @abstractmethod
     def factor(self, step: int) -> float:

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from blocklearn.matcache.cuda.cupy_driver import OPTIONS
+
+BY_CUPY = ("-ftz=true", "--device-as-default-execution-space")  # what `RawModule` adds
 REGISTERS, FRAME = 0x2F, 0x11  # kinds of attributes
 SIZED = 4
 
@@ -28,8 +31,9 @@ def ptx(source: str) -> str:
 def _compiled(source: str, target: str, what: str) -> bytes:
     library: Any = pytest.importorskip("cupy_backends.cuda.libs.nvrtc")
     program = library.createProgram(source, "module.cu", (), ())
+    options = (*OPTIONS, *BY_CUPY, f"--gpu-architecture={target}")
     try:
-        library.compileProgram(program, (f"--gpu-architecture={target}", "--std=c++17"))
+        library.compileProgram(program, options)
     except library.NVRTCError as error:
         raise AssertionError(library.getProgramLog(program)) from error
     found: bytes = getattr(library, what)(program)

@@ -101,7 +101,7 @@ class HostDriver:
         self._live: dict[int, tuple[int, Any]] = {}
         self._pinned: list[Bytes] = []
         self._streams: list[HostStream] = []
-        self._closed = False
+        self.closed = False
 
     # ------------------------------------------------------------------ memory
 
@@ -261,8 +261,8 @@ class HostDriver:
             stream.give(ready)
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if not self.closed:
+            self.closed = True
             for stream in self._streams:
                 stream.close()
 

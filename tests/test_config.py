@@ -151,7 +151,7 @@ learner:
 """
     found = problems([write(text)], {"LEARN__MODEL__ETAA": "3"}, [Setting.parse("learner.sed=3")])
     kinds = ", ".join(sorted(kind.model_fields["kind"].default for kind in get_args(Kind)))
-    assert found[0] == "--set learner.sed: learner.sed: unknown key (did you mean 'seed'?)"
+    assert found[0] == "--set learner.sed: unknown key (did you mean 'seed'?)"
     assert found[1] == "LEARN__MODEL__ETAA: model.etaa: unknown key (did you mean 'eta'?)" or (
         found[-1] == "LEARN__MODEL__ETAA: model.etaa: unknown key (did you mean 'eta'?)"
     )
@@ -221,6 +221,14 @@ def test_numbers_are_not_guessed(write) -> None:
         "learner.passes",
         "learner.seed",
         "learner.log_every_seconds",
+    ]
+
+
+def test_a_setting_names_its_key_once_and_the_place_inside_its_value(write) -> None:
+    settings = [Setting.parse("learner.tables=x"), Setting.parse("model={kind: lda, topics: -1}")]
+    assert problems([write(GOOD)], {}, settings) == [
+        "--set learner.tables: should be 'float32' or 'bfloat16', not \"x\"",
+        "--set model: model.topics: should be greater than or equal to 1, not -1",
     ]
 
 

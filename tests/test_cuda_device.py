@@ -222,6 +222,24 @@ def test_blocks_are_computed_in_order(graphs: bool) -> None:
             assert driver.replayed >= 8
 
 
+def test_dense_products_are_computed_in_order(cache: MatCache) -> None:
+    """Each needs what came before it in its block, and the block before."""
+    left, right = numbers(40, 40) / 8, numbers(40, 24)
+    A, B, C = from_array(cache, left), from_array(cache, right), named(cache, "C", (40, 24))
+    weight, expected = scalar(cache, 0.0, "weight"), np.zeros((40, 24))
+    for number in range(12):
+        cache.backend.begin_block()
+        weight.set(1.0 + number)
+        C <<= weight * (A.T @ (0.5 * C + B))
+        C <<= (C @ B.T) @ B * 0.01
+        cache.backend.end_block()
+        expected = (1.0 + number) * left.T @ (0.5 * expected + right)
+        expected = expected @ right.T @ right * 0.01
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(C.numpy(), expected, rtol=1e-3, atol=1e-3 * scale)
+    assert cache.backend.launcher.replays >= 8
+
+
 def test_the_next_block_is_copied_while_one_is_computed(cache: MatCache) -> None:
     blocks, gate = Blocks(cache), threading.Event()
     for number in range(4):

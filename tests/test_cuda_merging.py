@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import Mat, MatCache, Merge, make_merger, named, plan_merge
 from blocklearn.matcache.cuda import Cuda, devices, merging
-from blocklearn.matcache.cuda.cupy_driver import CupyDriver
 from blocklearn.matcache.cuda.wires import connect
 from tests import cuda_host
 from tests.cuda_device import HostDriver
@@ -287,52 +285,5 @@ def test_nothing_is_left(model: Any, library: Library, drivers: list[HostDriver]
         learner.close()
     assert library.initialised == [[0, 1]] * 5 and library.live == 0
     assert len(drivers) == 10
-    assert all(driver._closed and not driver._live for driver in drivers)
+    assert all(driver.closed and not driver._live for driver in drivers)
     assert {t for t in threading.enumerate() if t.name == "cuda-stream"} == before
-
-
-class Refused(Exception):
-    status = 704  # cudaErrorPeerAccessAlreadyEnabled
-
-
-class Runtime:
-    """What CuPy's runtime is asked for when devices copy from each other, with its signatures."""
-
-    CUDARuntimeError, memcpyDeviceToDevice = Refused, 3
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-
-    def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:
-        self.asked.append((dst, src, size, kind, stream))
-
-    def memcpyPeerAsync(
-        self, dst: int, dstDevice: int, src: int, srcDevice: int, size: int, stream: int
-    ) -> None:
-        self.asked.append(((dst, dstDevice), (src, srcDevice), size, stream))
-
-    def deviceCanAccessPeer(self, device: int, peerDevice: int) -> int:
-        self.asked.append(("can", device, peerDevice))
-        return int(peerDevice != 2)
-
-    def deviceEnablePeerAccess(self, peerDevice: int) -> None:
-        self.asked.append(("enable", peerDevice))
-        raise Refused  # another library has done so
-
-
-def test_what_cuda_is_asked_to_copy_from_where() -> None:
-    driver: Any = object.__new__(CupyDriver)
-    driver.number, driver._reached, driver._runtime = 0, {0}, Runtime()
-    driver._device = nullcontext()
-    stream = SimpleNamespace(ptr=77)
-    for other in (0, 1, 1, 2):
-        driver.copy_from(4096, SimpleNamespace(number=other), 512, 8, stream)
-    assert driver._runtime.asked == [
-        (4096, 512, 8, 3, 77),
-        ("can", 0, 1),
-        ("enable", 1),
-        ((4096, 0), (512, 1), 8, 77),
-        ((4096, 0), (512, 1), 8, 77),
-        ("can", 0, 2),
-        ((4096, 0), (512, 2), 8, 77),
-    ]

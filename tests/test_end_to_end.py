@@ -149,6 +149,22 @@ def test_going_on_gives_the_bits_of_never_having_stopped(learn: Learn) -> None:
     assert events("parts")[-1]["perplexity"] == events("whole")[-1]["perplexity"]
 
 
+@pytest.mark.parametrize("first, alike", [(1, False), (2, True)])
+def test_a_pass_that_sampled_because_it_was_to_be_the_last_is_told_of(
+    learn: Learn, caplog: pytest.LogCaptureFixture, first: int, alike: bool
+) -> None:
+    gibbs = ["--config", "themes.yaml", "-q", "--set", "model.inference=gibbs"]
+    learn(*gibbs, "--out", "whole")
+    more = [*gibbs, "--out", "parts", "--resume", "auto"]
+    learn(*more, "--set", f"learner.passes={first}")
+    assert not caplog.messages
+    assert learn(*more)[0] == 0
+    assert same_model("whole", "parts") == alike
+    assert [f"was {first} and is 4, and pass 1" in text for text in caplog.messages] == (
+        [] if alike else [True]
+    )
+
+
 def test_a_run_whose_model_was_lost_writes_it_again(learn: Learn) -> None:
     learn("--config", "themes.yaml", "-q", "--out", "a")
     learn("--config", "themes.yaml", "-q", "--out", "b")

@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
+from blocklearn.datasources import DataError
+from blocklearn.learner.estimators import recommender
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
@@ -49,6 +51,26 @@ def test_lists_are_those_of_a_full_sort(loss: Any) -> None:
         np.testing.assert_allclose(found, wanted[1], rtol=1e-4, atol=1e-5)
         alone = als.recommend(7, RATINGS[[7]], N=6, **options)
         assert alone[0].tolist() == ids[0].tolist() and alone[1].shape == (n,)
+
+
+def test_pairs_have_the_scores_of_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommender, "PAIRS", 7)
+    als = bl.ALS(4, max_iter=5, random_state=0).fit(RATINGS)
+    scores = als.user_factors.astype(float) @ als.item_factors.T.astype(float) + als.mean_
+    users, items = RNG.integers(0, 40, 30), RNG.integers(0, 25, 30)
+    found = als.predict_pairs(users, items)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, scores[users, items], rtol=1e-5)
+    np.testing.assert_allclose(als.predict_pairs(3, items), scores[3, items], rtol=1e-5)
+    np.testing.assert_allclose(als.predict_pairs(users, [4]), scores[users, 4], rtol=1e-5)
+    assert als.predict_pairs(3, 4) == pytest.approx(scores[3, 4], rel=1e-5)
+    assert als.predict_pairs([], []).shape == (0,)
+    with pytest.raises(DataError, match="user 40, but users are numbered from 0 to 39"):
+        als.predict_pairs([40], [0])
+    with pytest.raises(DataError, match="item -1"):
+        als.predict_pairs([0], [-1])
+    with pytest.raises(ValueError, match="2 users and 3 items"):
+        als.predict_pairs([0, 1], [0, 1, 2])
 
 
 def test_where_nothing_is_left_lists_end() -> None:

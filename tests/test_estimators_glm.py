@@ -217,3 +217,19 @@ def test_coefficients_may_be_set_by_hand() -> None:
     found.coef_ = np.arange(8.0)
     found.intercept_ = 1.0
     np.testing.assert_allclose(found.predict(X), X @ np.arange(8.0) + 1.0, rtol=1e-4, atol=1e-4)
+
+
+def test_blocks_that_only_carry_rows_are_larger_and_change_no_bit() -> None:
+    def fitted(X: Any, solver: Any = "adagrad", **how: Any) -> Any:
+        return bl.GLMClassifier(solver=solver, max_iter=2, random_state=0, **how).fit(X, y)
+
+    def steps(found: Any) -> int:
+        return int(found.to_learner().state().position["optimizers"][0]["steps"])
+
+    counts = sp.random_array((3000, 20), density=0.2, rng=np.random.default_rng(0), format="csr")
+    y = np.asarray(counts.sum(axis=1)) > 2.0
+    found, told = fitted(counts), fitted(counts, batch_size=1024)
+    assert (steps(found), steps(told)) == (2, 6)  # a block in each pass, or three
+    assert steps(fitted(counts.toarray())) == 6  # which steps by blocks
+    assert steps(fitted(counts, bl.optimizers.AdaGrad(step_per="row"))) == 6  # might count them
+    np.testing.assert_array_equal(found.coef_, told.coef_)

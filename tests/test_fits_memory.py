@@ -1,17 +1,40 @@
 """Data that are read into memory must fit there; what is read block by block may be of any size."""
 
+import bz2
 import gzip
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import scipy.sparse as sp
+import xxhash
 
 from blocklearn.datasources import MatrixSource, write_blocks
+from blocklearn.datasources.unpacked import unpacked_bytes
 from blocklearn.learner.command_line.exitcodes import ExitCode
 from blocklearn.learner.runs import inputs
 from tests.test_new_data import learn
 
 LINES = "".join(f"{i % 2} {1 + i % 7}:0.5 9:2\n" for i in range(200))
+
+
+def lz4(data: bytes) -> bytes:
+    """A frame that says its size, as `lz4 --content-size` writes it."""
+    frame: bytes = pa.Codec("lz4").compress(data, asbytes=True)
+    header = bytes([frame[4] | 8, frame[5]]) + len(data).to_bytes(8, "little")
+    check = xxhash.xxh32_intdigest(header) >> 8 & 255
+    return frame[:4] + header + bytes([check]) + frame[7:]
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".lz4": lz4,
+    ".xz": lzma.compress,
+    ".zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
+}
 
 
 @pytest.fixture
@@ -49,14 +72,40 @@ def test_a_file_for_memory_must_fit(
     assert train(data, len(LINES)) == 0
 
 
-def test_a_packed_file_counts_as_it_is(tmp_path: Path, train: Train) -> None:
-    """What it will be unpacked is not known before it is read."""
-    file = tmp_path / "a.svm.gz"
+@pytest.mark.parametrize("end", sorted(PACKERS))
+def test_packed_files_count_as_what_they_unpack_to(tmp_path: Path, end: str) -> None:
+    file = tmp_path / f"a{end}"
+    for text in (LINES, LINES[:100], ""):  # sizes are fields of different lengths
+        file.write_bytes(PACKERS[end](text.encode()))
+        assert unpacked_bytes(file) == max(len(text), file.stat().st_size)
+
+
+def test_what_says_nothing_or_is_damaged_counts_as_it_is(tmp_path: Path) -> None:
+    packed = {end: pack(LINES.encode()) for end, pack in PACKERS.items()}
+    packed[".bz2"] = bz2.compress(LINES.encode())
+    for end, data in packed.items():
+        (tmp_path / f"cut{end}").write_bytes(data[: 3 if end in (".zst", ".lz4") else -9])
+        (tmp_path / f"empty{end}").write_bytes(b"")
+        (tmp_path / f"other{end}").write_bytes(LINES.encode() + b"\xff" * 4)
+    (tmp_path / "whole.bz2").write_bytes(packed[".bz2"])
+    assert all(unpacked_bytes(file) == file.stat().st_size for file in tmp_path.iterdir())
+
+
+def test_matrices_count_as_what_they_unpack_to(tmp_path: Path) -> None:
+    sp.save_npz(tmp_path / "a.npz", sp.csr_array(np.ones((300, 20))))
+    assert unpacked_bytes(tmp_path / "a.npz") > 300 * 20 * 12 > (tmp_path / "a.npz").stat().st_size
+
+
+def test_a_packed_file_must_fit_unpacked(
+    tmp_path: Path, train: Train, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "parts").mkdir()
+    file = tmp_path / "parts" / "a.svm.gz"
     file.write_bytes(gzip.compress(LINES.encode()))
-    size = file.stat().st_size
-    assert size < len(LINES)
-    assert train(f"kind: libsvm, path: {file}", size) == 0
-    assert train(f"kind: libsvm, path: {file}", size - 1) == ExitCode.OUT_OF_MEMORY
+    for path in (file, file.parent):
+        assert train(f"kind: libsvm, path: {path}", len(LINES) - 1) == ExitCode.OUT_OF_MEMORY
+        assert "2.4 kB of data" in capsys.readouterr().err
+        assert train(f"kind: libsvm, path: {path}", len(LINES)) == 0
 
 
 def test_what_is_read_block_by_block_may_be_larger(tmp_path: Path, train: Train) -> None:

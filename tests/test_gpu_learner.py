@@ -71,3 +71,23 @@ def test_graphs_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("blocklearn.matcache.cuda.launcher.FEWEST", 10**9)
     for what, numbers in run().items():
         np.testing.assert_array_equal(numbers, with_graphs[what])
+
+
+def test_ranking_and_lists_need_no_more_of_the_device() -> None:
+    from blocklearn.learner.lists.ranking_evaluation import RankingEvaluation
+    from blocklearn.learner.lists.recommend import recommend, similar_items
+    from tests.test_lists_room import Allocations, learner
+
+    scores, lists = [], []
+    for device in ("cpu", "cuda"):
+        allocations = Allocations()
+        hooks = [RankingEvaluation(top=4), allocations]
+        with_ranking = learner(hooks=hooks, device=device).fit()
+        assert allocations.found == [[1]] * 2
+        scores.append(with_ranking.progress.scores)
+        made = (recommend(with_ranking, n=5), similar_items(with_ranking, n=5))
+        lists.append([block.scores for blocks in made for block in blocks])
+        with_ranking.close()
+    assert scores[1] == pytest.approx(scores[0], rel=0.03)
+    for found, expected in zip(lists[1], lists[0], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)

@@ -138,6 +138,11 @@ def test_advice_on_parquet(tmp_path: Path) -> None:
     report = inspect([str(path)], Silent())
     assert report["row_groups"] == {"count": 100, "least": 10, "mean": 10.0, "largest": 10}
     assert "B on average are small, and each is read on its own" in "\n".join(report["slow"])
+    assert report["notes"] == []
+    parquet.write_table(table.append_column("words", [["a b"] * 1000]), path)
+    report = inspect([str(path)], Silent())
+    assert report["columns"] == 2
+    assert report["notes"] == ["left out, because they are no numbers: words (string)"]
 
 
 def test_sizes_of_files_elsewhere_are_known(tmp_path: Path) -> None:

@@ -31,6 +31,13 @@ def test_imports_point_down(folder: str) -> None:
     assert climbing == []
 
 
+def test_what_all_folders_may_import_imports_none_of_them() -> None:
+    tree = ast.parse((ROOT / "blocklearn" / "fields.py").read_text(encoding="utf-8"))
+    assert [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)] == [
+        "__future__", "difflib", "typing", "pydantic", "pydantic_core"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("folder", LAYER)
 def test_imports_inside_the_package_are_relative(folder: str) -> None:
     absolute = []

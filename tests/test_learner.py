@@ -110,6 +110,7 @@ def test_texts_in_place_of_a_matrix_are_named() -> None:
     for wrong in (
         lambda: bl.Learner(bl.models.NMF(components=2), ["to be", "or not"]).fit(),
         lambda: learner.predict(["to be"]),
+        lambda: learner.predict(pytest.importorskip("pandas").Series(["to be"])),
         lambda: bl.sparse(["to be"]),
     ):
         with pytest.raises(DataError, match=r"X has texts \('to be' \.\.\.\)"):
@@ -123,6 +124,9 @@ def test_texts_in_place_of_a_matrix_are_named() -> None:
     [
         (lambda: bl.models.LDA(topcis=3), "unknown; did you mean 'topics'?"),
         (lambda: bl.optimizers.AdaGrad(rat=0.1), "unknown; did you mean 'rate'?"),
+        (lambda: bl.mixins.L1(wieght=0.1), "unknown; did you mean 'weight'?"),
+        (lambda: bl.models.GLM(targets=[{"colum": 1}]), "unknown; did you mean 'column'?"),
+        (lambda: bl.Evaluation(metrik="auc"), "unknown; did you mean 'metric'?"),
         (lambda: bl.models.NMF(zzz=1), "unknown; there are kind, components, loss"),
     ],
 )

@@ -107,6 +107,10 @@ def test_names_of_columns(tmp_path: Path) -> None:
     path = put(tmp_path, "1::::9\n", "r.txt")
     with pytest.raises(DataError, match="no column 'user'.*If its first line is a record"):
         read_ratings(path)
+    path = put(tmp_path, "user;item;rating\na;b;3\n")
+    with pytest.raises(DataError, match="first line is not split: .*separator: ';'"):
+        read_ratings(path)
+    assert read_ratings(path, separator=";").users == ["a"]
     path = put(tmp_path, "1|a|3.5|9\n2|a|4|8\n", "r.txt")
     names = ["u", "i", "r", "t"]
     ratings = read_ratings(

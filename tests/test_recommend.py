@@ -22,12 +22,17 @@ from blocklearn.learner.lists import recommend as recommending
 from blocklearn.learner.lists.factors import Factors, factors_of
 from blocklearn.learner.lists.lists import Lists, Ranked
 from blocklearn.matcache import ShapeError
+from blocklearn.matcache.cpu import CPU
 from blocklearn.models.ranking_metrics import ranking_scores
 from blocklearn.models.score import values
 
 USERS, ITEMS = 37, 23
 USER_IDS = [f'u"{i}, é' for i in range(USERS)]
 ITEM_IDS = [f"item {i}" for i in range(ITEMS)]
+
+
+def one_thread() -> CPU:
+    return CPU(1)
 
 
 def ratings(seed: int = 0) -> Any:
@@ -258,9 +263,10 @@ def test_any_sizes(users: int, items: int, n: int, block: int, seed: int) -> Non
     chosen = np.flatnonzero(rng.random(items) < 0.6)
     scores = factors.users.astype(np.float64) @ factors.items.T
     parts = np.array_split(np.arange(users), -(-users // block))
+    entries = max(1, int(np.diff(seen.indptr).max())) * int(rng.integers(1, 4))
     for some in (None, chosen):
-        blocks = recommending.Blocks(block, iter([(part, seen[part]) for part in parts]))
-        found = list(recommending.lists_of(factors, factors.users, blocks, n, some, 1))
+        blocks = recommending.Blocks(block, entries, iter([(part, seen[part]) for part in parts]))
+        found = list(recommending.lists_of(factors, factors.users, blocks, n, some, one_thread))
         ids = np.concatenate([block.ids for block in found])
         np.testing.assert_array_equal(ids, expected(scores, seen, n, some))
 
@@ -277,7 +283,7 @@ def test_memory_does_not_grow_with_the_number_of_users() -> None:
         blocks = recommending.of_matrix(numbers, None)
         rows = sum(
             len(block.rows)
-            for block in recommending.lists_of(factors, users, blocks, 10, None, threads=1)
+            for block in recommending.lists_of(factors, users, blocks, 10, None, one_thread)
         )
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

@@ -285,6 +285,17 @@ def test_faults_of_parquet_are_named(tmp_path: Path) -> None:
         TableData(path=tmp_path / "t.xls", numeric=["a"]).load()
 
 
+def test_fields_may_be_split_at_anything(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x;word\n1.5;one\n2;two\n")
+    with pytest.raises(DataError, match="first line is not split: .*separator: ';'"):
+        TableData(path=path, numeric=["x"]).load()
+    found = TableData(path=path, numeric=["x"], separator=";").load()
+    assert found.X.tolist() == [[1.5], [2.0]]
+    scaled = TableData(path=path, numeric=["x"], separator=";", standardize=True).load()
+    assert scaled.X.tolist() == [[-1.0], [1.0]]
+
+
 def test_mistakes_in_the_configuration_have_their_place(learn: Learn) -> None:
     for setting, message in [
         ("data.train.interactions=[[country, add]]", "'add' is not among `categorical`"),

@@ -98,6 +98,21 @@ def test_lines_of_text(tmp_path: Path) -> None:
     assert known.dropped == 5 and known.vocabulary == ["zebra", "bytes"]
 
 
+@pytest.mark.parametrize(("ending", "codec"), [("gz", "gzip"), ("zst", "zstd"), ("lz4", "lz4")])
+def test_packed_texts(tmp_path: Path, ending: str, codec: str) -> None:
+    import pyarrow as pa
+
+    for name, line in (("d.txt", "a socket\n"), ("d.ndjson", '{"body": "a socket"}\n')):
+        path = tmp_path / f"{name}.{ending}"
+        with pa.CompressedOutputStream(str(path), codec) as file:
+            file.write((line * 200).encode())
+        corpus = read_counts(path, text="body")
+        assert dense(corpus) == {f"{path.name}:{i}": {"socket": 1} for i in range(1, 201)}
+        path.write_bytes(path.read_bytes()[:-20])
+        with pytest.raises(DataError, match=rf"{path.name}: damaged or cut off"):
+            read_counts(path)
+
+
 def test_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "docs.jsonl"
     lines = [json.dumps({"text": "socket", "id": 3}), "", json.dumps({"text": ""})]
@@ -131,7 +146,8 @@ def test_folder_of_texts(tmp_path: Path) -> None:
         ("x.txt", b"", "no documents"),
         ("x.txt", b"the of\n12\n", "no words in its 2 documents"),
         ("x.jsonl", b"", "no documents"),
-        ("x.csv", b"a,b", r"unknown kind.*\.txt, \.jsonl, \.npz, \.mtx"),
+        ("x.xls", b"a,b", r"unknown kind.*\.txt, \.jsonl, .*\.mtx\. `learn convert` makes"),
+        ("x.csv", b"a,b", r"unknown kind.*pandas\.read_csv\('x\.csv'\)"),
         ("x.npz", b"no zip", r"x\.npz: cannot be read as a sparse matrix"),
         ("x.npz", b"", r"x\.npz: cannot be read as a sparse matrix"),
         ("x.mtx", b"hello", r"x\.mtx: cannot be read as a sparse matrix"),

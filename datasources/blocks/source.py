@@ -12,6 +12,7 @@ import xxhash
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
 from ..order import RowOrder
+from ..request import check_request
 from .dataset import open_dataset
 from .manifest import Side
 from .part_reader import PartReader, Verify
@@ -141,13 +142,7 @@ class BlockSource:
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_`; threads may do so at the same time."""
-        if into.shape != self.shape:
-            raise DataError(f"BlockSource: a block of {into.shape} cannot hold {self.shape}.")
-        if pass_ < 0 or not 0 <= index < self.blocks:
-            raise DataError(
-                f"BlockSource: block {index} of pass {pass_}, but blocks are 0 to "
-                f"{self.blocks - 1} and passes start at 0."
-            )
+        check_request(self, pass_, index, into)
         self._reader.read(self._order.number(pass_, index), into, pass_=pass_, index=index)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from ..errors import DataError
 from ..gather import count_up
 from ..order import Shuffle
 from ..remote import HdfsDriver, Patience, find, resolve
+from ..request import check_request
 from .arrays import Fault
 from .columns import Columns, Dense, Feature, names_of
 from .cut import Cut
@@ -216,13 +217,7 @@ class ParquetSource:
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_` (int >= 0); one caller after another."""
-        if into.shape != self._shape:
-            raise DataError(f"ParquetSource: a block of {into.shape} cannot hold {self._shape}.")
-        if pass_ < 0 or not 0 <= index < self.blocks:
-            raise DataError(
-                f"ParquetSource: block {index} of pass {pass_}, but blocks are 0 to "
-                f"{self.blocks - 1} and passes start at 0."
-            )
+        check_request(self, pass_, index, into)
         with self._reading:
             number = self._cut.number(pass_, index)
             start, stop = int(self._cut.starts[number]), int(self._cut.stops[number])

@@ -17,6 +17,7 @@ from .scratch import Scratch
 from .source_rows import SourceRows
 
 BLOCK_ROWS = 1024  # rows that are read at a time
+MENTIONED = 5  # columns of a message
 
 
 def parquet_rows(
@@ -37,7 +38,7 @@ def parquet_rows(
     indices, values: columns of lists that make sparse rows; values: by default all are 1. Without
     `indices`: the only column of lists of integers, with that of lists of floats, if there is one.
     All other columns of numbers, but those with another purpose and `leave_out`, are dense
-    features. Raises `DataError`.
+    features; the notes of the layout name those of other types. Raises `DataError`.
     """
     schema = read_schema(str(paths[0]))
     others = {*targets, *leave_out, *(name for name in (weights, ids) if name is not None)}
@@ -67,7 +68,17 @@ def parquet_rows(
         block_rows=BLOCK_ROWS,
     )
     check_columns(paths[0], source.shape.columns, known)
-    return SourceRows(source)
+    read = {column for feature in features for column in feature.columns}
+    return SourceRows(source, left_out([field for field in free if field.name not in read]))
+
+
+def left_out(fields: Sequence[pa.Field]) -> list[str]:
+    """A note that these columns are not read, if there are any."""
+    if not fields:
+        return []
+    named = ", ".join(f"{field.name} ({field.type})" for field in fields[:MENTIONED])
+    more = ", ..." if len(fields) > MENTIONED else ""
+    return [f"left out, because they are no numbers: {named}{more}"]
 
 
 def read_schema(path: str) -> pa.Schema:

@@ -1,6 +1,6 @@
 """Rows of any source of blocks: a block dataset, Parquet files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..block import HostBlock
 from ..source import DataSource, row_names, target_names
@@ -13,8 +13,8 @@ class SourceRows:
     A place is the number of a block.
     """
 
-    def __init__(self, source: DataSource) -> None:
-        """source: is read from here on by nobody else."""
+    def __init__(self, source: DataSource, notes: Sequence[str] = ()) -> None:
+        """source: is read from here on by nobody else. notes: others than it has itself."""
         shape, self.source = source.shape, source
         self._ids = row_names(source)
         self._layout = Layout(
@@ -25,7 +25,7 @@ class SourceRows:
             target_names=target_names(source),
             weighted=shape.weighted,
             named=self._ids is not None,
-            notes=getattr(source, "notes", ()),
+            notes=[*getattr(source, "notes", ()), *notes],
         )
 
     @property

@@ -12,6 +12,7 @@ from ..gather import count_up
 from ..kernel import kernel
 from ..order import RowOrder
 from ..reading import Reading
+from ..request import check_request
 from .index import make_index, record_fault
 from .parts import Part
 from .records import MORE, Bytes, KeyColumns, Layout, decode, measure
@@ -68,13 +69,7 @@ class HugeCTRSource:
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_` (int >= 0); one caller after another."""
-        if into.shape != self._shape:
-            raise DataError(f"HugeCTRSource: a block of {into.shape} cannot hold {self._shape}.")
-        if pass_ < 0 or not 0 <= index < self.blocks:
-            raise DataError(
-                f"HugeCTRSource: block {index} of pass {pass_}, but blocks are 0 to "
-                f"{self.blocks - 1} and passes start at 0."
-            )
+        check_request(self, pass_, index, into)
         with self._reading:
             self._order.rows_of(pass_, index, self._number)
             number = int(self._number[0])

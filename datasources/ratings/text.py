@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
+from ..separators import separator_hint
 from .table import Columns, Table, coded, times_of
 
 PARSED = 1 << 22  # bytes that a thread parses at a time
@@ -112,11 +113,9 @@ def read_text(
     from pyarrow import csv as arrow
 
     file = TextFile.at(path, separator, names)
-    hint = (
-        " If its first line is a record, name the columns: columns: [user, item, rating]."
-        if file.header
-        else ""
-    )
+    hint = separator_hint(file.names)
+    if file.header and not hint:
+        hint = " If its first line is a record, name the columns: columns: [user, item, rating]."
     columns = columns.among(file.names, str(path), hint)
     ids = pa.dictionary(pa.int32(), pa.string())
     types = {columns.user: ids, columns.item: ids}

@@ -185,7 +185,8 @@ def _explain(error: ValidationError, tree: Node, schema: type[BaseModel]) -> lis
         if any(other.path.startswith(f"{first.path}.") for other in problems):
             continue  # a list with a bad item: the item is reported, not "should be a number" too
         reasons = " or ".join(dict.fromkeys(problem.reason for problem in same))
-        path = f"{first.path}: " if first.path else ""
+        named = not first.path or str(first.at) == f"--set {first.path}"
+        path = "" if named else f"{first.path}: "
         lines.append(f"{first.at}: {path}{reasons}{first.value}")
     return lines
 

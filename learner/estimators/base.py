@@ -149,9 +149,13 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         of_rows: int | None = None,
     ) -> Learner:
         """A learner as the parameters say. rows: of the data, if there are none to train on."""
-        size = self._block_rows(rows_of(train)) if rows is None else self._predicted_at_once(rows)
+        model = self._model() if model is None else model
+        if rows is None:
+            size = self._block_rows(train, model, optimizer)
+        else:
+            size = self._predicted_at_once(rows)
         return Learner(
-            self._model() if model is None else model,
+            model,
             train,
             passes=passes,
             block_rows=size,
@@ -163,12 +167,13 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
             of_rows=of_rows,
         )
 
-    def _block_rows(self, rows: int) -> int:
-        """Rows of a block, for data of so many rows: `batch_size`; None: so many that a pass over
-        little data has steps enough.
+    def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
+        """Rows of a block to train on: `batch_size`; None: so many that a pass over little data has
+        steps enough. optimizer: None: the model's own.
         """
+        rows = rows_of(data)
         if self.batch_size is not None:
-            return min(whole(self, "batch_size"), CHUNK * -(-rows // CHUNK))
+            return in_chunks(whole(self, "batch_size"), rows)
         return min(max(rows // STEPS, LEAST), MOST, rows)
 
     def _predicted_at_once(self, rows: int) -> int:
@@ -177,6 +182,11 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         """
         most = MOST if self.batch_size is None else whole(self, "batch_size")
         return CHUNK * -(-min(most, rows) // CHUNK)
+
+
+def in_chunks(most: int, rows: int) -> int:
+    """Rows of a block for data of so many rows: `most`, or the whole chunks that hold them."""
+    return min(most, CHUNK * -(-rows // CHUNK))
 
 
 def tensors_of(learner: Learner) -> Tensors:

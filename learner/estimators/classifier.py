@@ -35,9 +35,10 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     "ftrl", "sgd", "adam", "rmsprop" (a step for each block, so one pass goes a long way), or an
     optimizer of `blocklearn.optimizers`. "auto" is L-BFGS where the objective is smooth, AdaGrad
     elsewhere and in `partial_fit`. max_iter: passes over the data, at most. tol: of L-BFGS, the
-    gradient's norm relative to the first one. batch_size: rows of a block, at most. n_jobs:
-    threads; None: all that the process may use. They never change the result. device:
-    "cpu", "cuda" (the first GPU), "cuda:N" or "auto": of training and predictions.
+    gradient's norm relative to the first one. batch_size: rows of a block, at most; None: 1024, or
+    4096 where AdaGrad steps by single rows (sparse X, few targets). n_jobs: threads; None: all that
+    the process may use. They never change the result. device: "cpu", "cuda" (the first GPU),
+    "cuda:N" or "auto": of training and predictions.
 
     Learned: `coef_` float32 [1 or classes x features], `intercept_` float32 [1 or classes],
     `classes_`, `n_iter_` (passes), `n_features_in_`, `feature_names_in_`.
@@ -59,7 +60,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         solver: Solver = "auto",
         max_iter: int = 100,
         tol: float = 1e-4,
-        batch_size: int = 1024,
+        batch_size: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         device: str = "cpu",

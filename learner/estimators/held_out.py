@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from ...datasources.ratings.split import hold_entries
 from ...datasources.split import limit_of, start_of
+from ...matcache import make_backend
 from ...models.ranking_metrics import ranking_scores
 from ...models.score import Score, add_scores, values
 from ..lists.factors import Factors
@@ -53,7 +55,8 @@ def ndcg(factors: Factors, users: Array, known: Any, held: Any, device: str) -> 
     relevant.eliminate_zeros()
     some = np.flatnonzero(np.diff(relevant.indptr))
     score: Score = {}
-    for block in lists_of(factors, users, of_matrix(some, known), TOP, None, None, device):
+    opened = partial(make_backend, device, None)
+    for block in lists_of(factors, users, of_matrix(some, known), TOP, None, opened):
         score = add_scores(score, ranking_scores(block.ids, relevant[block.rows], TOP))
     return float(values(score)[f"ndcg@{TOP}"])
 

@@ -8,17 +8,19 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 
-from ...models import GLM
+from ...models import GLM, Model, Shapes
 from ...models.links import LinkName
 from ...optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
 from ..learner import Learner
 from ..sources import refuse_texts
-from .base import Array, LearnerEstimator, Tensors
+from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from .parameters import configured, whole
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
 
 Solver = Optimizer | str
+CARRIED = 4096  # rows of a block that only carries them
 GRADIENTS = [name for name, kind in OPTIMIZERS.items() if kind.meaning == "gradients"]
 
 
@@ -115,6 +117,16 @@ class LinearEstimator(LearnerEstimator):
             )
         return self
 
+    def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
+        """`batch_size`; None: as many as are best where the model's own optimizer steps by single
+        rows, which blocks only carry then: no bit depends on it. Others may count blocks.
+        """
+        if self.batch_size is not None:
+            return super()._block_rows(data, model, optimizer)
+        own = model.optimizer_for(shapes_of(*data[:2]), ()) if optimizer is None else None
+        carried = own is not None and own.takes_rows
+        return in_chunks(CARRIED if carried else MOST, rows_of(data))
+
     # ------------------------------------------------------------- checks
 
     def _check(self, X: Any) -> Any:
@@ -134,6 +146,13 @@ class LinearEstimator(LearnerEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def shapes_of(X: Any, Y: Any) -> Shapes:
+    """What decides which optimizer suits a model of such data."""
+    rows, columns = X.shape
+    targets = 1 if Y.ndim == 1 else Y.shape[1]
+    return Shapes(rows, columns, rows, targets, dense=not sp.issparse(X))
 
 
 def with_weights(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, ...]:

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ...matcache import resolve
+from ...matcache import make_backend, resolve
+from ...matcache.backend import Backend
 from ..lists.factors import Factors
 from ..lists.recommend import as_csr, checked_length, lists_of, of_matrix, of_unit_length, parts_of
-from ..lists.top_lists import TopLists
+from ..lists.top_lists import top_lists
 from .base import Array
 from .parameters import threads_of
 from .scikit import check_is_fitted
+
+PAIRS = 2**16  # whose factors are fetched at a time
 
 
 class Recommender:
@@ -71,9 +74,31 @@ class Recommender:
         left_out = known if filter_already_liked_items else None
         count = checked_length(N, len(factors.items) if chosen is None else chosen.size)
         blocks = of_matrix(np.arange(ids.size), left_out)
-        threads, device = threads_of(self.n_jobs), resolve(self.device)
-        lists = lists_of(factors, rows, blocks, count, chosen, threads, device)
+        lists = lists_of(factors, rows, blocks, count, chosen, self._opened)
         return joined(((block.ids, block.scores) for block in lists), single=np.ndim(userid) == 0)
+
+    def predict_pairs(self, userids: Any, itemids: Any) -> Array:
+        """The prediction for each user and the item beside him: float32 [n], or one number for one
+        of each; a single user goes with all items, a single item with all users.
+
+        It is not called `predict`, because scikit-learn's has rows like those of X. Raises
+        `DataError` for users and items that were not there in training, ValueError where there are
+        not as many of the one as of the other.
+        """
+        check_is_fitted(self)
+        factors = self._factors()
+        users, items = factors.numbers("user", userids), factors.numbers("item", itemids)
+        if users.size != items.size and 1 not in (np.size(userids), np.size(itemids)):
+            raise ValueError(
+                f"{users.size:,} users and {items.size:,} items; pairs have one of each."
+            )
+        users, items = np.broadcast_arrays(users, items)
+        found = np.empty(users.size, np.float32)
+        for start in range(0, users.size, PAIRS):
+            part = slice(start, start + PAIRS)
+            rows = factors.users[users[part]], factors.items[items[part]]
+            found[part] = np.einsum("nk,nk->n", *rows) + np.float32(factors.offset)
+        return found.reshape(np.broadcast(userids, itemids).shape)
 
     def similar_items(
         self,
@@ -111,6 +136,9 @@ class Recommender:
 
     # ------------------------------------------------------------- details
 
+    def _opened(self) -> Backend:
+        return make_backend(resolve(self.device), threads_of(self.n_jobs))
+
     def _factors(self) -> Factors:
         users, items = (
             np.ascontiguousarray(table, np.float32)
@@ -139,12 +167,11 @@ class Recommender:
         table = table if chosen is None else table[chosen]
         rows = of_unit_length(rows[:, : self.n_components])
         parts, size = parts_of(np.arange(len(rows)))
-        threads, device = threads_of(self.n_jobs), resolve(self.device)
 
         def lists() -> Iterator[tuple[Array, Array]]:
-            with TopLists(
-                table, checked_length(N, len(table)), columns=self.n_components, block_rows=size,
-                threads=threads, unit=True, device=device,
+            with top_lists(
+                table, checked_length(N, len(table)), self._opened,
+                columns=self.n_components, block_rows=size, unit=True,
             ) as top:  # fmt: skip
                 for part in parts:
                     ids, scores = top.of(rows[part])

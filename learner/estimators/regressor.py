@@ -41,7 +41,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         solver: Solver = "auto",
         max_iter: int = 100,
         tol: float = 1e-4,
-        batch_size: int = 1024,
+        batch_size: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         device: str = "cpu",

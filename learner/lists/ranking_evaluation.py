@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +18,10 @@ from ..configuration.config import RankingConfig, RunConfig
 from ..errors import ConfigError
 from ..hooks import Hook, Progress
 from ..learner import Learner
+from ..replica import Replica
 from .factors import factors_of
-from .recommend import lists_of, of_matrix
+from .recommend import cuts, entries_for, lists_of, of_matrix, size_of
+from .top_lists import TopLists
 
 STREAM = 2**32  # of random numbers: which users are drawn
 
@@ -29,7 +34,8 @@ class RankingEvaluation(Hook):
     top: length of the lists. relevant: least value of a held-out entry that makes its item
     relevant; None: any above 0. Definitions: `models/ranking_metrics.py`.
 
-    Hooks that show or write scores come after this one.
+    Lists are made by the replicas, in memory that is part of their plan. Hooks that show or write
+    scores come after this one.
     """
 
     def __init__(self, top: int = 10, users: int = 2000, relevant: float | None = None) -> None:
@@ -38,6 +44,22 @@ class RankingEvaluation(Hook):
             raise ValueError(f"RankingEvaluation: top={top}, users={users}; both are 1 or more.")
         self.top, self.users, self.relevant = top, users, relevant
         self._sample: tuple[NDArray[np.int64], Any, Any] | None = None
+        self._lists: WeakKeyDictionary[Replica, TopLists] = WeakKeyDictionary()
+
+    def plan(self, learner: Learner, replica: Replica) -> None:
+        """Room for the lists of the users of the sample, or of as many as there are at a time."""
+        model = replica.model
+        if learner.eval is None or not isinstance(model, ALS):
+            return
+        rows = size_of(min(self.users, replica.shapes.total_rows))
+        self._lists[replica] = TopLists(
+            replica.cache,
+            lambda: model.items,
+            self.top,
+            columns=model.columns,
+            block_rows=rows,
+            entries=entries_for(replica.intakes[0].shape, rows),
+        )
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
         """Adds the scores to `progress.scores`."""
@@ -80,15 +102,52 @@ class RankingEvaluation(Hook):
         """Means over `users`. seen, relevant: `csr_array` [users x items]; what is not listed, and
         what should be.
         """
-        factors = factors_of(learner)
+        if learner.team is None or learner.team.first not in self._lists:
+            lists = self._lists_apart(learner, users, seen)
+        else:
+            lists = self._lists_of_replicas(learner, users, seen)
         score: Score = {}
-        places = np.arange(users.size)
-        rows, device = factors.users[users], learner.devices[0]
-        left_out = of_matrix(places, seen)
-        blocks = lists_of(factors, rows, left_out, self.top, None, learner.threads, device)
-        for block in blocks:
-            score = add_scores(score, ranking_scores(block.ids, relevant[block.rows], self.top))
+        for places, ids in lists:
+            score = add_scores(score, ranking_scores(ids, relevant[places], self.top))
         return values(score)
+
+    def _lists_of_replicas(
+        self, learner: Learner, users: NDArray[np.int64], seen: Any
+    ) -> Iterable[tuple[Any, Any]]:
+        """Places of some users, and their lists: made in the memory that was planned."""
+        team, known = learner.team, learner.row_state("users")
+        assert team is not None
+        room = self._lists[team.first]
+
+        def lists(replica: Replica, part: Part) -> tuple[Any, Any]:
+            places = part.places
+            ids, _ = self._lists[replica].of(known[users[places]], seen[places])
+            return places, ids
+
+        parts = (
+            Part(index, np.arange(start, end))
+            for index, (start, end) in enumerate(cuts(seen.indptr, room.block_rows, room.entries))
+        )
+        with team.exact():
+            yield from team.in_turn(parts, lists)
+
+    def _lists_apart(
+        self, learner: Learner, users: NDArray[np.int64], seen: Any
+    ) -> Iterable[tuple[Any, Any]]:
+        """The same of a learner that planned for none, such as one that was loaded."""
+        factors, blocks = factors_of(learner), of_matrix(np.arange(users.size), seen)
+        rows = factors.users[users]
+        for block in lists_of(factors, rows, blocks, self.top, None, learner.backend_beside):
+            yield block.rows, block.ids
+
+
+@dataclass(frozen=True)
+class Part:
+    """Users of the sample, by their places in it; see `Numbered`."""
+
+    index: int
+    places: NDArray[np.int64]
+    pass_: int = 0
 
 
 def ranking_of(config: RunConfig) -> RankingConfig | None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ...datasources import DataSource, EntriesSource, blocks_of_entries
+from ...datasources import BlockShape, DataSource, EntriesSource, blocks_of_entries
 from ...matcache import ShapeError
+from ...matcache.backend import Backend
 from ..learner import Learner
 from .factors import Factors, factors_of
 from .lists import Lists, Ranked
-from .top_lists import TopLists
+from .top_lists import top_lists
 
 Array = NDArray[Any]
 BLOCK_ROWS = 4096  # rows whose lists are made at a time, at most
@@ -74,8 +75,7 @@ def recommend(
         else:
             blocks = of_matrix(numbers, as_csr(seen, "seen", shape))
     row_ids = None if sp.issparse(users) else factors.user_ids
-    device = learner.devices[0]
-    found = lists_of(factors, rows, blocks, n, chosen, learner.threads, device)
+    found = lists_of(factors, rows, blocks, n, chosen, learner.backend_beside)
     return Lists(found, ("user", "item"), row_ids, factors.item_ids)
 
 
@@ -108,16 +108,16 @@ def similar_users(learner: Learner, users: Any = None, n: int = 10) -> Lists:
 
 def similar(learner: Learner, side: Literal["user", "item"], which: Any, n: int) -> Lists:
     """Lists of what is similar on one side."""
-    factors, threads, device = factors_of(learner), learner.threads, learner.devices[0]
+    factors = factors_of(learner)
     table = factors.users if side == "user" else factors.items
     ids = factors.user_ids if side == "user" else factors.item_ids
     n = checked_length(n, len(table))
     parts, size = parts_of(factors.numbers(side, which))
 
     def lists() -> Iterator[Ranked]:
-        with TopLists(
-            table, n, columns=factors.rank, block_rows=size, threads=threads, unit=True,
-            device=device,
+        with top_lists(
+            table, n, learner.backend_beside,
+            columns=factors.rank, block_rows=size, entries=size, unit=True,
         ) as top:  # fmt: skip
             for numbers in parts:
                 itself = (np.ones(numbers.size), numbers, np.arange(numbers.size + 1))
@@ -140,9 +140,14 @@ def of_unit_length(rows: Array) -> Array:
 
 
 class Blocks(NamedTuple):
-    """Numbers of rows, part by part, at most `size` a part, and what each part leaves out."""
+    """Numbers of rows, part by part, at most `size` a part, and what each part leaves out.
+
+    entries: room for these at a time; of a part that leaves out more, fewer rows are done at a
+    time. 0: nothing is left out.
+    """
 
     size: int
+    entries: int
     parts: Iterator[tuple[Array, Any]]
 
 
@@ -152,16 +157,17 @@ def lists_of(
     blocks: Blocks,
     n: int,
     chosen: Array | None,
-    threads: int | None,
-    device: str = "cpu",
+    opened: Callable[[], Backend],
 ) -> Iterator[Ranked]:
-    """Lists for rows of `rows`, of the items `chosen`, ascending, or of all."""
+    """Lists for rows of `rows`, of the items `chosen`, ascending, or of all. opened: makes the
+    backend that they are made with, when the first of them is asked for.
+    """
     table = factors.items if chosen is None else factors.items[chosen]
-    size, columns = blocks.size, rows.shape[1]
-    with TopLists(
-        table, n, columns=columns, block_rows=size, threads=threads, device=device
+    size, entries, parts = blocks
+    with top_lists(
+        table, n, opened, columns=rows.shape[1], block_rows=size, entries=entries
     ) as lists:
-        for numbers, left_out in blocks.parts:
+        for numbers, left_out in pieces(parts, size, entries):
             if left_out is not None and chosen is not None:
                 left_out = left_out[:, chosen]
                 left_out.sort_indices()
@@ -171,17 +177,59 @@ def lists_of(
             yield Ranked(numbers, ids, scores + np.float32(factors.offset))
 
 
+def pieces(
+    parts: Iterator[tuple[Array, Any]], size: int, entries: int
+) -> Iterator[tuple[Array, Any]]:
+    """The parts, those cut that leave out more entries than there is room for."""
+    for numbers, left_out in parts:
+        if left_out is None:
+            yield numbers, None
+            continue
+        for start, end in cuts(left_out.indptr, size, entries):
+            yield numbers[start:end], left_out[start:end]
+
+
+def cuts(indptr: Array, rows: int, entries: int) -> Iterator[tuple[int, int]]:
+    """Rows of a sparse matrix in pieces, as (first, end): up to so many rows and entries each, but
+    at least one row.
+
+    >>> list(cuts(np.array([0, 2, 3, 9, 10, 11]), rows=3, entries=4))
+    [(0, 2), (2, 3), (3, 5)]
+    """
+    start, count = 0, len(indptr) - 1
+    while start < count:
+        fits = int(np.searchsorted(indptr, indptr[start] + entries, "right")) - 1
+        end = min(max(fits, start + 1), start + rows, count)
+        yield start, end
+        start = end
+
+
+def entries_for(shape: BlockShape, rows: int) -> int:
+    """Room for what so many rows of a source store: as its fullest block does, and at least that
+    much, so that any single row fits.
+    """
+    return max(1, shape.nnz * max(1, -(-rows // shape.rows)))
+
+
+def size_of(count: int) -> int:
+    """Rows whose lists are made at a time, if there are `count` in all."""
+    return max(1, -(-count // max(1, -(-count // BLOCK_ROWS))))
+
+
 def parts_of(numbers: Array) -> tuple[list[Array], int]:
     """`numbers` in parts of about equal length, and the largest of these lengths."""
-    count = max(1, -(-numbers.size // BLOCK_ROWS))
-    parts = np.array_split(numbers, count)
-    return [part for part in parts if part.size], max(1, parts[0].size)
+    size = size_of(numbers.size)
+    return [numbers[start : start + size] for start in range(0, numbers.size, size)], size
 
 
 def of_matrix(numbers: Array, matrix: Any) -> Blocks:
     """Rows of a `csr_array`; None: nothing is left out."""
     parts, size = parts_of(numbers)
-    return Blocks(size, ((part, None if matrix is None else matrix[part]) for part in parts))
+    if matrix is None:
+        return Blocks(size, 0, ((part, None) for part in parts))
+    counts = np.diff(matrix.indptr)
+    entries = max((int(counts[part].sum()) for part in parts), default=0)
+    return Blocks(size, max(1, entries), ((part, matrix[part]) for part in parts))
 
 
 def of_source(numbers: Array, source: DataSource | None, shape: tuple[int, int]) -> Blocks:
@@ -201,7 +249,8 @@ def of_source(numbers: Array, source: DataSource | None, shape: tuple[int, int])
         )
     if isinstance(source, EntriesSource):
         parts, size = parts_of(numbers)
-        return Blocks(size, ((part, source.entries(part)) for part in parts))
+        entries = entries_for(source.shape, size)
+        return Blocks(size, entries, ((part, source.entries(part)) for part in parts))
     wanted = np.zeros(source.shape.total_rows, np.bool_)
     wanted[numbers] = True
 
@@ -211,7 +260,7 @@ def of_source(numbers: Array, source: DataSource | None, shape: tuple[int, int])
             if here.size:
                 yield ids[here], matrix[here]
 
-    return Blocks(source.shape.rows, read())
+    return Blocks(source.shape.rows, entries_for(source.shape, source.shape.rows), read())
 
 
 def checked_length(n: int, count: int) -> int:

@@ -2,89 +2,130 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...matcache import DenseInput, MatCache, SparseInput, top_products
-from ...matcache.devices import make_backend
+from ...matcache import DenseInput, Mat, MatCache, SparseInput, named, top_products
+from ...matcache.backend import Backend
+from ...matcache.errors import MemoryPlanError
 
 Array = NDArray[Any]
+NAMED = 3  # arrays of a message
 
 
 class TopLists:
-    """For rows [r <= block_rows x k], the n rows of `table` that have the largest products with
+    """For rows [r <= block_rows x k], the n rows of a table that have the largest products with
     each.
 
-    table: float32 [m x k or more], C-contiguous, not copied: the first k columns count. unit: its
-    rows count as if of length 1. threads: None: all that the process may use. What is kept from
-    block to block: `block_rows` rows, lists and, of what they leave out, nothing. device: see
-    `make_backend`; a GPU gets a copy of the table.
-
-    >>> with TopLists(np.eye(3, dtype=np.float32), 2, columns=3, block_rows=4, threads=1) as lists:
-    ...     ids, scores = lists.of(np.array([[0.5, 2.0, 1.0]], np.float32))
-    >>> ids.tolist(), scores.tolist()
-    ([[1, 2]], [[2.0, 1.0]])
+    cache: that has the memory. While it is being planned, all of it is planned here and now: the
+    rows, the lists and room for `entries` of what they leave out; nothing is allocated later.
+    table: makes a handle on the table, float32 [m x k or more], of which the first k columns count.
+    unit: its rows count as if of length 1.
     """
 
     def __init__(
         self,
-        table: Array,
+        cache: MatCache,
+        table: Callable[[], Mat],
         n: int,
         *,
         columns: int,
         block_rows: int,
-        threads: int | None = None,
+        entries: int = 0,
         unit: bool = False,
-        device: str = "cpu",
     ) -> None:
-        """Start the threads; memory is allocated with the first block."""
-        self.n, self.unit = n, unit
-        self._cache = MatCache(backend=make_backend(device, threads))
-        self._table = DenseInput(self._cache, "table", table.shape, np.float32)
-        self._table.bind(table)
-        self._buffer = np.zeros((block_rows, columns), np.float32)
-        self._rows = DenseInput(self._cache, "rows", self._buffer.shape, np.float32)
-        self._left_out = SparseInput(self._cache, "left out", block_rows, len(table), 1)
+        """Without contents."""
+        self.n, self.unit, self.block_rows, self.entries = n, unit, block_rows, entries
+        self._table = table
+        self._rows = named(cache, "rows that lists are made for", (block_rows, columns))
+        self._left_out: SparseInput | None = None
+        if entries:
+            name, items = "what lists leave out", table().shape[0]
+            self._left_out = SparseInput(cache, name, block_rows, items, entries, indexed=False)
+        if cache.reserving:
+            self._top()
 
     def of(self, rows: Array, leave_out: Any = None) -> tuple[Array, Array]:
         """Numbers int32 [r x n] of table rows, best first, and their products float32 [r x n].
 
-        leave_out: a SciPy `csr_array` [r x m], indices ascending, of table rows that do not count.
-        Of equal products the lower number comes first; -1 and -inf where there are no more.
+        leave_out: a SciPy `csr_array` [r x m] of up to `entries` entries, indices ascending, of
+        table rows that do not count. Of equal products the lower number comes first; -1 and -inf
+        where there are no more.
         """
-        self._buffer[: len(rows)] = rows
-        self._buffer[len(rows) :] = 0.0
-        table = self._table.handle()
-        left_out = None if leave_out is None else self._bind(leave_out)
-        top = top_products(
-            self._rows.bind(self._buffer), table, self.n, leave_out=left_out, unit=self.unit
-        )
+        padded = np.zeros(self._rows.shape, np.float32)
+        padded[: len(rows)] = rows
+        self._rows.set(padded)
+        self._rows.version = self._rows.slot.version
+        if self._left_out is not None:
+            self._bind(self._left_out, leave_out)
+        top = self._top()
         return top.ids.numpy()[: len(rows)], top.scores.numpy()[: len(rows)]
 
-    def _bind(self, matrix: Any) -> Any:
-        padding = len(self._buffer) + 1 - len(matrix.indptr)
-        return self._left_out.bind(
-            indptr=np.pad(matrix.indptr.astype(np.int64), (0, padding), "edge"),
-            indices=matrix.indices.astype(np.int32, copy=False),
-            values=matrix.data.astype(np.float32, copy=False),
-        )
+    def _bind(self, room: SparseInput, matrix: Any) -> None:
+        counted = np.zeros(self.block_rows + 1, np.int64)
+        indices, values = np.empty(0, np.int32), np.empty(0, np.float32)
+        if matrix is not None:
+            counted[: len(matrix.indptr)] = matrix.indptr
+            counted[len(matrix.indptr) :] = matrix.indptr[-1]
+            indices = matrix.indices.astype(np.int32, copy=False)
+            values = matrix.data.astype(np.float32, copy=False)
+        room.bind(indptr=counted, indices=indices, values=values)
 
-    def close(self) -> None:
-        """Free the memory and stop the threads."""
-        self._cache.close()
+    def _top(self) -> Any:
+        left_out = None if self._left_out is None else self._left_out.handle()
+        return top_products(self._rows, self._table(), self.n, leave_out=left_out, unit=self.unit)
 
-    def __enter__(self) -> Self:
-        """Close at the end of a `with` block."""
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close, whatever happened."""
-        self.close()
+@contextmanager
+def top_lists(
+    table: Array,
+    n: int,
+    opened: Callable[[], Backend],
+    *,
+    columns: int,
+    block_rows: int,
+    entries: int = 0,
+    unit: bool = False,
+) -> Iterator[TopLists]:
+    """`TopLists` in a cache of their own, which is freed at the end. opened: makes its backend.
+
+    table: float32 [m x columns or more], C-contiguous; the CPU does not copy it. Raises
+    `MemoryPlanError` where a device has not the room for all of it.
+
+    >>> from blocklearn.matcache.cpu import CPU
+    >>> table, rows = np.eye(3, dtype=np.float32), np.array([[0.5, 2.0, 1.0]], np.float32)
+    >>> with top_lists(table, 2, lambda: CPU(1), columns=3, block_rows=4) as lists:
+    ...     ids, scores = lists.of(rows)
+    >>> ids.tolist(), scores.tolist()
+    ([[1, 2]], [[2.0, 1.0]])
+    """
+    with MatCache(backend=opened(), reserving=True) as cache:
+        given = DenseInput(cache, "what is listed", table.shape, np.float32, copies=1)
+        lists = TopLists(
+            cache, given.handle, n,
+            columns=columns, block_rows=block_rows, entries=entries, unit=unit,
+        )  # fmt: skip
+        _check_room(cache, lists, len(table))
+        cache.commit()
+        cache.freeze()
+        given.bind(table)
+        yield lists
+
+
+def _check_room(cache: MatCache, lists: TopLists, count: int) -> None:
+    """Raises `MemoryPlanError` where a device has less than was planned."""
+    plan, free = cache.plan(), cache.backend.free_bytes
+    needed = sum(array.nbytes for array in plan)
+    if free is None or needed <= free:
+        return
+    largest = "; ".join(f"{array.label}: {array.nbytes:,}" for array in plan[:NAMED])
+    raise MemoryPlanError(
+        f"Lists of {lists.n:,} out of {count:,}, for {lists.block_rows:,} rows at a time, need "
+        f"{needed:,} bytes of the device, and {free:,} are free. Largest: {largest}. Ask for "
+        "shorter lists (n), or for those of fewer rows at a time; list fewer items (items=); or "
+        "make them on the CPU (device: cpu), where nothing is copied."
+    )

@@ -72,7 +72,7 @@ def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, Any]]:
     for name, mat in model.parameters.items():
         yield name, shown(mat.slot.data())
     for name, state in model.states.items():
-        yield name, shown((state.table if whole else state.rows).slot.data())
+        yield name, state.kept if whole else shown(state.rows.slot.data())
 
 
 def is_finite(array: Any) -> bool:

@@ -22,11 +22,12 @@ from ...datasources.blocks import BlockSource
 from ...datasources.blocks.kind import check_names
 from ...datasources.blocks.manifest import FILE as MANIFEST
 from ...datasources.files import is_text_or_counts
+from ...datasources.unpacked import unpacked_bytes
 from ...matcache.errors import MemoryPlanError
 from ...models import ALS
 from ..configuration.config import DataConfig, LearnerConfig, RunConfig, renamed
 from ..configuration.yaml_config import resolve
-from ..conversion.folder import nbytes
+from ..conversion.folder import states
 from ..devices import one_each
 from ..learner import Learner
 from ..memory import memory_limits
@@ -87,18 +88,23 @@ def require_files(data: DataConfig) -> None:
 
 def check_fits(data: DataConfig) -> None:
     """Raises `MemoryPlanError` for data that will be read into memory, and have more bytes than are
-    left of it.
+    left of it: unpacked, where packed files say how many these are.
     """
     parts = [part for part in (data.train, data.eval) if isinstance(part, DataKind)]
-    files = {file: nbytes(file) for part in parts for file in part.in_memory()}
+    files = {file: unpacked(file) for part in parts for file in part.in_memory()}
     left, limit = min(((n, what) for what, n in memory_limits().items()), default=(0, ""))
     if limit and sum(files.values()) > left:
         largest = max(files, key=files.__getitem__)
         raise MemoryPlanError(
-            f"{largest}: {size(files[largest])}, and this kind of data is read into memory, of "
+            f"{largest}: {size(files[largest])} of data of a kind that is read into memory, of "
             f"which {size(left)} are {limit}. Make blocks of it, which are read one by one: "
             f"`learn convert {largest} DIR`, then {{kind: blocks, paths: [DIR]}}."
         )
+
+
+def unpacked(name: Path) -> int:
+    """Bytes of a file, or of all files in a folder, as far as they say what these unpack to."""
+    return sum(unpacked_bytes(Path(file)) for file, _, _ in states(name))
 
 
 def check_alike(train: DataSource, other: DataSource) -> None:

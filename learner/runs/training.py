@@ -1,5 +1,6 @@
 """One run from its configuration to its model on disk: `learn train` without the command line."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ from .inputs import open_data, settled
 from .run_folder import RunFolder
 from .saving import SaveCheckpoints, choose_model
 from .signals import Requests, StopOnSignal
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,7 @@ def _train(config: RunConfig, manners: Manners, requests: Requests) -> Learner |
                 learner.restore(last.state)
                 learner.progress.scores = last.scores
                 manners.say(f"going on after {checkpoint.where(last.position)}")
+                warn_of_other_passes(config, last)
             patience = config.learner.watchdog_seconds, config.learner.watchdog_exit_seconds
             with watching(learner.progress, *patience):
                 learner.fit()
@@ -135,6 +139,19 @@ def _train(config: RunConfig, manners: Manners, requests: Requests) -> Learner |
             write_report(folder.path, folder.report)
             manners.say(f"the report is in {folder.report}")
     return learner
+
+
+def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:
+    """Says so where a pass that is done depended on the number of passes, which is another now."""
+    told, passes = int(last.config["learner"]["passes"]), config.learner.passes
+    parting = config.model.parts_at(told, passes)
+    if parting is not None and last.position > (parting, 0):
+        log.warning(
+            "%s: learner.passes was %d and is %d, and pass %d, which is done, was one for a run of "
+            "%d: what is learned is not what a run of %d from the start learns; for that, use "
+            "--overwrite",
+            config.out, told, passes, parting + 1, told, passes,
+        )  # fmt: skip
 
 
 def build(

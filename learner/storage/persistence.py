@@ -26,9 +26,13 @@ def save(learner: Learner, path: Path | str) -> None:
     replaced in one step.
 
     Raises:
+        TypeError: `learner` is an estimator.
         ValueError: nothing is trained yet.
         RunFolderError: the folder has files of the same names that are not a model.
     """
+    if not isinstance(learner, Learner):
+        hint = "; pass its to_learner()" if hasattr(learner, "to_learner") else ""
+        raise TypeError(f"save: {type(learner).__name__} is no Learner{hint}.")
     position, model = learner.state(copy=False).position, learner.model
     config = model.model_dump(mode="json")
     names = [name for name in model.parameters if name not in model.unsaved]

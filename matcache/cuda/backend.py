@@ -50,9 +50,17 @@ class Cuda:
     kind = "cuda"
     rounded = BFLOAT16
 
-    def __init__(self, driver: Driver, *, graphs: bool = True, indexes: bool = False) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        graphs: bool = True,
+        indexes: bool = False,
+        users: list[int] | None = None,
+    ) -> None:
         """graphs: whether updates are captured and replayed. indexes: whether transposed indexes
-        are made here, and not copied from the host.
+        are made here, and not copied from the host. users: how many backends share the driver, in a
+        list that they share, too; None: it is for this one alone so far.
         """
         self.indexes = indexes
         self.driver = driver
@@ -73,7 +81,13 @@ class Cuda:
         self._held = 0
         self.launcher = Launcher(driver, self.compute, self._stage, graphs=graphs)
         self.launcher.before = self._await_copies
-        self._free = weakref.finalize(self, _release, driver, self._addresses)
+        self._users = [0] if users is None else users
+        self._users[0] += 1
+        self._free = weakref.finalize(self, _release, driver, self._addresses, self._users)
+
+    def beside(self) -> Cuda:
+        """A backend for another cache on this device, which is not opened again for it."""
+        return Cuda(self.driver, users=self._users)
 
     # ------------------------------------------------------------------ memory
 
@@ -268,8 +282,10 @@ class Cuda:
             self._free()
 
 
-def _release(driver: Driver, addresses: list[int]) -> None:
+def _release(driver: Driver, addresses: list[int], users: list[int]) -> None:
     """Also of a backend that was forgotten."""
     for address in addresses:
         driver.free(address)
-    driver.close()
+    users[0] -= 1
+    if not users[0]:
+        driver.close()

@@ -8,7 +8,10 @@ from typing import Any
 from ..errors import DeviceError
 from .driver import Driver
 
-INSTALL = "CUDA needs an NVIDIA driver and CuPy (pip install cupy-cuda12x, or cupy-cuda13x)"
+INSTALL = (
+    "CUDA needs an NVIDIA driver, and CuPy with CUDA's libraries (pip install cupy-cuda12x[ctk], "
+    "or cupy-cuda13x[ctk])"
+)
 
 
 def count() -> int:
@@ -33,7 +36,10 @@ def open_driver(number: int) -> Driver:
         raise DeviceError(f"device: cuda:{number}, but {error}. {INSTALL}.") from error
     if number >= found:
         raise DeviceError(f"device: cuda:{number}, but there are {found} CUDA devices. {INSTALL}.")
-    return CupyDriver(number)
+    try:
+        return CupyDriver(number)
+    except ImportError as error:  # of a library that CuPy loads when it is first used
+        raise DeviceError(f"device: cuda:{number}, but {error}. {INSTALL}.") from error
 
 
 def nccl() -> Any:

@@ -21,6 +21,7 @@ FEWEST = 3  # launches that are worth a graph
 MOST_GRAPHS = 32  # of one backend
 REMEMBERED = 64  # sequences that came once
 PATIENCE = 24  # new sequences in a row, until graphs are given up
+FAILURES = 3  # captures that failed, until graphs are given up
 
 
 class Kernel(NamedTuple):
@@ -68,6 +69,7 @@ class Launcher:
         self._captured: dict[tuple[Step, ...], Any] = {}
         self._seen: OrderedDict[tuple[Step, ...], list[str]] = OrderedDict()
         self._new = 0  # sequences in a row that had not come before
+        self._failed = 0  # captures
         self.before: Callable[[], None] = lambda: None  # called ahead of whatever runs
 
     def add(self, step: Step, where: str) -> None:
@@ -89,8 +91,7 @@ class Launcher:
             return
         graph = self._captured.get(steps)
         if graph is None and steps in self._seen and len(self._captured) < MOST_GRAPHS:
-            graph = self._captured[steps] = self._capture(steps)
-            del self._seen[steps]
+            graph = self._capture(steps)
         if graph is None:
             self._remember(steps, where)
             self._issue(steps)
@@ -114,13 +115,30 @@ class Launcher:
         self.launches += len(steps)
 
     def _capture(self, steps: tuple[Step, ...]) -> Any:
-        self.driver.begin_capture(self.stream)
+        """None where it failed: a part of the process that waits for the whole device, or uses its
+        default stream, ends what others capture there.
+        """
         before = self.launches
+        try:
+            graph = self._noted(steps)
+        except RuntimeError as error:
+            self._failed += 1
+            if self._failed == FAILURES:
+                self.graphs = False
+                log.warning("Kernels are launched one by one, without CUDA graphs: %s", error)
+            return None
+        finally:
+            self.launches = before
+        self._captured[steps] = graph
+        del self._seen[steps]
+        return graph
+
+    def _noted(self, steps: tuple[Step, ...]) -> Any:
+        self.driver.begin_capture(self.stream)
         try:
             self._issue(steps)
         finally:
             graph = self.driver.end_capture(self.stream)
-        self.launches = before
         return graph
 
     def _remember(self, steps: tuple[Step, ...], where: list[str]) -> None:

@@ -1,3 +1,4 @@
-"""What `scripts/gpu-check` runs: tests, then sections of benchmarks, each a generator of rows:
-`table1.py`, `steps.py`, `kernels.py`, `index.py`, `trainings.py`. `measure.py` has what they share.
+"""What `scripts/gpu-check` runs: tests, then sections of benchmarks, each a generator of rows and
+in a process of its own (`apart.py`, `section.py`): `table1.py`, `steps.py`, `kernels.py`,
+`merge.py`, `index.py`, `trainings.py`. `measure.py` has what they share.
 """

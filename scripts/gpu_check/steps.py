@@ -49,6 +49,8 @@ def rows(scale: Scale) -> Iterator[Row]:
             yield Row(f"the same, K = {k}: {name}", peer(X, phi), None, _floor(X, k))
         except ImportError as error:
             yield Row(f"the same: {name}", note=f"not installed: {error}")
+        except Exception as error:  # others' troubles are no failure of ours
+            yield Row(f"the same: {name}", note=f"does not work: {type(error).__name__}: {error}")
 
 
 def _floor(X: Any, k: int, rounded: int = 0) -> float:

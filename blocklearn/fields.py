@@ -1,4 +1,6 @@
-"""Fields of models and optimizers, given by name: of an unknown one, which may have been meant."""
+"""Fields of models, optimizers, mixins and others that are given by name: of an unknown one, which
+may have been meant. Below all folders: it imports none of them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
 class Fields(BaseModel):
-    """Base of what has fields and takes no others.
+    """Base of what has fields and takes no others. No field is a tuple or a path: in configurations
+    these are lists and texts, which only JSON has for them, and what comes here is Python.
 
     >>> class Point(Fields):
     ...     longitude: float = 0.0

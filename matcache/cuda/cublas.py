@@ -1,0 +1,89 @@
+"""Dense products by cuBLAS, called through its C interface.
+
+CuPy's functions give every product to CuPy's current stream, and cuBLAS forgets its workspace when
+it is given a stream: so they would use room that is in nobody's plan.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_double, c_float, c_int, c_size_t, c_void_p
+from functools import cache
+from typing import Any
+
+from .driver import Product
+
+GEMM = [c_void_p, *[c_int] * 5, *[c_void_p] * 2, c_int, c_void_p, c_int, *[c_void_p] * 2, c_int]
+ARGUMENTS = {  # as in cublas_api.h
+    "cublasCreate_v2": [c_void_p],
+    "cublasDestroy_v2": [c_void_p],
+    "cublasSetStream_v2": [c_void_p, c_void_p],
+    "cublasSetWorkspace_v2": [c_void_p, c_void_p, c_size_t],
+    "cublasSgemm_v2": GEMM,
+    "cublasDgemm_v2": GEMM,
+}
+GEMMS: dict[str, tuple[str, Any]] = {
+    "float32": ("cublasSgemm_v2", c_float),
+    "float64": ("cublasDgemm_v2", c_double),
+}
+AS_IT_IS, TURNED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The cuBLAS that CuPy loads. Raises ImportError where CuPy finds none."""
+    from cupy_backends.cuda.libs import cublas
+
+    return ctypes.CDLL(cublas.__file__)  # names are looked up in what it is linked with, too
+
+
+class Blas:
+    """A handle of the device that is the current one, for one stream at a time.
+
+    It computes in float32 or float64 throughout: a new handle does not use TF32.
+    """
+
+    def __init__(self) -> None:
+        """Raises RuntimeError where cuBLAS cannot be used, ImportError where it is missing."""
+        self._library = library()
+        self._handle = c_void_p()
+        self._given: tuple[int, tuple[int, int]] | None = None  # stream and workspace
+        self._call("cublasCreate_v2", ctypes.byref(self._handle))
+
+    def multiply(self, product: Product, stream: int) -> None:
+        """Give the product to a stream. Matrices go by columns there, so it is out.T = right.T @
+        left.T. The workspace has to start at a multiple of 256.
+        """
+        p = product
+        if self._given != (stream, p.workspace):
+            self._call("cublasSetStream_v2", self._handle, stream)  # forgets the workspace
+            self._call("cublasSetWorkspace_v2", self._handle, *p.workspace)
+            self._given = stream, p.workspace
+        name, number = GEMMS[p.dtype]
+        self._call(
+            name,
+            self._handle,
+            TURNED if p.right_turned else AS_IT_IS,
+            TURNED if p.left_turned else AS_IT_IS,
+            p.n,
+            p.m,
+            p.k,
+            ctypes.byref(number(1.0)),
+            p.right,
+            p.k if p.right_turned else p.n,
+            p.left,
+            p.m if p.left_turned else p.k,
+            ctypes.byref(number(0.0)),
+            p.out,
+            p.n,
+        )
+
+    def _call(self, name: str, *args: Any) -> None:
+        function = getattr(self._library, name)
+        function.argtypes = ARGUMENTS[name]
+        if status := function(*args):
+            raise RuntimeError(f"{name}: cuBLAS says {status}")
+
+    def close(self) -> None:
+        """Let the handle go."""
+        self._call("cublasDestroy_v2", self._handle)

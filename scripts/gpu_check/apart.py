@@ -1,0 +1,74 @@
+"""Runs the parts of `scripts/gpu-check` as processes, each for the time that it has."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from .measure import Row
+
+SECTION = (sys.executable, "-P", "-m", "scripts.gpu_check.section")
+GRACE = 3.0  # seconds for a process that is told to end
+
+
+def section(name: str, seconds: float, *, quick: bool) -> list[Row]:
+    """What a section has measured in so many seconds, and what went wrong with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "rows")
+        command = [*SECTION, name, str(file), str(time.monotonic() + seconds - GRACE)]
+        code = _run([*command, *(["--quick"] if quick else [])], seconds)
+        lines = file.read_text().splitlines() if file.exists() else []
+    found = [Row(**json.loads(line)) for line in lines]
+    if code is None:
+        found.append(Row(name, note=f"failed: it hung, and was ended after {seconds:.0f} seconds"))
+    elif code:
+        found.append(Row(name, note=f"failed: the process ended with {_said(code)}"))
+    return found
+
+
+def tests(seconds: float) -> Row:
+    """`pytest -m gpu`, with what is installed."""
+    if find_spec("pytest") is None:
+        return Row("tests", note="not run: pytest is not installed")
+    files = ["tests/test_gpu.py"]
+    if find_spec("pydantic"):
+        every = sorted(Path("tests").glob("test_*.py"))
+        files = [str(path) for path in every if "mark.gpu" in path.read_text()]
+    options = ["-v", "-m", "gpu", "-W", "ignore"]
+    with tempfile.TemporaryFile("w+") as output:
+        begun = time.monotonic()
+        command = [sys.executable, "-u", "-m", "pytest", *options, *files]
+        code = _run(command, seconds, stdout=output)
+        spent = time.monotonic() - begun
+        output.seek(0)
+        said = output.read().strip()
+    last = (said.splitlines() or ["nothing"])[-1]
+    if code != 0:
+        print(said[-8000:])
+    if code is None:
+        return Row("tests", spent, note=f"failed: not done after {seconds:.0f} s, last: {last}")
+    return Row("tests", spent, note=f"{'failed' if code else 'passed'}: {last.strip('= ')}")
+
+
+def _run(command: list[str], seconds: float, stdout: object = None) -> int | None:
+    """Its exit code; None: it, and what it started, had to be ended."""
+    process = subprocess.Popen(command, stdout=stdout, start_new_session=True)  # type: ignore[call-overload]
+    try:
+        return int(process.wait(seconds))
+    except subprocess.TimeoutExpired:
+        return None
+    finally:  # whatever ends us ends it
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _said(code: int) -> str:
+    return f"exit code {code}" if code > 0 else signal.Signals(-code).name

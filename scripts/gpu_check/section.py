@@ -1,0 +1,63 @@
+"""One section of `scripts/gpu-check`, in a process of its own.
+
+A kernel that hangs, or writes where it may not, spoils the whole process on a card; so sections
+share none, and each leaves its rows in a file as they come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from . import index, kernels, merge, steps, table1, trainings
+from .measure import Row, Scale
+
+SECTIONS: dict[str, Callable[[Scale], Iterator[Row]]] = {
+    "operations": table1.rows,
+    "steps": steps.rows,
+    "kernels": kernels.rows,
+    "merge": merge.rows,
+    "index": index.rows,
+    "trainings": trainings.rows,
+}
+
+
+def main(arguments: list[str]) -> None:
+    """Append rows to a file, as lines of JSON, until the section or its time is over."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name", choices=SECTIONS)
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("until", type=float, help="time.monotonic(), the same in all processes")
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args(arguments)
+    left = max(args.until - time.monotonic(), 0.1)
+    faulthandler.dump_traceback_later(left)  # where it is, if it hangs: soon it is ended
+    scale = Scale(args.quick, args.until - 0.1 * left)
+    with args.rows.open("a") as file:
+        for row in collected(args.name, SECTIONS[args.name](scale), scale):
+            print(f"  {row.name}: {row.seconds or 0:.4g} s {row.note}", file=sys.stderr, flush=True)
+            file.write(json.dumps(asdict(row)) + "\n")
+            file.flush()
+    faulthandler.cancel_dump_traceback_later()
+
+
+def collected(name: str, rows: Iterator[Row], scale: Scale) -> Iterator[Row]:
+    """The rows as they come, and what ends them before all are there."""
+    try:
+        for row in rows:
+            yield row
+            if scale.late:
+                yield Row(name, note="its time is over: what would follow is not measured")
+                return
+    except Exception as error:  # the other sections are to run all the same
+        yield Row(name, note=f"failed: {type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,87 @@
+"""What is said of a model of one's own whose methods return something else than they should."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.matcache import ShapeError, colsum, total
+from blocklearn.optimizers import SGD, CombinationError
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+
+
+class Mean(bl.Model):
+    """Columns' means, one block after another: divides by what is in a block."""
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        self.sums = self.parameter("sums", 1, shapes.columns)
+        self.ones = self.parameter("ones", 1, shapes.rows, 1.0)
+
+    def update(self, block: Any) -> None:
+        self.sums <<= self.sums + (1.0 / block.rows) * (self.ones @ block.X)
+
+    def score(self, block: Any) -> Any:
+        return {"size": bl.Sum(0.5 * total(block.X * block.X), block.weight)}
+
+    def predict(self, block: Any) -> Any:
+        return block.X @ self.sums.T
+
+
+def fit(model: bl.Model, **settings: Any) -> bl.Learner:
+    in_order = MatrixSource(X, block_rows=16)
+    return bl.Learner(model, train=in_order, eval=X, passes=1, block_rows=16, **settings).fit()
+
+
+def test_a_block_that_is_planned_has_rows_to_divide_by() -> None:
+    learner = fit(Mean())
+    means = X[:16].mean(axis=0) + X[16:32].mean(axis=0) + X[32:].mean(axis=0)
+    np.testing.assert_allclose(learner.parameter("sums")[0], means, rtol=1e-5)
+    assert learner.progress.scores["size"] == pytest.approx((X * X).sum() / len(X) / 2)
+    np.testing.assert_allclose(learner.predict(X)[:, 0], X @ means, rtol=1e-4, atol=1e-6)
+
+
+def test_scores_are_sums_by_name() -> None:
+    class Plain(Mean):
+        def score(self, block: Any) -> Any:
+            return {"size": total(block.X)}
+
+    class Number(Mean):
+        def score(self, block: Any) -> Any:
+            return 3.0
+
+    with pytest.raises(TypeError, match=r"Plain\.score returns {'size': Scalar}, but .*bl\.Sum"):
+        fit(Plain())
+    with pytest.raises(TypeError, match=r"Number\.score returns float, but"):
+        fit(Number())
+
+
+def test_predictions_have_a_row_for_each_row() -> None:
+    class Forgotten(Mean):
+        def predict(self, block: Any) -> Any:
+            block.X @ self.sums.T
+
+    class Parameter(Mean):
+        def predict(self, block: Any) -> Any:
+            return self.sums
+
+    with pytest.raises(TypeError, match=r"Forgotten\.predict returns NoneType"):
+        fit(Forgotten())
+    with pytest.raises(ShapeError, match=r"Parameter\.predict returns 1 x 3, .* has 16 rows"):
+        fit(Parameter())
+
+
+def test_targets_that_are_not_there_are_named() -> None:
+    class Shifted(Mean):
+        def update(self, block: Any) -> None:
+            self.sums <<= self.sums + colsum(block.X + block.Y)
+
+    with pytest.raises(ShapeError, match=r"add at .*None in place of a matrix.*pass \(X, Y\)"):
+        fit(Shifted())
+
+
+def test_an_optimizer_without_work_is_refused() -> None:
+    with pytest.raises(CombinationError, match=r"Mean\.update fills no self\.updates.*SGD"):
+        fit(Mean(), optimizer=SGD(rate=0.1))
