@@ -18,8 +18,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
 class Fields(BaseModel):
-    """Base of what has fields and takes no others. No field is a tuple or a path: in configurations
-    these are lists and texts, which only JSON has for them, and what comes here is Python.
+    """Base of what has fields and takes no others. No field is a tuple or a path: where a file of
+    configuration has a list or a text for one, pydantic takes it from JSON alone, not from here.
 
     >>> class Point(Fields):
     ...     longitude: float = 0.0

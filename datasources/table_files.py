@@ -91,6 +91,7 @@ def check_names(path: Path, found: Sequence[str], names: Sequence[str]) -> None:
             continue
         near = get_close_matches(name, found, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f": {', '.join(found)}"
-        hint = separator_hint(found).replace(" Its", ". Its", 1) or hint
+        if unsplit := separator_hint(found):
+            hint = f". {unsplit}"
         fault = "twice" if name in found else f"not among its {len(found)} columns{hint}"
         raise DataError(f"{path}: column {name!r} is {fault}")

@@ -1,16 +1,16 @@
 """Configured data that are words counted in documents."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from .corpus import Corpus
 from .data_kind import MemoryKind
 from .features import MOST_BITS, HashedWords
-from .files import JSON_LINES, read_counts, text_kind
+from .files import MATRICES, matching, read_counts, text_format
 from .python_docs import python_docs
 from .samples import Samples
 from .source import DataSource
@@ -53,7 +53,8 @@ class FileData(MemoryKind):
 
     kind: Literal["file"] = "file"
     path: Path = Field(
-        description=".txt, .jsonl (both perhaps .gz), .npz or .mtx file, or a folder of .txt files"
+        description=".txt, .jsonl, .csv, .tsv (all perhaps .gz), .parquet, .npz or .mtx file, or a "
+        "folder of .txt or .parquet files; or a pattern of such names, in quotes"
     )
     min_df: int = Field(1, ge=1, description="least number of documents that have a word")
     max_df: float = Field(1.0, gt=0, le=1, description="largest share of documents that have it")
@@ -61,17 +62,39 @@ class FileData(MemoryKind):
         None, description=".npy, .npz or .mtx file with the targets of the documents"
     )
     weights: Path | None = Field(None, description=".npy file with the weights of the documents")
-    text: str = Field("text", description="of .jsonl: the field with the text")
+    text: str = Field("text", description="of .jsonl and tables: field or column with the text")
+    separator: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1,
+        description="between fields of .csv and .tsv; null: a tab in .tsv files, else a comma",
+    )
     hash_bits: HashBits = None
+
+    @field_validator("path", mode="before")
+    @classmethod
+    def _local(cls, path: Any) -> Any:
+        """No URL: a path would have one slash less."""
+        if "://" in str(path):
+            raise ValueError(
+                f"texts are read from local files, not from {path}; `learn convert {path} DIR "
+                "--text COLUMN` makes blocks of Parquet from afar"
+            )
+        return path
 
     def files(self) -> Iterator[Path]:
         """The documents, their targets and their weights."""
-        yield from (path for path in (self.path, self.targets, self.weights) if path is not None)
+        yield from matching(self.path)
+        yield from (path for path in (self.targets, self.weights) if path is not None)
 
-    def conversion(self, path: str) -> tuple[str, dict[str, Any]] | None:
-        """JSON lines with the text in the same field."""
-        named = text_kind(Path(path)) in JSON_LINES and self.text != "text"
-        return ("json-lines", {"text": self.text}) if named else None
+    def conversion(self, path: str) -> tuple[str, Mapping[str, Any]] | None:
+        """JSON lines and tables with the text in the same field; tables are no texts where these
+        data are counts, and of other JSON lines the name says it all.
+        """
+        found = text_format(path, self.text, self.separator)
+        if found == ("json-lines", {"text": "text"}) or self.path.suffix in MATRICES:
+            return None
+        return found
 
     def load(self, like: DataSource | None = None) -> Samples:
         """Counts of all documents."""
@@ -97,5 +120,6 @@ class FileData(MemoryKind):
             targets=self.targets,
             signed=self.targets is not None,
             text=self.text,
+            separator=self.separator,
         )
         return corpus.over(hashed) if vocabulary is None and hashed is not None else corpus

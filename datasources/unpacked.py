@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
-DEFLATED_MOST = 1032  # bytes that one byte of DEFLATE can stand for
+DEFLATE_MOST, LZ4_MOST, ZSTD_MOST = 1032, 255, 2**16  # bytes that one byte can stand for
 
 
 def unpacked_bytes(path: Path) -> int:
@@ -33,11 +33,11 @@ def _gzip(file: BinaryIO, packed: int) -> int:
     """The last four bytes: of the last member, modulo 2^32; 0 where so much cannot have been."""
     file.seek(-4, os.SEEK_END)
     size = int.from_bytes(file.read(4), "little")
-    return size if size <= DEFLATED_MOST * packed else 0
+    return size if size <= DEFLATE_MOST * packed else 0
 
 
 def _zstd(file: BinaryIO, packed: int) -> int:
-    """Of the first frame, if its header has the field."""
+    """Of the first frame, if its header has the field, and is not seen to be damaged."""
     head = file.read(18)
     if head[:4] != b"\x28\xb5\x2f\xfd":
         return 0
@@ -46,14 +46,16 @@ def _zstd(file: BinaryIO, packed: int) -> int:
     length = (single, 2, 4, 8)[flag]
     start = 5 + (not single) + (0, 1, 2, 4)[descriptor & 3]
     size = int.from_bytes(head[start : start + length], "little")
-    return size + 256 if length == 2 else size
+    size += 256 * (length == 2)
+    return size if size <= ZSTD_MOST * packed else 0
 
 
 def _lz4(file: BinaryIO, packed: int) -> int:
-    """Of the first frame, if its header has the field."""
+    """The same."""
     head = file.read(14)
     told = head[:4] == b"\x04\x22\x4d\x18" and head[4] & 8
-    return int.from_bytes(head[6:14], "little") if told else 0
+    size = int.from_bytes(head[6:14], "little") if told else 0
+    return size if size <= LZ4_MOST * packed else 0
 
 
 def _xz(file: BinaryIO, packed: int) -> int:

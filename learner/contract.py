@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..matcache import ShapeError
-from ..matcache.lazy import Lazy
+from ..matcache.lazy import Lazy, Transposed
 from ..models import Model
 from ..models.score import Score
-from ..optimizers import CombinationError, Optimizer
+from ..optimizers import CombinationError, Gradient, GradientSum, Optimizer, RowGradients
 
 
 def check_score(model: Model, score: Any) -> None:
@@ -33,14 +33,15 @@ def compute(score: Score) -> None:
 
 
 def check_prediction(model: Model, found: Any, rows: int) -> None:
-    """Raises TypeError unless `found` is a matrix, ShapeError unless it has a row for each of the
-    `rows` of a block.
+    """Raises TypeError unless `found` is a dense matrix, ShapeError unless it has a row for each of
+    the `rows` of a block.
     """
     name = f"{type(model).__name__}.predict"
-    if not hasattr(found, "shape") or not hasattr(found, "numpy"):
+    sparse = getattr(found, "pattern", None) is not None
+    if sparse or not hasattr(found, "shape") or not hasattr(found, "numpy"):
         raise TypeError(
-            f"{name} returns {type(found).__name__}, but it is a matrix of the cache with a row "
-            "for each row of block.X."
+            f"{name} returns {'a sparse matrix' if sparse else type(found).__name__}, but it is a "
+            "dense matrix of the cache with a row for each row of block.X."
         )
     if found.shape[0] != rows:
         raise ShapeError(
@@ -57,3 +58,34 @@ def check_updates(model: Model, optimizer: Optimizer | None, filled: bool) -> No
             f"({type(optimizer).__name__}) would do nothing. Leave it out, or let update() hand "
             "over self.updates[name] where it assigns the parameter."
         )
+
+
+def check_update_shapes(model: Model) -> None:
+    """Raises ShapeError for an update of no parameter or of another shape than its parameter, and
+    TypeError for one that is no matrix of the cache.
+    """
+    for name, update in model.updates.items():
+        title = f"{type(model).__name__}.update: updates[{name!r}]"
+        if name not in model.parameters:
+            raise ShapeError(
+                f"{title}, but the parameters are "
+                f"{', '.join(map(repr, model.parameters)) or 'none'}."
+            )
+        if isinstance(update, RowGradients):
+            continue
+        wanted = model.parameters[name].shape
+        if isinstance(update, Gradient | GradientSum):
+            found = (1 if update.X is None else update.X.shape[1], update.R.shape[1])
+        elif isinstance(update, Lazy | Transposed):
+            found = update.shape
+        else:
+            raise TypeError(
+                f"{title} is a {type(update).__name__}, but it is an expression of matrices of the "
+                "cache; functions come from blocklearn.matcache, and NumPy arrays are taken into "
+                "it once, in allocate: self.parameter(name, rows, columns, array)."
+            )
+        if found != wanted:
+            raise ShapeError(
+                f"{title} is {found[0]:,} x {found[1]:,}, but {name} is {wanted[0]:,} x "
+                f"{wanted[1]:,}."
+            )

@@ -25,7 +25,7 @@ from ..matcache import (
 from ..mixins import Mixin
 from ..models import Block, Model, Randomness, RowState, RowStore, Shapes
 from ..optimizers import Optimizer
-from .contract import check_prediction, check_score, check_updates, compute
+from .contract import check_prediction, check_score, check_update_shapes, check_updates, compute
 from .intake import Intake, Use
 from .sources import check_nonnegative
 from .terms import check_meaning, terms_of
@@ -209,6 +209,8 @@ class Replica:
                 "one."
             )
         if self.optimizer is not None:
+            if self.cache.reserving:
+                check_update_shapes(self.model)
             self.optimizer.step(self.model.updates, self.model.objective)
 
     def settle(self) -> None:

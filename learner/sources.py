@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,11 @@ from ..datasources import DataError, DataSource, HostBlock, MatrixSource
 from ..datasources.matrix import KEEP_BYTES
 from ..matcache import ShapeError
 from ..models import LabelCounts, Model, ValueSums
+
+FILE_OF_TEXTS = (
+    "give a file of them to the command: learn --config configs/lda-text.yaml --set "
+    "data.train.path=FILE"
+)
 
 
 def open_source(
@@ -57,17 +63,60 @@ def open_source(
 
 
 def refuse_texts(X: Any) -> None:
-    """Raises DataError if X is a list, an array or a pandas series of texts: no matrix."""
-    if hasattr(X, "to_numpy") and getattr(X, "ndim", 0) == 1:
-        X = X.to_numpy()
-    first = X[0] if isinstance(X, list | tuple | np.ndarray) and len(X) else None
-    if isinstance(first, str):
+    """Raises DataError if X is texts, which may be split into words: in a list, an array, a series,
+    a column of a frame or an iterator; it is no matrix.
+    """
+    what, vectorizer, texts = "texts", "CountVectorizer()", "texts"
+    other = FILE_OF_TEXTS
+    if isinstance(X, Iterator):
+        raise DataError(f"X is a {type(X).__name__}, and must be a matrix, rows x columns.")
+    if hasattr(X, "columns"):
+        found = text_column(X)
+        if found is None:
+            return
+        name, text = found
+        what, texts = f"texts in column {name!r}", f"X[{name!r}]"
+        other = "make columns of categories with OneHotEncoder"
+    else:
+        text = first_text(X)
+        if isinstance(text, list | tuple) and text and isinstance(text[0], str):
+            what, vectorizer = "texts, split into words", "CountVectorizer(analyzer=list)"
+            text = " ".join(map(str, text[:10]))
+    if isinstance(text, str | bytes):
         raise DataError(
-            f"X has texts ({first[:40]!r} ...), and must be a matrix, rows x columns. Count their "
-            "words: X = sklearn.feature_extraction.text.CountVectorizer().fit_transform(texts), or "
-            "give a file of them to the command: learn --config configs/lda-text.yaml --set "
-            "data.train.path=FILE"
+            f"X has {what} ({text[:40]!r} ...), and must be a matrix, rows x columns. Count their "
+            f"words: X = sklearn.feature_extraction.text.{vectorizer}.fit_transform({texts}), or "
+            f"{other}"
         )
+
+
+def first_text(values: Any) -> Any:
+    """The first text, or list, of a list, a series or an array [n]; a text is its own. None: there
+    is none.
+    """
+    if isinstance(values, str | bytes):
+        return values
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if not isinstance(values, list | tuple | np.ndarray) or np.ndim(values[:0]) > 1:
+        return None
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "OSU":
+        return None
+    return next((value for value in values if isinstance(value, str | bytes | list | tuple)), None)
+
+
+def text_column(frame: Any) -> tuple[Any, str] | None:
+    """The first column of a frame whose values are no numbers, and its first value."""
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if str(dtype).lower() in ("object", "str", "string"):
+            first = first_text(frame[name])
+            try:
+                float(first)
+            except ValueError:
+                return name, first
+            except TypeError:
+                continue
+    return None
 
 
 def as_counts(X: Any) -> Any:

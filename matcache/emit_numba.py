@@ -49,6 +49,7 @@ class NumbaPrinter(RowwisePrinter):
         """Nothing is printed yet."""
         super().__init__(plan)
         self.made: dict[str, str] = {}  # operations on vectors of one length: name -> text
+        self.fetches = False
 
     # -------------------------------------------------------------- module
 
@@ -87,7 +88,7 @@ class NumbaPrinter(RowwisePrinter):
                         out.line(f"o{self.outputs[result.id]}[i, 0] = {self.scalar(result)}")
         made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
         sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
-        vectors = VECTORS if made or "fetch(" in out.text() else ""
+        vectors = VECTORS if made or self.fetches else ""
         header = numba_header(self.program.dtype, sums=sums, made=vectors + made)
         return header + out.text()
 
@@ -97,6 +98,7 @@ class NumbaPrinter(RowwisePrinter):
         by_row = [v for v in every if v.access is Access.ROWS and v.kind is Kind.VEC]
         if not by_row:
             return
+        self.fetches = True
         self.out.line(f"ahead = active[min(row + {AHEAD}, bounds[chunk + 1] - 1)]")
         step = LINE * 8 // int(self.program.dtype.removeprefix("float"))
         length = min(max(v.length for v in by_row), MOST_LINES * step)

@@ -25,7 +25,7 @@ from .table import launch, launches
 
 Ending = Literal["assign", "total", "colsum"]
 CHUNK_ELEMENTS = 8192  # of a chunk, at least
-WAKE_WORK = 2**19  # less is done before a second thread is awake, in operations
+WAKE_WORK = 2**19  # less is done before a second thread is awake: a number read is 1, a step 2
 COLSUM_ROWS = 256  # rows that are summed at a time, whatever the number of columns beside a column
 
 
@@ -204,7 +204,7 @@ def _launch(cache: MatCache, linear: Linear, out: Slot) -> None:
         if ends:
             backend.expect(add_partials, *ends)
         return
-    if chunks > 1 and rows * columns * max(len(fused.steps), 1) < WAKE_WORK:
+    if chunks > 1 and rows * columns * (2 * len(fused.steps) + 1) < WAKE_WORK:
         for chunk in range(chunks):
             _kernel(fused)(chunk, 0, *call)
     else:

@@ -10,6 +10,24 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
+from .slots import source_line
+
+OPERATORS = {
+    "add": ("add", False),
+    "subtract": ("sub", False),
+    "multiply": ("mul", False),
+    "divide": ("div", False),
+    "power": ("pow", False),
+    "matmul": ("matmul", False),
+    "less": ("less", False),
+    "less_equal": ("less_equal", False),
+    "greater": ("less", True),
+    "greater_equal": ("less_equal", True),
+}
+"""Of NumPy, by name: the operation here, and whether its arguments change places."""
+
 
 class Operand:
     """Base of everything that takes part in expressions.
@@ -17,8 +35,24 @@ class Operand:
     Not an ABC: `isinstance` of those is slow, and a block asks it hundreds of times.
     """
 
-    __array_ufunc__ = None  # `numpy_array * operand` asks us, not NumPy
     __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **options: Any) -> Any:
+        """`numpy_array * operand` is as `operand * number`. NumPy's functions are refused: they
+        would read numbers, and ours of the same names do not.
+        """
+        name = ufunc.__name__
+        if name in OPERATORS and method == "__call__" and not options:
+            op, turned = OPERATORS[name]
+            args = tuple(a.item() if isinstance(a, np.ndarray) and a.ndim == 0 else a for a in args)
+            return self._apply(op, args[::-1] if turned else args)
+        from . import functions
+
+        ours = name if hasattr(functions, name) else "exp, log, maximum, total and others"
+        raise TypeError(
+            f"np.{name} at {source_line()}: a {type(self).__name__} is no NumPy array; use "
+            f"blocklearn.matcache.{ours}"
+        )
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
         """Result of the operation `op` on `args`, at least one of which is of this family."""

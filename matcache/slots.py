@@ -31,9 +31,13 @@ def type_name(dtype: Any) -> str:
 
 
 def source_line() -> str:
-    """`file:line` of the nearest caller outside this folder."""
+    """`file:line` of the nearest caller outside this folder, and outside of modules that say of
+    themselves `__hands_on__ = True`: their lines say nothing to those who call them.
+    """
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, _LINKED)):
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith((_HERE, _LINKED)) or "__hands_on__" in frame.f_globals
+    ):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

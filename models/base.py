@@ -21,6 +21,8 @@ from ..optimizers import Meaning, Objective, Optimizer, Term
 from .row_state import Init, RowState
 from .score import Score
 
+__hands_on__ = True  # a matrix is named where the model asks for it, see `source_line`
+
 
 class LabelCounts(NamedTuple):
     """Of all training rows: the sum of their weights; weighted sums of their targets [targets]."""
@@ -132,6 +134,17 @@ class Model(Fields):
     row_states: ClassVar[Mapping[str, int]] = {}
     model_config = ConfigDict(arbitrary_types_allowed=True, validate_assignment=True)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raises TypeError for an `__init__` of its own: a model that is loaded, or copied for a
+        replica, is made of its fields.
+        """
+        if "__init__" in cls.__dict__:
+            raise TypeError(
+                f"{cls.__name__}: a model has no __init__ of its own. Its settings are fields "
+                "(`clusters: int = 8` in the class); matrices are made in allocate()."
+            )
+        super().__init_subclass__(**options)
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Fields stay validated; every other attribute is state of the replica."""
         if name in type(self).model_fields:
@@ -232,7 +245,8 @@ class Model(Fields):
         merge: Merge = "mean",
         saved: bool = True,
     ) -> Mat:
-        """A parameter [rows x columns], float32, set to `init` (a number or an expression).
+        """A parameter [rows x columns], float32, set to `init`: a number, an expression, or
+        a NumPy array [rows x columns].
 
         merge: how replicas are combined: "mean" of weights, "sum" of statistics. saved: whether it
         is part of the trained model; otherwise it is for further training, in checkpoints alone.
@@ -240,7 +254,10 @@ class Model(Fields):
         if name in self.parameters:
             raise ShapeError(f"{type(self).__name__}: there are two parameters called {name!r}.")
         mat = named(self.cache, name, (rows, columns))
-        mat <<= init
+        if isinstance(init, np.ndarray):
+            mat.set(init)
+        else:
+            mat <<= init
         self.parameters[name] = mat
         self.merge_rules[name] = merge
         if not saved:

@@ -54,8 +54,9 @@ class NMF(Model):
     )
     inner_iterations: Annotated[int, Ge(1)] | None = Field(
         None,
-        description="updates of W per block, and of H per pass where they need no other pass over "
-        "the data (frobenius, batch); null: 5 of frobenius, 3 of kullback-leibler",
+        description="updates of W per block, and of H each time where they need no other pass over "
+        "the data (frobenius; online fewer, if H has more rows than a block); null: 5 of "
+        "frobenius, 3 of kullback-leibler",
     )
     l1_W: Weight = Field(0.0, description="of the sum of a row's weights")
     l2_W: Weight = Field(0.0, description="of half the sum of their squares")
@@ -80,6 +81,9 @@ class NMF(Model):
         """
         columns, K = shapes.columns, self.components
         self.total_rows = shapes.whole_rows
+        self.steps = self.inner
+        if self.online:  # together not dearer than those of W
+            self.steps = min(self.inner, max(1, self.inner * shapes.rows // columns))
         scale = 2.0 * math.sqrt(mean_of(shapes) / K)
         self.H = self.parameter("H", columns, K, maximum(scale * rng.uniform(columns, K), FLOOR))
         merge: Merge = "mean" if self.online else "sum"  # what is forgotten does not add up
@@ -146,7 +150,7 @@ class NMF(Model):
         if self._kl:
             H <<= kl_step(1.0, self.pull, self.push + l1, l2)
         else:
-            frobenius_steps(self.pull, H, self.push, l1, l2, 1 if self.online else self.inner)
+            frobenius_steps(self.pull, H, self.push, l1, l2, self.steps)
 
     def fit(self, X: Any, W: Any) -> Any:
         """W H.T where X is stored: everywhere, if X is dense."""

@@ -589,7 +589,7 @@ def test_a_cache_that_is_forgotten_ends_its_threads() -> None:
     gc.collect()
     before = set(threading.enumerate())
     memory = MatCache(threads=3)
-    a = from_array(memory, np.ones((1000, 50), np.float32))
+    a = from_array(memory, np.ones((1000, 500), np.float32))  # enough to wake threads for
     (a + 1).mat()
     workers = set(threading.enumerate()) - before
     assert len(workers) == 2

@@ -4,11 +4,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import ShapeError, colsum, total
-from blocklearn.optimizers import SGD, CombinationError
+from blocklearn.optimizers import (
+    LBFGS,
+    SGD,
+    AdaGrad,
+    CombinationError,
+    Gradient,
+    GradientSum,
+    IncNorm,
+)
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 
@@ -67,8 +76,17 @@ def test_predictions_have_a_row_for_each_row() -> None:
         def predict(self, block: Any) -> Any:
             return self.sums
 
+    class Sparse(Mean):
+        def update(self, block: Any) -> None:
+            self.sums <<= 1.0 * self.sums
+
+        def predict(self, block: Any) -> Any:
+            return block.X * 2.0
+
     with pytest.raises(TypeError, match=r"Forgotten\.predict returns NoneType"):
         fit(Forgotten())
+    with pytest.raises(TypeError, match=r"Sparse\.predict returns a sparse matrix"):
+        bl.Learner(Sparse(), train=sp.csr_array(X), block_rows=16).fit()
     with pytest.raises(ShapeError, match=r"Parameter\.predict returns 1 x 3, .* has 16 rows"):
         fit(Parameter())
 
@@ -85,3 +103,74 @@ def test_targets_that_are_not_there_are_named() -> None:
 def test_an_optimizer_without_work_is_refused() -> None:
     with pytest.raises(CombinationError, match=r"Mean\.update fills no self\.updates.*SGD"):
         fit(Mean(), optimizer=SGD(rate=0.1))
+
+
+class Regression(Mean):
+    """Two columns of weights, which an optimizer moves."""
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        self.W = self.sums = self.parameter("W", shapes.columns, 2)
+
+    def predict(self, block: Any) -> Any:
+        return block.X @ self.W
+
+
+def regression(found: Any, name: str = "W") -> type[bl.Model]:
+    class Own(Regression):
+        def update(self, block: Any) -> None:
+            self.updates[name] = found(self, block)
+
+    return Own
+
+
+@pytest.mark.parametrize("optimizer", [SGD(), AdaGrad(), LBFGS(), IncNorm()])
+def test_updates_have_the_shape_of_their_parameters(optimizer: Any) -> None:
+    def residuals(model: Any, block: Any) -> Any:
+        return block.X @ model.W
+
+    with pytest.raises(ShapeError, match=r"^Own\.update: updates\['W'\] is 16 x 2, but W is 3 x 2"):
+        fit(regression(residuals)(), optimizer=optimizer)
+    gradient = Gradient if not optimizer.steps_by_pass else GradientSum
+    with pytest.raises(ShapeError, match=r"updates\['W'\] is 3 x 16, but W is 3 x 2\.$"):
+        fit(
+            regression(lambda model, block: gradient(block.X, block.X @ block.X.T))(),
+            optimizer=optimizer,
+        )
+    with pytest.raises(TypeError, match=r"updates\['W'\] is a ndarray, .*allocate: self"):
+        fit(regression(lambda model, block: np.ones((3, 2)))(), optimizer=optimizer)
+    with pytest.raises(ShapeError, match=r"updates\['V'\], but the parameters are 'W'\.$"):
+        fit(regression(residuals, "V")(), optimizer=optimizer)
+
+
+def test_a_parameter_starts_from_an_array_or_a_matrix_of_its_shape() -> None:
+    start = np.array([[1.0, 0.5, -2.0]])
+
+    class Started(Regression):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.W = self.sums = self.parameter("W", shapes.columns, 1, start.T)
+
+        def update(self, block: Any) -> None:
+            self.W <<= 1.0 * self.W
+
+    class Ones(Mean):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.sums = self.parameter("sums", 1, 3, np.ones((3, 1)))
+
+    class Turned(Mean):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.sums = self.parameter("sums", 1, 3, rng.uniform(3, 1))
+
+    line = r"at .*test_contract\.py:\d+: "
+    np.testing.assert_allclose(fit(Started()).predict(X), X @ start.T, rtol=1e-5)
+    with pytest.raises(ShapeError, match=r"sums.set at .*shape \(3, 1\), expected \(1, 3\)"):
+        fit(Ones())
+    with pytest.raises(ShapeError, match=f"{line}sums is 1 x 3, the value 3 x 1"):
+        fit(Turned())
+
+
+def test_a_model_has_fields_in_place_of_init() -> None:
+    with pytest.raises(TypeError, match=r"^Own: a model has no __init__ .* fields .* allocate\(\)"):
+
+        class Own(Mean):
+            def __init__(self, clusters: int = 8) -> None:
+                self.clusters = clusters

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from scipy import sparse
 
 from blocklearn.datasources import DataError, DataSource, HashedWords, HostBlock, row_names
@@ -205,7 +207,29 @@ class StopAfter(Silent):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("name", ["a.svm", "a.svm.gz", "a.csv", "a.mtx", "a.npz", "a.txt", "a.vw"])
+def write_texts(path: Path, texts: list[str]) -> None:
+    """As column `body` of a table of the kind that the name says."""
+    if path.suffix == ".parquet":
+        parquet.write_table(pa.table({"body": texts}), path, row_group_size=700)
+    else:
+        quoted = "".join(f'"{text}"\n' for text in ["body", *texts])
+        path.write_bytes(packed(quoted.encode(), path.name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.svm",
+        "a.svm.gz",
+        "a.csv",
+        "a.mtx",
+        "a.npz",
+        "a.txt",
+        "a.vw",
+        "texts.csv.gz",
+        "texts.parquet",
+    ],
+)
 def test_an_interrupted_conversion_goes_on(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,8 +243,12 @@ def test_an_interrupted_conversion_goes_on(
         ".txt": lambda i: "alpha " * (i % 3) + "beta " + "gamma " * (i % 2),
         ".vw": lambda i: f"{i % 2} |f a:{i} b c{i % 30}",
     }
-    path = tmp_path / name
-    if name == "a.npz":
+    path, options = tmp_path / name, {}
+    if name.startswith("texts"):
+        options = {"text": "body"}
+        texts = [f"{text['.txt'](i)}\n'quoted'" for i in range(3000)]
+        write_texts(path, texts)
+    elif name == "a.npz":
         sparse.save_npz(path, X)
     elif name == "a.mtx":
         __import__("scipy.io").io.mmwrite(path, X.tocoo())
@@ -228,8 +256,8 @@ def test_an_interrupted_conversion_goes_on(
         line = text[Path(name.removesuffix(".gz")).suffix]
         path.write_bytes(packed("".join(line(i) + "\n" for i in range(3000)).encode(), name))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    convert(Conversion([str(path)], [whole], block_rows=64), Silent())
-    job = Conversion([str(path)], [parts], block_rows=64, memory=1 << 16)
+    convert(Conversion([str(path)], [whole], block_rows=64, options=options), Silent())
+    job = Conversion([str(path)], [parts], block_rows=64, memory=1 << 16, options=options)
     stops, resume = 0, False
     while True:
         try:
@@ -375,3 +403,20 @@ def test_progress_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     lines = capsys.readouterr().err.splitlines()
     assert f"of {size(2 * path.stat().st_size)}, 30,000 rows" in lines[-1]
     assert lines[-1].endswith("; names and other orientation")
+
+
+def test_files_that_do_not_tell_show_rows_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(
+        pa.table({"x": np.arange(3000), "y": np.ones(3000)}), tmp_path / "a.parquet"
+    )
+    with ConversionDisplay(sys.stderr, every=0.0) as watch:
+        convert(Conversion([str(tmp_path / "a.parquet")], [tmp_path / "dst"]), watch)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith("s] 3,000 rows; names and other orientation")
+    assert learn("inspect", tmp_path / "a.parquet", "-q") == 0
+    assert "numbers from 0 to 2,999," in capsys.readouterr().out

@@ -114,6 +114,28 @@ def test_frames_bring_names(estimator: Any, library: str) -> None:
         assert list(out.columns) == list(found.get_feature_names_out())
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=title)
+def test_columns_of_texts_are_named(estimator: Any, library: str) -> None:
+    frames = pytest.importorskip(library, reason=f"needs {library}")
+    frame = frames.DataFrame({"n": [1.0, 2.0], "told": [None, "cats purr"]})
+    with pytest.raises(ValueError, match=r"texts in column 'told' \('cats purr' .*X\['told'\]"):
+        clone(estimator).fit(frame, [0, 1])
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[:2], ids=title)
+def test_rows_without_a_target_are_named(estimator: Any) -> None:
+    for gap in (None, np.nan):
+        y = [0, 1] * 30
+        y[7] = y[9] = gap
+        with pytest.raises(ValueError, match=r"y contains NaN: 2 of 60 rows .* row 7 \(from 0\)"):
+            clone(estimator).fit(COUNTS, y)
+    frames = pytest.importorskip("pandas", reason="needs pandas")
+    for dtype in ("Int64", "category", "object"):
+        with pytest.raises(ValueError, match="row 1 "):
+            clone(estimator).fit(COUNTS, frames.Series([1, None] * 30, dtype=dtype))
+
+
 @pytest.mark.parametrize("estimator", TRANSFORMERS, ids=title)
 def test_columns_that_come_out_have_names(estimator: Any) -> None:
     found = fitted(estimator)
@@ -292,6 +314,12 @@ def test_texts_are_no_matrix(estimator: Any) -> None:
     for texts in (["cats purr", "dogs bark"], np.array(["cats purr", "dogs bark"], dtype=object)):
         with pytest.raises(ValueError, match=r"X has texts \('cats purr' ...\).*CountVectorizer"):
             clone(estimator).fit(texts, [0, 1])
+    with pytest.raises(ValueError, match=r"X has texts, split .*'cats purr' .*analyzer=list"):
+        clone(estimator).fit([["cats", "purr"], ["dogs"]], [0, 1])
+    with pytest.raises(ValueError, match=r"X has texts \('cats purr'"):
+        clone(estimator).fit([None, "cats purr"], [0, 1])
+    with pytest.raises(ValueError, match="X is a list_iterator, and must be a matrix"):
+        clone(estimator).fit(iter(["cats purr", "dogs bark"]), [0, 1])
     with pytest.raises(ValueError, match="X has texts"):
         used(fitted(estimator), ["cats purr"])
 

@@ -200,6 +200,12 @@ def test_nmf_explains_as_much_as_scikit_learns(loss: Any) -> None:
     assert loss_of(X, fit, loss) < 1.02 * loss_of(X, wanted, loss)
 
 
+def test_nmf_finds_the_parts_of_a_small_dense_table_by_default() -> None:
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(300, 5))) @ np.abs(rng.normal(size=(5, 40)))
+    assert bl.NMF(5, random_state=0).fit(X).score(X) > 0.999
+
+
 def loss_of(X: Any, P: Any, loss: str) -> float:
     if loss == "frobenius":
         return float(((X - P) ** 2).sum())

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +58,19 @@ class Train:
         out = self.folder / f"run{self.runs}"
         code: int = learn("--config", config, "--out", out, "--threads", 1, "-q")
         return code
+
+
+def test_the_advice_names_the_column_of_texts(
+    tmp_path: Path, train: Train, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("my text;y\nsome words;1\n")
+    data = f"kind: file, path: {file}, text: my text, separator: ';'"
+    assert train(data, 10) == ExitCode.OUT_OF_MEMORY
+    command = capsys.readouterr().err.partition("`learn ")[2].partition("`")[0]
+    assert command == f"convert {file} DIR --format table-text --text 'my text' --separator ';'"
+    blocks = str(tmp_path / "blocks")
+    assert learn(*(blocks if word == "DIR" else word for word in shlex.split(command)), "-q") == 0
 
 
 def test_a_file_for_memory_must_fit(

@@ -39,6 +39,15 @@ def lists() -> bytes:
         {"indices": pa.array(rows, kinds[0]), "values": pa.array(values, kinds[1]),
          "y": np.arange(len(rows), dtype=float)}
     )  # fmt: skip
+    return stored(table)
+
+
+def texts() -> bytes:
+    words = ["some words", "other words", "", "naïve"] * 5
+    return stored(pa.table({"text": words, "y": np.arange(len(words), dtype=float)}))
+
+
+def stored(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     parquet.write_table(table, sink, row_group_size=5, write_page_checksum=True)
     data: bytes = sink.getvalue().to_pybytes()
@@ -63,6 +72,8 @@ FILES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "docword.a.txt": (b"3\n4\n3\n1 2 5\n3 4 1\n1 1 2\n", {}),
     "a.txt": (TEXT.encode(), {}),
     "a.jsonl": (JSON.encode(), {"targets": ["y"]}),
+    "texts.csv": (b'text,y\n"some\nwords",1\nother words,2\n', {"hash_bits": 5, "targets": ["y"]}),
+    "texts.parquet": (texts(), {"hash_bits": 5, "targets": ["y"]}),
     "a.vw": (VW.encode(), {"hash_bits": 5}),
     "csr.npz": (saved(sparse.save_npz, X, compressed=False), {}),
     "coo.npz": (saved(sparse.save_npz, X.tocoo()), {}),

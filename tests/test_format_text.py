@@ -1,13 +1,17 @@
 """Documents and Vowpal Wabbit examples: words to columns, counted in bounded memory or hashed."""
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from blocklearn.datasources import DataError, HashedWords, count_words, read_counts, words
 from blocklearn.datasources.formats import Known, Scratch
@@ -92,6 +96,131 @@ def test_mistakes_in_json_lines_are_named(tmp_path: Path, text: str, message: st
     with pytest.raises(DataError) as raised:
         read(path, targets=["y"] if "target" in message else [])
     assert str(path) in str(raised.value) and message in str(raised.value)
+
+
+COLUMNS = ["key", "body", "stars", "spam"]
+TOLD = [*TEXTS, 'a "pipe"\nbreaks, twice;\r\nhere'] * 60 + ["\tlong " * 30_000]
+RECORDS = [(f"n{i}", text, i % 5 - 0.5, i % 2 == 0) for i, text in enumerate(TOLD)]
+
+
+def write_table(path: Path, records: list[tuple[Any, ...]] = RECORDS) -> None:
+    """Records as pandas writes them, in a file of the kind that the name says."""
+    if "parquet" in path.name:
+        columns = dict(zip(COLUMNS, map(list, zip(*records, strict=True)), strict=True))
+        table = pa.table({**columns, "body": pa.array(columns["body"]).dictionary_encode()})
+        parquet.write_table(table, path, row_group_size=150)
+        return
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter="\t" if ".tsv" in path.name else ",", lineterminator="\n")
+    writer.writerows([COLUMNS, *((*r[:3], int(r[3])) for r in records)])
+    path.write_bytes(packed(text.getvalue().encode(), path.name))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.csv.lz4", "a.parquet"])
+def test_texts_in_a_column_are_those_of_json_lines(tmp_path: Path, name: str) -> None:
+    """Line breaks, separators, quotes and long texts; from every place, and as counted at once."""
+    path, lines = tmp_path / name, tmp_path / "a.jsonl"
+    write_table(path)
+    objects = [dict(zip(COLUMNS, record, strict=True)) for record in RECORDS]
+    lines.write_text("\n".join(map(json.dumps, objects)))
+    options: dict[str, Any] = {"text": "body", "targets": ["stars", "spam"], "ids": "key"}
+    want, found = read(lines, **options), read(path, memory=1 << 20, **options)
+    assert found.agrees(want) and found.layout.names == want.layout.names
+    assert found.layout.target_names == ["stars", "spam"]
+    counted = read_counts(path, text="body")
+    assert counted.vocabulary == want.layout.names
+    assert (counted.counts != want.X).nnz == 0
+    assert counted.documents == read(path, text="body").ids
+
+
+def test_names_of_texts_in_a_table(tmp_path: Path) -> None:
+    records = [RECORDS[i] for i in (0, 5, 1)]
+    for name, want in [("a.csv", [2, 3, 6]), ("a.parquet", [0, 1, 2])]:
+        write_table(tmp_path / name, records)
+        found = read_counts(tmp_path / name, text="body").documents
+        assert found == [f"{name}:{place}" for place in want]  # a line from 1 on; a row from 0 on
+
+
+def test_a_folder_and_several_files_of_texts(tmp_path: Path) -> None:
+    for number in range(2):
+        write_table(tmp_path / f"{number}.parquet", RECORDS[number::2])
+        write_table(tmp_path / f"{number}.csv", RECORDS[number::2])
+    found = read(tmp_path / "0.csv", tmp_path / "1.csv", text="body", ids="key")
+    assert read(tmp_path, text="body", ids="key", format="table-text").agrees(found)
+    for path in (tmp_path, tmp_path / "*.csv", tmp_path / "[01].parquet"):
+        assert (read_counts(path, text="body").counts != found.X).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a.csv: no documents in it, and no names of columns"),
+        ("body,y\n", "a.csv: no documents in it, but a header."),
+        ("text,y\nword,1\n", "a.csv: no column 'body'; there are 'text', 'y'. `text` says which"),
+        ("boddy,y\nword,1\n", "Did you mean 'boddy'? `text` says which column has the texts."),
+        ("body;y\nword;1\n", "separator: ';'"),
+        ("body,body,y\nword,word,1\n", "a.csv: the column 'body' is there twice"),
+        ("body,y\nword,1\nmore, words,1\n", "a.csv:3: 3 fields, but there are 2 columns"),
+        ('body,y\nword,1\n"two\nlines",one\n', "a.csv:3: the target 'y': 'one' is no number"),
+        ("body,y\nword,1e39\n", "a.csv:2: the target 'y': '1e39', but every number must be"),
+        ("body,y\nword,\n", "a.csv:2: the target 'y': '' is no number"),
+        ('body,y\nword,1\n"never closed,1\nmore,2\n', "a.csv:3: the record that begins here"),
+        ('body,y\n"a"b,1\n', "a.csv:2: the record that begins here cannot be divided"),
+    ],
+)
+def test_mistakes_in_texts_of_a_table_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(DataError) as raised:
+        read(path, text="body", targets=["y"])
+    assert str(path) in str(raised.value) and message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"body": ["word"] * 300 + [None], "y": [1] * 301}, "row 300 (row 300 of the file): colum"),
+        (
+            {"body": ["word", "word"], "y": [1.0, None]},
+            "row 1 of the file): the target 'y' is null",
+        ),
+        (
+            {"body": pa.array([b"ok", b"a\xff"]).cast(pa.string(), safe=False), "y": [1, 2]},
+            "row 1 of the file): column 'body' is no UTF-8",
+        ),
+        ({"body": [3, 4], "title": ["a", "b"], "y": [1, 2]}, "'body' is of type int64, no text"),
+        (
+            {"body": [b"\xff"], "y": [1]},
+            "'body' is of type binary, no text; columns of text are no",
+        ),
+        ({"boddy": ["word"], "y": [1]}, "it has boddy, y. Did you mean 'boddy'? `text` says which"),
+        ({"body": ["word"], "y": ["1"]}, "'y' is of type string, but must be a number"),
+        ({"body": ["word"], "y": [[1.0]]}, "'y' has lists of any length"),
+    ],
+)
+def test_mistakes_in_texts_of_parquet_are_named(
+    tmp_path: Path, table: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table(table), path)
+    with pytest.raises(DataError) as raised:
+        read(path, text="body", targets=["y"])
+    assert str(path) in str(raised.value) and message in str(raised.value)
+
+
+def test_what_makes_a_table_one_of_texts(tmp_path: Path) -> None:
+    """Options say it; without them columns are numbers, and messages name the option."""
+    path = tmp_path / "a.csv"
+    path.write_text("text,y\nsome words,1\nmore words,2\n")
+    assert read(path, min_df=2).layout.names == ["words"]
+    with pytest.raises(DataError, match=r"a\.csv:2: column 'text' is 'some words', no .*--text"):
+        read(path)
+    table = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"text": ["some words"], "y": [1]}), table)
+    assert read(table, hash_bits=3).layout.columns == 8
+    assert "--text COLUMN" in read(table).layout.notes[0]
+    with pytest.raises(DataError, match=r"1 columns, but the model has 5; --text COLUMN"):
+        read(table, known=Known(5))
 
 
 def test_bytes_that_are_no_utf8_and_limits(tmp_path: Path) -> None:

@@ -142,7 +142,10 @@ def test_advice_on_parquet(tmp_path: Path) -> None:
     parquet.write_table(table.append_column("words", [["a b"] * 1000]), path)
     report = inspect([str(path)], Silent())
     assert report["columns"] == 2
-    assert report["notes"] == ["left out, because they are no numbers: words (string)"]
+    assert report["notes"] == [
+        "left out, because they are no numbers: words (string); --text COLUMN counts the words of "
+        "texts"
+    ]
 
 
 def test_sizes_of_files_elsewhere_are_known(tmp_path: Path) -> None:

@@ -33,9 +33,8 @@ def test_imports_point_down(folder: str) -> None:
 
 def test_what_all_folders_may_import_imports_none_of_them() -> None:
     tree = ast.parse((ROOT / "blocklearn" / "fields.py").read_text(encoding="utf-8"))
-    assert [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)] == [
-        "__future__", "difflib", "typing", "pydantic", "pydantic_core"
-    ]  # fmt: skip
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert not [node.module for node in found if node.level or "blocklearn" in str(node.module)]
 
 
 @pytest.mark.parametrize("folder", LAYER)

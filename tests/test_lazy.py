@@ -82,19 +82,30 @@ def test_numpy_scalars_are_numbers(memory: MatCache) -> None:
     for number in (np.float32(1.5), np.float64(1.5), np.int64(2), 3, True):
         close(number * a + number, number * A + number)
         close(a - number, A - number)
+        close(number / (a + 9.0), number / (A + 9.0))
+        close(number > a, np.float32(number > A))
+        close(number <= a, np.float32(number <= A))
 
 
 def test_arrays_and_other_objects_are_refused(memory: MatCache) -> None:
     a = from_array(memory, A)
     for other in (A, "x", None, [1.0]):
-        with pytest.raises(ShapeError, match="from_array"):
+        message = "from_array" if other is not None else "None in place of a matrix"
+        with pytest.raises(ShapeError, match=message):
             a + other
-        with pytest.raises(ShapeError, match="from_array"):
+        with pytest.raises(ShapeError, match=message):
             other * a if not isinstance(other, str | list) else a * other
     with pytest.raises(TypeError, match="where"):
         bool(a > 0)
-    with pytest.raises(TypeError):
-        np.exp(a)
+    for call, ours in ((np.exp, "exp"), (np.tan, "exp, log, maximum, total and others")):
+        with pytest.raises(
+            TypeError, match=rf"^np\.{call.__name__} at .*{__name__.split('.')[-1]}"
+        ):
+            call(a)
+        with pytest.raises(TypeError, match=rf"use blocklearn\.matcache\.{ours}$"):
+            call(a + 1.0)
+    with pytest.raises(TypeError, match="use blocklearn"):
+        np.add.reduce(a)
 
 
 @pytest.mark.parametrize("left", [A, ROW, COLUMN, np.float32([[2.0]])])

@@ -124,6 +124,56 @@ def test_other_items_to_leave_out(
         assert {item["item"] for item in found["items"]} == {"001é", "019é"}
 
 
+def test_new_users_are_folded_in(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = tmp_path / "new.csv"
+    new.write_text(
+        'rating,who,"what, then"\n5,zoe,003é\n1,zoe,001é\n4,"user ""7""",019é\n', encoding="utf-8"
+    )
+    command = ["recommend", run, "--data", new, "--top", 20, "--json"]
+    assert learn(*command) == 0
+    found = {lists["user"]: lists["items"] for lists in objects(capsys.readouterr().out)}
+    assert list(found) == ['user "7"', "zoe"] and [*map(len, found.values())] == [19, 18]
+
+    learner = bl.load(run)
+    names = list(learner.names or [])
+    rows = np.zeros((2, len(names)))
+    rows[0, names.index("019é")], rows[1, names.index("003é")] = 4, 5
+    rows[1, names.index("001é")] = 1
+    wanted = list(bl.recommend(learner, bl.sparse(rows), 20).named())
+    for (_, items), ours in zip(wanted, found.values(), strict=True):
+        assert [(item["item"], item["score"]) for item in ours] == items
+
+    assert learn(*command, "--include-seen", "--out", tmp_path / "top.parquet") == 0
+    users = parquet.read_table(tmp_path / "top.parquet")["user"].to_pylist()
+    assert users == ['user "7"'] * 20 + ["zoe"] * 20
+
+
+def test_unknown_ones_are_named_and_may_be_skipped(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, ids = tmp_path / "new.csv", tmp_path / "some.txt"
+    new.write_text('rating,who,"what, then"\n5,zoe,003é\n1,zoe,x\n2,eve,y\n', encoding="utf-8")
+    ids.write_text('eve\nuser "7"\nzoe\n', encoding="utf-8")
+    commands = [
+        (["recommend", run, "--data", new], "2 of 3 items are unknown to the model: 'x', 'y'"),
+        (["recommend", run, "--users", ids], "2 of 3 users are unknown to the model: 'eve', 'zoe'"),
+        (["similar", run, "--users", ids], "2 of 3 users are unknown to the model: 'eve', 'zoe'"),
+    ]
+    for command, message in commands:
+        assert learn(*command) == 65
+        assert f"{message}; --skip-unknown leaves them out." in capsys.readouterr().err
+        assert learn(*command, "--skip-unknown", "--json") == 0
+        said = capsys.readouterr()
+        users = [found["user"] for found in objects(said.out)]
+        assert users == (["eve", "zoe"] if "--data" in command else ['user "7"'])
+        assert said.err.endswith(f"{message}; they are left out\n")
+    ids.write_text("eve\n")
+    assert learn("recommend", run, "--users", ids, "--skip-unknown") == 65
+    assert "'eve'; there are no others." in capsys.readouterr().err
+
+
 def test_all_users_into_a_file(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,6 +208,8 @@ def test_what_is_similar(
         (["recommend", "--users", "empty.txt"], 65, "no ids in it"),
         (["recommend", "--seen", "other.csv"], 65, "none of its ratings"),
         (["recommend", "--seen", "unknown.txt", "--include-seen"], 2, ""),
+        (["recommend", "--data", "none.csv"], 66, "none.csv: No such file"),
+        (["recommend", "--data", "a.csv", "--users", "b"], 2, "its own users"),
         (["recommend", "--out", "top.csv"], 2, ""),
         (["recommend", "--top", "0"], 2, ""),
         (["similar"], 2, ""),
@@ -213,7 +265,8 @@ def test_models_of_other_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (tmp_path / "x").write_text("")
         options = [str(tmp_path / "x") if option == "x" else option for option in options]
         assert learn(options[0], tmp_path / "m", *options[1:]) == 78
-        assert "LDA has no factors of users and items" in capsys.readouterr().err
+        message = "learn: a model of kind LDA has no factors of users and items\n"
+        assert capsys.readouterr().err == message
 
 
 # ---- other commands ------------------------------------------------------------------------------

@@ -38,7 +38,9 @@ from blocklearn.matcache import (
     until,
     where,
 )
+from blocklearn.matcache.program import Kind
 from blocklearn.matcache.rowwise import Rowwise
+from blocklearn.matcache.schedule import groups
 from tests import programs
 
 
@@ -387,6 +389,22 @@ OPERATIONS = [
     lambda u, r, z, t: z.__ilshift__(where(z < r, z + 0.1, z * 0.7)),
     lambda u, r, z, t: r.__ilshift__(0.1 * rowdot(u, z @ t)),
 ]
+
+
+def test_numbers_of_a_row_do_not_part_a_loop() -> None:
+    def scaled(A: Any, c: Any) -> Any:
+        v = A * 2.0
+        s = c * 3.0
+        return exp(v) * s
+
+    A = from_array(memory(), np.ones((4, 3), np.float32))
+    c = from_array(memory(), np.ones((4, 1), np.float32))
+    found = Rowwise(scaled).compile(A, c).plan
+    assert [(g.kind, len(g.instructions)) for g in groups(found.nodes)] == [
+        (Kind.ROW, 1),
+        (Kind.VEC, 3),
+    ]
+    assert not found.vectors
 
 
 @settings(max_examples=8, deadline=None)

@@ -147,7 +147,7 @@ def test_folder_of_texts(tmp_path: Path) -> None:
         ("x.txt", b"the of\n12\n", "no words in its 2 documents"),
         ("x.jsonl", b"", "no documents"),
         ("x.xls", b"a,b", r"unknown kind.*\.txt, \.jsonl, .*\.mtx\. `learn convert` makes"),
-        ("x.csv", b"a,b", r"unknown kind.*pandas\.read_csv\('x\.csv'\)"),
+        ("x.csv", b"a,b", r"x\.csv: no column 'text'; there are 'a', 'b'.*`text` says which"),
         ("x.npz", b"no zip", r"x\.npz: cannot be read as a sparse matrix"),
         ("x.npz", b"", r"x\.npz: cannot be read as a sparse matrix"),
         ("x.mtx", b"hello", r"x\.mtx: cannot be read as a sparse matrix"),
@@ -179,7 +179,7 @@ def test_faults_name_file_and_line(
 def test_missing_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file or folder"):
         read_counts(tmp_path / "none.txt")
-    with pytest.raises(DataError, match="no .txt files in it, at any depth"):
+    with pytest.raises(DataError, match="no .txt or .parquet files in it, at any depth"):
         read_counts(tmp_path)
 
 

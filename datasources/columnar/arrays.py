@@ -48,6 +48,29 @@ class Entries(NamedTuple):
     holes: npt.NDArray[np.bool_]
 
 
+def texts_of(name: str, batch: Any) -> Any:
+    """A column of text, or of integers, as an Arrow array of large strings. Raises `Fault` where
+    there is none, or it is no UTF-8.
+    """
+    texts = plain_array(batch.column(name))
+    if texts.null_count:
+        raise Fault(
+            texts.is_null().index(True).as_py(),
+            f"column {name!r} is null, and no text; fill or leave out such rows.",
+        )
+    texts = texts.cast(pa.large_string())
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as error:
+        for row, text in enumerate(texts.cast(pa.large_binary()).to_pylist()):
+            try:
+                text.decode()
+            except UnicodeDecodeError as reason:
+                raise Fault(row, f"column {name!r} is no UTF-8: {reason}") from error
+        raise Fault(0, f"column {name!r}: {error}") from error
+    return texts
+
+
 def plain_array(array: Any) -> Any:
     """An Arrow array without dictionaries and extensions."""
     while True:

@@ -1,7 +1,7 @@
 """Which columns of a table are features, and where in a block they go."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..block import MAX_COLUMNS
 from ..errors import DataError
@@ -47,13 +47,15 @@ Feature = Dense | Sparse
 @dataclass(frozen=True)
 class Columns:
     """What is read of a table. features: dense ones first, then sparse ones, each in the order
-    given; in this order they become the columns of a block.
+    given; in this order they become the columns of a block. texts: columns of text, which make no
+    block; they are not in the `repr`, because fingerprints of blocks are made of it.
     """
 
     features: tuple[Feature, ...]
     targets: tuple[Dense, ...] = ()
     weights: str | None = None
     ids: str | None = None
+    texts: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(
@@ -97,6 +99,11 @@ class Columns:
             yield from part.columns
         if self.weights is not None:
             yield self.weights
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all columns that are read."""
+        return [*self.numbers, *self.texts, *([] if self.ids is None else [self.ids])]
 
     def sized(self, widths: dict[str, int], sizes: dict[str, int]) -> "Columns":
         """The same with every width and size known, from those of the tables by column."""

@@ -13,7 +13,7 @@ from ..block import BlockShape, HostBlock
 from ..errors import DataError
 from ..gather import count_up
 from ..order import Shuffle
-from ..remote import HdfsDriver, Patience, find, resolve
+from ..remote import Files, HdfsDriver, Patience, Status, find, resolve
 from ..request import check_request
 from .arrays import Fault
 from .columns import Columns, Dense, Feature, names_of
@@ -76,10 +76,7 @@ class ParquetSource:
             raise DataError(f"ParquetSource: nulls={nulls!r}, but it is error, zero or drop_row.")
         named = Columns.of(features, targets, weights, ids)
         listed = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        found = []
-        for path in listed:
-            files, place, wild = resolve(str(path), patience, hdfs)
-            found += [(files, status) for status in find(files, place, ENDINGS, wild)]
+        found = parquet_files(listed, patience, hdfs)
         if not found:
             raise DataError("ParquetSource: no files were named.")
         self._tables = open_tables(found, named)
@@ -250,3 +247,14 @@ class ParquetSource:
             f"ParquetSource({len(self._tables)} files, {shape.total_rows} rows, {shape.columns} "
             f"columns, {kind}, block_rows={shape.rows})"
         )
+
+
+def parquet_files(
+    paths: Sequence[str | Path], patience: Patience = PATIENCE, hdfs: HdfsDriver | None = None
+) -> list[tuple[Files, Status]]:
+    """The files that paths, folders, patterns and URLs mean."""
+    found: list[tuple[Files, Status]] = []
+    for path in paths:
+        files, place, wild = resolve(str(path), patience, hdfs)
+        found += [(files, status) for status in find(files, place, ENDINGS, wild)]
+    return found

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import DataError
-from .arrays import Fault, plain_array
+from .arrays import Fault, texts_of
 from .columns import Columns
 from .cursor import Cursor, Piece
 from .fill import put_tables, weights_of
@@ -76,15 +76,10 @@ class Scan:
         """The names in a column, as an Arrow array of strings."""
         parts = []
         for found in self._all([column], []):
-            names = plain_array(found.batch.column(column))
-            if names.null_count:
-                bad = names.is_null().index(True).as_py()
-                raise found.explain(Fault(bad, f"column {column!r} is null: a row without a name."))
-            names = names.cast(pa.large_string())
             try:
-                names.validate(full=True)
-            except pa.ArrowInvalid as error:
-                raise found.explain(Fault(0, f"column {column!r}: {error}")) from error
+                names = texts_of(column, found.batch)
+            except Fault as fault:
+                raise found.explain(fault) from fault
             parts.append(names)
         return pa.chunked_array(parts)
 

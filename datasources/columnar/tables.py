@@ -157,10 +157,9 @@ def open_table(number: int, files: Files, status: Status, columns: Columns) -> T
 
 def find_leaves(columns: Columns, paths: Sequence[str]) -> dict[str, int]:
     """Which of the file's own columns, by their paths, holds the numbers of each column."""
-    names = [*columns.numbers, *([] if columns.ids is None else [columns.ids])]
     return {
         name: next(i for i, path in enumerate(paths) if path == name or path.startswith(name + "."))
-        for name in names
+        for name in columns.names
     }
 
 

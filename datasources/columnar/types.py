@@ -1,5 +1,6 @@
 """Which Arrow types serve as numbers, as indices, as lists."""
 
+from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,11 @@ def is_number(kind: Any) -> bool:
         or kinds.is_decimal(kind)
         or kinds.is_boolean(kind)
     )
+
+
+def is_text(kind: Any) -> bool:
+    """Text, not below a dictionary or an extension."""
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
 
 
 def element(kind: Any) -> Any:
@@ -76,12 +82,16 @@ def check_schema(columns: Columns, schema: Any, file: str) -> dict[str, int]:
 
     Raises `DataError` naming file, column and type.
     """
-    for name in [*columns.numbers, *([] if columns.ids is None else [columns.ids])]:
+    for name in columns.names:
         found = schema.get_all_field_indices(name)
         if len(found) != 1:
             listed = ", ".join(schema.names[:20]) + (", ..." if len(schema.names) > 20 else "")
             count = "no column" if not found else f"{len(found)} columns"
-            raise DataError(f"{file}: {count} {name!r}; it has {listed or 'none'}.")
+            near = [] if found else get_close_matches(name, schema.names, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            if name in columns.texts:
+                hint += " `text` says which column has the texts."
+            raise DataError(f"{file}: {count} {name!r}; it has {listed or 'none'}.{hint}")
     for part in columns.sparse:
         kind = plain(schema.field(part.indices).type)
         if not kinds.is_integer(element(kind)) or kinds.is_fixed_size_list(kind):
@@ -103,9 +113,16 @@ def check_schema(columns: Columns, schema: Any, file: str) -> dict[str, int]:
         raise DataError(f"{file}: column {columns.weights!r} is of type {kind}: no weights.")
     if columns.ids is not None:
         kind = plain(schema.field(columns.ids).type)
-        if not (kinds.is_integer(kind) or kinds.is_string(kind) or kinds.is_large_string(kind)):
+        if not (kinds.is_integer(kind) or is_text(kind)):
             raise DataError(
                 f"{file}: column {columns.ids!r} is of type {kind}, but ids are text or integers."
+            )
+    for name in columns.texts:
+        kind = plain(schema.field(name).type)
+        if not is_text(kind):
+            listed = ", ".join(part.name for part in schema if is_text(plain(part.type))) or "none"
+            raise DataError(
+                f"{file}: column {name!r} is of type {kind}, no text; columns of text are {listed}."
             )
     return {
         part.column: width_of(part, schema.field(part.column).type, file)

@@ -30,7 +30,8 @@ class Delimited:
 
     separator: by default a tab in .tsv files, else a comma. header: whether the first line names
     the columns; by default it does where no field in it is a number, and does not where all are.
-    columns: their names, where there is no header; by default "0", "1", ... Raises `DataError`.
+    columns: their names, where there is no header; by default "0", "1", ... advice: what to do
+    about a column that should have numbers, and has none. Raises `DataError`.
     """
 
     def __init__(
@@ -41,12 +42,11 @@ class Delimited:
         separator: str | None = None,
         header: bool | None = None,
         columns: Sequence[str] | None = None,
+        advice: str = "",
     ) -> None:
         """Read the first line of each file."""
-        self._paths, self._scratch = paths, scratch
-        self.separator = separator or ("\t" if kind_of(paths[0]) == ".tsv" else ",")
-        if len(self.separator) != 1 or self.separator in '"\r\n' or not self.separator.isascii():
-            raise DataError(f"separator {self.separator!r}, but it is one ASCII character.")
+        self._paths, self._scratch, self._advice = paths, scratch, advice
+        self.separator = separator_of(paths[0], separator)
         self.names: list[str] = []
         self._bodies: list[Place] = []
         for number, path in enumerate(paths):
@@ -146,7 +146,8 @@ class Delimited:
                 )
             for i in floats:
                 if fields[i] and not is_number(fields[i]):
-                    return f"{place}: column {self.names[i]!r} is {fields[i][:40]!r}, no number."
+                    what = f"column {self.names[i]!r} is {fields[i][:40]!r}, no number"
+                    return f"{place}: {what}{self._advice}."
         return None
 
     def _head(self, path: Path, header: bool | None) -> tuple[list[str], Place]:
@@ -171,7 +172,20 @@ class Delimited:
         try:
             return next(csv.reader([line], delimiter=self.separator, strict=True))
         except (csv.Error, StopIteration) as error:
-            raise DataError(f"{place}: cannot be divided into fields: {error}.") from error
+            raise DataError(
+                f"{place}: cannot be divided into fields: {error}; a record is one line, but for "
+                "texts in a column (--text COLUMN)."
+            ) from error
+
+
+def separator_of(path: Path, given: str | None) -> str:
+    """What is between the fields of a file; by default a tab in .tsv files, else a comma. Raises
+    `DataError` for what cannot be.
+    """
+    separator = given or ("\t" if kind_of(path) == ".tsv" else ",")
+    if len(separator) != 1 or separator in '"\r\n' or not separator.isascii():
+        raise DataError(f"separator {separator!r}, but it is one ASCII character.")
+    return separator
 
 
 def is_number(text: str) -> bool:

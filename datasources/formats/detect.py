@@ -26,7 +26,7 @@ from .scratch import Scratch
 from .source_rows import SourceRows
 from .streams import kind_of
 from .table_rows import TableRows
-from .text_rows import json_rows, text_rows
+from .text_rows import json_rows, table_text_rows, text_rows
 from .vowpal_wabbit import VowpalWabbitRows
 
 
@@ -62,6 +62,7 @@ FORMATS = {
     "bag-of-words": Format((), "UCI bag of words", bag_of_words),
     "text": Format((".txt",), "text, a document per line", text_rows, passes=2),
     "json-lines": Format((".jsonl", ".ndjson"), "JSON lines", json_rows, passes=2),
+    "table-text": Format((), "texts in a column of a table", table_text_rows, passes=2),
     "npz": Format((".npz",), "SciPy sparse matrix", scipy_npz),
     "npy": Format((".npy",), "NumPy array", NpyFile),
     "bidmat": Format(
@@ -75,6 +76,8 @@ FORMATS = {
 """Formats by name. What stands here is what `learn convert` and `learn inspect` read."""
 
 OF_RATINGS = ("user", "item", "rating", "duplicates")  # options that make a table ratings
+OF_TEXTS = ("text", "min_df", "max_df", "hash_bits")  # and these, texts
+TABLES = ("csv", "parquet")
 
 
 def open_rows(
@@ -97,7 +100,7 @@ def find_files(
 
     A name is a file; a folder with a block dataset, with Parquet files, of .txt files (a document
     each) or of files of one format; a pattern; or the URL of Parquet files. format: by default that
-    of the end of the names. options: their names tell ratings from other tables. Raises
+    of the end of the names. options: their names tell ratings and texts from other tables. Raises
     `FileNotFoundError`, and `DataError` where the format cannot be told.
     """
     found: list[tuple[str, Any]] = [pair for name in names for pair in expand(name, format)]
@@ -106,15 +109,17 @@ def find_files(
         raise DataError(f"{names[0]}: files of several formats: {', '.join(kinds)}; name one kind.")
     if format is None and kinds == ["csv"] and not {*options}.isdisjoint(OF_RATINGS):
         kinds = ["ratings"]
+    if format is None and kinds[0] in TABLES and not {*options}.isdisjoint(OF_TEXTS):
+        kinds = ["table-text"]
     return kinds[0], [file for _, file in found]
 
 
 def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
     """Format and path of everything that one name means."""
     if "://" in name:
-        if format not in (None, "parquet"):
+        if format not in (None, "parquet", "table-text"):
             raise DataError(f"{name}: only Parquet is read from afar; copy the file here first.")
-        return [("parquet", name)]
+        return [(format or "parquet", name)]
     path = Path(name)
     if not path.exists():
         matches = sorted(glob(name))
@@ -128,8 +133,8 @@ def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
     files = [file for file in sorted(path.iterdir()) if file.is_file() and is_data(file)]
     if format is None and any(path.rglob("*.parquet")):
         return [("parquet", path)]
-    if format == "parquet":
-        return [("parquet", path)]
+    if format == "parquet" or (format == "table-text" and any(path.rglob("*.parquet"))):
+        return [(format, path)]
     if format in (None, "text") and all(kind_of(file) == ".txt" for file in files):
         if not any(path.rglob("*.txt")):
             raise DataError(f"{path}: no data in this folder.")

@@ -92,7 +92,7 @@ class JsonLines:
             if not isinstance(text, str):
                 raise DataError(
                     f"{place}: a line must be an object with a string {self._text!r}, such as "
-                    f'{{"{self._text}": "..."}}.'
+                    f'{{"{self._text}": "..."}}{text_files.of_strings(record)}.'
                 )
             name = f"{chunk.path.name}:{number}"
             if self._ids is not None:

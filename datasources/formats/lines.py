@@ -81,9 +81,11 @@ def split_lines(chunk: Lines) -> Iterator[tuple[int, bytes]]:
         yield chunk.place.line + i, line.removesuffix(b"\r")
 
 
-def placed_lines(path: Path, scratch: Scratch) -> Iterator[tuple[int, bytes, Place]]:
-    """Number and text of every line, and where the next one begins."""
-    for chunk in line_chunks([path], scratch):
+def placed_lines(
+    path: Path, scratch: Scratch, start: Place = FIRST
+) -> Iterator[tuple[int, bytes, Place]]:
+    """Number and text of every line from `start` on, and where the next one begins."""
+    for chunk in file_chunks(path, scratch, start):
         place = chunk.place
         for number, raw in enumerate(chunk.data[:-1].split(b"\n"), place.line):
             place = Place(place.file, place.offset + len(raw) + 1, number + 1)

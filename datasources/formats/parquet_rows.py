@@ -10,6 +10,7 @@ from ..columnar import Dense, Nulls, ParquetSource, Sparse
 from ..columnar.footer import MAGIC, read_footer
 from ..columnar.parquet import ENDINGS, PATIENCE
 from ..columnar.tables import BROKEN
+from ..columnar.types import is_text
 from ..errors import DataError
 from ..remote import find, resolve
 from .rows import Known, check_columns
@@ -18,6 +19,7 @@ from .source_rows import SourceRows
 
 BLOCK_ROWS = 1024  # rows that are read at a time
 MENTIONED = 5  # columns of a message
+COUNTED = "; --text COLUMN counts the words of texts"
 
 
 def parquet_rows(
@@ -56,7 +58,7 @@ def parquet_rows(
         raise DataError(
             f"{paths[0]}: no features; its columns are "
             f"{', '.join(f'{field.name} ({field.type})' for field in schema)}. Say which are: "
-            "--indices COLUMN --values COLUMN."
+            "--indices COLUMN --values COLUMN; or which column has texts: --text COLUMN."
         )
     source = ParquetSource(
         paths,
@@ -67,7 +69,8 @@ def parquet_rows(
         nulls=nulls,
         block_rows=BLOCK_ROWS,
     )
-    check_columns(paths[0], source.shape.columns, known)
+    texts = any(is_text(field.type) for field in free)
+    check_columns(paths[0], source.shape.columns, known, COUNTED if texts else "")
     read = {column for feature in features for column in feature.columns}
     return SourceRows(source, left_out([field for field in free if field.name not in read]))
 
@@ -78,7 +81,8 @@ def left_out(fields: Sequence[pa.Field]) -> list[str]:
         return []
     named = ", ".join(f"{field.name} ({field.type})" for field in fields[:MENTIONED])
     more = ", ..." if len(fields) > MENTIONED else ""
-    return [f"left out, because they are no numbers: {named}{more}"]
+    hint = COUNTED if any(is_text(field.type) for field in fields) else ""
+    return [f"left out, because they are no numbers: {named}{more}{hint}"]
 
 
 def read_schema(path: str) -> pa.Schema:

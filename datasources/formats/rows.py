@@ -119,12 +119,14 @@ class RowFile(Protocol):
         """All rows from `start` on. Raises `DataError` naming file and line (or row)."""
 
 
-def check_columns(path: Any, columns: int, known: Known | None = None) -> int:
-    """`columns` if an int32 can number them and they are as many as is `known`."""
+def check_columns(path: Any, columns: int, known: Known | None = None, hint: str = "") -> int:
+    """`columns` if an int32 can number them and they are as many as is `known`; hint: what may be
+    wrong where they are not.
+    """
     if not 1 <= columns <= MAX_COLUMNS:
         raise DataError(f"{path}: {columns} columns, but there are 1 to {MAX_COLUMNS}.")
     if known is not None and columns != known.columns:
-        raise DataError(f"{path}: {columns} columns, but the model has {known.columns}.")
+        raise DataError(f"{path}: {columns} columns, but the model has {known.columns}{hint}.")
     return columns
 
 

@@ -39,7 +39,14 @@ class TableRows:
         nulls: Nulls = "error",
     ) -> None:
         """Read the first line of each file."""
-        self._file = Delimited(paths, scratch, separator=separator, header=header, columns=columns)
+        self._file = Delimited(
+            paths,
+            scratch,
+            separator=separator,
+            header=header,
+            columns=columns,
+            advice="; --leave-out COLUMN, or, where it has texts whose words count, --text COLUMN",
+        )
         self._targets, self._weights, self._ids = list(targets), weights, ids
         self._nulls = nulls
         others = [*targets, *leave_out, *(name for name in (weights, ids) if name is not None)]
@@ -48,10 +55,11 @@ class TableRows:
             raise DataError(f"{paths[0]}: the model hashes words, but a table has numbers.")
         if known is not None and known.names is not None:
             self._features = list(known.names)
+        hint = "" if known is None else "; --text COLUMN counts the words of texts"
         for name in [*others, *self._features]:
             if name not in self._file.names:
                 raise DataError(
-                    f"{paths[0]}: no column {name!r}; there are {brief(self._file.names)}."
+                    f"{paths[0]}: no column {name!r}; there are {brief(self._file.names)}{hint}."
                 )
         if len(set(others)) < len(others):
             raise DataError(f"{paths[0]}: a column has two purposes among {brief(others)}.")

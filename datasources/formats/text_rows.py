@@ -8,9 +8,12 @@ import numpy as np
 
 from ..text import words
 from .bags import Bags
+from .csv_texts import CsvTexts
 from .documents import Documents, JsonLines, TextFolder, TextLines
+from .parquet_texts import ParquetTexts
 from .rows import FIRST, UNKNOWN, Known, Layout, Place, Rows
 from .scratch import Scratch
+from .streams import kind_of
 from .vocabulary import Vocabulary, choose_words
 
 
@@ -104,3 +107,41 @@ def json_rows(
     """A document per line of JSON; see `JsonLines`."""
     documents = JsonLines(paths, scratch, text=text, targets=targets, ids=ids)
     return TextRows(documents, scratch, known, min_df=min_df, max_df=max_df, hash_bits=hash_bits)
+
+
+def table_text_rows(
+    paths: Sequence[str | Path],
+    scratch: Scratch,
+    known: Known | None = None,
+    *,
+    text: str = "text",
+    targets: Sequence[str] = (),
+    ids: str | None = None,
+    separator: str | None = None,
+    min_df: int = 1,
+    max_df: float = 1.0,
+    hash_bits: int | None = None,
+) -> TextRows:
+    """A document per row of a table; see `table_texts`."""
+    documents = table_texts(
+        paths, scratch, text=text, targets=targets, ids=ids, separator=separator
+    )
+    return TextRows(documents, scratch, known, min_df=min_df, max_df=max_df, hash_bits=hash_bits)
+
+
+def table_texts(
+    paths: Sequence[str | Path],
+    scratch: Scratch,
+    *,
+    text: str = "text",
+    targets: Sequence[str] = (),
+    ids: str | None = None,
+    separator: str | None = None,
+) -> Documents:
+    """The texts in a column of CSV or TSV files (see `CsvTexts`), or of Parquet (`ParquetTexts`),
+    which is what has no such ending.
+    """
+    if kind_of(Path(paths[0])) not in (".csv", ".tsv"):
+        return ParquetTexts(paths, scratch, text=text, targets=targets, ids=ids)
+    files = [Path(path) for path in paths]
+    return CsvTexts(files, scratch, text=text, targets=targets, ids=ids, separator=separator)

@@ -115,8 +115,8 @@ def read_text(
     file = TextFile.at(path, separator, names)
     hint = separator_hint(file.names)
     if file.header and not hint:
-        hint = " If its first line is a record, name the columns: columns: [user, item, rating]."
-    columns = columns.among(file.names, str(path), hint)
+        hint = "If its first line is a record, name the columns: columns: [user, item, rating]."
+    columns = columns.among(file.names, str(path), f" {hint}" if hint else "")
     ids = pa.dictionary(pa.int32(), pa.string())
     types = {columns.user: ids, columns.item: ids}
     if columns.rating is not None:

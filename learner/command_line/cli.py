@@ -1,6 +1,7 @@
 """The command `learn`. Nothing heavy is imported before a command runs, so `--help` is instant."""
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -227,7 +228,7 @@ def _report(error: BaseException, verbose: bool) -> int:
         traceback.print_exception(error)
     if code == ExitCode.INTERNAL:
         print("learn: a mistake in blocklearn, please report it with the above", file=sys.stderr)
-    elif code == ExitCode.CONFIG:
+    elif code == ExitCode.CONFIG and re.match(r"\S+: |--", str(error)):
         print(error, file=sys.stderr)  # lines that begin with file:line:column, for editors
     else:
         print(f"learn: {message(error)}", file=sys.stderr)

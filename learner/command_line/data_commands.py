@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import QuietOption, VerboseOption
+from .options import QuietOption, TextOption, VerboseOption
 
 if TYPE_CHECKING:
     from ..conversion.convert import Conversion
@@ -104,9 +104,7 @@ def convert(
     zero_based: Annotated[
         bool, typer.Option("--zero-based", help="Of LIBSVM: indices count from 0.")
     ] = False,
-    text_: Annotated[
-        str | None, text("text", "Of JSON lines: field with the text [text].", "FIELD")
-    ] = None,
+    text_: TextOption = None,
     min_df: Annotated[
         int | None, typer.Option("--min-df", min=1, help="Words in so many rows at least.")
     ] = None,
@@ -164,6 +162,7 @@ def inspect(
         typer.Argument(metavar="PATH...", help="Data of any format, a dataset, a model, a run."),
     ],
     format: FormatOption = None,
+    text_: TextOption = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     verbose: VerboseOption = False,
@@ -171,18 +170,21 @@ def inspect(
     """Say what something is: rows, columns, skew, blocks, and what would be slow about it. All
     rows are read.
     """
-    import json as text
+    import json as writing
 
+    options = {} if text_ is None else {"text": text_}
+    if options:
+        check_options(paths, format, options)
     from ..conversion.display import ConversionDisplay, Silent
     from ..conversion.inspection import inspect
     from ..conversion.inspection_lines import lines
 
     if quiet:
-        report = inspect(paths, Silent(), format=format)
+        report = inspect(paths, Silent(), format=format, options=options)
     else:
         with ConversionDisplay(sys.stderr) as watch:
-            report = inspect(paths, watch, format=format)
-    for line in [text.dumps(report, indent=2)] if json else lines(report, ", ".join(paths)):
+            report = inspect(paths, watch, format=format, options=options)
+    for line in [writing.dumps(report, indent=2)] if json else lines(report, ", ".join(paths)):
         print(line)
 
 

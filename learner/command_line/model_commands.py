@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from .options import VerboseOption
+from .options import TextOption, VerboseOption
 
 if TYPE_CHECKING:
     from ..lists.lists import Lists
@@ -21,6 +21,10 @@ ListsOption = Annotated[
 ]
 DeviceOption = Annotated[
     str, typer.Option("--device", help="That computes: cpu, cuda, cuda:N, auto.")
+]
+SkipOption = Annotated[
+    bool,
+    typer.Option("--skip-unknown", help="Leave out users and items that the model does not know."),
 ]
 ReplicasOption = Annotated[
     str,
@@ -64,6 +68,7 @@ def predict(
         Path | None,
         typer.Option("--out", metavar="FILE", help=".parquet or .npy file, or - for JSON lines."),
     ] = None,
+    text: TextOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
     verbose: VerboseOption = False,
@@ -77,7 +82,7 @@ def predict(
     from .reports import prediction_lines
 
     learner = load(run, device=device, replicas=_count(replicas))
-    source = open_for(learner, run, data)
+    source = open_for(learner, run, data, text=text)
     blocks = predict_blocks(learner, source)
     if out is None or str(out) == "-":
         for line in prediction_lines(learner, blocks) if out is None else json_lines(blocks):
@@ -146,6 +151,7 @@ def evaluate(
         typer.Option("--targets", metavar="FILE", help=".npy, .npz or .mtx: what rows should be."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    text: TextOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
     verbose: VerboseOption = False,
@@ -158,7 +164,7 @@ def evaluate(
     from .reports import score_lines
 
     learner = load(run, device=device, replicas=_count(replicas))
-    held_out = open_for(learner, run, data, targets, labelled=True)
+    held_out = open_for(learner, run, data, targets, labelled=True, text=text)
     scores = learner.evaluate(held_out) | ranking_scores_of(learner, run, held_out)
     known = {name: value for name, value in scores.items() if not math.isnan(value)}
     missing = ", ".join(name for name in scores if name not in known)
@@ -175,6 +181,12 @@ def recommend(
     users: Annotated[
         Path | None, typer.Option("--users", metavar="FILE", help="Ids, one a line [all users].")
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", metavar="FILE", help="Ratings of new users, who are given lists from these."
+        ),
+    ] = None,
     top: TopOption = 10,
     items: Annotated[
         Path | None,
@@ -187,6 +199,7 @@ def recommend(
     include_seen: Annotated[
         bool, typer.Option("--include-seen", help="List what users have seen, too.")
     ] = False,
+    skip_unknown: SkipOption = False,
     out: ListsOption = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per user.")] = False,
     device: DeviceOption = "cpu",
@@ -195,19 +208,36 @@ def recommend(
     """List the best items for each user; without --out, print a line per user."""
     if seen is not None and include_seen:
         raise typer.BadParameter("choose one of --seen and --include-seen")
+    if data is not None and (users is not None or seen is not None):
+        raise typer.BadParameter("--data has its own users: leave out --users and --seen")
     _check_lists_file(out)
+    from dataclasses import replace
+
     from ..lists import recommend as recommending
-    from ..lists.rating_inputs import read_ids, seen_by_users
+    from ..lists.rating_inputs import known_ids, new_users, seen_by_users
     from ..storage.persistence import load
 
     learner = load(run, device=device)
+    listed = None
+    if items is not None:
+        listed = known_ids(learner, items, "item", skip_unknown=skip_unknown)
+    if data is not None:
+        ids, rated = new_users(learner, run, data, skip_unknown=skip_unknown)
+        lists = recommending.recommend(
+            learner, rated, top, exclude_seen=not include_seen, items=listed
+        )
+        _show_lists(replace(lists, row_ids=ids), out, json)
+        return
+    which = None
+    if users is not None:
+        which = known_ids(learner, users, "user", skip_unknown=skip_unknown)
     lists = recommending.recommend(
         learner,
-        None if users is None else read_ids(users),
+        which,
         top,
         exclude_seen=not include_seen,
         seen=None if include_seen else seen_by_users(learner, run, seen),
-        items=None if items is None else read_ids(items),
+        items=listed,
     )
     _show_lists(lists, out, json)
 
@@ -221,6 +251,7 @@ def similar(
         Path | None, typer.Option("--users", metavar="FILE", help="Ids of users, one a line.")
     ] = None,
     top: TopOption = 10,
+    skip_unknown: SkipOption = False,
     out: ListsOption = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per line.")] = False,
     device: DeviceOption = "cpu",
@@ -231,15 +262,17 @@ def similar(
         raise typer.BadParameter("choose one of --items and --users")
     _check_lists_file(out)
     from ..lists import recommend as recommending
-    from ..lists.rating_inputs import read_ids
+    from ..lists.rating_inputs import known_ids
     from ..storage.persistence import load
 
     learner = load(run, device=device)
     if items is not None:
-        lists = recommending.similar_items(learner, read_ids(items), top)
+        ids = known_ids(learner, items, "item", skip_unknown=skip_unknown)
+        lists = recommending.similar_items(learner, ids, top)
     else:
         assert users is not None
-        lists = recommending.similar_users(learner, read_ids(users), top)
+        ids = known_ids(learner, users, "user", skip_unknown=skip_unknown)
+        lists = recommending.similar_users(learner, ids, top)
     _show_lists(lists, out, json)
 
 

@@ -6,3 +6,9 @@ import typer
 
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+TextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--text", metavar="FIELD", help="Of JSON lines and tables: where the text is [text]."
+    ),
+]

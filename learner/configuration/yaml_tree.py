@@ -92,7 +92,12 @@ def parse_file(path: Path) -> Node:
 
 
 def parse_text(text: str, origin: Origin) -> Node:
-    """One value as YAML 1.2 writes it (`200`, `1e-3`, `[1, 2]`, `{kind: file}`), from `origin`."""
+    """One value as YAML 1.2 writes it (`200`, `1e-3`, `[1, 2]`, `{kind: file}`), from `origin`.
+
+    One that begins with a star (`*.jsonl`) is this text: there is no anchor that it could mean.
+    """
+    if text.startswith("*"):
+        return Node(text, origin, origin)
     return _parse(text.encode(), str(origin), origin, positions=False)
 
 
@@ -112,6 +117,8 @@ def _parse(data: bytes, source: str, start: Origin, positions: bool) -> Node:
         mark = error.problem_mark or error.context_mark
         at = Origin(source, mark.line + 1, mark.column + 1) if mark and positions else start
         text = ": ".join(part for part in (error.context, error.problem) if part)
+        if "undefined alias" in text:
+            text += "; a value that starts with * is written in quotes: '*.parquet'"
         raise ConfigError([f"{at}: {text}"]) from error
     except (YAMLError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0]

@@ -82,9 +82,10 @@ class ConversionDisplay:
 
     def _show(self, more: str = "") -> None:
         of = f" of {size(self._total)}" if self._total else ""
-        text = f"read {size(self._read)}{of}, {self._rows:,} rows{more}"
+        read = f"read {size(self._read)}{of}, " if self._read else ""  # some sources do not tell
+        text = f"{read}{self._rows:,} rows{more}"
         if self._bar is not None:
-            known = self._total if self._read else None  # sources that do not tell: no end in sight
+            known = self._total if self._read else None  # else there is no end in sight
             self._bar.update(self._task, description=text, total=known, completed=self._read)
         elif self._interval.due():
             seconds = time.monotonic() - self._start

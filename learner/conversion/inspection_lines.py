@@ -118,8 +118,11 @@ def numbers(found: Report) -> str:
     """`whole numbers from 1 to 30, 2 of them 0`."""
     if not found["count"]:
         return "none"
-    kind = "whole numbers" if found["whole"] else "numbers"
-    text = f"{kind} from {number(found['least'])} to {number(found['largest'])}"
+    ends = found["least"], found["largest"]
+    if found["whole"]:
+        text = "whole numbers from {:,.0f} to {:,.0f}".format(*ends)
+    else:
+        text = "numbers from {} to {}".format(*map(number, ends))
     for what in ("zeros", "negatives"):
         if found[what]:
             text += f", {found[what] / found['count']:.3g} of them {WORDS[what]}"

@@ -138,6 +138,7 @@ class LinearEstimator(LearnerEstimator):
     def _check_both(self, X: Any, y: Any, *, reset: bool, **options: Any) -> Any:
         """X and y to train on."""
         refuse_texts(X)
+        refuse_gaps(y)
         options |= {"accept_sparse": "csr", "dtype": "numeric", "multi_output": True}
         return validate_data(self, X, y, reset=reset, **options)
 
@@ -165,3 +166,27 @@ def with_weights(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, ...]:
     if not weights.any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return X, Y, weights
+
+
+def refuse_gaps(y: Any) -> None:
+    """Raises ValueError naming the first row of y that has no value: None, NaN, or a frame's NA."""
+    if y is None or sp.issparse(y):
+        return
+    try:
+        gaps = np.asarray(y.isna() if hasattr(y, "isna") else absent(np.asarray(y)), np.bool_)
+    except ValueError:  # rows of different lengths: scikit-learn has a message for that
+        return
+    if gaps.ndim and gaps.any():
+        rows = np.flatnonzero(gaps.reshape(len(gaps), -1).any(axis=1))
+        raise ValueError(
+            f"Input y contains NaN: {rows.size:,} of {len(gaps):,} rows have no value, the first "
+            f"of them is row {rows[0]:,} (from 0). Leave them out, of X too."
+        )
+
+
+def absent(values: Array) -> Array:
+    """Which values are None or NaN."""
+    if values.dtype.kind == "O":
+        missing = [v is None or (isinstance(v, float) and v != v) for v in values.ravel()]
+        return np.array(missing, np.bool_).reshape(values.shape)
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, np.bool_)

@@ -22,17 +22,18 @@ class NMF(Decomposition):
     counts. alpha_W, alpha_H, l1_ratio: penalties as in scikit-learn's NMF; alpha_H "same": as
     alpha_W. update_H: "online", after each block, or "batch", once a pass, which never raises the
     objective. forget: online: what is left of a block's weight a pass later. total_samples: rows of
-    the whole stream, for `partial_fit`; None: those seen so far. max_iter: passes. batch_size: rows
-    of a block, at most; None: so many that a pass has 16 blocks, 32 to 1024. n_jobs: threads; None:
-    all that the process may use. They never change the result. device:
-    "cpu", "cuda" (the first GPU), "cuda:N" or "auto": of training and predictions.
+    the whole stream, for `partial_fit`; None: those seen so far. max_iter: passes, all of which are
+    made: there is no tolerance. batch_size: rows of a block, at most; None: so many that a pass has
+    16 blocks, 32 to 1024. n_jobs: threads; None: all that the process may use. They never change
+    the result. device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto": of training and
+    predictions.
 
     Learned: `components_` float32 [parts x features], `n_iter_` (passes), `n_features_in_`,
     `feature_names_in_`.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.kron([[1.0, 0.0], [0.0, 2.0]], np.ones((20, 3)))
-    >>> nmf = bl.NMF(n_components=2, max_iter=50, random_state=0).fit(X)
+    >>> nmf = bl.NMF(n_components=2, random_state=0).fit(X)
     >>> float(abs(nmf.inverse_transform(nmf.transform(X)) - X).max()) < 0.05
     True
     """
@@ -47,7 +48,7 @@ class NMF(Decomposition):
         l1_ratio: float = 0.0,
         update_H: Literal["online", "batch"] = "online",
         forget: float = 0.3,
-        max_iter: int = 20,
+        max_iter: int = 50,
         total_samples: int | None = None,
         batch_size: int | None = None,
         random_state: Any = None,

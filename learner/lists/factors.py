@@ -39,7 +39,6 @@ class Factors:
         of range, `TypeError` for what is neither.
         """
         count = len(self.users if side == "user" else self.items)
-        ids = self.user_ids if side == "user" else self.item_ids
         if given is None:
             return np.arange(count)
         if not isinstance(given, Ids):
@@ -53,15 +52,23 @@ class Factors:
                     f"{'rows' if side == 'user' else 'columns'} of the training data."
                 )
             given = Ids(array.tolist())
-        found = (Ids.numbered(count) if ids is None else ids).numbers(given)
-        missing = np.flatnonzero(found < 0)
-        if missing.size:
-            some = ", ".join(repr(given[int(i)]) for i in missing[:MENTIONED])
-            more = ", ..." if missing.size > MENTIONED else ""
-            raise DataError(
-                f"{missing.size:,} of {len(given):,} {side}s are unknown to the model: {some}{more}"
-            )
+        found = self.names(side).numbers(given)
+        if (found < 0).any():
+            raise DataError(unknown(f"{side}s", given, found))
         return found
+
+    def names(self, side: Literal["user", "item"]) -> Ids:
+        """What all users or items are called: by their numbers, where they have no ids."""
+        ids, table = (self.user_ids, self.users) if side == "user" else (self.item_ids, self.items)
+        return Ids.numbered(len(table)) if ids is None else ids
+
+
+def unknown(what: str, given: Ids, found: NDArray[np.int64]) -> str:
+    """`2 of 9 users are unknown to the model: 'ann', 'bob'`. found: places of `given`, or -1."""
+    missing = np.flatnonzero(found < 0)
+    some = ", ".join(repr(given[int(i)]) for i in missing[:MENTIONED])
+    more = ", ..." if missing.size > MENTIONED else ""
+    return f"{missing.size:,} of {len(given):,} {what} are unknown to the model: {some}{more}"
 
 
 def factors_of(learner: Learner) -> Factors:

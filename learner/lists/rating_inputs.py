@@ -5,13 +5,17 @@ from __future__ import annotations
 import errno
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from ...datasources import DataError, DataSource, Ids, entries_of, row_names
 from ...datasources.text_files import read_lines
 from ..learner import Learner
-from ..runs.inputs import config_of, open_data, ratings_of, require
-from .factors import factors_of
+from ..runs.inputs import config_of, open_data, ratings_in, ratings_of, require
+from .factors import factors_of, unknown
 from .ranking_evaluation import RankingEvaluation, ranking_of
 
 HINT = "--seen FILE names ratings whose items are left out, --include-seen leaves out none"
@@ -29,6 +33,58 @@ def read_ids(path: Path) -> Ids:
     if not found:
         raise DataError(f"{path}: no ids in it; each stands in a line of its own.")
     return Ids(found)
+
+
+def known_ids(
+    learner: Learner, path: Path, side: Literal["user", "item"], *, skip_unknown: bool
+) -> Ids:
+    """Ids of users or items that the model knows, one a line.
+
+    skip_unknown: others are left out, which is said on stderr, unless that leaves none. Raises as
+    `read_ids`, and `DataError` naming unknown ones.
+    """
+    ids = read_ids(path)
+    places = factors_of(learner).names(side).numbers(ids)
+    if (places < 0).any():
+        refuse_unknown(path, f"{side}s", ids, places, skip_unknown=skip_unknown)
+    return ids.take(np.flatnonzero(places >= 0))
+
+
+def new_users(
+    learner: Learner, run: Path, path: Path, *, skip_unknown: bool
+) -> tuple[Ids, sp.csr_array]:
+    """Users that need not be among those of the model, from ratings in a file: their ids, and what
+    they rated [users x items].
+
+    skip_unknown: ratings of unknown items are left out, which is said on stderr. Raises
+    `FileNotFoundError`, or `DataError` for what cannot be read and for unknown items, named.
+    """
+    known = factors_of(learner).names("item")
+    ratings = ratings_in(path, run).open()
+    items = ratings.items.take(np.unique(ratings.matrix.indices))
+    found = known.numbers(items)
+    if (found < 0).any():
+        refuse_unknown(path, "items", items, found, skip_unknown=skip_unknown)
+    places = known.numbers(ratings.items)
+    matrix = ratings.only(places[ratings.matrix.indices] >= 0).matrix
+    parts = (matrix.data, places[matrix.indices].astype(np.int32), matrix.indptr)
+    rows = sp.csr_array(parts, shape=(len(ratings.users), len(known)))
+    rows.sort_indices()
+    return ratings.users, rows
+
+
+def refuse_unknown(
+    path: Path, what: str, given: Ids, places: NDArray[np.int64], *, skip_unknown: bool
+) -> None:
+    """Raises `DataError` that names those of `given` whose place is -1; or says so on stderr, where
+    they may be skipped, and there are others.
+    """
+    message = f"{path}: {unknown(what, given, places)}"
+    if not skip_unknown:
+        raise DataError(f"{message}; --skip-unknown leaves them out.")
+    if (places < 0).all():
+        raise DataError(f"{message}; there are no others.")
+    print(f"{message}; they are left out", file=sys.stderr)
 
 
 def seen_by_users(learner: Learner, run: Path, ratings: Path | None) -> Any:

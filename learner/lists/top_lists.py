@@ -56,6 +56,7 @@ class TopLists:
         table rows that do not count. Of equal products the lower number comes first; -1 and -inf
         where there are no more.
         """
+        assert leave_out is None or leave_out.nnz <= self.entries
         padded = np.zeros(self._rows.shape, np.float32)
         padded[: len(rows)] = rows
         self._rows.set(padded)

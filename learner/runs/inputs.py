@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from ...datasources import (
 from ...datasources.blocks import BlockSource
 from ...datasources.blocks.kind import check_names
 from ...datasources.blocks.manifest import FILE as MANIFEST
-from ...datasources.files import is_text_or_counts
+from ...datasources.files import is_text_or_counts, matching, text_format
 from ...datasources.unpacked import unpacked_bytes
 from ...matcache.errors import MemoryPlanError
 from ...models import ALS
@@ -91,15 +92,28 @@ def check_fits(data: DataConfig) -> None:
     left of it: unpacked, where packed files say how many these are.
     """
     parts = [part for part in (data.train, data.eval) if isinstance(part, DataKind)]
-    files = {file: unpacked(file) for part in parts for file in part.in_memory()}
+    kinds = {file: part for part in parts for file in part.in_memory()}
+    files = {file: unpacked(file) for file in kinds}
     left, limit = min(((n, what) for what, n in memory_limits().items()), default=(0, ""))
     if limit and sum(files.values()) > left:
         largest = max(files, key=files.__getitem__)
         raise MemoryPlanError(
             f"{largest}: {size(files[largest])} of data of a kind that is read into memory, of "
             f"which {size(left)} are {limit}. Make blocks of it, which are read one by one: "
-            f"`learn convert {largest} DIR`, then {{kind: blocks, paths: [DIR]}}."
+            f"`learn convert {largest} DIR{conversion_options(kinds[largest], largest)}`, then "
+            "{kind: blocks, paths: [DIR]}."
         )
+
+
+def conversion_options(kind: DataKind, file: Path) -> str:
+    """What `learn convert` must be told besides the name of a file to read it as such data."""
+    format, options = kind.conversion(str(file)) or (None, {})
+    given = {"format": format, **options}
+    return "".join(
+        f" --{name.replace('_', '-')}" + ("" if value is True else f" {shlex.quote(value)}")
+        for name, value in given.items()
+        if value not in (None, False)
+    )
 
 
 def unpacked(name: Path) -> int:
@@ -121,31 +135,45 @@ def check_alike(train: DataSource, other: DataSource) -> None:
 
 
 def open_for(
-    learner: Learner, run: Path, path: str, targets: Path | None = None, *, labelled: bool = False
+    learner: Learner,
+    run: Path,
+    path: str,
+    targets: Path | None = None,
+    *,
+    labelled: bool = False,
+    text: str | None = None,
 ) -> DataSource:
     """New data for the model of `run`, over the columns that it was trained on.
 
     A block dataset (its folders, with commas between them) is read as it is. Other data are read as
     the training data were, from `path` instead; where these were texts, counts or blocks, or nobody
     knows, by the end of its name (see `learn convert`), and labelled with the targets of the file
-    `targets`. labelled: what the data say of targets and weights is read, too.
+    `targets`. labelled: what the data say of targets and weights is read, too. text: the field of
+    JSON lines, or the column of a table, with texts; None: as in the training data.
 
     Raises:
         FileNotFoundError: there is no such file.
         DataError: it cannot be read, or shares no word with the model.
     """
     data = data_of(run)
+    ratings = isinstance(learner.model, ALS) or (data and isinstance(data.train, RatingsKind))
+    told = None if text is None else text_format(path, text)
+    if text is not None and (told is None or ratings):
+        what = "ratings" if ratings else "neither JSON lines nor a table"
+        raise DataError(f"{path}: {what}, so no field {text!r} of it has texts.")
     same_users = labelled and isinstance(learner.model, ALS)
     rows = data.block_rows if data else learner.block_rows
     folders = [Path(name) for name in path.split(",")]  # of a dataset in several stripes
     if all((folder / MANIFEST).is_file() for folder in folders):
         return open_dataset(learner, folders, targets)
-    if isinstance(learner.model, ALS) or (data and isinstance(data.train, RatingsKind)):
+    if ratings:
         found = ratings_of(learner, run, Path(path), new_users=not same_users)
         return found.samples().source(Reading(rows))
-    kind = None if data is None else data.train.elsewhere(path, labelled=labelled)
+    kind = None
+    if data is not None and told is None:
+        kind = data.train.elsewhere(path, labelled=labelled)
+        told = data.train.conversion(path)
     if kind is None:
-        told = None if data is None else data.train.conversion(path)
         if told is None and is_text_or_counts(Path(path)) and learner.names is not None:
             return open_counts(learner, Path(path), targets)
         source, notes = converted(learner, path, targets, rows, labelled=labelled, told=told)
@@ -183,10 +211,7 @@ def ratings_of(learner: Learner, run: Path, path: Path, *, new_users: bool = Fal
         FileNotFoundError: there is no such file.
         DataError: it cannot be read, or has nothing that the model knows.
     """
-    require(path)
-    data, kind = data_of(run), RatingsData(path=path)
-    if data is not None and isinstance(data.train, RatingsData):
-        kind = data.train.model_copy(update={"path": path})
+    kind = ratings_in(path, run)
     users, items = learner.row_names, learner.names
     if items is None:
         items = Ids.numbered(len(learner.row_state("items")))
@@ -196,6 +221,17 @@ def ratings_of(learner: Learner, run: Path, path: Path, *, new_users: bool = Fal
     if not ratings.matrix.nnz:
         raise DataError(f"{path}: none of its ratings is of users and items of the model.")
     return ratings
+
+
+def ratings_in(path: Path, run: Path) -> RatingsData:
+    """The ratings in a file, as yet unread, written as those that the model of `run` was trained
+    on. Raises `FileNotFoundError` if there is no such file.
+    """
+    require(path)
+    data = data_of(run)
+    if data is not None and isinstance(data.train, RatingsData):
+        return data.train.model_copy(update={"path": path})
+    return RatingsData(path=path)
 
 
 def open_dataset(learner: Learner, folders: list[Path], targets: Path | None) -> DataSource:
@@ -220,7 +256,8 @@ def check_columns(learner: Learner, source: DataSource, name: str) -> None:
 
 def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSource:
     """Texts or counts over the words that a model knows."""
-    require(path)
+    for file in matching(path):
+        require(file)
     if targets is not None:
         require(targets)
     corpus = read_counts(path, learner.names, targets=targets, signed=bool(learner.targets))
