@@ -79,7 +79,8 @@ class Hook:
 
     def plan(self, learner: Learner, replica: Replica) -> None:
         """The memory of a replica is being planned, on shapes, before any of it is allocated: what
-        is computed here in its cache (`replica.cache`) can be computed there later.
+        is computed here in its cache (`replica.cache`) can be computed there later. It is not asked
+        where the model's update cannot be planned.
         """
 
     def start(self, learner: Learner, progress: Progress) -> None:

@@ -15,7 +15,7 @@ from ..matcache.devices import free_bytes
 from .intake import Use
 from .replica import Replica
 
-Of = Literal["model", "block", "rows", "kept", "lists"]
+Of = Literal["model", "block", "rows", "kept", "hooks"]
 """What an array grows with: the model's size, the rows of a block, all rows of the data, as many
 bytes as may be kept, or the lists that are scored."""
 
@@ -142,7 +142,7 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
     device = "" if replica.cache.backend.kind == "cpu" else replica.device
     for array in replica.cache.plan():
         of: Of = "block" if array.shape[0] in block_rows or array.shape[1] in entries else "model"
-        of = "lists" if array.label in replica.of_extras else of
+        of = "hooks" if array.label in replica.of_extras else of
         yield Planned(
             array.label, array.shape, array.dtype, array.nbytes, of, replicas, device=device
         )

@@ -95,7 +95,7 @@ def settings_of(row: Planned, config: RunConfig) -> Iterator[str]:
     """Settings that the size of an array follows from: those of the model are known by their values
     among its dimensions.
     """
-    if row.of == "lists":
+    if row.of == "hooks":
         yield from _settings_of_lists(row, config)
     if row.of == "block":
         yield f"data.block_rows: {config.data.block_rows}"
@@ -113,7 +113,6 @@ def _settings_of_lists(row: Planned, config: RunConfig) -> Iterator[str]:
     ranking = ranking_of(config)
     if ranking is None:
         return
-    if row.shape[0] == 1 or ranking.users in row.shape:  # what lists leave out has no such shape
-        yield f"learner.ranking.users: {ranking.users}"
+    yield f"learner.ranking.users: {ranking.users}"
     if ranking.top > 1 and ranking.top in row.shape:
         yield f"learner.ranking.top: {ranking.top}"

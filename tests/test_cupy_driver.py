@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from blocklearn.matcache import MatCache, from_array
-from blocklearn.matcache.cuda import Cuda, cublas, devices
+from blocklearn.matcache.cuda import Cuda, cublas, cupy_driver, devices
 from blocklearn.matcache.cuda.cupy_driver import CupyDriver
 from blocklearn.matcache.cuda.driver import Product
 from blocklearn.matcache.errors import DeviceError
@@ -148,12 +148,17 @@ def test_streams_with_workspaces_of_their_own_take_turns(machine: Machine, libra
     driver.close()
 
 
-def test_what_cublas_refuses_is_an_error(machine: Machine) -> None:
+def test_what_cublas_refuses_is_an_error(machine: Machine, library: Cublas) -> None:
+    """After which products go where they should, as before."""
     driver = CupyDriver(0)
-    room = driver.allocate(4096)
-    wrong = Product("float32", 1, 1, 1, room, False, room, False, room + 4, (room + 8, 256))
+    room, stream = driver.allocate(4096), driver.stream()
+    right = Product("float32", 1, 1, 1, room, False, room, False, room + 4, (room + 256, 1024))
+    driver.product(right, stream)
     with pytest.raises(RuntimeError, match="cublasSetWorkspace_v2: cuBLAS says 7"):
-        driver.product(wrong, driver.stream())
+        driver.product(right._replace(workspace=(room + 8, 256)), driver.stream())
+    driver.product(right, stream)
+    driver.synchronize(stream)
+    assert library.given == [1024, 1024]
     driver.close()
 
 
@@ -283,4 +288,15 @@ def test_a_library_that_is_missing_is_named(
 
     monkeypatch.setattr(cublas, "library", missing)
     with pytest.raises(DeviceError, match=r"libcublas\.so\.12 is nowhere\. .*\[ctk\]"):
+        devices.open_driver(0)
+
+
+def test_a_device_that_cannot_be_opened_is_named(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise RuntimeError("cublasCreate_v2: cuBLAS says 3")
+
+    monkeypatch.setattr(cupy_driver, "Blas", full)
+    with pytest.raises(DeviceError, match="cuda:0 could not be opened: cublasCreate_v2: .* says 3"):
         devices.open_driver(0)

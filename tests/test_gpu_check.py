@@ -172,7 +172,8 @@ def test_what_goes_wrong_in_a_section_is_a_line_of_the_table(
         ("first", ""),
         ("dies", "failed: the process ended with exit code 3"),
     ]
-    assert all(name in capsys.readouterr().out for name, _ in rows[:1])
+    table = capsys.readouterr().out
+    assert all(name in table for name, _ in rows)
 
 
 @pytest.mark.slow

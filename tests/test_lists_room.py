@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.learner.configuration.config import RankingConfig, RunConfig
 from blocklearn.learner.lists.ranking_evaluation import RankingEvaluation
-from blocklearn.learner.room import check_room
+from blocklearn.learner.room import check_room, settings_of
 from blocklearn.matcache import MatCache
 from blocklearn.matcache.cpu import CPU
 from blocklearn.matcache.cuda import Cuda, devices
@@ -69,7 +69,7 @@ def test_ranking_is_part_of_the_plan(drivers: Any, device: str, replicas: int) -
     ranking, allocations = RankingEvaluation(top=4, users=100), Allocations()
     trained = learner(ranking, replicas=replicas, device=device)
     trained.hooks.append(allocations)
-    lines = {row.name: row for row in trained.plan().rows if row.of == "lists"}
+    lines = {row.name: row for row in trained.plan().rows if row.of == "hooks"}
     assert {"rows that lists are made for", "largest products"} < set(lines)
     assert lines["largest products"].shape == (100, 4)
     trained.fit()
@@ -154,6 +154,23 @@ def test_ranking_that_does_not_fit_is_refused_with_what_to_lower(drivers: Any) -
         assert "learner.ranking.top: 9" in str(refused.value)
         largest = str(refused.value).split("What it grows with")[0]
         assert named == ("what lists leave out" in largest)
+
+
+def test_users_count_where_they_are_ranked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blocklearn.learner.lists.recommend.BLOCK_ROWS", 32)
+    tree = {
+        "model": {"kind": "als", "rank": 3, "loss": "implicit"},
+        "data": {"train": {"kind": "file", "path": "x.npz"}},
+        "learner": {"ranking": {"users": 100}},
+        "out": "run",
+    }
+    rows = {row.name: row for row in learner(RankingEvaluation(users=100)).plan().rows}
+    found = rows["largest products"]
+    assert found.shape == (25, 10)
+    assert list(settings_of(found, RunConfig.model_validate(tree))) == [
+        "learner.ranking.users: 100",
+        "learner.ranking.top: 10",
+    ]
 
 
 def test_backends_share_a_driver() -> None:

@@ -39,12 +39,31 @@ class Text:
         self.function: Any = None
 
 
+class Tenants:
+    """The backends that have one driver; the last that leaves closes it."""
+
+    def __init__(self, driver: Driver) -> None:
+        """Nobody has it yet."""
+        self.driver = driver
+        self._count = 0
+
+    def enter(self) -> None:
+        """One more."""
+        self._count += 1
+
+    def leave(self) -> None:
+        """One less."""
+        self._count -= 1
+        if not self._count:
+            self.driver.close()
+
+
 class Cuda:
     """Memory and kernels of one cache on one device. See `Backend`.
 
     While a block is at work (`in_block`), what it launches is queued and run as one graph where
     possible; else it is launched at once. side: which of the buffers the present block uses. The
-    driver belongs to the backend: `close` closes it.
+    driver belongs to the backend, and to those `beside` it.
     """
 
     kind = "cuda"
@@ -56,11 +75,10 @@ class Cuda:
         *,
         graphs: bool = True,
         indexes: bool = False,
-        users: list[int] | None = None,
+        tenants: Tenants | None = None,
     ) -> None:
         """graphs: whether updates are captured and replayed. indexes: whether transposed indexes
-        are made here, and not copied from the host. users: how many backends share the driver, in a
-        list that they share, too; None: it is for this one alone so far.
+        are made here, and not copied from the host. tenants: who has the driver already, if anyone.
         """
         self.indexes = indexes
         self.driver = driver
@@ -81,13 +99,14 @@ class Cuda:
         self._held = 0
         self.launcher = Launcher(driver, self.compute, self._stage, graphs=graphs)
         self.launcher.before = self._await_copies
-        self._users = [0] if users is None else users
-        self._users[0] += 1
-        self._free = weakref.finalize(self, _release, driver, self._addresses, self._users)
+        self._tenants = tenants or Tenants(driver)
+        self._tenants.enter()
+        self._free = weakref.finalize(self, _release, self._tenants, self._addresses)
 
     def beside(self) -> Cuda:
         """A backend for another cache on this device, which is not opened again for it."""
-        return Cuda(self.driver, users=self._users)
+        graphs = self.launcher.graphs
+        return Cuda(self.driver, graphs=graphs, indexes=self.indexes, tenants=self._tenants)
 
     # ------------------------------------------------------------------ memory
 
@@ -282,10 +301,10 @@ class Cuda:
             self._free()
 
 
-def _release(driver: Driver, addresses: list[int], users: list[int]) -> None:
+def _release(tenants: Tenants, addresses: list[int]) -> None:
     """Also of a backend that was forgotten."""
-    for address in addresses:
-        driver.free(address)
-    users[0] -= 1
-    if not users[0]:
-        driver.close()
+    try:
+        for address in addresses:
+            tenants.driver.free(address)
+    finally:
+        tenants.leave()

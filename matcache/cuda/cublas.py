@@ -56,6 +56,7 @@ class Blas:
         """
         p = product
         if self._given != (stream, p.workspace):
+            self._given = None  # unless both calls succeed
             self._call("cublasSetStream_v2", self._handle, stream)  # forgets the workspace
             self._call("cublasSetWorkspace_v2", self._handle, *p.workspace)
             self._given = stream, p.workspace

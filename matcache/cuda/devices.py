@@ -40,6 +40,11 @@ def open_driver(number: int) -> Driver:
         return CupyDriver(number)
     except ImportError as error:  # of a library that CuPy loads when it is first used
         raise DeviceError(f"device: cuda:{number}, but {error}. {INSTALL}.") from error
+    except RuntimeError as error:  # CUDA's own: no memory for a context, say
+        raise DeviceError(
+            f"device: cuda:{number} could not be opened: {error}. Other programs may hold its "
+            "memory, or have it for themselves: see nvidia-smi."
+        ) from error
 
 
 def nccl() -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .driver import Bytes, Driver, Product
@@ -137,9 +138,11 @@ class Launcher:
         self.driver.begin_capture(self.stream)
         try:
             self._issue(steps)
-        finally:
-            graph = self.driver.end_capture(self.stream)
-        return graph
+        except BaseException:
+            with suppress(RuntimeError):  # the first error is the one to tell
+                self.driver.end_capture(self.stream)
+            raise
+        return self.driver.end_capture(self.stream)
 
     def _remember(self, steps: tuple[Step, ...], where: list[str]) -> None:
         self._new += 1
