@@ -1,8 +1,8 @@
 """What a system of the GLM benchmark is told, and where it leaves what it learned.
 
-`python -m scripts.benchmarks.glm_job FOLDER` is the process of one system: it reads `job.json`,
-`X.npz` and `Y.npz` in the folder, and writes `weights-N.npz` (W [V x T], b [T]) at each checkpoint,
-and `result.json`.
+`python -m scripts.benchmarks.glm_job FOLDER` is the process of one system, or of two whose times
+are compared run by run: it reads `jobs.json`, `X.npz` and `Y.npz` in the folder, and writes
+`result.json`, and at each checkpoint `weights-N.npz` (W [V x T], b [T]) into the job's own folder.
 """
 
 from __future__ import annotations
@@ -77,27 +77,27 @@ class Job:
 
 
 def main() -> None:
-    """Run the system of the job in the folder that is the argument, `repeats` times."""
+    """Run the systems of all jobs in turns, `repeats` times."""
     from .glm_ours import run_ours
     from .glm_peers import PEERS
 
     folder = Path(sys.argv[1])
-    job = Job(**json.loads((folder / "job.json").read_text()))
     X = sp.csr_matrix(sp.load_npz(folder / "X.npz"))
-    Y = sp.csr_matrix(
-        sp.csc_matrix(sp.load_npz(folder / "Y.npz"))[:, job.targets], dtype=np.float32
-    )
-    run = PEERS[job.system].run if job.system in PEERS else run_ours
-    runs = []
-    for _ in range(job.repeats):
-        job.curve = []
-        gc.collect()  # what imports and the run before have left is not to be collected in this one
-        run(job, X, Y)
-        runs.append(job.curve)
-    runs.sort(key=lambda curve: curve[-1]["seconds"])
-    job.curve = runs[len(runs) // 2]
-    job.settings["seconds_of_runs"] = [curve[-1]["seconds"] for curve in runs]
-    (folder / "result.json").write_text(json.dumps(asdict(job)))
+    Y = sp.csc_matrix(sp.load_npz(folder / "Y.npz"))
+    jobs = [Job(**found) for found in json.loads((folder / "jobs.json").read_text())]
+    targets = [sp.csr_matrix(Y[:, job.targets], dtype=np.float32) for job in jobs]
+    runs: list[list[Any]] = [[] for _ in jobs]
+    for _ in range(jobs[0].repeats):
+        for job, mine, found in zip(jobs, targets, runs, strict=True):
+            job.curve = []
+            gc.collect()  # what is left of imports and of other runs is not to be collected in this
+            (PEERS[job.system].run if job.system in PEERS else run_ours)(job, X, mine)
+            found.append(job.curve)
+    for job, found in zip(jobs, runs, strict=True):
+        job.curve = sorted(found, key=lambda curve: curve[-1]["seconds"])[len(found) // 2]
+        for name in ("seconds", "own_cpu_seconds"):
+            job.settings[f"{name}_of_runs"] = [curve[-1][name] for curve in found]
+    (folder / "result.json").write_text(json.dumps([asdict(job) for job in jobs]))
 
 
 if __name__ == "__main__":
