@@ -47,11 +47,13 @@ def text_format(
     path: str, text: str, separator: str | None = None
 ) -> tuple[str, Mapping[str, Any]] | None:
     """Format and options by which `learn convert` reads the texts in a field of JSON lines, or in a
-    column of a table; None where `path` is neither.
+    column of a table; None where `path`, or what is in this folder, is neither.
     """
-    if text_kind(Path(path)) in JSON_LINES:
+    files = chain.from_iterable(p.rglob("*") if p.is_dir() else [p] for p in matching(Path(path)))
+    kinds = {text_kind(file) for file in files} & {*TEXTS, *TABLES}
+    if kinds and kinds <= {*JSON_LINES}:
         return "json-lines", {"text": text}
-    if not is_table(Path(path)):
+    if not kinds or not kinds <= {*TABLES}:
         return None
     return "table-text", {"text": text} | ({} if separator is None else {"separator": separator})
 

@@ -3,11 +3,30 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+
 from ..matcache import ShapeError
 from ..matcache.lazy import Lazy, Transposed
 from ..models import Model
 from ..models.score import Score
 from ..optimizers import CombinationError, Gradient, GradientSum, Optimizer, RowGradients
+
+
+def check_fields(model: Model) -> None:
+    """Raises TypeError for a field that cannot be saved: before the training, not after it."""
+    try:
+        model.model_dump(mode="json")
+    except PydanticSerializationError as error:
+        for name, value in model:
+            try:
+                model.model_dump(mode="json", include={name})
+            except PydanticSerializationError:
+                raise TypeError(
+                    f"{type(model).__name__}: the field {name!r} is a {type(value).__name__}, "
+                    "which cannot be saved. Fields are numbers, texts and lists; arrays are "
+                    "parameters; what need not be saved is a Field(..., exclude=True)."
+                ) from error
+        raise
 
 
 def check_score(model: Model, score: Any) -> None:

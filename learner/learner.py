@@ -25,6 +25,7 @@ from ..matcache.backend import Backend
 from ..mixins import Mixin
 from ..models import Model, RowStore, Shapes
 from ..optimizers import Optimizer
+from .contract import check_fields
 from .devices import one_each, share
 from .evaluation import Evaluation, Evaluator
 from .hooks import Hook as Hook
@@ -122,6 +123,7 @@ class Learner:
             raise TypeError(
                 f"Learner: the class {model.__name__}; a model is {model.__name__}(...)."
             )
+        check_fields(model)
         self.model = model.model_copy()
         if tables not in get_args(Tables):
             raise ValueError(f"Learner: tables={tables!r}, but it is one of {get_args(Tables)}.")
@@ -243,7 +245,7 @@ class Learner:
         team.make_ready(source.shape, side)
 
         def predict(replica: Replica, host: HostBlock) -> tuple[Any, Any]:
-            rows = replica.model.predict(replica.bind(host, side, new=True)).numpy()
+            rows = replica.predict(replica.bind(host, side, new=True)).numpy()
             return host.row_ids[: host.rows].copy(), rows[: host.rows]
 
         with self._reader(source, "predict", side) as reader, team.exact():

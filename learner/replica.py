@@ -24,6 +24,7 @@ from ..matcache import (
 )
 from ..mixins import Mixin
 from ..models import Block, Model, Randomness, RowState, RowStore, Shapes
+from ..models.score import Score
 from ..optimizers import Optimizer
 from .contract import check_prediction, check_score, check_update_shapes, check_updates, compute
 from .intake import Intake, Use
@@ -74,6 +75,7 @@ class Replica:
         self._side = 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
         self.of_extras: set[str] = set()
+        self._filled = False  # whether an update had work for the optimizer
         self._plan()
         if self.complete:
             self._plan_extras(extras)
@@ -88,37 +90,44 @@ class Replica:
     def _plan(self) -> None:
         """Run the whole program on shapes, so that the cache learns what it must hold."""
         self._allocate()
-        trained = self.intakes[: self.shapes.sides]
-        filled = False  # any updates
-        try:
-            for intake in trained:
-                self._update(intake.blank(self._key))
-                filled = filled or bool(self.model.updates)
-            self.end_pass()
-            self._note("train")
-            self.scores_of_mixins()
-            score = self.model.score(self.intakes[0].blank(self._key))
-            check_score(self.model, score)
-            compute(score)
-            self._note("score")
-            for intake in self.intakes:
-                found = self.model.predict(intake.blank(self._key))
-                check_prediction(self.model, found, intake.shape.rows)
-                found.mat()  # it will be read
-            self._note("predict")
-            for start in self.model.phases():  # again: a first step may leave work for the next
-                for intake in trained:
-                    self._update(intake.blank(self._key, start))
-                    filled = filled or bool(self.model.updates)
-            self._note("train")
-            check_updates(self.model, self.optimizer, filled)
-        except ReadDuringPlanError as error:
-            self.complete = False
-            for intake in self.intakes:
-                intake.note_all()
-            log.warning(
-                "the memory plan is incomplete, the first block allocates the rest: %s", error
-            )
+        for part in (self._plan_pass, self._plan_scores, self._plan_predictions, self._plan_phases):
+            try:
+                part()
+            except ReadDuringPlanError as error:
+                if self.complete:
+                    text = "the memory plan is incomplete, the first block allocates the rest: %s"
+                    log.warning(text, error)
+                self.complete = False
+                for intake in self.intakes:
+                    intake.note_all()
+
+    def _plan_pass(self) -> None:
+        for intake in self._trained:
+            self._update(intake.blank(self._key))
+        self.end_pass()
+        self._note("train")
+
+    def _plan_scores(self) -> None:
+        self.scores_of_mixins()
+        compute(self.score(self.intakes[0].blank(self._key)))
+        self._note("score")
+
+    def _plan_predictions(self) -> None:
+        for intake in self.intakes:
+            self.predict(intake.blank(self._key)).mat()  # it will be read
+        self._note("predict")
+
+    def _plan_phases(self) -> None:
+        """Updates again: a first step may leave work for the next."""
+        for start in self.model.phases():
+            for intake in self._trained:
+                self._update(intake.blank(self._key, start))
+        self._note("train")
+        check_updates(self.model, self.optimizer, self._filled)
+
+    @property
+    def _trained(self) -> list[Intake]:
+        return self.intakes[: self.shapes.sides]
 
     def _plan_extras(self, extras: Sequence[Callable[[Replica], None]]) -> None:
         before = {array.label for array in self.cache.plan()}
@@ -202,6 +211,7 @@ class Replica:
             self.model.update(block)
         finally:
             self.cache.rounds_tables = False
+        self._filled = self._filled or bool(self.model.updates)
         if self.model.updates and self.optimizer is None:
             raise ShapeError(
                 f"{type(self.model).__name__}.update fills self.updates, but there is no "
@@ -209,9 +219,21 @@ class Replica:
                 "one."
             )
         if self.optimizer is not None:
-            if self.cache.reserving:
+            if not self.cache.frozen:  # while planning; and in the first block, if that was not all
                 check_update_shapes(self.model)
             self.optimizer.step(self.model.updates, self.model.objective)
+
+    def score(self, block: Block) -> Score:
+        """What the model says of a block that it was bound to. Raises TypeError for no sums."""
+        found = self.model.score(block)
+        check_score(self.model, found)
+        return found
+
+    def predict(self, block: Block) -> Any:
+        """A row for each row of a block that was bound. Raises TypeError, ShapeError for others."""
+        found = self.model.predict(block)
+        check_prediction(self.model, found, block.X.shape[0])
+        return found
 
     def settle(self) -> None:
         """Make the parameters exact for whoever reads them as a whole."""

@@ -22,7 +22,7 @@ def score_blocks(team: Team, blocks: Iterable[HostBlock], progress: Progress) ->
 
     def score_block(replica: Replica, host: HostBlock) -> Score:
         block = replica.bind(host, new=replica.model.scores_new_rows)
-        sums: Score = {name: part.read() for name, part in replica.model.score(block).items()}
+        sums: Score = {name: part.read() for name, part in replica.score(block).items()}
         for name, part in sums.items():
             if not part.finite:
                 raise DivergedError(

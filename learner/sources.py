@@ -70,7 +70,7 @@ def refuse_texts(X: Any) -> None:
     other = FILE_OF_TEXTS
     if isinstance(X, Iterator):
         raise DataError(f"X is a {type(X).__name__}, and must be a matrix, rows x columns.")
-    if hasattr(X, "columns"):
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
         found = text_column(X)
         if found is None:
             return
@@ -108,7 +108,7 @@ def first_text(values: Any) -> Any:
 def text_column(frame: Any) -> tuple[Any, str] | None:
     """The first column of a frame whose values are no numbers, and its first value."""
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
-        if str(dtype).lower() in ("object", "str", "string"):
+        if str(dtype).lower().startswith(("object", "str", "categor", "enum")):
             first = first_text(frame[name])
             try:
                 float(first)

@@ -44,8 +44,9 @@ def check_rows(
         found = f"{count:,} rows" if count != rows else "rows with other names"
         raise ShapeError(
             f"{what}: data of {found}, but {type(model).__name__} was trained on {rows:,} rows, "
-            "and what it scores are further entries of the same rows, in the same order. Hold out "
-            "entries, not rows, or pass a file of ratings (kind: ratings): ids put it in order."
+            "and what it scores are further entries of the same rows, in the same order. Pass a "
+            "file of ratings (kind: ratings), whose ids put it in order, hold out entries of one "
+            "(by: entries), or evaluate nothing (data.eval: null)."
         )
 
 

@@ -33,7 +33,7 @@ class TrainingScores:
     def take(self, replica: Replica, block: Block) -> None:
         """Score it."""
         begun = time.perf_counter()
-        score = {name: part.read() for name, part in replica.model.score(block).items()}
+        score = {name: part.read() for name, part in replica.score(block).items()}
         found = values(score).items()
         self._progress.train_scores = {
             name: value for name, value in found if math.isfinite(value) and "/" not in name

@@ -46,10 +46,17 @@ class Operand:
             op, turned = OPERATORS[name]
             args = tuple(a.item() if isinstance(a, np.ndarray) and a.ndim == 0 else a for a in args)
             return self._apply(op, args[::-1] if turned else args)
+        raise self._no_array(name)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        """Refused likewise."""
+        raise self._no_array(function.__name__)
+
+    def _no_array(self, name: str) -> TypeError:
         from . import functions
 
         ours = name if hasattr(functions, name) else "exp, log, maximum, total and others"
-        raise TypeError(
+        return TypeError(
             f"np.{name} at {source_line()}: a {type(self).__name__} is no NumPy array; use "
             f"blocklearn.matcache.{ours}"
         )

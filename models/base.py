@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict
 
 from ..fields import Fields
 from ..matcache import Mat, MatCache, Merge, Scalar, ShapeError, SparseMat, named, random, scalar
@@ -132,13 +132,16 @@ class Model(Fields):
     scores_new_rows: ClassVar[bool] = False
     meaning: ClassVar[Meaning | None] = None
     row_states: ClassVar[Mapping[str, int]] = {}
-    model_config = ConfigDict(arbitrary_types_allowed=True, validate_assignment=True)
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, validate_assignment=True, validate_default=True
+    )
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Raises TypeError for an `__init__` of its own: a model that is loaded, or copied for a
         replica, is made of its fields.
         """
-        if "__init__" in cls.__dict__:
+        own: Any = cls.__init__
+        if own is not BaseModel.__init__:
             raise TypeError(
                 f"{cls.__name__}: a model has no __init__ of its own. Its settings are fields "
                 "(`clusters: int = 8` in the class); matrices are made in allocate()."

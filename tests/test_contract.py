@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from pydantic import Field, ValidationError
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
@@ -174,3 +175,50 @@ def test_a_model_has_fields_in_place_of_init() -> None:
         class Own(Mean):
             def __init__(self, clusters: int = 8) -> None:
                 self.clusters = clusters
+
+    with pytest.raises(TypeError, match=r"^Inherits: a model has no __init__"):
+
+        class Inherits(Initialised, Mean):
+            pass
+
+
+class Initialised:
+    def __init__(self, clusters: int = 8) -> None:
+        self.clusters = clusters
+
+
+def test_fields_are_what_they_say_and_can_be_saved(tmp_path: Any) -> None:
+    class Wrong(Mean):
+        rate: int = 0.5  # type: ignore[assignment]
+
+    class Array(Mean):
+        start: Any = np.ones(3)
+
+    class Excluded(Mean):
+        start: Any = Field(np.ones(3), exclude=True)
+
+    with pytest.raises(ValidationError, match="rate"):
+        Wrong()
+    with pytest.raises(TypeError, match=r"^Array: the field 'start' is a ndarray, .*exclude=True"):
+        fit(Array())
+    bl.save(fit(Excluded()), tmp_path / "model")
+    assert bl.load(tmp_path / "model", model=Excluded).model.start.shape == (3,)
+    with pytest.raises(TypeError, match=r"the class of the model: model=YourClass"):
+        bl.load(tmp_path / "model", model=Excluded())  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_planned_is_checked_in_the_first_block() -> None:
+    def read(model: Any, block: Any) -> Any:
+        return float(total(block.X @ model.W).numpy()[0, 0])
+
+    class Read(Mean):
+        def update(self, block: Any) -> None:
+            self.sums <<= self.sums + float(total(block.X).numpy()[0, 0])
+
+        def predict(self, block: Any) -> Any:
+            return (block.X @ self.sums.T).numpy()
+
+    with pytest.raises(TypeError, match=r"updates\['W'\] is a float, .* allocate: self"):
+        fit(regression(read)(), optimizer=SGD())
+    with pytest.raises(TypeError, match=r"Read\.predict returns ndarray"):
+        fit(Read()).predict(X)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -119,8 +120,18 @@ def test_frames_bring_names(estimator: Any, library: str) -> None:
 def test_columns_of_texts_are_named(estimator: Any, library: str) -> None:
     frames = pytest.importorskip(library, reason=f"needs {library}")
     frame = frames.DataFrame({"n": [1.0, 2.0], "told": [None, "cats purr"]})
-    with pytest.raises(ValueError, match=r"texts in column 'told' \('cats purr' .*X\['told'\]"):
-        clone(estimator).fit(frame, [0, 1])
+    told = frame["told"]
+    category = told.astype("category") if library == "pandas" else told.cast(frames.Categorical)
+    for values in (told, category):
+        frame = frames.DataFrame({"n": [1.0, 2.0], "told": values})
+        with pytest.raises(ValueError, match=r"texts in column 'told' \('cats purr' .*X\['told'\]"):
+            clone(estimator).fit(frame, [0, 1])
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=title)
+def test_tables_of_arrow_are_matrices(estimator: Any) -> None:
+    table = pa.table({f"x{i}": COUNTS[:, i] for i in range(12)})
+    np.testing.assert_array_equal(used(fitted(estimator, table), table), used(fitted(estimator)))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS[:2], ids=title)
@@ -134,6 +145,10 @@ def test_rows_without_a_target_are_named(estimator: Any) -> None:
     for dtype in ("Int64", "category", "object"):
         with pytest.raises(ValueError, match="row 1 "):
             clone(estimator).fit(COUNTS, frames.Series([1, None] * 30, dtype=dtype))
+    dates = np.array(["2020-01-01", "NaT"] * 30, "datetime64[D]")
+    for y in ([1, frames.NA] * 30, np.array([1, frames.NaT] * 30, object), dates):
+        with pytest.raises(ValueError, match="row 1 "):
+            clone(estimator).fit(COUNTS, y)
 
 
 @pytest.mark.parametrize("estimator", TRANSFORMERS, ids=title)

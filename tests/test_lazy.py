@@ -104,8 +104,11 @@ def test_arrays_and_other_objects_are_refused(memory: MatCache) -> None:
             call(a)
         with pytest.raises(TypeError, match=rf"use blocklearn\.matcache\.{ours}$"):
             call(a + 1.0)
-    with pytest.raises(TypeError, match="use blocklearn"):
-        np.add.reduce(a)
+    for refused in (np.add.reduce, np.sum, np.mean, np.linalg.norm):
+        with pytest.raises(TypeError, match="use blocklearn"):
+            refused(a)
+    with pytest.raises(TypeError, match=r"^np\.clip at .* use blocklearn"):
+        np.clip(a, 0, 1)
 
 
 @pytest.mark.parametrize("left", [A, ROW, COLUMN, np.float32([[2.0]])])

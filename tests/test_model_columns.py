@@ -43,7 +43,7 @@ def test_rows_of_an_als_model_cannot_be_held_out(
     )
     code = learn("--config", tmp_path / "als.yaml", "--out", tmp_path / "run", "--threads", 1)
     assert code == ExitCode.DATA
-    assert "Hold out entries" in capsys.readouterr().err
+    assert "hold out entries of one (by: entries)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("min_df", [1, 3])

@@ -169,6 +169,10 @@ def test_unknown_ones_are_named_and_may_be_skipped(
         users = [found["user"] for found in objects(said.out)]
         assert users == (["eve", "zoe"] if "--data" in command else ['user "7"'])
         assert said.err.endswith(f"{message}; they are left out\n")
+    new.write_text('who,"what, then"\nzoe,003é\n', encoding="utf-8")
+    for command in ("recommend", "predict", "evaluate"):
+        assert learn(command, run, "--data", new) == 65
+        assert "new.csv: users and items alone, but the model" in capsys.readouterr().err
     ids.write_text("eve\n")
     assert learn("recommend", run, "--users", ids, "--skip-unknown") == 65
     assert "'eve'; there are no others." in capsys.readouterr().err

@@ -63,6 +63,12 @@ def test_a_run_is_the_same_whatever_its_texts_lie_in(learn: Learn) -> None:
     assert shares[0] == shares[1] == shares[2] and len(shares[0]) == len(TEXTS)
     assert said[1][1].startswith("a.parquet:0: ")
     assert learn("evaluate", "csv", "--data", "a.parquet")[0] == 0
+    for kind in ("csv", "jsonl"):  # with the separator of the training data; a folder of such files
+        Path(f"of-{kind}").mkdir()
+        Path(f"of-{kind}", f"b.{kind}").write_text(Path(f"a.{kind}").read_text())
+        code, out, err = learn("predict", "csv", "--data", f"of-{kind}", "--text", "body")
+        assert code == 0, err
+        assert [line.partition(": ")[2] for line in out.splitlines()] == shares[0]
 
 
 def test_a_dataset_of_texts_does_not_know_the_column(learn: Learn) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
@@ -87,7 +87,7 @@ def test_a_hang_is_shown_with_the_block_and_all_stacks_and_training_goes_on() ->
 class StuckModel(Means):
     """The block of 5 rows takes until `released` is set."""
 
-    released: Any = None
+    released: Any = Field(None, exclude=True)
 
     def update(self, block: Any) -> None:
         if block.rows == 5:

@@ -29,7 +29,7 @@ class Ratings:
 
     A rating of 0 is stored like any other. users, items: their ids. times: of the stored ratings
     [nnz], int64 or float64, None where nobody knows them. dropped: records of users and items that
-    given ids did not know.
+    given ids did not know. unrated: the file says only who and what, each counts as 1.
     """
 
     matrix: Any
@@ -37,6 +37,7 @@ class Ratings:
     items: Ids
     times: npt.NDArray[Any] | None = None
     dropped: int = 0
+    unrated: bool = False
 
     def samples(self) -> Samples:
         """Users as rows to train on."""
@@ -85,7 +86,8 @@ def assemble(
     matrix = sparse.csr_array((values, columns, indptr), shape=(len(user_ids), len(item_ids)))
     if not np.isfinite(values).all():
         raise DataError(f"{table.path}: ratings whose {duplicates} is too large for a float32.")
-    return Ratings(matrix, user_ids, item_ids, times, table.users.codes.size - order.size)
+    dropped = table.users.codes.size - order.size
+    return Ratings(matrix, user_ids, item_ids, times, dropped, unrated=table.values is None)
 
 
 def check_values(table: Table) -> None:

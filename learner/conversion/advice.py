@@ -29,8 +29,9 @@ def not_blocks(report: Report) -> str | None:
     if report["kind"] in ("blocks", "parquet"):
         return None
     return (
-        f"{report['what']} is parsed anew for every run: `learn convert SRC DST` makes blocks that "
-        f"are read as they are, {rows_of_a_block(report):,} rows each would do (--block-rows)."
+        f"{report['what']} is parsed anew for every run: `learn convert` with the same "
+        "options makes blocks that are read as they are, "
+        f"{rows_of_a_block(report):,} rows each would do (--block-rows)."
     )
 
 

@@ -43,6 +43,8 @@ class LinearEstimator(LearnerEstimator):
             raise ValueError(
                 f"{type(self).__name__}: loss={self.loss!r}, but it is {' or '.join(links)}."
             )
+        if not alpha >= 0.0:
+            raise ValueError(f"{type(self).__name__}: alpha={alpha}, but it is not negative.")
         if not 0.0 <= self.l1_ratio <= 1.0:
             raise ValueError(
                 f"{type(self).__name__}: l1_ratio={self.l1_ratio}, but it is from 0 to 1."
@@ -185,8 +187,15 @@ def refuse_gaps(y: Any) -> None:
 
 
 def absent(values: Array) -> Array:
-    """Which values are None or NaN."""
+    """Which values are None, NaN, or pandas' NA and NaT."""
     if values.dtype.kind == "O":
-        missing = [v is None or (isinstance(v, float) and v != v) for v in values.ravel()]
+        missing = [
+            v is None
+            or (isinstance(v, float) and v != v)
+            or type(v).__name__ in ("NAType", "NaTType")
+            for v in values.ravel()
+        ]
         return np.array(missing, np.bool_).reshape(values.shape)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, np.bool_)

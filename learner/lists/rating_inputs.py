@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...datasources import DataError, DataSource, Ids, entries_of, row_names
 from ...datasources.text_files import read_lines
 from ..learner import Learner
-from ..runs.inputs import config_of, open_data, ratings_in, ratings_of, require
+from ..runs.inputs import check_rated, config_of, open_data, ratings_in, ratings_of, require
 from .factors import factors_of, unknown
 from .ranking_evaluation import RankingEvaluation, ranking_of
 
@@ -60,7 +60,9 @@ def new_users(
     `FileNotFoundError`, or `DataError` for what cannot be read and for unknown items, named.
     """
     known = factors_of(learner).names("item")
-    ratings = ratings_in(path, run).open()
+    kind = ratings_in(path, run)
+    ratings = kind.open()
+    check_rated(learner, ratings, kind)
     items = ratings.items.take(np.unique(ratings.matrix.indices))
     found = known.numbers(items)
     if (found < 0).any():
@@ -97,7 +99,7 @@ def seen_by_users(learner: Learner, run: Path, ratings: Path | None) -> Any:
     """
     factors_of(learner)  # or there are no users
     if ratings is not None:
-        return ratings_of(learner, run, ratings).matrix
+        return ratings_of(learner, run, ratings, seen=True).matrix
     try:
         return training_data(learner, run)
     except FileNotFoundError as error:

@@ -11,6 +11,7 @@ from ...datasources import (
     DataError,
     DataKind,
     DataSource,
+    FileData,
     Holdout,
     Ids,
     Ratings,
@@ -157,7 +158,8 @@ def open_for(
     """
     data = data_of(run)
     ratings = isinstance(learner.model, ALS) or (data and isinstance(data.train, RatingsKind))
-    told = None if text is None else text_format(path, text)
+    separator = data.train.separator if data and isinstance(data.train, FileData) else None
+    told = None if text is None else text_format(path, text, separator)
     if text is not None and (told is None or ratings):
         what = "ratings" if ratings else "neither JSON lines nor a table"
         raise DataError(f"{path}: {what}, so no field {text!r} of it has texts.")
@@ -203,9 +205,12 @@ def config_of(run: Path) -> RunConfig | None:
     return resolve(RunConfig, [file], {}, upgrade=renamed) if file.exists() else None
 
 
-def ratings_of(learner: Learner, run: Path, path: Path, *, new_users: bool = False) -> Ratings:
+def ratings_of(
+    learner: Learner, run: Path, path: Path, *, new_users: bool = False, seen: bool = False
+) -> Ratings:
     """Ratings in a file, written as those that the model of `run` was trained on, of its users and
-    items. new_users: of users of their own, whom it need not know.
+    items. new_users: of users of their own, whom it need not know. seen: it does not matter what
+    the ratings are.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -218,9 +223,21 @@ def ratings_of(learner: Learner, run: Path, path: Path, *, new_users: bool = Fal
     if users is None and not new_users:
         users = Ids.numbered(len(learner.row_state("users")))
     ratings = kind.open(None if new_users else users, items)
+    if not seen:
+        check_rated(learner, ratings, kind)
     if not ratings.matrix.nnz:
         raise DataError(f"{path}: none of its ratings is of users and items of the model.")
     return ratings
+
+
+def check_rated(learner: Learner, ratings: Ratings, kind: RatingsData) -> None:
+    """Raises `DataError` for a file of users and items alone, if the model predicts ratings."""
+    explicit = isinstance(learner.model, ALS) and learner.model.loss == "explicit"
+    if explicit and ratings.unrated and kind.rating is not None:
+        raise DataError(
+            f"{kind.path}: users and items alone, but the model was trained on how they rated; add "
+            f"a column {kind.rating!r} with the ratings."
+        )
 
 
 def ratings_in(path: Path, run: Path) -> RatingsData:

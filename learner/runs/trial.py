@@ -55,7 +55,7 @@ def try_blocks(
 
     def score(replica: Replica, host: HostBlock) -> None:
         block = replica.bind(host, new=replica.model.scores_new_rows)
-        for part in replica.model.score(block).values():
+        for part in replica.score(block).values():
             part.read()
 
     with team.exact(), reader_of(team, eval, "score") as read:

@@ -100,6 +100,10 @@ def load(
         ModelFolderError: it is damaged, newer than this package, or of an unknown kind.
         DeviceError: the device is not there.
     """
+    if not (model is None or isinstance(model, type)):
+        raise TypeError(
+            f"load: model={model!r}, but it is the class of the model: model=YourClass."
+        )
     saved = model_folder.load(Path(path))
     known = MODELS if model is None else {kind_of(model): model}
     if saved.kind not in known:
