@@ -13,13 +13,12 @@ from ..columnar.tables import BROKEN
 from ..columnar.types import is_text
 from ..errors import DataError
 from ..remote import find, resolve
-from .rows import Known, check_columns
+from .rows import COUNTED, Known, check_columns
 from .scratch import Scratch
 from .source_rows import SourceRows
 
 BLOCK_ROWS = 1024  # rows that are read at a time
 MENTIONED = 5  # columns of a message
-COUNTED = "; --text COLUMN counts the words of texts"
 
 
 def parquet_rows(

@@ -25,6 +25,7 @@ class Place(NamedTuple):
 
 FIRST = Place()
 UNKNOWN = "words are left out because no column is theirs"
+COUNTED = "; --text COLUMN counts the words of texts"  # of tables that are read as numbers
 
 
 class Sparse(NamedTuple):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..errors import DataError
 from ..features import HashedWords
 from .delimited import Delimited, Nulls, brief
-from .rows import FIRST, Known, Layout, Place, Rows, Sparse, check_columns
+from .rows import COUNTED, FIRST, Known, Layout, Place, Rows, Sparse, check_columns
 from .scratch import Scratch
 
 
@@ -55,7 +55,7 @@ class TableRows:
             raise DataError(f"{paths[0]}: the model hashes words, but a table has numbers.")
         if known is not None and known.names is not None:
             self._features = list(known.names)
-        hint = "" if known is None else "; --text COLUMN counts the words of texts"
+        hint = "" if known is None else COUNTED
         for name in [*others, *self._features]:
             if name not in self._file.names:
                 raise DataError(
