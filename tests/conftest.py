@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from blocklearn.matcache.cuda import devices
+from tests.learn_command import command as command
+from tests.own_threads import reader_threads as reader_threads
 
 try:
     from hypothesis import HealthCheck, settings

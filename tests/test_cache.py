@@ -38,6 +38,7 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.lazy import Lazy
 from blocklearn.matcache.slots import ALIGNMENT
+from tests.own_threads import Started
 
 A = np.arange(12, dtype=np.float32).reshape(4, 3) + 1
 X = sp.random_array((4, 3), density=0.6, rng=3, format="csr", dtype=np.float32)
@@ -560,14 +561,14 @@ def test_a_plan_that_does_not_fit(monkeypatch: Any) -> None:
 
 
 def test_close_frees_everything_and_ends_the_threads() -> None:
-    before = threading.active_count()
+    started = Started()
     memory = MatCache(threads=3)
     a, x = from_array(memory, A), from_sparse(memory, X)
     lazy, node = exp(a), a @ (a.T @ a)
     result = (a + 1).mat()
     memory.close()
     memory.close()
-    assert threading.active_count() <= before
+    assert not started()
     assert memory.stats().bytes == 0
     for use in (
         lambda: a.numpy(),
@@ -587,11 +588,11 @@ def test_close_frees_everything_and_ends_the_threads() -> None:
 
 def test_a_cache_that_is_forgotten_ends_its_threads() -> None:
     gc.collect()
-    before = set(threading.enumerate())
+    started = Started()
     memory = MatCache(threads=3)
     a = from_array(memory, np.ones((1000, 500), np.float32))  # enough to wake threads for
     (a + 1).mat()
-    workers = set(threading.enumerate()) - before
+    workers = started()
     assert len(workers) == 2
     del memory, a
     gc.collect()

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from blocklearn.learner.conversion.folder import READING
 from blocklearn.learner.errors import RunFolderError
 from blocklearn.learner.watch.display import size
 from tests.formats import bidmat, example, packed
+from tests.learn_command import started, wait_until_ready
 from tests.test_format_hostile import FILES
 
 
@@ -360,15 +360,15 @@ def test_a_killed_conversion_goes_on(tmp_path: Path) -> None:
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     path, dst = tmp_path / "a.txt", tmp_path / "dst"
     path.write_text("alpha beta gamma delta\n" * 100_000)
-    code = "from blocklearn.learner.command_line.cli import main; main()"
-    command = [sys.executable, "-c", code, "convert", str(path), str(dst), "-q"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not (dst / READING / "source.json").exists():
-        time.sleep(0.01)
-        assert process.poll() is None
-    time.sleep(0.3)
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=30)
+    slow = """\
+import time
+from blocklearn.learner.conversion.display import Silent
+Silent.rows = lambda *given: (ready(), time.sleep(600))"""
+    with started("convert", str(path), str(dst), "-q", code=slow) as process:
+        wait_until_ready(process)
+        assert (dst / READING / "source.json").exists()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED
     assert err == f"learn: {dst}: stopped; --resume goes on with it\n"
     assert learn("convert", path, dst, "--resume", "-q") == 0

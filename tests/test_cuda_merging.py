@@ -19,6 +19,7 @@ from blocklearn.matcache.cuda.wires import connect
 from tests import cuda_host
 from tests.cuda_device import HostDriver
 from tests.cuda_nccl import Library
+from tests.own_threads import Started
 from tests.test_als import RowsOnly
 from tests.test_cuda_learner import CASES, counts, labels, trained
 from tests.test_replicas import Sums
@@ -274,7 +275,7 @@ class Breaks(Sums):
 
 @pytest.mark.parametrize("model", [Sums, Breaks])
 def test_nothing_is_left(model: Any, library: Library, drivers: list[HostDriver]) -> None:
-    before = {thread for thread in threading.enumerate() if thread.name == "cuda-stream"}
+    started = Started()
     for _ in range(5):
         learner = bl.Learner(
             model(), np.ones((14, 2), np.float32), passes=2, block_rows=3, sync_every=1,
@@ -286,4 +287,4 @@ def test_nothing_is_left(model: Any, library: Library, drivers: list[HostDriver]
     assert library.initialised == [[0, 1]] * 5 and library.live == 0
     assert len(drivers) == 10
     assert all(driver.closed and not driver._live for driver in drivers)
-    assert {t for t in threading.enumerate() if t.name == "cuda-stream"} == before
+    assert not any(thread.name == "cuda-stream" for thread in started())

@@ -211,7 +211,7 @@ def test_the_estimate_is_about_right() -> None:
     estimate = learner.trial(3).seconds(6)
     learner.close()
     done = bl.Learner(bl.models.LDA(topics=50), X, **options).fit()
-    assert 0.5 < estimate / done.progress.seconds < 2.0
+    assert 0.2 < estimate / done.progress.seconds < 5.0  # the machine may have changed meanwhile
 
 
 # ---- limits --------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +26,8 @@ from sklearn.feature_extraction.text import CountVectorizer  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
+
+from tests.own_threads import no_thread_left
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -380,11 +381,10 @@ def test_what_was_learned_goes_to_a_model_folder(tmp_path: Path) -> None:
 def test_predictions_in_several_threads() -> None:
     for estimator in ESTIMATORS:
         found = fitted(estimator)
-        wanted, before = used(found), threading.active_count()
-        with ThreadPoolExecutor(4) as pool:
+        wanted = used(found)
+        with no_thread_left(), ThreadPoolExecutor(4) as pool:
             for given in pool.map(used, [found] * 12):
                 np.testing.assert_array_equal(given, wanted)
-        assert threading.active_count() <= before  # others may have ended meanwhile
 
 
 @pytest.mark.slow

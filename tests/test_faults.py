@@ -11,11 +11,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -29,8 +27,10 @@ from blocklearn.learner.runs.checkpoint import name_of, newest
 from blocklearn.learner.storage.durable import write_folder
 from blocklearn.learner.storage.manifest import write_manifest
 from blocklearn.learner.storage.tensor_file import write_tensors
+from tests.learn_command import started, wait_until_ready
 
 NEW = ("evaluation", "checkpoint")  # sections of a configuration that 0.1.0 did not have
+RUN = ("--config", "run.yaml")
 Learn = Callable[..., tuple[int, str]]
 
 CONFIG = """\
@@ -65,7 +65,7 @@ def learn(folder: Path, capsys: pytest.CaptureFixture[str]) -> Learn:
 
     def learn(*arguments: str) -> tuple[int, str]:
         with pytest.raises(SystemExit) as stop:
-            main(["--config", "run.yaml", *arguments])
+            main([*RUN, *arguments])
         assert isinstance(stop.value.code, int)
         return stop.value.code, capsys.readouterr().err
 
@@ -78,16 +78,6 @@ def whole(learn: Learn) -> str:
     code, err = learn("--out", "whole", "-q")
     assert code == ExitCode.DONE, err
     return "whole"
-
-
-def start(*arguments: str, code: str = "") -> "subprocess.Popen[str]":
-    """`learn` as a process of its own, after `code`; what runs in the background hears no SIGINT
-    otherwise.
-    """
-    code = f"import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{code}"
-    run = f"from blocklearn.learner.command_line.cli import main\n{code}\nmain()"
-    command = [sys.executable, "-c", run, "--config", "run.yaml", *arguments]
-    return subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True)
 
 
 @contextmanager
@@ -171,7 +161,7 @@ def test_a_folder_that_may_not_be_written(folder: Path) -> None:
     user = other_user()
     folder.chmod(0o555)
     run = "from blocklearn.learner.command_line.cli import main; main()"
-    command = [sys.executable, "-c", run, "--config", "run.yaml", "--out", "a"]
+    command = [sys.executable, "-c", run, *RUN, "--out", "a"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, **user)
     finally:
@@ -278,16 +268,11 @@ def test_a_run_of_version_0_1_0_goes_on(whole: str, learn: Learn) -> None:
 
 def test_two_runs_do_not_write_to_one_folder(learn: Learn) -> None:
     endless = ["--set", "learner.passes=1000000", "--log-format", "json"]
-    first = start(*endless, "--out", "a")
-    assert first.stderr
-    try:
-        assert '"start"' in first.stderr.readline()
+    with started(*RUN, *endless, "--out", "a") as first:
+        assert first.stderr and '"start"' in first.stderr.readline()
         code, err = learn("--out", "a", "--resume", "auto")
         assert code == ExitCode.USAGE
         assert f"process {first.pid} on" in err and "is writing there" in err
-    finally:
-        first.kill()
-        first.communicate()
     assert learn("--out", "a", "--overwrite")[0] == ExitCode.DONE  # the lock went with it
 
 
@@ -295,13 +280,16 @@ def test_two_runs_do_not_write_to_one_folder(learn: Learn) -> None:
 def test_a_signal_in_the_middle_of_a_pass(learn: Learn, number: signal.Signals) -> None:
     """A checkpoint of the very block, whatever the schedule; then the bits of no stop at all."""
     rarely = ["--set", "checkpoint={every_blocks: null, every_passes: null}"]
-    slow = "import time\nfrom blocklearn.learner.runs.saving import SaveCheckpoints as S\n"
-    slow += "block = S.block\n"
-    slow += "S.block = lambda *given: (time.sleep(0.02), block(*given), print(flush=True))"
-    process = start("--out", "a", *rarely, "--set", "learner.passes=100000", code=slow)
-    assert process.stdout and process.stdout.readline()
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    slow = """\
+import time
+from blocklearn.learner.runs.saving import SaveCheckpoints
+block = SaveCheckpoints.block
+SaveCheckpoints.block = lambda *given: (time.sleep(0.02), block(*given), ready())"""
+    endless = ["--set", "learner.passes=100000"]
+    with started(*RUN, "--out", "a", *rarely, *endless, code=slow) as process:
+        wait_until_ready(process)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED and "Traceback" not in err
     assert f"a: stopped by {number.name} in pass 1 of 100000, block " in err
     assert "The same command with --resume auto goes on." in err
@@ -314,15 +302,17 @@ def test_a_signal_in_the_middle_of_a_pass(learn: Learn, number: signal.Signals) 
 
 
 def test_a_second_interrupt_stops_at_once(folder: Path) -> None:
-    slow = "import time\nfrom blocklearn.learner.runs.saving import SaveCheckpoints as S"
-    slow += "\nS.block = lambda *given: (print('ready', flush=True), time.sleep(600))"
-    process = start("--out", "a", "-q", code=slow)
-    assert process.stdout and process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.5)  # for the block
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    slow = """\
+import time
+from blocklearn.learner.runs.saving import SaveCheckpoints
+SaveCheckpoints.block = lambda *given: (ready(), time.sleep(600))"""
+    with started(*RUN, "--out", "a", "-q", code=slow) as process:
+        wait_until_ready(process)
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)  # for the block
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.KILLED and "Traceback" not in err
 
 
@@ -333,15 +323,16 @@ import threading, time
 from blocklearn.learner.replica import Replica
 def update(*given):
     if "{which}" in threading.current_thread().name:
-        print("ready", flush=True)
+        ready()
         time.sleep(600)
 Replica.update = update"""
-    process = start("--out", "a", "-q", "--set", "learner.replicas=2", code=slow)
-    assert process.stdout and process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    with started(*RUN, "--out", "a", "-q", "--set", "learner.replicas=2", code=slow) as process:
+        wait_until_ready(process)
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.KILLED and "Traceback" not in err
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.command_line.exitcodes import ExitCode
 from blocklearn.learner.command_line.target_reports import check_plot
 from blocklearn.models import GLM, Target
 from tests.beside import CONFIGS
+from tests.learn_command import Learn
 
 WORDS = {"sea": "harbour anchor sailor wave".split(), "kitchen": "oven flour butter sugar".split()}
 CONFIG = """\
@@ -31,15 +30,10 @@ data:
 learner: {passes: 3, seed: 1}
 """
 
-Learn = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def learn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Learn:
+def learn(command: Learn) -> Learn:
     """Runs `learn` in a folder with labelled documents: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     classes = rng.integers(3, size=300)
     texts = [*WORDS.values(), [w for words in WORDS.values() for w in words]]
@@ -49,13 +43,7 @@ def learn(
     np.save("Y.npy", np.eye(3)[classes])
     Path("themes.yaml").write_text(CONFIG)
 
-    def learn(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        assert isinstance(stop.value.code, int)
-        return stop.value.code, *capsys.readouterr()
-
-    return learn
+    return command
 
 
 def test_from_texts_to_a_table_and_back(learn: Learn) -> None:

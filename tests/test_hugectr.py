@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,8 @@ from blocklearn.datasources import (
     hash_features,
 )
 from blocklearn.datasources.hugectr import write_norm, write_raw
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.command_line.exitcodes import ExitCode
+from tests.learn_command import Learn
 from tests.mutations import mutate
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -369,28 +368,17 @@ data:
 learner: {passes: 4, seed: 1}
 """
 
-Learn = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def learn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Learn:
+def learn(command: Learn) -> Learn:
     """Runs `learn` in a folder with Norm files whose label is whether slot 0 has key 2."""
-    monkeypatch.chdir(tmp_path)
     example = Example(1000, 1, 1, 2)
     labels = np.array([[2 in keys] for keys in example.slots[0]])
     slots = [example.slots[0], [np.zeros(0, int)] * 1000]
-    write_norm(tmp_path / "list.txt", labels, example.dense, slots, files=3)
+    write_norm(Path("list.txt"), labels, example.dense, slots, files=3)
     Path("ads.yaml").write_text(CONFIG)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit_:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(exit_.value.code or 0), out, err
-
-    return run
+    return command
 
 
 def test_from_files_to_a_model(learn: Learn) -> None:

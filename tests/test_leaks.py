@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_info
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.learner.memory import resident_bytes
+from tests.own_threads import Started
 
 CYCLES = 200
 
@@ -224,13 +225,13 @@ def test_blas_numba_and_replicas_share_the_threads(
         def predict(self, block: Any) -> Any:
             return (block.X @ self.G).mat()
 
-    before = {thread.ident for thread in threading.enumerate()}
+    started = Started()
     monkeypatch.setattr(np, "matmul", matmul)
     X = np.random.default_rng(0).random((600, 30), np.float32)
     learner = bl.Learner(
         Products(), X, block_rows=100, threads=6, replicas=replicas, sync_every=1, hooks=[Look()]
     ).fit()
-    pools = [t for t in threading.enumerate() if t.ident not in before and "reader" not in t.name]
+    pools = [thread for thread in started() if "reader" not in thread.name]
     learner.close()
     assert blas and set(blas) == {1}
     assert len(pools) <= 6  # each replica has a share, of which one thread is its own

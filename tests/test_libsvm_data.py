@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from blocklearn.datasources import DataError, Reading
 from blocklearn.datasources.formats.libsvm_kind import LibsvmData
-from blocklearn.learner.command_line.cli import main
+from tests.learn_command import Learn
 
 LINES = "+1 1:0.5 4:2\n-1 2:1\n\n+1 3:-1.5  # good\n-1\n"
 CONFIG = """\
@@ -23,15 +22,10 @@ data:
 learner: {passes: 8, seed: 1}
 """
 
-Learn = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def learn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Learn:
+def learn(command: Learn) -> Learn:
     """Runs `learn` in a folder with rows of three classes, each with a feature that says it."""
-    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     lines = []
     for _ in range(200):
@@ -42,12 +36,7 @@ def learn(
     Path("few").write_text("\n".join(lines[:5]) + "\n")
     Path("svm.yaml").write_text(CONFIG)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        return int(stop.value.code or 0), *capsys.readouterr()
-
-    return run
+    return command
 
 
 def test_rows_and_labels(tmp_path: Path) -> None:

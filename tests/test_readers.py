@@ -1,10 +1,9 @@
 """A reader with several threads: the same blocks in the same order; and none for blocks at hand."""
 
-import gc
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,8 @@ from scipy import sparse
 import blocklearn as bl
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
 
-
-def reader_threads() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name == "blocklearn-reader"]
-
-
-@pytest.fixture(autouse=True)
-def no_thread_is_left() -> Iterator[None]:
-    yield
-    gc.collect()
-    assert not reader_threads()
+pytestmark = pytest.mark.usefixtures("reader_threads")
+Threads = Callable[[], list[threading.Thread]]
 
 
 class Stripes:
@@ -86,7 +77,7 @@ def test_blocks_come_in_order_however_long_each_takes(readers: int, ring: int | 
     assert source.most <= readers
 
 
-def test_threads_read_at_the_same_time() -> None:
+def test_threads_read_at_the_same_time(reader_threads: Threads) -> None:
     """Three blocks wait for each other: with fewer threads none would ever be read."""
     meeting = threading.Barrier(3)
 
@@ -119,7 +110,7 @@ def test_a_failure_of_one_thread_ends_the_pass_with_block_and_cause(bad: int) ->
 
 
 @pytest.mark.parametrize("after", [0, 5])
-def test_closing_in_the_middle_waits_for_every_thread(after: int) -> None:
+def test_closing_in_the_middle_waits_for_every_thread(after: int, reader_threads: Threads) -> None:
     for round_ in range(5):
         source = Stripes(50, 3, pause=lambda index: 0.001 * (index % 3))
         reader = Reader(source)
@@ -143,7 +134,7 @@ def test_leaving_early_then_another_pass() -> None:
             assert [block.index for block in reader.blocks(1, start=27)] == [27, 28, 29]
 
 
-def test_blocks_at_hand_are_read_by_whoever_wants_them() -> None:
+def test_blocks_at_hand_are_read_by_whoever_wants_them(reader_threads: Threads) -> None:
     source = Stripes(10, 2, kept_from=4)
     with Reader(source) as reader:
         for number, block in enumerate(reader.blocks(0)):
@@ -153,7 +144,7 @@ def test_blocks_at_hand_are_read_by_whoever_wants_them() -> None:
     assert all(source.read_by[index] is threading.current_thread() for index in range(4, 10))
 
 
-def test_where_all_are_at_hand_no_thread_is_started() -> None:
+def test_where_all_are_at_hand_no_thread_is_started(reader_threads: Threads) -> None:
     with Reader(Stripes(10, 2, kept_from=0)) as reader:
         assert [block.index for block in reader.blocks(0)] == list(range(10))
         assert not reader_threads()

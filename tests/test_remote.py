@@ -15,7 +15,8 @@ from blocklearn.datasources.remote.files import RangeFile
 from tests.web_servers import FakeHdfs, Handler, closed_port, serving
 
 DATA = np.random.default_rng(0).bytes(300_000)
-QUICK = Patience(timeout=0.3, attempts=4, pause=0.001)
+QUICK = Patience(timeout=10.0, attempts=4, pause=0.001)
+SHORT = Patience(timeout=1.0, attempts=4, pause=0.001)  # with servers that say nothing
 ENDINGS = (".parquet",)
 
 
@@ -64,13 +65,14 @@ def test_webhdfs_lists(hdfs):
 FAULTS = (
     "500 short broken-off never stalls dead error-as-data namenode-500 retriable none-left".split()
 )
+PATIENCE = dict.fromkeys(FAULTS, QUICK) | {"never": SHORT, "stalls": SHORT}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_webhdfs_survives(hdfs, fault):
     hdfs.faults = [fault] * 3
     started = time.monotonic()
-    assert read(hdfs.url + "/d/a b.parquet", 100, 50_000) == DATA[100:50_100]
+    assert read(hdfs.url + "/d/a b.parquet", 100, 50_000, PATIENCE[fault]) == DATA[100:50_100]
     assert time.monotonic() - started < 30
     assert not hdfs.faults
 
@@ -79,7 +81,7 @@ def test_webhdfs_survives(hdfs, fault):
 def test_webhdfs_gives_up(hdfs, fault):
     hdfs.faults = [fault] * 100
     with pytest.raises(RemoteError, match=r"webhdfs://.*/d/a b.parquet: .*tried 4 times"):
-        read(hdfs.url + "/d/a b.parquet")
+        read(hdfs.url + "/d/a b.parquet", patience=PATIENCE[fault])
     assert len(hdfs.faults) == 96
 
 
@@ -149,7 +151,7 @@ def test_drip_is_not_forever():
 
     with serving(drip) as server:
         started = time.monotonic()
-        files, _, _ = resolve(f"http://{server.address}/a", Patience(0.3, 2, 0.001))
+        files, _, _ = resolve(f"http://{server.address}/a", Patience(1.0, 2, 0.001))
         with pytest.raises(RemoteError, match="without ranges"):
             files.status(f"http://{server.address}/a")
         assert time.monotonic() - started < 30  # it drips for good
@@ -329,7 +331,7 @@ def test_parquet_over_hostile_webhdfs():
     data = table()
     fake = FakeHdfs({"/d/part-0.parquet": data, "/d/part-1.parquet": data})
     with serving(fake) as server:
-        source = ParquetSource(f"webhdfs://{server.address}/d", ["x", "y"], patience=QUICK)
+        source = ParquetSource(f"webhdfs://{server.address}/d", ["x", "y"], patience=SHORT)
         fake.faults = "500 short dead none never none stalls broken-off none 500".split()
         got = all_rows(source)
         assert not fake.faults

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ from pyarrow import parquet
 
 from blocklearn.datasources import DataError, FileData, read_counts
 from blocklearn.datasources.blocks import BlockSource
-from blocklearn.learner.command_line.cli import main
+from tests.learn_command import Learn
 
 WORDS = ["ship sailor, harbour\nmast storm", 'oven "bread" flour; sugar dough']
 TEXTS = [" ".join([WORDS[i % 2]] * (1 + i % 3)) for i in range(40)]
@@ -25,15 +24,10 @@ learner: {passes: 2}
 """
 SETTINGS = ["--config", "text.yaml", "-q"]
 
-Learn = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def learn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Learn:
+def learn(command: Learn) -> Learn:
     """Runs `learn` in a folder with the same texts in files of three kinds."""
-    monkeypatch.chdir(tmp_path)
     records = [{"id": i, "body": text} for i, text in enumerate(TEXTS)]
     parquet.write_table(pa.Table.from_pylist(records), "a.parquet", row_group_size=15)
     Path("a.jsonl").write_text("\n".join(map(json.dumps, records)))
@@ -41,12 +35,7 @@ def learn(
     with Path("a.csv").open("w", newline="") as file:
         csv.writer(file, delimiter=";").writerows([["id", "body"], *enumerate(TEXTS)])
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        return int(stop.value.code or 0), *capsys.readouterr()
-
-    return run
+    return command
 
 
 def test_a_run_is_the_same_whatever_its_texts_lie_in(learn: Learn) -> None:

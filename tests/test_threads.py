@@ -28,6 +28,7 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.pool import Pool
 from tests import programs
+from tests.own_threads import Started
 
 
 def everything(threads: int) -> list[bytes]:
@@ -72,15 +73,15 @@ def test_same_bits(threads: int) -> None:
 
 
 def test_threads_start_with_the_first_job_for_them() -> None:
-    before = threading.active_count()
+    started = Started()
     pool = Pool(3)
     pool.run(lambda chunk, thread: None, 1)
-    assert threading.active_count() == before
+    assert not started()
     for _ in range(2):
         pool.run(lambda chunk, thread: None, 2)
-        assert threading.active_count() == before + 2
+        assert len(started()) == 2
     pool.close()
-    assert threading.active_count() == before
+    assert not started()
 
 
 def test_every_chunk_runs_once() -> None:

@@ -21,6 +21,7 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.learner.configuration.config import LearnerConfig
 from blocklearn.learner.hooks import Progress
 from blocklearn.learner.watch.watchdog import watching
+from tests.own_threads import Started
 from tests.test_learner import Means
 
 
@@ -123,9 +124,9 @@ def test_a_run_that_moves_is_left_alone(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_without_seconds_nobody_watches() -> None:
-    before = threading.active_count()
+    started = Started()
     with watching(Progress(1, 1), None):
-        assert threading.active_count() == before
+        assert not started()
 
 
 @pytest.mark.parametrize("seconds", [None, 5.0])
