@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests that need a device are skipped where there is none."""
     if item.get_closest_marker("gpu") is not None and not devices.count():
         pytest.skip("CuPy sees no CUDA device")
+
+
+@pytest.fixture
+def every_block_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which rows are scored before they are trained on does not depend on the clock."""
+    monkeypatch.setattr("blocklearn.learner.training_scores.SHARE", math.inf)
 
 
 @pytest.fixture(scope="module", autouse=True)

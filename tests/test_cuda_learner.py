@@ -147,7 +147,9 @@ def some_slow(names: Iterable[str], slow: set[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", some_slow(CASES, SLOW))
-def test_a_device_learns_what_the_cpu_learns(name: str, drivers: list[HostDriver]) -> None:
+def test_a_device_learns_what_the_cpu_learns(
+    name: str, drivers: list[HostDriver], every_block_is_scored: None
+) -> None:
     cpu = trained(name, "cpu")
     expected = learnt(name, cpu)
     assert cpu._team is not None

@@ -385,7 +385,7 @@ def test_dense_data_are_as_sparse_ones() -> None:
     np.testing.assert_allclose(one.predict(X), other.predict(X.toarray()), rtol=1e-3, atol=1e-4)
 
 
-def test_cost_follows_the_non_zeros_not_the_columns() -> None:
+def test_cost_follows_the_non_zeros_not_the_columns(every_block_is_scored: None) -> None:
     X, Y = labels()
     wide = sp.csr_array((X.data, X.indices * 330_000, X.indptr), shape=(N, 10_000_000))
     flops, weights = [], []

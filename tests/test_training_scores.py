@@ -15,9 +15,8 @@ from tests.corpora import planted
 
 
 @pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
+def always(monkeypatch: pytest.MonkeyPatch, every_block_is_scored: None) -> list[dict[str, float]]:
     """Every block is scored; all that is found."""
-    monkeypatch.setattr("blocklearn.learner.training_scores.SHARE", np.inf)
     found: list[dict[str, float]] = []
     take = TrainingScores.take
 
