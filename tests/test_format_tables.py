@@ -125,6 +125,7 @@ def test_rows_with_empty_fields_are_left_out(tmp_path: Path) -> None:
         ("a,b\n1,2\n", {"targets": ["a", "b"]}, "0 columns, but there are 1 to"),
         ("a,b\n1,2\n", {"separator": "::"}, "separator '::', but it is one ASCII character"),
         ('a,b\n1,"2\n', {}, "a.csv:2: cannot be divided into fields"),
+        ("a,b\r1,2\r", {}, "carriage returns alone: write line feeds"),
         ("a,b\n1;2\n", {}, "a.csv:2: 1 fields, but there are 2 columns"),
     ],
 )

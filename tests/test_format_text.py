@@ -83,7 +83,7 @@ def test_fields_of_json_lines(tmp_path: Path) -> None:
         ),
         ('{"text": "some words"}\n\n{"text": "s"', "a.jsonl:3: no valid JSON"),
         ("[" * 100_000, "a.jsonl:1: no valid JSON"),
-        ('{"text": "a b c"}', "none has a word that is in at least min_df=1"),
+        ('{"text": "a b c"}', "a.jsonl: no words in its 1 documents; in texts, a word has"),
         ('{"text": "words", "y": NaN}', "a.jsonl:1: the target 'y' is nan"),
         ('{"text": "words", "y": 1e39}', "a.jsonl:1: the target 'y' is 1e+39"),
         ('{"text": "words", "y": "1"}', "a.jsonl:1: the target 'y' is '1'"),
@@ -340,7 +340,7 @@ def test_heads_of_examples(line: str, label: Any, importance: float, tag: str) -
         ("1 |a^b c\n", "a.vw:1: the namespace 'a^b' has a ^"),
         ("1 |a b\n\n|a c\n", "a.vw:3: no label, but the first example has a label"),
         ("|a b\n1 |a c\n", "a.vw:2: a label, but the first example has no label"),
-        ("1 |a\n", "none has a word"),
+        ("1 |a\n", "a.vw: no words in its 1 documents"),
     ],
 )
 def test_mistakes_in_examples_are_named(tmp_path: Path, text: str, message: str) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..errors import DataError
 from ..separators import separator_hint
-from .delimited import separator_of
+from .delimited import advice, separator_of
 from .documents import Document
 from .lines import LONGEST, decode, placed_lines
 from .numbers import parse_float32
@@ -122,7 +122,7 @@ class CsvTexts:
             except csv.Error as error:
                 raise DataError(
                     f"{path}:{line}: the record that begins here cannot be divided into fields: "
-                    f"{error}; quotes in a quoted field are doubled."
+                    f"{error}; {advice(error, 'quotes in a quoted field are doubled')}."
                 ) from error
             if fields is None:
                 return

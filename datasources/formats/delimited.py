@@ -22,6 +22,8 @@ from .rows import FIRST, Place
 from .scratch import Scratch
 from .streams import kind_of
 
+ONE_LINE = "a record is one line, but for texts in a column (--text COLUMN)"
+
 Nulls = Literal["error", "zero", "drop_row"]
 
 
@@ -173,9 +175,15 @@ class Delimited:
             return next(csv.reader([line], delimiter=self.separator, strict=True))
         except (csv.Error, StopIteration) as error:
             raise DataError(
-                f"{place}: cannot be divided into fields: {error}; a record is one line, but for "
-                "texts in a column (--text COLUMN)."
+                f"{place}: cannot be divided into fields: {error}; {advice(error, ONE_LINE)}."
             ) from error
+
+
+def advice(error: Exception, otherwise: str) -> str:
+    """What to do where the csv module raised `error`: in most cases, `otherwise`."""
+    if "new-line character" in str(error):
+        return r"its lines end with carriage returns alone: write line feeds (tr '\r' '\n')"
+    return otherwise
 
 
 def separator_of(path: Path, given: str | None) -> str:

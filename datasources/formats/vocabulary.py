@@ -85,8 +85,9 @@ def choose_words(
         if not counter.documents:
             raise DataError(f"{name}: no documents in it.")
         kept: list[str] = []
-        most = max_df * counter.documents
+        most, empty = max_df * counter.documents, True
         for word, count in counter.merged():
+            empty = False
             if min_df <= count <= most:
                 kept.append(word)
             if len(kept) > MOST_WORDS:
@@ -94,6 +95,11 @@ def choose_words(
                     f"{name}: more than {MOST_WORDS:,} words are in at least min_df={min_df} "
                     "documents; raise it, or hash: --hash-bits 24."
                 )
+        if empty:
+            raise DataError(
+                f"{name}: no words in its {counter.documents:,} documents; in texts, a word has "
+                "three or more letters and is no function word such as 'the'."
+            )
         if not kept:
             raise DataError(
                 f"{name}: of {counter.documents:,} documents none has a word that is in at least "
