@@ -112,6 +112,12 @@ def test_time_of_replicas_is_their_mean() -> None:
 # ---- events --------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def one_block_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first, before it is trained on; the next one only after a very long time."""
+    monkeypatch.setattr("blocklearn.learner.training_scores.SHARE", 1e-12)
+
+
 def run(folder: Path, **settings: Any) -> tuple[bl.Learner, list[dict[str, Any]]]:
     X, _ = planted(documents=200)
     hook = Metrics(folder / "metrics.jsonl", run="a run", every=1e-9, **settings)
@@ -122,7 +128,7 @@ def run(folder: Path, **settings: Any) -> tuple[bl.Learner, list[dict[str, Any]]
     return learner, events_of(folder / "metrics.jsonl")
 
 
-def test_train_events_divide_the_run(tmp_path: Path) -> None:
+def test_train_events_divide_the_run(tmp_path: Path, one_block_is_scored: None) -> None:
     """Each is of the time since the one before, so their sums are those of the whole run."""
     learner, events = run(tmp_path)
     for event in events:
@@ -142,7 +148,7 @@ def test_train_events_divide_the_run(tmp_path: Path) -> None:
         scores_of(end).keys() == {"perplexity", "elbo_per_token"} == learner.progress.scores.keys()
     )
     assert scores_of(train[0]).keys() == scores_of(end).keys()  # of rows to be trained on
-    assert scores_of(train[1]) == {}  # one look is enough for so short a run
+    assert scores_of(train[1]) == {}
 
 
 def test_resident_memory_grows_with_what_is_in_memory() -> None:
@@ -301,7 +307,7 @@ def test_numbers_of_any_size(number: int) -> None:
     assert list(messages(b"\x08" + varint(number))) == [(1, number)]
 
 
-def test_scalars_are_those_of_the_events(tmp_path: Path) -> None:
+def test_scalars_are_those_of_the_events(tmp_path: Path, one_block_is_scored: None) -> None:
     _, events = run(tmp_path, sinks=[TensorBoard(tmp_path / "board")])
     (file,) = (tmp_path / "board").iterdir()
     assert file.name.startswith("events.out.tfevents.")
