@@ -144,6 +144,10 @@ class CudaPrinter(CudaLoops):
                         f"bl_load<{pack}>({register} + s, a{value.arg} + i * {value.length} + k);"
                     )
         self.nodes(self.plan.nodes)
+        if (
+            self.written
+        ):  # every lane, and every group of a long row, has read what was there before
+            out.line("if (LONG) __syncthreads(); else BL_SYNC();")
         for value in self.layout.vectors:
             place = self.home(value)
             if place:

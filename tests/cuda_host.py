@@ -85,6 +85,14 @@ static bool complete(unsigned t) {
   }
   return true;
 }
+// Those that `t` waited for came, and it is the last one: they go on.
+static bool met(unsigned t) {
+  if (!threads[t].waits || !complete(t)) return false;
+  const unsigned mask = threads[t].mask, first = mask ? t / 32 * 32 : 0;
+  for (unsigned o = 0; o < (mask ? 32u : THREADS); ++o)
+    if (!mask || (mask >> o & 1)) threads[first + o].waits = false;
+  return true;
+}
 static void enter() {
   body(arguments);
   threads[threadIdx.x].done = true;
@@ -103,26 +111,20 @@ static int launch(void (*what)(void*), void* with) {
     threads[t].context.uc_link = nullptr;
     makecontext(&threads[t].context, enter, 0);
   }
-  for (;;) {
-    bool ran = false;
-    for (unsigned n = 0; n < THREADS; ++n) {
-      const unsigned t = BACKWARDS ? THREADS - 1 - n : n;
-      if (threads[t].done || threads[t].waits) continue;
-      ran = true;
-      threadIdx.x = t;
-      swapcontext(&home, &threads[t].context);
+  // The first thread that need not wait for others, in an order: those it meets get as far ahead of
+  // the rest as they ever could.
+  for (unsigned n = 0; n < THREADS;) {
+    const unsigned t = BACKWARDS ? THREADS - 1 - n : n;
+    if (threads[t].done || threads[t].waits) {
+      ++n;
+      continue;
     }
-    if (ran) continue;
-    bool left = false, freed = false, ready[THREADS];
-    for (unsigned t = 0; t < THREADS; ++t) {
-      left |= !threads[t].done;
-      ready[t] = threads[t].waits && complete(t);
-      freed |= ready[t];
-    }
-    if (!left) return 0;
-    if (!freed) return 1;
-    for (unsigned t = 0; t < THREADS; ++t) if (ready[t]) threads[t].waits = false;
+    threadIdx.x = t;
+    swapcontext(&home, &threads[t].context);
+    if (met(t)) n = 0;
   }
+  for (unsigned t = 0; t < THREADS; ++t) if (!threads[t].done) return 1;
+  return 0;
 }
 template <class F> static const unsigned long long* exchange(unsigned mask, F x) {
   unsigned long long* side = slots[threads[threadIdx.x].turn++ & 1];

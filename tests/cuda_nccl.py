@@ -133,3 +133,5 @@ class Member:
 
     def destroy(self) -> None:
         self.library.live -= 1
+
+    abort = destroy

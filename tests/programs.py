@@ -84,3 +84,12 @@ def until_settled(X: Any, theta: Any, phi: Any, alpha: Any) -> Any:
         theta <<= new
         until(change < 1e-3 * rowsum(theta))
     return rowsum(theta)
+
+
+@rowwise
+def moved(X: Any, u: Any, table: Any, shift: Any) -> Any:
+    """What is read first and written last, with nothing summed up in between."""
+    score = sddmm(u, table, X)
+    u <<= u * 2.0 + shift
+    shift <<= shift * 0.5
+    return score

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -182,11 +182,17 @@ class Blocks:
 
         self.expected = np.zeros((columns, 3))
 
-    def run(self, number: int) -> None:
+    def run(
+        self, number: int, *, late: bool = False, begun: Callable[[], None] = lambda: None
+    ) -> None:
+        """late: what is computed of the block is computed when it has ended. begun: is called when
+        it has begun.
+        """
         rng = np.random.default_rng(number)
         x = sp.random(8, 12, 0.3, format="csr", random_state=rng, dtype=np.float32)
         backend = self.cache.backend
         backend.begin_block()
+        begun()
         csc = sp.csc_array((np.arange(x.nnz), x.indices, x.indptr), shape=(12, 8)).tocsr()
         counts = np.diff(csc.indptr)
         active = np.flatnonzero(counts).astype(np.int32)
@@ -202,8 +208,11 @@ class Blocks:
             t_pos=csc.data.astype(np.int32),
         )
         self.weight.set(1.0 + number)
+        if late:
+            backend.end_block()
         self.sums <<= self.sums + self.weight * (X.T @ self.table)
-        backend.end_block()
+        if not late:
+            backend.end_block()
         indices[:], values[:] = -1, np.nan  # from here on the host's arrays are the reader's again
         self.expected += (1.0 + number) * (x.T @ self.numbers)
 
@@ -245,8 +254,9 @@ def test_the_next_block_is_copied_while_one_is_computed(cache: MatCache) -> None
     for number in range(4):
         blocks.run(number)
     cache.backend.drain()
-    cache.backend.compute.always(lambda: assert_(gate.wait(30)))
-    blocks.run(4)  # these return although no kernel can run: only copies are waited for
+    compute = cache.backend.compute
+    # These return although no kernel can run: only copies are waited for.
+    blocks.run(4, begun=lambda: compute.always(lambda: assert_(gate.wait(30))))
     blocks.run(5)
     assert not gate.is_set()
     gate.set()
@@ -271,6 +281,24 @@ def test_numbers_baked_into_an_update_end_graphs_with_one_line(
     (record,) = caplog.records
     assert "test_cuda_device.py" in record.getMessage()
     assert driver.graphs == 0
+
+
+def test_what_is_computed_after_a_block_still_has_its_arrays() -> None:
+    for seed in range(5):
+        with MatCache(backend=Cuda(HostDriver(seed=seed))) as cache:
+            blocks = Blocks(cache)
+            for number in range(12):
+                blocks.run(number, late=True)
+            np.testing.assert_allclose(blocks.sums.numpy(), blocks.expected, rtol=1e-4)
+
+
+def test_an_empty_array_is_set_in_a_block(cache: MatCache) -> None:
+    empty = from_array(cache, np.zeros((0, 3), np.float32))
+    for _ in range(5):
+        cache.backend.begin_block()
+        cache.backend.write(empty.slot.array, np.zeros((0, 3), np.float32))
+        cache.backend.end_block()
+    assert empty.numpy().shape == (0, 3)
 
 
 def test_reads_in_the_middle_of_an_update_see_what_came_before(cache: MatCache) -> None:

@@ -17,6 +17,18 @@ extern "C" __global__ void turn(const int* source, int* out) {
   out[threadIdx.x] = held[63 - threadIdx.x];
 }
 """
+AHEAD = """
+extern "C" __global__ void ahead(int* out) {
+  __shared__ int held;
+  if (threadIdx.x == 0) held = 1;
+  __syncthreads();
+  for (int n = 0; n < 3; ++n) __syncwarp();
+  out[threadIdx.x] = held;
+  for (int n = 0; n < 3; ++n) __syncwarp();
+  BARRIER
+  if (threadIdx.x == 0) held = 2;
+}
+"""
 SUM = """
 extern "C" __global__ void sums(const float* source, float* out) {
   float x = source[threadIdx.x];
@@ -43,6 +55,13 @@ def test_a_missing_barrier_shows() -> None:
             cuda_host.HostModule(text, 64, backwards=backwards).call("turn", source, out)
             found.append((out == source[::-1]).all())
     assert found == [True, True, False, False]
+
+
+def test_a_warp_is_ahead_of_others_until_all_meet() -> None:
+    for barrier in ("__syncthreads();", ""):
+        out = np.zeros(64, np.int32)
+        cuda_host.HostModule(AHEAD.replace("BARRIER", barrier), 64).call("ahead", out)
+        assert (out == 1).all() == bool(barrier)
 
 
 @pytest.mark.parametrize("backwards", [False, True])

@@ -175,13 +175,14 @@ def test_nccl_is_for_one_at_a_time(library: Library) -> None:
         backend.close()
 
 
+@pytest.mark.parametrize("where", ["initAll", "groupEnd"])  # it connects devices in the latter
 def test_where_nccl_does_not_work_copies_do(
-    library: Library, drivers: list[HostDriver], caplog: pytest.LogCaptureFixture
+    where: str, library: Library, drivers: list[HostDriver], caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(numbers: list[int]) -> Any:
+    def broken(*arguments: Any) -> Any:
         raise RuntimeError("NCCL_ERROR_SYSTEM_ERROR: unhandled system error")
 
-    library.initAll = broken  # type: ignore[method-assign]
+    setattr(library, where, broken)
     learner = bl.Learner(
         Sums(), np.ones((14, 2)), block_rows=3, replicas=2, device=["cuda:0", "cuda:1"]
     ).fit()
@@ -189,6 +190,7 @@ def test_where_nccl_does_not_work_copies_do(
     learner.close()
     (record,) = (r for r in caplog.records if r.levelname == "WARNING")
     assert "merged without it: NCCL_ERROR_SYSTEM_ERROR" in record.getMessage()
+    assert library.live == 0
     assert all(driver.copied for driver in drivers)
 
 

@@ -73,6 +73,7 @@ class Case:
             "softmax_scores": (X, table, rng.normal(size=(1, k))),
             "weighted": (X, u, rng.normal(size=(1, columns)), rng.normal(size=(rows, 1))),
             "until_settled": (X, u, table, 0.1),
+            "moved": (X, u, table, rng.normal(size=(rows, 1))),
         }[name]
 
     def compiled(self, dtype: Any) -> Any:
@@ -99,6 +100,7 @@ PROGRAMS = [
     "softmax_scores",
     "weighted",
     "until_settled",
+    "moved",
 ]
 
 
@@ -342,11 +344,28 @@ def test_programs_on_a_device_match_the_definition(name: str, k: int, half: bool
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["lda", "implicit", "until_settled"])
+@pytest.mark.parametrize("name", ["lda", "implicit", "until_settled", "moved"])
 def test_programs_with_vectors_over_a_whole_block_match_the_definition(name: str) -> None:
     case = Case(name, k=1028, rows=3)
     source = rowwise_source(case.compiled(np.float32), ordered=True)
     run_program(case, np.float32, cuda_host.HostModule(source, 256), long=1, blocks=2)
+
+
+@rowwise
+def shifted(u: Any, shift: Any) -> None:
+    u <<= u + shift
+    shift <<= shift * 0.5
+
+
+@needs_compiler
+@pytest.mark.parametrize("threads", [256, -256])
+def test_a_number_that_a_whole_block_reads_is_written_when_all_have(threads: int) -> None:
+    u, shift = np.ones((3, 1100), np.float32), np.full((3, 1), 2.0, np.float32)
+    with MatCache(threads=1) as memory:
+        plan = shifted.compile(from_array(memory, u), from_array(memory, shift)).plan
+    module = cuda_host.HostModule(rowwise_source(plan), abs(threads), backwards=threads < 0)
+    module.call("run", 3, u, shift)
+    assert (u == 3.0).all() and (shift == 1.0).all()
 
 
 def expression(cache: MatCache) -> tuple[Any, Any]:

@@ -291,6 +291,17 @@ def test_a_library_that_is_missing_is_named(
         devices.open_driver(0)
 
 
+def test_a_compiler_that_does_not_work_is_named(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise RuntimeError("Failed to find CUDA headers")
+
+    monkeypatch.setattr(CupyDriver, "function", missing)
+    with pytest.raises(DeviceError, match=r"kernels: Failed to find CUDA headers\. .*\[ctk\]"):
+        devices.open_driver(0)
+
+
 def test_a_device_that_cannot_be_opened_is_named(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

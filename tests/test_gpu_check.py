@@ -229,6 +229,27 @@ def test_tests_that_take_too_long_are_ended(
     assert "1 of 9" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("missing", ["", "ruamel.yaml", "pydantic"])
+def test_tests_are_those_that_can_be_imported(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(apart, "_run", lambda command, *_, **__: bool(given.extend(command)))
+    find_spec = apart.find_spec
+
+    def found(name: str) -> object:
+        if missing and name.startswith(missing.split(".")[0]):
+            raise ModuleNotFoundError(name)
+        return find_spec(name)
+
+    monkeypatch.setattr(apart, "find_spec", found)
+    row = apart.tests(1.0)
+    files = [name for name in given if name.startswith("tests/")]
+    assert {"tests/test_cuda_kernels.py", "tests/test_gpu.py"} <= set(files)
+    assert ("tests/test_gpu_learner.py" in files) == (not missing)
+    assert missing in row.note and row.note.startswith("passed")
+
+
 @pytest.mark.slow
 def test_bench_launch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stand_in(monkeypatch)

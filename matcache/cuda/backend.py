@@ -87,7 +87,9 @@ class Cuda:
         self.side = self.block = 0
         self.in_block = False
         self.host_bytes = SIDES * STAGE + BOUNCE
-        self._done = [driver.event() for _ in range(SIDES)]  # kernels of the side's last block
+        self._done = [
+            driver.event() for _ in range(SIDES)
+        ]  # all up to the block after the side's last one
         self._arrived = [driver.event() for _ in range(SIDES)]  # its copies
         self._arriving = False
         self._stage = [driver.pinned(STAGE) for _ in range(SIDES)]
@@ -154,6 +156,8 @@ class Cuda:
         host = np.empty(array.shape, array.dtype)
         np.copyto(host, given, casting="same_kind")
         flat = host.reshape(-1).view(np.uint8)
+        if not flat.size:
+            return
         if self.in_block and self._staged + flat.size <= STAGE:
             start = self._staged
             self._stage[self.side][start : start + flat.size] = flat
@@ -214,8 +218,9 @@ class Cuda:
         return DeviceIndex(cache, pattern) if self.indexes else None
 
     def begin_block(self) -> None:
-        """Use the other buffers, once the block that used them last is done."""
+        """Use the other buffers, once all that was given before the last block began is done."""
         self.launcher.flush()
+        self.driver.record(self._done[self.side], self.compute)  # with what came after the block
         self.side = (self.side + 1) % SIDES
         self.block += 1
         self.driver.synchronize(self._done[self.side])
@@ -229,7 +234,6 @@ class Cuda:
         self.in_block = self.launcher.queueing = False
         self._await_copies()
         self.tally.copy(self.side, self.compute)
-        self.driver.record(self._done[self.side], self.compute)
         self.driver.synchronize(self._arrived[self.side])
 
     def arriving(self) -> None:

@@ -52,7 +52,8 @@ class Blas:
 
     def multiply(self, product: Product, stream: int) -> None:
         """Give the product to a stream. Matrices go by columns there, so it is out.T = right.T @
-        left.T. The workspace has to start at a multiple of 256.
+        left.T. The workspace has to start at a multiple of 256. Sides may be 0, but not what cuBLAS
+        takes for the step from one column to the next.
         """
         p = product
         if self._given != (stream, p.workspace):
@@ -71,12 +72,12 @@ class Blas:
             p.k,
             ctypes.byref(number(1.0)),
             p.right,
-            p.k if p.right_turned else p.n,
+            max(1, p.k if p.right_turned else p.n),
             p.left,
-            p.m if p.left_turned else p.k,
+            max(1, p.m if p.left_turned else p.k),
             ctypes.byref(number(0.0)),
             p.out,
-            p.n,
+            max(1, p.n),
         )
 
     def _call(self, name: str, *args: Any) -> None:

@@ -19,6 +19,7 @@ from .driver import Bytes, Driver, Limits, Product
 # Memory of the host that copies can be from: start and end, by the number of its owner.
 _pinned: dict[int, tuple[int, int]] = {}
 OPTIONS = ("--std=c++17", "--fmad=true")  # and -ftz=true, which CuPy always adds
+NOTHING = 'extern "C" __global__ void nothing() {}'
 OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 REACHED_ALREADY = 704  # cudaErrorPeerAccessAlreadyEnabled
 
@@ -34,7 +35,7 @@ class CupyDriver:
     """See `Driver`. During a call its device is the current one of the calling thread."""
 
     def __init__(self, number: int) -> None:
-        """number: of the device. Raises ImportError where CuPy or cuBLAS is missing."""
+        """number: of the device. Raises ImportError where CuPy, or a part of CUDA, is missing."""
         import cupy
 
         self._cupy, self._runtime = cupy, cupy.cuda.runtime
@@ -46,7 +47,15 @@ class CupyDriver:
             properties = self._runtime.getDeviceProperties(number)
             self._name = f"cuda:{number} ({properties['name'].decode()})"
             self._processors = int(properties["multiProcessorCount"])
+            self._runtime.memGetInfo()  # the device is in use from now on, if there is room
+            self._try_compiler()
             self._blas = Blas()
+
+    def _try_compiler(self) -> None:
+        try:
+            self.function(NOTHING, "nothing")
+        except Exception as error:  # CuPy finds no NVRTC, or no headers of CUDA
+            raise ImportError(f"CuPy cannot compile kernels: {error}") from error
 
     @contextmanager
     def _current(self) -> Iterator[None]:
@@ -75,15 +84,20 @@ class CupyDriver:
 
     def allocate(self, nbytes: int) -> int:
         """By cudaMalloc."""
-        with self._current():
-            try:
-                address = int(self._runtime.malloc(nbytes))
-            except self._runtime.CUDARuntimeError as error:
-                if error.status != OUT_OF_MEMORY:  # something else that went wrong before
-                    raise
-                raise MemoryError(str(error)) from error
+        with self._current(), self._memory():
+            address = int(self._runtime.malloc(nbytes))
         self._live.add(address)
         return address
+
+    @contextmanager
+    def _memory(self) -> Iterator[None]:
+        """Too little of it is Python's error."""
+        try:
+            yield
+        except self._runtime.CUDARuntimeError as error:
+            if error.status != OUT_OF_MEMORY:  # something else that went wrong before
+                raise
+            raise MemoryError(str(error)) from error
 
     def free(self, address: int) -> None:
         """By cudaFree."""
@@ -94,7 +108,7 @@ class CupyDriver:
     def pinned(self, nbytes: int) -> Bytes:
         """By cudaHostAlloc, for all devices; it goes when the array and its views do."""
         portable = self._runtime.hostAllocPortable
-        with self._current():
+        with self._current(), self._memory():
             owner = self._cupy.cuda.pinned_memory.PinnedMemory(max(nbytes, 1), portable)
         buffer = (ctypes.c_uint8 * nbytes).from_address(owner.ptr)
         buffer.owner = owner  # type: ignore[attr-defined]  # lives as long as the memory is seen

@@ -24,6 +24,7 @@ from .launches import WARPS, c_type
 from .order import active_count
 
 PARTS = 1024  # of the entries of a block, whose particles are counted apart
+WORK = "operations of samplers"
 TOP_ROWS = 32  # rows of a block of threads, of `top_products`
 
 
@@ -59,7 +60,7 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     weights = draws.scratch("weights", np.float32)
     words, topics = draws.scratch("words", np.int32), draws.scratch("topics", np.int32)
     sums = cache.result(("cuda", "particles"), (1, PARTS), np.int64, "particles of parts")
-    work = cache.result(("cuda", "work"), (1, 1), np.int64, "operations of samplers")
+    work = cache.result(("named", WORK), (1, 1), np.int64, WORK)
     names = ("count_sums", "count_starts", "count_particles", "sample")
     table = c_type(phi.dtype)
     count, start, particles, sample = (

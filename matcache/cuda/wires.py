@@ -53,13 +53,17 @@ def connect(drivers: Sequence[Driver], streams: Sequence[Any]) -> Wire:
     if library is not None and len(set(numbers)) == len(numbers):
         try:
             wire = Nccl(library, numbers, streams)
-        except RuntimeError as error:  # such as too little shared memory in a container
-            log.warning("NCCL does not work here, replicas are merged without it: %s", error)
+        except RuntimeError as error:
+            _warn(error)
         else:
             log.info("replicas are merged through NCCL %s", devices.nccl_version(library))
-            return wire
+            return NcclOrCopies(wire, PeerCopies(drivers, streams))
     log.info("replicas are merged by copies from device to device")
     return PeerCopies(drivers, streams)
+
+
+def _warn(error: Exception) -> None:
+    log.warning("NCCL does not work here, replicas are merged without it: %s", error)
 
 
 class PeerCopies:
@@ -133,7 +137,45 @@ class Nccl:
         finally:
             self._nccl.groupEnd()
 
+    def abort(self) -> None:
+        """Close the communicators after an error, whatever they still wait for."""
+        for member in self._members:
+            member.abort()
+
     def close(self) -> None:
         """Close the communicators."""
         for member in self._members:
             member.destroy()
+
+
+class NcclOrCopies:
+    """See `Wire`. NCCL as long as it works: it connects devices when they first move something, and
+    may find only then that, say, a container has too little shared memory.
+    """
+
+    def __init__(self, nccl: Nccl, copies: PeerCopies) -> None:
+        """Between the same devices."""
+        self._nccl, self._copies = nccl, copies
+        self._wire: Wire = nccl
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """As the one that is used."""
+        with self._wire.held():
+            yield
+
+    def move(self, moves: Sequence[Move]) -> None:
+        """See `Wire`. Moves that NCCL did not make are made by copies, and so are all others."""
+        try:
+            self._wire.move(moves)
+        except RuntimeError as error:
+            if self._wire is self._copies:
+                raise
+            _warn(error)
+            self._nccl.abort()
+            self._wire = self._copies
+            self._wire.move(moves)
+
+    def close(self) -> None:
+        """Close the one that is used: the other one is closed, or has nothing to close."""
+        self._wire.close()

@@ -96,7 +96,7 @@ __device__ __forceinline__ int draw(const float (*counts)[OWN], const T* f, floa
     for (int o = 0; o < OWN; ++o) {
       const int topic = v * 16 + BL_LANE + o;
       const float x = topic < K ? (float)f[topic] : 0.0f;
-      sums[v][o] = v == 0 ? counts[v][o] * x : fma(counts[v][o], x, sums[v - 1][o]);
+      sums[v][o] = v == 0 ? BL_TIMES(counts[v][o], x) : fma(counts[v][o], x, sums[v - 1][o]);
     }
 #pragma unroll
   for (int o = 0; o < OWN; ++o) prefix[o] = sums[VECTORS - 1][o];

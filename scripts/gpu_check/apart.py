@@ -16,6 +16,8 @@ from .measure import Row
 
 SECTION = (sys.executable, "-P", "-m", "scripts.gpu_check.section")
 GRACE = 3.0  # seconds for a process that is told to end
+ALONE = ["tests/test_cuda_kernels.py", "tests/test_gpu.py"]  # with CuPy, NumPy, SciPy, Numba
+OTHERS = ("hypothesis", "pyarrow", "pydantic", "rich", "ruamel.yaml", "threadpoolctl", "xxhash")
 
 
 def section(name: str, seconds: float, *, quick: bool) -> list[Row]:
@@ -35,12 +37,13 @@ def section(name: str, seconds: float, *, quick: bool) -> list[Row]:
 
 def tests(seconds: float) -> Row:
     """`pytest -m gpu`, with what is installed."""
-    if find_spec("pytest") is None:
+    if not installed("pytest"):
         return Row("tests", note="not run: pytest is not installed")
-    files = ["tests/test_gpu.py"]
-    if find_spec("pydantic"):
-        every = sorted(Path("tests").glob("test_*.py"))
-        files = [str(path) for path in every if "mark.gpu" in path.read_text()]
+    every = sorted(Path("tests").glob("test_*.py"))
+    files = [str(path) for path in every if "mark.gpu" in path.read_text()]
+    left_out = ""
+    if missing := [name for name in OTHERS if not installed(name)]:
+        files, left_out = ALONE, f"; of the matrix layer only, without {', '.join(missing)}"
     options = ["-v", "-m", "gpu", "-W", "ignore"]
     with tempfile.TemporaryFile("w+") as output:
         begun = time.monotonic()
@@ -54,7 +57,16 @@ def tests(seconds: float) -> Row:
         print(said[-8000:])
     if code is None:
         return Row("tests", spent, note=f"failed: not done after {seconds:.0f} s, last: {last}")
-    return Row("tests", spent, note=f"{'failed' if code else 'passed'}: {last.strip('= ')}")
+    outcome = "failed" if code else "passed"
+    return Row("tests", spent, note=f"{outcome}: {last.strip('= ')}{left_out}")
+
+
+def installed(name: str) -> bool:
+    """Whether a module can be imported."""
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of what it is in
+        return False
 
 
 def _run(command: list[str], seconds: float, stdout: object = None) -> int | None:
