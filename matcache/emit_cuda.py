@@ -144,9 +144,7 @@ class CudaPrinter(CudaLoops):
                         f"bl_load<{pack}>({register} + s, a{value.arg} + i * {value.length} + k);"
                     )
         self.nodes(self.plan.nodes)
-        if (
-            self.written
-        ):  # every lane, and every group of a long row, has read what was there before
+        if self.written:  # all lanes, and all groups of a long row, have read what was there
             out.line("if (LONG) __syncthreads(); else BL_SYNC();")
         for value in self.layout.vectors:
             place = self.home(value)

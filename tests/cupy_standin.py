@@ -364,10 +364,16 @@ class Cublas:
             a: int, lda: int, b: int, ldb: int, beta: Any, c: int, ldc: int,
         ) -> int:  # fmt: skip
             def matrix(address: int, rows: int, columns: int, ld: int) -> Any:
+                if not rows * columns:
+                    return np.zeros((rows, columns), number)
                 flat = machine.host._bytes(address, ld * columns * ctypes.sizeof(number))
                 return flat.view(np.dtype(number)).reshape(columns, ld)[:, :rows].T
 
             machine = self._machine
+            if lda < max(1, k if turn_a else m) or ldb < max(1, n if turn_b else k):
+                return 7
+            if ldc < max(1, m):
+                return 7
             A = matrix(a, k, m, lda).T if turn_a else matrix(a, m, k, lda)
             B = matrix(b, n, k, ldb).T if turn_b else matrix(b, k, n, ldb)
             C, scale, keep = matrix(c, m, n, ldc), alpha[0], beta[0]

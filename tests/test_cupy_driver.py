@@ -148,6 +148,15 @@ def test_streams_with_workspaces_of_their_own_take_turns(machine: Machine, libra
     driver.close()
 
 
+@pytest.mark.parametrize("m, k, n", [(3, 0, 2), (3, 2, 0), (0, 3, 2)])
+def test_products_with_an_empty_side(cache: MatCache, m: int, k: int, n: int) -> None:
+    A, B = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
+    for turned in (False, True):
+        left = from_array(cache, A.T).T if turned else from_array(cache, A)
+        found = (left @ from_array(cache, B)).numpy()
+        np.testing.assert_array_equal(found, np.zeros((m, n)))
+
+
 def test_what_cublas_refuses_is_an_error(machine: Machine, library: Cublas) -> None:
     """After which products go where they should, as before."""
     driver = CupyDriver(0)

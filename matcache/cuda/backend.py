@@ -87,9 +87,8 @@ class Cuda:
         self.side = self.block = 0
         self.in_block = False
         self.host_bytes = SIDES * STAGE + BOUNCE
-        self._done = [
-            driver.event() for _ in range(SIDES)
-        ]  # all up to the block after the side's last one
+        # The side's last block, and what was computed after it, before the next one.
+        self._done = [driver.event() for _ in range(SIDES)]
         self._arrived = [driver.event() for _ in range(SIDES)]  # its copies
         self._arriving = False
         self._stage = [driver.pinned(STAGE) for _ in range(SIDES)]
