@@ -200,7 +200,8 @@ class MatCache:
     # ------------------------------------------------------------------ phases
 
     def commit(self) -> None:
-        """End the reserve phase: allocate one slab for all planned containers; compile kernels."""
+        """End the reserve phase: compile kernels; allocate one slab for all planned containers."""
+        self.backend.compile_expected()  # first, because on a device they take memory, too
         size = sum(aligned(s.nbytes) for s in self._planned)
         try:
             slab = self.backend.allocate(size)
@@ -223,7 +224,6 @@ class MatCache:
         self._allocations += 1
         self._planned = []
         self.reserving = False
-        self.backend.compile_expected()
 
     def freeze(self, mode: Literal["raise", "warn"] = "raise") -> None:
         """From here on an allocation is an error, or a warning that is counted.

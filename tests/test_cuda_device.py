@@ -292,6 +292,21 @@ def test_what_is_computed_after_a_block_still_has_its_arrays() -> None:
             np.testing.assert_allclose(blocks.sums.numpy(), blocks.expected, rtol=1e-4)
 
 
+def test_kernels_are_loaded_before_the_slab_is_allocated() -> None:
+    driver, loaded = HostDriver(seed=0), []
+    function = driver.function
+
+    def noted(source: str, name: str) -> Any:
+        loaded.append(driver.allocations)
+        return function(source, name)
+
+    driver.function = noted  # type: ignore[method-assign]
+    with MatCache(backend=Cuda(driver), reserving=True) as cache:
+        (named(cache, "a", (3, 3)) * 2.0).mat()
+        cache.commit()
+        assert (len(loaded), driver.allocations) == (1, 1) and loaded == [0]
+
+
 def test_an_empty_array_is_set_in_a_block(cache: MatCache) -> None:
     empty = from_array(cache, np.zeros((0, 3), np.float32))
     for _ in range(5):

@@ -211,6 +211,21 @@ def test_what_is_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         inspect([str(tmp_path / "a.csv")], Silent())
 
 
+def test_another_separator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a;b\n1;2\n3;4\n")
+    assert learn("inspect", path, "-q") == ExitCode.DATA
+    assert "a.csv:2: column 'a;b' is '1;2', no number. Its first" in (
+        err := capsys.readouterr().err
+    )
+    assert "separator: ';'" in err
+    assert learn("inspect", path, "-q", "--separator", ";") == ExitCode.DONE
+    assert "columns          2 with names" in capsys.readouterr().out
+    path.rename(tmp_path / "a.txt")
+    assert learn("inspect", tmp_path / "a.txt", "-q", "--separator", ";") == ExitCode.USAGE
+    assert "--separator: not for text" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["convert", "inspect"])
 def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert learn(command, "--help") == 0

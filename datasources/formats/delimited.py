@@ -16,6 +16,7 @@ from pyarrow import compute
 from pyarrow import csv as arrow
 
 from ..errors import DataError
+from ..separators import separator_hint
 from .lines import Lines, decode, file_chunks, placed_lines, split_lines
 from .numbers import parse_number
 from .rows import FIRST, Place
@@ -149,6 +150,8 @@ class Delimited:
             for i in floats:
                 if fields[i] and not is_number(fields[i]):
                     what = f"column {self.names[i]!r} is {fields[i][:40]!r}, no number"
+                    if unsplit := separator_hint(self.names):
+                        return f"{place}: {what}. {unsplit}"
                     return f"{place}: {what}{self._advice}."
         return None
 

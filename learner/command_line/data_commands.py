@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import QuietOption, TextOption, VerboseOption
+from .options import QuietOption, SeparatorOption, TextOption, VerboseOption
 
 if TYPE_CHECKING:
     from ..conversion.convert import Conversion
@@ -83,9 +83,7 @@ def convert(
     nulls: Annotated[
         Nulls | None, typer.Option("--nulls", help="What is missing in features.")
     ] = None,
-    separator: Annotated[
-        str | None, text("separator", "Between fields [comma; tab in .tsv].", "CHAR")
-    ] = None,
+    separator: SeparatorOption = None,
     header: Annotated[
         bool | None,
         typer.Option("--header/--no-header", help="Does the first line name the columns?"),
@@ -162,6 +160,7 @@ def inspect(
         typer.Argument(metavar="PATH...", help="Data of any format, a dataset, a model, a run."),
     ],
     format: FormatOption = None,
+    separator: SeparatorOption = None,
     text_: TextOption = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -172,7 +171,8 @@ def inspect(
     """
     import json as writing
 
-    options = {} if text_ is None else {"text": text_}
+    given = {"separator": separator, "text": text_}
+    options = {name: value for name, value in given.items() if value is not None}
     if options:
         check_options(paths, format, options)
     from ..conversion.display import ConversionDisplay, Silent
