@@ -34,6 +34,12 @@ def matching(path: Path) -> list[Path]:
     return [path] if path.exists() else [Path(name) for name in sorted(glob(str(path)))] or [path]
 
 
+def files_at(path: str) -> Iterator[Path]:
+    """What is meant by a path, with what is in folders, at any depth, in place of these."""
+    for found in matching(Path(path)):
+        yield from found.rglob("*") if found.is_dir() else [found]
+
+
 def is_table(path: Path) -> bool:
     """Whether the texts at `path` are in a column of a table: a file, or a folder of Parquet files
     without .txt files.
@@ -49,8 +55,7 @@ def text_format(
     """Format and options by which `learn convert` reads the texts in a field of JSON lines, or in a
     column of a table; None where `path`, or what is in this folder, is neither.
     """
-    files = chain.from_iterable(p.rglob("*") if p.is_dir() else [p] for p in matching(Path(path)))
-    kinds = {text_kind(file) for file in files} & {*TEXTS, *TABLES}
+    kinds = {text_kind(file) for file in files_at(path)} & {*TEXTS, *TABLES}
     if kinds and kinds <= {*JSON_LINES}:
         return "json-lines", {"text": text}
     if not kinds or not kinds <= {*TABLES}:

@@ -18,6 +18,7 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.command_line.exitcodes import ExitCode
 from blocklearn.learner.runs.new_data import converted
 from tests.formats import bidmat, example, packed
+from tests.learn_command import Learn
 from tests.test_convert import rows_of
 
 X = abs(example(150, 12)).tocsr()
@@ -127,6 +128,40 @@ def test_targets_that_are_columns(tmp_path: Path, capsys: pytest.CaptureFixture[
     job = ["evaluate", tmp_path / "model", "--data", tmp_path / "a.csv", "--json"]
     assert learn(*job) == 0
     assert f'"auc": {learner.evaluate((X, Y))["auc"]:.6f}'[:-2] in capsys.readouterr().out
+
+
+def test_new_data_with_another_separator(tmp_path: Path) -> None:
+    learner = model(tmp_path, NAMES)
+    (tmp_path / "a.csv").write_bytes(csv().replace(b",", b";"))
+    job = ["predict", tmp_path / "model", "--data", tmp_path / "a.csv", "--out", tmp_path / "a.npy"]
+    assert learn(*job) == ExitCode.DATA
+    assert learn(*job, "--separator", ";") == 0
+    np.testing.assert_allclose(np.load(tmp_path / "a.npy"), learner.predict(X), rtol=1e-6)
+
+
+TABLE = """\
+model: {kind: glm}
+data:
+  train: {kind: table, path: a.csv, numeric: [x, y], targets: [z]}
+  eval: null
+"""
+RATINGS = """\
+model: {kind: als, rank: 2}
+data: {train: {kind: ratings, path: a.csv, user: x, item: y, rating: z}, eval: null}
+"""
+
+
+@pytest.mark.parametrize("config", [TABLE, RATINGS], ids=["table", "ratings"])
+def test_another_separator_than_the_training_data_have(command: Learn, config: str) -> None:
+    lines = ["x,y,z", *(f"{i % 12},{i % 5},{i % 2}" for i in range(60))]
+    Path("a.csv").write_text("\n".join(lines))
+    Path("b.csv").write_text("\n".join(lines).replace(",", "|"))
+    Path("run.yaml").write_text(config)
+    assert command("--config", "run.yaml", "--out", "run", "-q")[0] == 0
+    _, wanted, _ = command("evaluate", "run", "--data", "a.csv")
+    assert command("evaluate", "run", "--data", "b.csv")[0] == ExitCode.DATA
+    code, found, err = command("evaluate", "run", "--data", "b.csv", "--separator", "|")
+    assert (code, found) == (0, wanted) and found, err
 
 
 def test_classes_of_the_model_are_those_of_new_data(tmp_path: Path) -> None:

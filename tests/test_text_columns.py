@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from blocklearn.datasources import DataError, FileData, read_counts
 from blocklearn.datasources.blocks import BlockSource
+from blocklearn.learner.command_line.exitcodes import ExitCode
 from tests.learn_command import Learn
 
 WORDS = ["ship sailor, harbour\nmast storm", 'oven "bread" flour; sugar dough']
@@ -52,6 +53,11 @@ def test_a_run_is_the_same_whatever_its_texts_lie_in(learn: Learn) -> None:
     assert shares[0] == shares[1] == shares[2] and len(shares[0]) == len(TEXTS)
     assert said[1][1].startswith("a.parquet:0: ")
     assert learn("evaluate", "csv", "--data", "a.parquet")[0] == 0
+    code, out, err = learn("predict", "jsonl", "--data", "a.csv", "--separator", ";")
+    assert code == 0, err
+    assert [line.partition(": ")[2] for line in out.splitlines()] == shares[0]
+    code, _, err = learn("predict", "jsonl", "--data", "a.jsonl", "--separator", ";")
+    assert code == ExitCode.DATA and "a.jsonl: no table in text, whose fields have ';'" in err
     for kind in ("csv", "jsonl"):  # with the separator of the training data; a folder of such files
         Path(f"of-{kind}").mkdir()
         Path(f"of-{kind}", f"b.{kind}").write_text(Path(f"a.{kind}").read_text())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from .options import TextOption, VerboseOption
+from .options import VerboseOption
 
 if TYPE_CHECKING:
     from ..lists.lists import Lists
@@ -33,6 +33,20 @@ ReplicasOption = Annotated[
         metavar="N",
         help="Copies of the model, which share the blocks; auto, with --device cuda: one for each "
         "GPU.",
+    ),
+]
+SeparatorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--separator", metavar="CHAR", help="Between fields of tables [as in the training data]."
+    ),
+]
+FieldOption = Annotated[
+    str | None,
+    typer.Option(
+        "--text",
+        metavar="FIELD",
+        help="Of JSON lines and tables: where the text is [as in the training data].",
     ),
 ]
 DataOption = Annotated[
@@ -68,7 +82,8 @@ def predict(
         Path | None,
         typer.Option("--out", metavar="FILE", help=".parquet or .npy file, or - for JSON lines."),
     ] = None,
-    text: TextOption = None,
+    separator: SeparatorOption = None,
+    text: FieldOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
     verbose: VerboseOption = False,
@@ -82,7 +97,7 @@ def predict(
     from .reports import prediction_lines
 
     learner = load(run, device=device, replicas=_count(replicas))
-    source = open_for(learner, run, data, text=text)
+    source = open_for(learner, run, data, text=text, separator=separator)
     blocks = predict_blocks(learner, source)
     if out is None or str(out) == "-":
         for line in prediction_lines(learner, blocks) if out is None else json_lines(blocks):
@@ -151,7 +166,8 @@ def evaluate(
         typer.Option("--targets", metavar="FILE", help=".npy, .npz or .mtx: what rows should be."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    text: TextOption = None,
+    separator: SeparatorOption = None,
+    text: FieldOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
     verbose: VerboseOption = False,
@@ -164,7 +180,7 @@ def evaluate(
     from .reports import score_lines
 
     learner = load(run, device=device, replicas=_count(replicas))
-    held_out = open_for(learner, run, data, targets, labelled=True, text=text)
+    held_out = open_for(learner, run, data, targets, labelled=True, text=text, separator=separator)
     scores = learner.evaluate(held_out) | ranking_scores_of(learner, run, held_out)
     known = {name: value for name, value in scores.items() if not math.isnan(value)}
     missing = ", ".join(name for name in scores if name not in known)

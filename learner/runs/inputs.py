@@ -23,7 +23,8 @@ from ...datasources import (
 from ...datasources.blocks import BlockSource
 from ...datasources.blocks.kind import check_names
 from ...datasources.blocks.manifest import FILE as MANIFEST
-from ...datasources.files import is_text_or_counts, matching, text_format
+from ...datasources.files import files_at, is_text_or_counts, matching, text_format
+from ...datasources.formats.streams import kind_of
 from ...datasources.unpacked import unpacked_bytes
 from ...matcache.errors import MemoryPlanError
 from ...models import ALS
@@ -34,7 +35,7 @@ from ..devices import one_each
 from ..learner import Learner
 from ..memory import memory_limits
 from ..watch.display import size
-from .new_data import columns_of, converted
+from .new_data import Told, columns_of, converted
 from .run_folder import RunFolder
 
 
@@ -143,6 +144,7 @@ def open_for(
     *,
     labelled: bool = False,
     text: str | None = None,
+    separator: str | None = None,
 ) -> DataSource:
     """New data for the model of `run`, over the columns that it was trained on.
 
@@ -150,16 +152,19 @@ def open_for(
     the training data were, from `path` instead; where these were texts, counts or blocks, or nobody
     knows, by the end of its name (see `learn convert`), and labelled with the targets of the file
     `targets`. labelled: what the data say of targets and weights is read, too. text: the field of
-    JSON lines, or the column of a table, with texts; None: as in the training data.
+    JSON lines, or the column of a table, with texts; separator: between fields of a table in text;
+    None: as in the training data.
 
     Raises:
         FileNotFoundError: there is no such file.
         DataError: it cannot be read, or shares no word with the model.
     """
-    data = data_of(run)
-    ratings = isinstance(learner.model, ALS) or (data and isinstance(data.train, RatingsKind))
-    separator = data.train.separator if data and isinstance(data.train, FileData) else None
-    told = None if text is None else text_format(path, text, separator)
+    data = data_of(run, separator)
+    ratings = isinstance(learner.model, ALS) or bool(data and isinstance(data.train, RatingsKind))
+    if separator is not None and not has_fields(path, ratings):
+        raise DataError(f"{path}: no table in text, whose fields have {separator!r} between them.")
+    between = data.train.separator if data and isinstance(data.train, FileData) else separator
+    told: Told | None = None if text is None else text_format(path, text, between)
     if text is not None and (told is None or ratings):
         what = "ratings" if ratings else "neither JSON lines nor a table"
         raise DataError(f"{path}: {what}, so no field {text!r} of it has texts.")
@@ -169,7 +174,7 @@ def open_for(
     if all((folder / MANIFEST).is_file() for folder in folders):
         return open_dataset(learner, folders, targets)
     if ratings:
-        found = ratings_of(learner, run, Path(path), new_users=not same_users)
+        found = ratings_of(learner, run, Path(path), new_users=not same_users, separator=separator)
         return found.samples().source(Reading(rows))
     kind = None
     if data is not None and told is None:
@@ -178,6 +183,8 @@ def open_for(
     if kind is None:
         if told is None and is_text_or_counts(Path(path)) and learner.names is not None:
             return open_counts(learner, Path(path), targets)
+        if told is None and separator is not None:
+            told = None, {"separator": separator}
         source, notes = converted(learner, path, targets, rows, labelled=labelled, told=told)
         for note in notes:
             print(f"{path}: {note}", file=sys.stderr)
@@ -191,10 +198,24 @@ def open_for(
     return opened
 
 
-def data_of(run: Path) -> DataConfig | None:
-    """What the configuration in a run folder says about data; None where there is none."""
+def has_fields(path: str, ratings: bool) -> bool:
+    """Whether there is text with separators at `path`, or in this folder."""
+    kinds = {".csv", ".tsv", ".txt"} if ratings else {".csv", ".tsv"}
+    return any(kind_of(file) in kinds for file in files_at(path))
+
+
+def data_of(run: Path, separator: str | None = None) -> DataConfig | None:
+    """What the configuration in a run folder says about data; None where there is none. separator:
+    instead of its own, of data that may have one.
+    """
     config = config_of(run)
-    return None if config is None else config.data
+    if config is None:
+        return None
+    data = config.data
+    if separator is None or "separator" not in type(data.train).model_fields:
+        return data
+    train = data.train.model_copy(update={"separator": separator})
+    return data.model_copy(update={"train": train})
 
 
 def config_of(run: Path) -> RunConfig | None:
@@ -206,17 +227,23 @@ def config_of(run: Path) -> RunConfig | None:
 
 
 def ratings_of(
-    learner: Learner, run: Path, path: Path, *, new_users: bool = False, seen: bool = False
+    learner: Learner,
+    run: Path,
+    path: Path,
+    *,
+    new_users: bool = False,
+    seen: bool = False,
+    separator: str | None = None,
 ) -> Ratings:
     """Ratings in a file, written as those that the model of `run` was trained on, of its users and
     items. new_users: of users of their own, whom it need not know. seen: it does not matter what
-    the ratings are.
+    the ratings are. separator: between fields of text; None: as in the training data.
 
     Raises:
         FileNotFoundError: there is no such file.
         DataError: it cannot be read, or has nothing that the model knows.
     """
-    kind = ratings_in(path, run)
+    kind = ratings_in(path, run, separator)
     users, items = learner.row_names, learner.names
     if items is None:
         items = Ids.numbered(len(learner.row_state("items")))
@@ -240,15 +267,15 @@ def check_rated(learner: Learner, ratings: Ratings, kind: RatingsData) -> None:
         )
 
 
-def ratings_in(path: Path, run: Path) -> RatingsData:
+def ratings_in(path: Path, run: Path, separator: str | None = None) -> RatingsData:
     """The ratings in a file, as yet unread, written as those that the model of `run` was trained
-    on. Raises `FileNotFoundError` if there is no such file.
+    on, but for `separator`. Raises `FileNotFoundError` if there is no such file.
     """
     require(path)
-    data = data_of(run)
+    data = data_of(run, separator)
     if data is not None and isinstance(data.train, RatingsData):
         return data.train.model_copy(update={"path": path})
-    return RatingsData(path=path)
+    return RatingsData(path=path, separator=separator)
 
 
 def open_dataset(learner: Learner, folders: list[Path], targets: Path | None) -> DataSource:

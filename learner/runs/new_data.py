@@ -13,6 +13,9 @@ from ..conversion.convert import Conversion, convert
 from ..conversion.display import Silent
 from ..learner import Learner
 
+Told = tuple[str | None, Mapping[str, Any]]
+"""The format of data, None where the name says it, and options of it; see `learn convert`."""
+
 
 def converted(
     learner: Learner,
@@ -21,15 +24,14 @@ def converted(
     block_rows: int,
     *,
     labelled: bool,
-    told: tuple[str, Mapping[str, Any]] | None = None,
+    told: Told | None = None,
 ) -> tuple[BlockSource, Sequence[str]]:
     """The rows at `path` over the columns that `learner` was trained on, and what is to be said.
 
     They are converted into a temporary dataset, which goes when the source does: it takes as much
     room on disk as the data, and no more memory than a conversion. targets: a file with those of
     the rows. labelled: with targets and weights; columns of a table that are called like the
-    model's targets are these. told: their format and its options, see `learn convert`; None: their
-    names say it.
+    model's targets are these. told: what was said of them; None: their names say it all.
 
     Raises:
         FileNotFoundError: there is no such file.
