@@ -24,6 +24,7 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.command_line.exitcodes import ExitCode
 from blocklearn.learner.runs import checkpoint, training
 from blocklearn.learner.runs.checkpoint import name_of, newest
+from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.durable import write_folder
 from blocklearn.learner.storage.manifest import write_manifest
 from blocklearn.learner.storage.tensor_file import write_tensors
@@ -232,6 +233,24 @@ def test_damage_to_the_newest_falls_back_and_says_so(
         path.write_text("{}")
     code, err = learn(*again, "--set", "learner.passes=9")
     assert code == ExitCode.DATA and "No checkpoint is intact; --overwrite starts afresh" in err
+
+
+@pytest.mark.parametrize("moved", [0, 2])
+def test_killed_while_the_model_is_put_in_its_place(moved: int, whole: str, learn: Learn) -> None:
+    """It was complete beside its place; whoever looks there afterwards finds it."""
+    files = [name for name in model_folder.FILES if Path(whole, name).exists()]
+    before = {name: Path(whole, name).read_bytes() for name in files}
+    ready = Path(whole, ".next")
+    ready.mkdir()
+    for number, name in enumerate(sorted(before)):
+        (ready / name).write_bytes(before[name])
+        if number >= moved:
+            Path(whole, name).unlink()
+    report = ["--set", "learner.report=true"]
+    code, err = learn("--out", whole, "--resume", "auto", *report)
+    assert code == ExitCode.DONE and "finished, 3 passes are done" in err
+    assert {name: Path(whole, name).read_bytes() for name in files} == before
+    assert not ready.exists() and Path(whole, "report.html").exists()
 
 
 def test_a_run_of_version_0_1_0_goes_on(whole: str, learn: Learn) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ..errors import RunFolderError
 from ..storage import model_folder
-from ..storage.durable import NEXT, write_file
+from ..storage.durable import NEXT, settle, write_file
 
 MARK = "run.json"
 LOCK = ".lock"
@@ -104,7 +104,9 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         with self._locked():
             self.check(overwrite=overwrite, resume=resume)  # it may have been made meanwhile
-            if not (resume and self.exists):
+            if resume and self.exists:
+                settle(self.path)  # a model that was complete when its process was killed
+            else:
                 self._clear()
                 self._mark()
             yield

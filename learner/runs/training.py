@@ -98,6 +98,8 @@ def _train(config: RunConfig, manners: Manners, requests: Requests) -> Learner |
                 f"{config.out}: finished, {done} passes are done. A higher learner.passes trains "
                 "on, --overwrite starts afresh."
             )
+            if config.learner.report and not folder.report.exists():
+                write_report(folder.path, folder.report)
             return None
         write_file(folder.config, to_yaml(config).encode())
         write_file(folder.plan, plan.json().encode())
