@@ -65,6 +65,24 @@ def test_a_folder_that_is_not_ours_is_never_touched(
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
 
 
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    """Of the mark, before there was one; and of other files, later on."""
+    folder = RunFolder(tmp_path)
+    left, other = tmp_path / ".run.json.4711", tmp_path / ".run.json.old"
+    left.write_text("{")
+    (tmp_path / ".lock").write_text("process 4711 on vm\n")
+    other.write_text("")
+    with pytest.raises(RunFolderError, match="not empty and not a run folder"):
+        folder.check(overwrite=False, resume=True)
+    other.unlink()
+    with folder.opened(overwrite=False, resume=True):
+        assert folder.exists and not left.exists()
+    (tmp_path / ".done").mkdir()
+    (tmp_path / ".plan.json.4711").write_text("[")
+    with folder.opened(overwrite=False, resume=True):
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "run.json"]
+
+
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "x").touch()
     with pytest.raises(RunFolderError, match="a file"):

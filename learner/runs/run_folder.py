@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ..errors import RunFolderError
 from ..storage import model_folder
-from ..storage.durable import NEXT, settle, write_file
+from ..storage.durable import NEXT, left_of, settle, write_file
 
 MARK = "run.json"
 LOCK = ".lock"
@@ -87,7 +87,7 @@ class RunFolder:
                     f"{self.path}: a run is there already. --resume auto goes on with it, "
                     "--overwrite starts it afresh, --out DIR writes elsewhere."
                 )
-        elif self.path.is_dir() and any(p.name != LOCK for p in self.path.iterdir()):
+        elif self.path.is_dir() and self._foreign():
             raise RunFolderError(
                 f"{self.path}: not empty and not a run folder (it has no {MARK}), so nothing in "
                 "it is touched. Use --out DIR."
@@ -104,12 +104,20 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         with self._locked():
             self.check(overwrite=overwrite, resume=resume)  # it may have been made meanwhile
+            for name in (MARK, *OURS):
+                for file in left_of(self.path / name):
+                    file.unlink(missing_ok=True)
             if resume and self.exists:
                 settle(self.path)  # a model that was complete when its process was killed
             else:
                 self._clear()
                 self._mark()
             yield
+
+    def _foreign(self) -> bool:
+        """Whether something in the folder, which has no mark, is not of a run that only began."""
+        begun = {self.path / LOCK, *left_of(self.path / MARK)}
+        return any(path not in begun for path in self.path.iterdir())
 
     def _clear(self) -> None:
         for name in OURS:

@@ -46,6 +46,12 @@ def new_file(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
+def left_of(path: Path) -> list[Path]:
+    """Files that processes left which were killed while they wrote a `new_file` at `path`."""
+    found = path.parent.glob(f".{path.name}.*")
+    return [file for file in found if file.suffix[1:].isdigit()]
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Puts `data` at `path`, replacing what was there in one step."""
     with new_file(path) as temporary:
@@ -86,7 +92,8 @@ def current(path: Path) -> Path:
 
 def settle(path: Path) -> None:
     """Moves a completed newer version up, also one that a crash left behind."""
-    ready = path / NEXT
+    ready, done = path / NEXT, path / DONE
+    shutil.rmtree(done, ignore_errors=True)
     if not ready.is_dir():
         return
     for file in sorted(ready.iterdir()):
@@ -100,8 +107,6 @@ def settle(path: Path) -> None:
         os.replace(copy, path / file.name)
         copy.unlink(missing_ok=True)  # still there if both were names of one file already
     sync_folder(path)
-    done = path / DONE
-    shutil.rmtree(done, ignore_errors=True)
     os.rename(ready, done)
     shutil.rmtree(done)
     sync_folder(path)
