@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,10 @@ from scipy import sparse
 
 import blocklearn as bl
 from blocklearn.datasources import BlockSource, MatrixSource, TwoSidedSource, write_blocks
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.command_line.exitcodes import ExitCode
 from blocklearn.models import ALS, GLM, LDA
 from tests.block_datasets import folders
-
-Learn = Callable[..., tuple[int, str, str]]
+from tests.learn_command import Learn
 
 
 def documents(rows: int = 240, words: int = 30, seed: int = 0) -> Any:
@@ -69,25 +66,15 @@ def test_a_shuffled_dataset_learns_as_well(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def learn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Learn:
+def learn(command: Learn) -> Learn:
     """Runs `learn` in a folder with a dataset on two disks: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
     names = [f"word{i}" for i in range(30)]
     X = documents(300)
     for name, part in (("train", X[:240]), ("eval", X[240:])):
         source = MatrixSource(part, block_rows=32, names=names)
         write_blocks(source, [f"disk0/{name}", f"disk1/{name}"])
     Path("blocks.yaml").write_text(CONFIG)
-
-    def learn(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        assert isinstance(stop.value.code, int)
-        return stop.value.code, *capsys.readouterr()
-
-    return learn
+    return command
 
 
 CONFIG = """\

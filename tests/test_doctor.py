@@ -7,7 +7,8 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,36 +17,24 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.installation import surroundings
 from blocklearn.learner.installation.accelerators import find_driver
 from blocklearn.learner.installation.self_test import Result, self_test
 from blocklearn.learner.installation.surroundings import Finding
 from blocklearn.matcache.cuda import devices
-
-Doctor = Callable[..., tuple[int, str, str]]
+from tests.learn_command import Learn
 
 
 @pytest.fixture
-def doctor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Doctor:
-    monkeypatch.chdir(tmp_path)
+def doctor(command: Learn, monkeypatch: pytest.MonkeyPatch) -> Learn:
     monkeypatch.setattr(
         "blocklearn.learner.installation.doctor.limits",
         lambda: {"sgemm_gflops": 1.0, "copy_gb_per_s": 2.0},
     )
-
-    def doctor(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(["doctor", *arguments])
-        assert isinstance(stop.value.code, int)
-        return stop.value.code, *capsys.readouterr()
-
-    return doctor
+    return partial(command, "doctor")
 
 
-def test_all_is_well_here(doctor: Doctor, tmp_path: Path) -> None:
+def test_all_is_well_here(doctor: Learn, tmp_path: Path) -> None:
     code, out, _ = doctor()
     assert (code, out.splitlines()[-1]) == (0, "all is well")
     for section in ("versions", "processors", "memory", "accelerators", "file systems", "folders",
@@ -59,7 +48,7 @@ def test_all_is_well_here(doctor: Doctor, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_as_json(doctor: Doctor, tmp_path: Path) -> None:
+def test_as_json(doctor: Learn, tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_bytes(bytes(3000))
     code, out, _ = doctor("--json", "--fs", str(tmp_path), "--fs", str(tmp_path / "none"))
     found = json.loads(out)
@@ -93,7 +82,7 @@ def test_the_self_test_knows_what_is_right(results: list[Result]) -> None:
     ],
 )
 def test_wrong_numbers_are_a_fault(
-    doctor: Doctor, results: list[Result], spoil: dict[str, Any], text: str,
+    doctor: Learn, results: list[Result], spoil: dict[str, Any], text: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blocklearn.learner.command_line.cli import main
 from tests.beside import CONFIGS
+from tests.learn_command import Learn
 
 THEMES = [
     "harbour anchor sailor wave ship mast sail captain".split(),
@@ -18,15 +18,10 @@ THEMES = [
     "judge verdict lawyer witness trial jury court appeal".split(),
 ]
 
-Learn = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def learn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Learn:
+def learn(command: Learn) -> Learn:
     """`learn --config configs/NAME.yaml --set ...` in an empty folder, which must work."""
-    monkeypatch.chdir(tmp_path)
 
     def run(name: str, *arguments: str) -> tuple[int, str, str]:
         if name.endswith(".yaml"):
@@ -34,10 +29,7 @@ def learn(
             arguments = ("--config", str(CONFIGS / name), *settings)
         else:
             arguments = (name, *arguments)
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        code, (out, err) = int(stop.value.code or 0), capsys.readouterr()
-        return code, out, err
+        return command(*arguments)
 
     return run
 
