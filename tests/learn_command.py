@@ -59,4 +59,6 @@ def wait_until_ready(process: Popen[str]) -> None:
     """Until `ready()` is called in what was `started`."""
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert line == "ready\n", process.communicate()
+    if line != "ready\n":
+        process.kill()
+        raise AssertionError(line, *process.communicate())
