@@ -26,6 +26,11 @@ def count() -> int:
         return 0
 
 
+def _said(error: Exception) -> str:
+    """In one line: CuPy says more on others, such as which files it looked at."""
+    return str(error).partition("\n")[0].rstrip(".")
+
+
 def open_driver(number: int) -> Driver:
     """The driver of a device. Raises DeviceError where it is not there."""
     try:
@@ -33,17 +38,17 @@ def open_driver(number: int) -> Driver:
 
         found = device_count()
     except Exception as error:
-        raise DeviceError(f"device: cuda:{number}, but {error}. {INSTALL}.") from error
+        raise DeviceError(f"device: cuda:{number}, but {_said(error)}. {INSTALL}.") from error
     if number >= found:
         raise DeviceError(f"device: cuda:{number}, but there are {found} CUDA devices. {INSTALL}.")
     try:
         return CupyDriver(number)
     except ImportError as error:  # of a library that CuPy loads when it is first used
-        raise DeviceError(f"device: cuda:{number}, but {error}. {INSTALL}.") from error
+        raise DeviceError(f"device: cuda:{number}, but {_said(error)}. {INSTALL}.") from error
     except RuntimeError as error:  # CUDA's own: no memory for a context, say
         raise DeviceError(
-            f"device: cuda:{number} could not be opened: {error}. Other programs may hold its "
-            "memory, or have it for themselves: see nvidia-smi."
+            f"device: cuda:{number} could not be opened: {_said(error)}. Other programs may hold "
+            "its memory, or have it for themselves: see nvidia-smi."
         ) from error
 
 

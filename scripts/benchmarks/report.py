@@ -68,18 +68,19 @@ class Report:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Text with aligned columns: the first to the left, the others to the right.
+    """Text with aligned columns: the first, and those of text, to the left, others to the right.
 
-    >>> print(table(["name", "s"], [["a", 1.5], ["long", 12.25]]))
-    name      s
-    a      1.50
-    long  12.25
+    >>> print(table(["name", "s", "note"], [["a", 1.5, "yes"], ["long", 12.25, "no"]]))
+    name      s  note
+    a      1.50  yes
+    long  12.25  no
     """
+    left = [n == 0 or all(isinstance(row[n], str) for row in rows) for n in range(len(head))]
     lines = [[str(h) for h in head], *([shown(cell) for cell in row] for row in rows)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(head))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if n == 0 else cell.rjust(width)
+            cell.ljust(width) if left[n] else cell.rjust(width)
             for n, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

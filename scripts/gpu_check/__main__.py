@@ -19,13 +19,14 @@ from . import apart
 from .measure import Row
 
 PARTS = {  # how the time is shared out; what one leaves is for those after it
-    "tests": 180,
+    "tests": 170,
     "operations": 40,
-    "steps": 70,
-    "kernels": 40,
+    "steps": 60,
+    "kernels": 60,
+    "pool": 10,
     "merge": 10,
     "index": 15,
-    "trainings": 95,
+    "trainings": 90,
 }
 
 
@@ -89,7 +90,7 @@ def shown(rows: list[Row]) -> str:
             row.cpu / row.seconds if row.cpu and row.seconds else None,
             row.floor and row.floor * 1e3,
             100 * row.floor / row.seconds if row.floor and row.seconds else None,
-            row.note,
+            row.note.partition("\n")[0],
         ]
         for row in rows
     ]

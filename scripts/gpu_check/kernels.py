@@ -1,4 +1,6 @@
-"""What a block of ALS and of a GLM takes, as operations of the matrix layer, without a model."""
+"""What a block of ALS and of a GLM takes, as operations of the matrix layer, without a model; and
+its peers.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,11 @@ from blocklearn.matcache import (
 )
 from scripts.benchmarks.data import power_law
 
+from . import peers
 from .measure import Row, Scale, agreement, cache_on, floor, fresh, seconds_of
 
 STEPS = 3
+RIDGE = 10.0
 TINY = 1e-30
 LARGE = 300  # from this width on the CPU is left out: it would take most of the time
 
@@ -45,50 +49,76 @@ def descend(R: Any, u: Any, table: Any, ridge: Any, steps: Any) -> None:
         old <<= new
 
 
-def rows(scale: Scale) -> Iterator[Row]:
-    """ALS at rank 20, 100, 1000; GLM of 1 and 300 targets."""
-    R = power_law(scale.of(8192, 40), scale.of(17_770, 30), 200)
-    for rank in (scale.of(20, 2), scale.of(100, 3), scale.of(1000, 4)):
-        numbers = 4.0 * R.nnz * rank * (STEPS + 1)
-        least = floor(numbers + 8.0 * R.nnz + 8.0 * R.shape[0] * rank, numbers)
-        name = f"ALS, {STEPS} steps of a block, rank {rank}, {R.nnz:,} ratings"
-        yield _measured(name, _als(R, rank), rank, least, scale)
-    X = power_law(scale.of(8192, 40), scale.of(50_000, 30))
-    for targets in (1, scale.of(300, 3)):
-        n, m = X.shape
-        nbytes = 8.0 * X.nnz * (targets + 2) + 4.0 * targets * (4 * n + m)
-        least = floor(nbytes, 4.0 * X.nnz * targets)
-        name = f"GLM, gradient of a block, {targets} targets, {X.nnz:,} non-zeros"
-        yield _measured(name, _glm(X, targets), targets, least, scale)
-
-
 Make = Callable[[MatCache], Callable[[], Any]]  # of what does the work and returns the Mat
 
 
-def _measured(name: str, make: Make, width: int, least: float, scale: Scale) -> Row:
+def rows(scale: Scale) -> Iterator[Row]:
+    """ALS at rank 20, 100, 1000; GLM of 1 and 300 targets; peers at rank 100 and 300 targets."""
+    yield from als(scale)
+    yield from glm(scale)
+
+
+def als(scale: Scale) -> Iterator[Row]:
+    """A block of users."""
+    R = power_law(scale.of(8192, 40), scale.of(17_770, 30), 200)
+    for rank in (scale.of(20, 2), scale.of(1000, 4), scale.of(100, 3)):
+        table = _numbers(R.shape[1], rank)
+        moved = 4.0 * R.nnz * rank * (STEPS + 1)
+        least = floor(moved + 8.0 * R.nnz + 8.0 * R.shape[0] * rank, moved)
+        what = f"ALS, {STEPS} steps of a block, rank {rank}"
+        row, found = _measured(f"{what}, {R.nnz:,} ratings", _als(R, table), rank, least, scale)
+        yield row
+    part = peers.fitting(R, rank)
+    yield from peers.rows(
+        what,
+        lambda peer: peer.als(part, table, RIDGE, STEPS),
+        found[: part.shape[0]],
+        part.nnz / R.nnz,
+        least,
+    )
+
+
+def glm(scale: Scale) -> Iterator[Row]:
+    """The gradient of a block."""
+    X = power_law(scale.of(8192, 40), scale.of(50_000, 30))
+    n, m = X.shape
+    for targets in (1, scale.of(300, 3)):
+        W = _numbers(m, targets)
+        Y = (np.random.default_rng(1).random((n, targets)) < 0.1).astype(np.float32)
+        nbytes = 8.0 * X.nnz * (targets + 2) + 4.0 * targets * (4 * n + m)
+        least = floor(nbytes, 4.0 * X.nnz * targets)
+        what = f"GLM, gradient of a block, {targets} targets"
+        row, found = _measured(f"{what}, {X.nnz:,} non-zeros", _glm(X, W, Y), targets, least, scale)
+        yield row
+    yield from peers.rows(what, lambda peer: peer.glm(X, W, Y), found, 1.0, least)
+
+
+def _numbers(rows: int, columns: int) -> Any:
+    return np.random.default_rng(0).normal(0, 0.1, (rows, columns)).astype(np.float32)
+
+
+def _measured(name: str, make: Make, width: int, least: float, scale: Scale) -> tuple[Row, Any]:
+    """The row, and what the device found."""
     seconds, results = [], []
     for device in ("cuda:0", "cpu") if width < LARGE else ("cuda:0",):
         with cache_on(device) as cache:
             work = make(cache)
             seconds.append(seconds_of(cache, work, 0.01 if scale.quick else 0.2))
             results.append(work().numpy())
-    if len(results) == 1:
-        return Row(name, seconds[0], None, least)
-    return Row(name, *seconds, least, agreement(*results))
+    note = agreement(*results) if len(results) == 2 else ""
+    return Row(name, seconds[0], *seconds[1:], floor=least, note=note), results[0]
 
 
-def _als(R: Any, rank: int) -> Make:
+def _als(R: Any, factors: Any) -> Make:
     def make(cache: MatCache) -> Callable[[], Any]:
-        rng = np.random.default_rng(0)
-        x = from_sparse(cache, R)
-        table = from_array(cache, rng.normal(0, 0.1, (R.shape[1], rank)).astype(np.float32))
-        u = named(cache, "u", (R.shape[0], rank))
+        x, table = from_sparse(cache, R), from_array(cache, factors)
+        u = named(cache, "u", (R.shape[0], factors.shape[1]))
 
         def work() -> Any:
             nonlocal u
             u <<= 0.0
             fresh(table)
-            descend(x, u, table, 10.0, STEPS)
+            descend(x, u, table, RIDGE, STEPS)
             return u
 
         return work
@@ -96,12 +126,10 @@ def _als(R: Any, rank: int) -> Make:
     return make
 
 
-def _glm(X: Any, targets: int) -> Make:
+def _glm(X: Any, weights: Any, targets: Any) -> Make:
     def make(cache: MatCache) -> Callable[[], Any]:
-        rng = np.random.default_rng(0)
         x = from_sparse(cache, X)
-        W = from_array(cache, rng.normal(0, 0.1, (X.shape[1], targets)).astype(np.float32))
-        Y = from_array(cache, (rng.random((X.shape[0], targets)) < 0.1).astype(np.float32))
+        W, Y = from_array(cache, weights), from_array(cache, targets)
 
         def work() -> Any:
             fresh(W)

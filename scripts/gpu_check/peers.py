@@ -1,0 +1,236 @@
+"""What our steps are compared with: the same in PyTorch and in CuPy, as their users would write it.
+
+Both keep what they compute in memory pools of their own, and a row of the table for each non-zero.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from .measure import Row, agreement
+
+NUMBERS = 2**27  # of a table's rows that a peer takes at a time, one row for each non-zero
+SMALLEST = 1e-20  # what exp(digamma(x)) is not below
+TINY = 1e-30
+Step = Callable[[], Any]
+
+
+class Peer(Protocol):
+    """Each method makes what computes a step anew whenever it is called."""
+
+    def lda(self, X: Any, phi: Any, alpha: float, iterations: int) -> Step:
+        """The E-step of variational Bayes from topics that are all 1: counts over what the topics
+        expect, for each entry.
+        """
+
+    def als(self, R: Any, table: Any, ridge: float, steps: int) -> Step:
+        """Factors of rows [n x k] from 0 by conjugate gradients."""
+
+    def glm(self, X: Any, W: Any, Y: Any) -> Step:
+        """X.T @ (sigmoid(X @ W) - Y) [m x t]."""
+
+    def wait(self) -> None:
+        """Until the device is idle."""
+
+    def numpy(self, found: Any) -> Any:
+        """What a step found, on the host."""
+
+
+class Torch:
+    """See `Peer`; with `compiled`, by torch.compile. Raises ImportError without its GPU."""
+
+    def __init__(self, compiled: bool, device: str = "cuda") -> None:
+        import torch
+
+        if device == "cuda" and not torch.cuda.is_available():
+            raise ImportError("PyTorch sees no GPU")
+        self._torch, self._compiled, self._device = torch, compiled, device
+
+    def _on(self, array: Any, dtype: Any = None) -> Any:
+        return self._torch.tensor(array, dtype=dtype, device=self._device)
+
+    def _entries(self, X: Any) -> tuple[Any, Any, Any]:
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        long = self._torch.long
+        return self._on(rows, long), self._on(X.indices, long), self._on(X.data)
+
+    def _step(self, work: Callable[..., Any], *args: Any) -> Step:
+        run = self._torch.compile(work) if self._compiled else work
+        return lambda: run(*args)
+
+    def lda(self, X: Any, phi: Any, alpha: float, iterations: int) -> Step:
+        """See `Peer`."""
+        torch = self._torch
+
+        def work(rows: Any, words: Any, x: Any, theta: Any) -> Any:
+            for _ in range(iterations):
+                ratio = x / (theta[rows] * words).sum(1)
+                sums = torch.zeros_like(theta).index_add_(0, rows, ratio[:, None] * words)
+                theta = torch.exp(torch.digamma(theta * sums + alpha)).clamp(min=SMALLEST)
+            return x / (theta[rows] * words).sum(1)
+
+        rows, columns, x = self._entries(X)
+        start = torch.ones(X.shape[0], phi.shape[1], device=self._device)
+        return self._step(work, rows, self._on(phi)[columns], x, start)
+
+    def als(self, R: Any, table: Any, ridge: float, steps: int) -> Step:
+        """See `Peer`."""
+        torch = self._torch
+
+        def work(rows: Any, items: Any, ratings: Any, u: Any) -> Any:
+            r = torch.zeros_like(u).index_add_(0, rows, ratings[:, None] * items)
+            p, old = r, (r * r).sum(1, keepdim=True)
+            for _ in range(steps):
+                weighted = (p[rows] * items).sum(1)[:, None] * items
+                Ap = torch.zeros_like(p).index_add_(0, rows, weighted) + ridge * p
+                step = old / (p * Ap).sum(1, keepdim=True).clamp(min=TINY)
+                u, r = u + step * p, r - step * Ap
+                new = (r * r).sum(1, keepdim=True)
+                p, old = r + new / old.clamp(min=TINY) * p, new
+            return u
+
+        rows, columns, ratings = self._entries(R)
+        start = torch.zeros(R.shape[0], table.shape[1], device=self._device)
+        return self._step(work, rows, self._on(table)[columns], ratings, start)
+
+    def glm(self, X: Any, W: Any, Y: Any) -> Step:
+        """See `Peer`. What turns X is not timed."""
+
+        def work(x: Any, turned: Any, weights: Any, targets: Any) -> Any:
+            return turned @ (self._torch.sigmoid(x @ weights) - targets)
+
+        matrices = (self._sparse(X), self._sparse(sp.csr_matrix(X.T)))
+        return self._step(work, *matrices, self._on(W), self._on(Y))
+
+    def _sparse(self, X: Any) -> Any:
+        arrays = (self._on(X.indptr), self._on(X.indices), self._on(X.data))
+        return self._torch.sparse_csr_tensor(*arrays, size=X.shape)
+
+    def wait(self) -> None:
+        """See `Peer`."""
+        if self._device == "cuda":
+            self._torch.cuda.synchronize()
+
+    def numpy(self, found: Any) -> Any:
+        """See `Peer`."""
+        return found.cpu().numpy()
+
+
+class CuPy:
+    """See `Peer`; sparse products are cupyx.scipy.sparse's. Raises ImportError where it is not."""
+
+    def __init__(self) -> None:
+        import cupy
+        import cupyx.scipy.sparse
+        from cupyx.scipy.special import digamma
+
+        self._np, self._sparse, self._digamma = cupy, cupyx.scipy.sparse, digamma
+
+    def _entries(self, X: Any) -> tuple[Any, Any]:
+        """The matrix, and the row of each entry."""
+        on = self._sparse.csr_matrix(X)
+        return on, self._np.asarray(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)))
+
+    def lda(self, X: Any, phi: Any, alpha: float, iterations: int) -> Step:
+        """See `Peer`."""
+        np = self._np
+        on, rows = self._entries(X)
+        table, x = np.asarray(phi), on.data.copy()
+        words = table[on.indices]
+
+        def work() -> Any:
+            theta = np.ones((X.shape[0], phi.shape[1]), np.float32)
+            for _ in range(iterations):
+                on.data[:] = x / (theta[rows] * words).sum(1)
+                theta = np.maximum(np.exp(self._digamma(theta * (on @ table) + alpha)), SMALLEST)
+            return x / (theta[rows] * words).sum(1)
+
+        return work
+
+    def als(self, R: Any, table: Any, ridge: float, steps: int) -> Step:
+        """See `Peer`."""
+        np = self._np
+        on, rows = self._entries(R)
+        factors, ratings = np.asarray(table), on.data.copy()
+        items = factors[on.indices]
+
+        def work() -> Any:
+            u = np.zeros((R.shape[0], table.shape[1]), np.float32)
+            on.data[:] = ratings
+            r = on @ factors
+            p, old = r, (r * r).sum(1, keepdims=True)
+            for _ in range(steps):
+                on.data[:] = (p[rows] * items).sum(1)
+                Ap = on @ factors + ridge * p
+                step = old / np.maximum((p * Ap).sum(1, keepdims=True), TINY)
+                u, r = u + step * p, r - step * Ap
+                new = (r * r).sum(1, keepdims=True)
+                p, old = r + new / np.maximum(old, TINY) * p, new
+            return u
+
+        return work
+
+    def glm(self, X: Any, W: Any, Y: Any) -> Step:
+        """See `Peer`. What turns X is not timed."""
+        np = self._np
+        on, turned = (self._sparse.csr_matrix(sp.csr_matrix(x)) for x in (X, X.T))
+        weights, targets = np.asarray(W), np.asarray(Y)
+        return lambda: turned @ (1 / (1 + np.exp(-(on @ weights))) - targets)
+
+    def wait(self) -> None:
+        """See `Peer`."""
+        self._np.cuda.get_current_stream().synchronize()
+
+    def numpy(self, found: Any) -> Any:
+        """See `Peer`."""
+        return self._np.asnumpy(found)
+
+
+PEERS: dict[str, Callable[[], Peer]] = {
+    "PyTorch, eager": lambda: Torch(compiled=False),
+    "PyTorch, torch.compile": lambda: Torch(compiled=True),
+    "CuPy and cupyx": CuPy,
+}
+
+
+def fitting(X: Any, k: int) -> Any:
+    """As many of the first rows as may have rows of a table beside them; one at least."""
+    within = int(np.searchsorted(X.indptr, NUMBERS // k, "right")) - 1
+    return X[: max(1, within)]
+
+
+def rows(
+    what: str, make: Callable[[Peer], Step], expected: Any, share: float, least: float
+) -> Iterator[Row]:
+    """A row for each peer: the seconds of what `make` makes, over the `share` of the work that it
+    was given, and by how much its result differs from ours.
+    """
+    for name, peer in PEERS.items():
+        label = f"{what}: {name}"
+        try:
+            with_peer = peer()
+            step = make(with_peer)
+            seconds = _seconds(step, with_peer.wait) / share
+            note = agreement(with_peer.numpy(step()), expected, of="ours")
+            yield Row(label, seconds, None, least, note.removeprefix("failed: "))
+        except ImportError as error:
+            yield Row(label, note=f"not installed: {error}")
+        except Exception as error:  # others' troubles are no failure of ours
+            yield Row(label, note=f"does not work: {type(error).__name__}: {error}")
+
+
+def _seconds(step: Step, wait: Callable[[], Any], least: float = 0.2) -> float:
+    for _ in range(2):
+        step()
+    wait()
+    calls, begun = 0, time.perf_counter()
+    while time.perf_counter() - begun < least:
+        step()
+        wait()
+        calls += 1
+    return (time.perf_counter() - begun) / calls

@@ -1,0 +1,120 @@
+"""What the cache saves on a card: our kernels, with results that are allocated anew each time, from
+the memory pool of CuPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from blocklearn.matcache import MatCache, exp, from_array, from_sparse, make_backend
+from blocklearn.matcache.cuda import Cuda, devices
+from blocklearn.matcache.cuda.arrays import DeviceArray
+from scripts.benchmarks.data import power_law
+
+from .measure import Row, Scale, floor, fresh, seconds_of
+
+Make = Callable[[MatCache], Callable[[], Any]]  # of what does the work
+
+
+class Pooled(Cuda):
+    """Memory is from a pool that has `malloc(bytes)`, as CuPy's, and goes back to it by
+    `recycle`. What runs in the stream when it does may still use it: what is given out next is used
+    after that, in the same stream.
+    """
+
+    def __init__(self, pool: Any, number: int = 0) -> None:
+        super().__init__(devices.open_driver(number))
+        self._pool, self._lent, self._kept = pool, [], 0  # type: ignore[var-annotated]
+
+    def allocate(self, nbytes: int) -> DeviceArray:
+        """From the pool."""
+        self._lent.append(self._pool.malloc(max(nbytes, 1)))
+        return DeviceArray(int(self._lent[-1].ptr), (nbytes,), np.dtype(np.uint8))
+
+    def keep(self) -> None:
+        """What was allocated so far stays."""
+        self._kept = len(self._lent)
+
+    def recycle(self) -> None:
+        """The rest goes back."""
+        del self._lent[self._kept :]
+
+    def close(self) -> None:
+        """All of it."""
+        self.drain()
+        self._lent.clear()
+        super().close()
+
+
+def rows(scale: Scale) -> Iterator[Row]:
+    """Expressions that allocate a small result, a large one, and one that is the gradient's."""
+    try:
+        from cupy.cuda import MemoryPool
+    except ImportError as error:
+        yield Row("without the cache", note=f"not run: {error}")
+        return
+    yield from compared(scale, MemoryPool)
+
+
+def compared(scale: Scale, pool: Callable[[], Any]) -> Iterator[Row]:
+    """With the cache, and with what `pool` makes."""
+    for name, make, least in cases(scale):
+        for _ in range(2):  # in turns: what comes first finds a card that is cold
+            with MatCache(backend=make_backend("cuda:0", None)) as cache:
+                cached = seconds_of(cache, make(cache), 0.01 if scale.quick else 0.2)
+            backend = Pooled(pool())
+            with MatCache(backend=backend, enabled=False) as cache:
+                work = make(cache)
+                backend.keep()
+
+                def recycled(work: Any = work, backend: Pooled = backend) -> None:
+                    work()
+                    backend.recycle()
+
+                pooled = seconds_of(cache, recycled, 0.01 if scale.quick else 0.2)
+        yield Row(name, cached, None, least)
+        note = f"{pooled / cached:.2f} x the time with the cache"
+        yield Row(f"{name}, results anew from CuPy's pool", pooled, None, least, note)
+
+
+def cases(scale: Scale) -> Iterator[tuple[str, Make, float]]:
+    """Name, work, floor."""
+    for n in (scale.of(100, 10), scale.of(100_000, 20)):
+        yield f"exp(A) * B + A, {n:,} x 100", _elementwise(n), floor(12.0 * n * 100, 0)
+    k = scale.of(100, 5)
+    X = power_law(scale.of(8192, 40), scale.of(50_000, 30))
+    nbytes = 4.0 * k * (X.nnz + X.shape[1]) + 16.0 * X.nnz
+    yield f"X.T @ A, {X.nnz:,} non-zeros, k = {k}", _turned(X, k), floor(nbytes, 2.0 * X.nnz * k)
+
+
+def _random(rows: int, columns: int) -> Any:
+    return np.random.default_rng(0).random((rows, columns), np.float32)
+
+
+def _elementwise(n: int) -> Make:
+    def make(cache: MatCache) -> Callable[[], Any]:
+        A, B = (from_array(cache, _random(n, 100)) for _ in range(2))
+
+        def work() -> None:
+            fresh(A)
+            (exp(A) * B + A).mat()
+
+        return work
+
+    return make
+
+
+def _turned(X: Any, k: int) -> Make:
+    def make(cache: MatCache) -> Callable[[], Any]:
+        x, A = from_sparse(cache, X), from_array(cache, _random(X.shape[0], k))
+
+        def work() -> None:
+            fresh(A)
+            (x.T @ A).mat()
+
+        return work
+
+    return make
