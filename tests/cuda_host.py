@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -163,6 +164,9 @@ static unsigned __ballot_sync(unsigned mask, bool x) {
 }
 """
 
+# That the compiler has watch memory: set in the processes that test_cuda_sanitized.py starts.
+SANITIZERS = os.environ.get("HOST_SANITIZERS", "").split()
+
 _KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^)]*)\)')
 
 
@@ -198,7 +202,7 @@ class HostModule:
         whole = COMMON + ONE + source if threads == 1 else _many(source, threads, backwards)
         folder = Path(tempfile.gettempdir()) / "blocklearn-cuda-host"
         folder.mkdir(exist_ok=True)
-        name = hashlib.sha256(f"2{whole}".encode()).hexdigest()[:24]
+        name = hashlib.sha256(f"2{SANITIZERS}{whole}".encode()).hexdigest()[:24]
         library = folder / f"{name}.so"
         if not library.exists():
             text = folder / f"{name}.cpp"
@@ -212,6 +216,7 @@ class HostModule:
                 "-shared",
                 "-fPIC",
                 "-fno-gnu-unique",  # what modules keep under one name is not shared
+                *SANITIZERS,
                 str(text),
                 "-o",
                 str(part),
