@@ -5,7 +5,7 @@ lane computes the same thing: that tests the arithmetic. With `threads`, every t
 a stack of its own and runs until it comes to a barrier or a shuffle: that tests the parallel part
 too. What one thread writes, others see at the worst moment: those before it have not begun to read,
 or those behind it have not begun to write (`backwards`). A barrier that some thread of its group
-never comes to is an error.
+never comes to is an error. What threads share is NaN, or -1, when a block begins.
 """
 
 from __future__ import annotations
@@ -57,19 +57,25 @@ extern "C" void set_block(unsigned block, unsigned blocks) {
 """
 
 MANY = """
+#include <cstdlib>
 #define __shared__ static
-static Dim threadIdx{0}, blockIdx{0}, blockDim{THREADS}, gridDim{1};
-extern "C" void set_block(unsigned block, unsigned blocks) {
+#define OWN static __attribute__((section("of_the_host")))  // not what the threads of a block share
+OWN Dim threadIdx{0}, blockIdx{0}, blockDim{THREADS}, gridDim{1};
+#define EDGE extern "C" __attribute__((visibility("hidden"))) char
+EDGE __bss_start[], _end[];  // of all that kernels share, among little else
+extern "C" __attribute__((no_sanitize("address", "undefined")))
+void set_block(unsigned block, unsigned blocks) {
   blockIdx.x = block;
   gridDim.x = blocks;
+  for (volatile char* p = __bss_start; p < _end; ++p) *p = (char)0xff;
 }
 namespace many {
-struct Thread { ucontext_t context; bool done, waits; unsigned mask, turn; };
-static Thread threads[THREADS];
-static ucontext_t home;
-static unsigned long long slots[2][THREADS];
-static void (*body)(void*);
-static void* arguments;
+struct Thread { ucontext_t context; bool done, waits; unsigned mask, turn; char stack[1 << 18]; };
+OWN Thread* threads = (Thread*)std::calloc(THREADS, sizeof(Thread));
+OWN ucontext_t home{};
+OWN unsigned long long slots[2][THREADS]{};
+OWN void (*body)(void*) = nullptr;
+OWN void* arguments = nullptr;
 // wait for the threads of this warp in `mask`, or (0) for all of the block
 static void barrier(unsigned mask) {
   const unsigned me = threadIdx.x;
@@ -99,7 +105,6 @@ static void enter() {
   threads[threadIdx.x].done = true;
   swapcontext(&threads[threadIdx.x].context, &home);
 }
-static char stacks[THREADS][1 << 18];
 static int launch(void (*what)(void*), void* with) {
   body = what;
   arguments = with;
@@ -107,8 +112,8 @@ static int launch(void (*what)(void*), void* with) {
     threads[t].done = threads[t].waits = false;
     threads[t].turn = 0;
     getcontext(&threads[t].context);
-    threads[t].context.uc_stack.ss_sp = stacks[t];
-    threads[t].context.uc_stack.ss_size = sizeof stacks[t];
+    threads[t].context.uc_stack.ss_sp = threads[t].stack;
+    threads[t].context.uc_stack.ss_size = sizeof threads[t].stack;
     threads[t].context.uc_link = nullptr;
     makecontext(&threads[t].context, enter, 0);
   }

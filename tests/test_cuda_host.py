@@ -37,6 +37,21 @@ extern "C" __global__ void sums(const float* source, float* out) {
   out[threadIdx.x] = x;
 }
 """
+DIRTY = """
+template <class F> F shared(F x) {
+  __shared__ F held[2];
+  if (threadIdx.x % 2 == 0) held[threadIdx.x / 64] = x;
+  __syncthreads();
+  return held[0] + held[1];
+}
+extern "C" __global__ void dirty(float* out, int* number) {
+  __shared__ int one;
+  out[blockIdx.x] = shared(1.0f);
+  number[blockIdx.x] = one;
+  __syncthreads();
+  one = 7;
+}
+"""
 STUCK = """
 extern "C" __global__ void stuck(int* out) {
   if (threadIdx.x == 5) return;
@@ -69,6 +84,12 @@ def test_groups_of_lanes_exchange_numbers(backwards: bool) -> None:
     source, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     cuda_host.HostModule(SUM, 64, backwards=backwards).call("sums", source, out)
     np.testing.assert_array_equal(out, np.repeat(source.reshape(8, 8).sum(axis=1), 8))
+
+
+def test_what_threads_share_begins_with_no_number() -> None:
+    out, number = np.zeros(3, np.float32), np.zeros(3, np.int32)
+    cuda_host.HostModule(DIRTY, 64).call("dirty", out, number, blocks=3)
+    assert np.isnan(out).all() and (number == -1).all()
 
 
 def test_a_barrier_that_a_thread_never_comes_to_is_an_error() -> None:
