@@ -11,7 +11,7 @@ from .cuda_layout import is_shared, layout
 from .elementwise import ELEMENTWISE
 from .loop_body import LoopBody
 from .printer import RowwisePrinter, plus
-from .program import Access, Apply, Dot, Gather, Kind, Product, Reduce, Value, reads
+from .program import Access, Apply, Dot, Gather, Kind, Product, Reduce, Value, reads, writes
 from .schedule import Group, Schedule
 
 _ACROSS = {"sum": "bl_plus", "max": "bl_larger", "min": "bl_smaller"}
@@ -235,6 +235,9 @@ class _Body(LoopBody):
         if self.group.kind is Kind.NNZ and self.needs_columns:
             for lane in self.every:
                 self.out.line(f"const i64 c{lane} = indices[{plus('j', lane)}];")
+        if self.wide:  # these numbers are on their way while table rows are
+            for value in _read_before_made(self.group):
+                self.read(value, 0)
         for table, length in self.held.items():
             for lane in self.every:
                 self.out.line(f"F g{table}_{lane}[BL_PER({length}, {self.cuda.pack(length)})];")
@@ -301,6 +304,20 @@ class _Body(LoopBody):
         if held:
             self.loaded.add(table)
         return [f"g{table}_{lane}[r]" if held else f"g{lane}[v]" for lane in self.every]
+
+
+def _read_before_made(group: Group) -> list[Value]:
+    """Values of non-zeros that are in arrays when the group begins."""
+    found: dict[int, Value] = {}
+    made: set[int] = set()
+    for instruction in group.instructions:
+        for value in reads(instruction):
+            if value.kind is group.kind and value.id not in made:
+                found.setdefault(value.id, value)
+        out = writes(instruction)
+        if out is not None:
+            made.add(out.id)
+    return list(found.values())
 
 
 def _read_twice(group: Group) -> dict[int, int]:

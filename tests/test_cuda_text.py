@@ -35,6 +35,7 @@ from blocklearn.matcache import (
     total,
     where,
 )
+from blocklearn.matcache.cuda_layout import layout
 from blocklearn.matcache.emit_cuda import rowwise_source
 from blocklearn.matcache.emit_cuda_fused import fused_source
 from blocklearn.matcache.fused import linearise
@@ -119,6 +120,30 @@ def test_the_e_step_keeps_to_registers(k: int) -> None:
         for needs in needed.values():
             assert needs.frame == 0
             assert needs.registers <= 128
+
+
+REGISTERS, WARPS = 65536, 64  # of a processor: what its threads share; how many it takes at most
+WAY = 20_000  # bytes, of one of 132 processors: 4.3 TB/s for 0.6 us, in which a busy H200 answers
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "table"),
+    [
+        *(("lda", k, "float") for k in (32, 100, 256, 1000)),
+        ("lda", 256, "bfloat16"),
+        *(("conjugate_gradients", k, "float") for k in (20, 100, 1000)),
+    ],
+)
+def test_enough_rows_of_tables_are_on_their_way(name: str, k: int, table: str) -> None:
+    """So that memory is the limit: what can arrive in the time of an answer has been asked for."""
+    plan = Case(name, k=k).compiled(np.float32)
+    types = ["float", "float", table, "float", "float"]
+    needs = resources(nvrtc(rowwise_source(plan, types, ordered=True), "90"))["run"]
+    blocks = REGISTERS // (256 * (-(-needs.registers // 8) * 8))
+    groups = min(8 * blocks, WARPS) * (32 // layout(plan, types).lanes)
+    row = k * (4 if table == "float" else 2)
+    asked = groups * layout(plan, types).rows_in_flight * row
+    assert asked >= WAY
 
 
 @pytest.mark.parametrize("k", [32, 100, 256, 1000])
