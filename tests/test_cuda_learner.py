@@ -21,6 +21,7 @@ from blocklearn.learner.room import check_room
 from blocklearn.learner.runs.training import Manners, train
 from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import devices
+from blocklearn.mixins import MIXINS
 from blocklearn.optimizers import OPTIMIZERS
 from tests import cuda_host
 from tests.cuda_device import HostDriver
@@ -56,6 +57,13 @@ def labels() -> Any:
 
 def one_hot() -> Any:
     return np.eye(3, dtype=np.float32)[np.random.default_rng(1).integers(0, 3, ROWS)]
+
+
+WHOLE = {"group-lasso", "cosine-similarity"}  # need the whole table in each step: dense data
+
+
+def mixin(kind: type[bl.mixins.Mixin]) -> Any:
+    return kind(**({"weight": 0.01} if "weight" in kind.model_fields else {}))
 
 
 CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
@@ -110,6 +118,14 @@ CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
             {"optimizer": bl.optimizers.AdaGrad(rate=0.2)},
         )
         for link in ("linear", "hinge", "poisson", "softmax")
+    },
+    **{
+        f"glm, {name}": lambda name=name, kind=kind: (
+            bl.models.GLM(),
+            (counts().toarray() if name in WHOLE else counts(), labels()),
+            {"optimizer": bl.optimizers.SGD(rate=0.1), "mixins": [mixin(kind)]},
+        )
+        for name, kind in MIXINS.items()
     },
     "glm, l-bfgs": lambda: (
         bl.models.GLM(l2=0.1),
