@@ -12,8 +12,8 @@ from scipy.special import digamma
 
 from blocklearn.matcache.cuda import devices
 from scripts.benchmarks.data import power_law
-from scripts.gpu_check import kernels, peers, pool, steps
-from scripts.gpu_check.measure import Scale
+from scripts.gpu_check import als, glm, lda, peers, pool
+from scripts.gpu_check.measure import Scale, cache_on, random_table
 from tests import cuda_host
 from tests.cuda_device import HostDriver
 
@@ -56,24 +56,24 @@ def check(peer: peers.Peer, step: peers.Step, expected: Any) -> None:
 
 def test_lda(peer: peers.Peer) -> None:
     X, phi = power_law(30, 50, 20), np.random.default_rng(0).random((50, 7), np.float32)
-    found = steps._measured("cpu", X, phi, QUICK)
-    check(peer, peer.lda(X, phi, steps.ALPHA, steps.ITERATIONS), found.ratio)
+    found = lda._measured("cpu", X, phi, QUICK)
+    check(peer, peer.lda(X, phi, lda.ALPHA, lda.ITERATIONS), found.ratio)
 
 
 def test_als(peer: peers.Peer) -> None:
-    R, table = power_law(30, 20, 8), kernels._numbers(20, 6)
-    with kernels.cache_on("cpu") as cache:
-        expected = kernels._als(R, table)(cache)().numpy()
-    check(peer, peer.als(R, table, kernels.RIDGE, kernels.STEPS), expected)
+    R, table = power_law(30, 20, 8), random_table(20, 6)
+    with cache_on("cpu") as cache:
+        expected = als.solved(R, table)(cache)().numpy()
+    check(peer, peer.als(R, table, als.RIDGE, als.STEPS), expected)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")  # of PyTorch: sparse matrices are beta
 @pytest.mark.parametrize("targets", [1, 4])
 def test_glm(peer: peers.Peer, targets: int) -> None:
-    X, W = power_law(30, 20, 8), kernels._numbers(20, targets)
+    X, W = power_law(30, 20, 8), random_table(20, targets)
     Y = (np.random.default_rng(0).random((30, targets)) < 0.5).astype(np.float32)
-    with kernels.cache_on("cpu") as cache:
-        expected = kernels._glm(X, W, Y)(cache)().numpy()
+    with cache_on("cpu") as cache:
+        expected = glm.gradient(X, W, Y)(cache)().numpy()
     check(peer, peer.glm(X, W, Y), expected)
 
 
@@ -85,7 +85,7 @@ def test_rows_of_peers(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ArithmeticError("no good")
 
     monkeypatch.setattr(peers, "PEERS", {"NumPy": OnNumPy, "gone": missing, "bad": broken})
-    X, W = power_law(30, 20, 8), kernels._numbers(20, 2)
+    X, W = power_law(30, 20, 8), random_table(20, 2)
     Y = np.zeros((30, 2), np.float32)
     step = OnNumPy().glm(X, W, Y)
     for expected, note in ((step(), "same bits as on ours"), (step() + 1, "differs from ours by")):

@@ -21,8 +21,9 @@ from .measure import Row
 PARTS = {  # how the time is shared out; what one leaves is for those after it
     "tests": 170,
     "operations": 40,
-    "steps": 60,
-    "kernels": 60,
+    "lda": 60,
+    "als": 35,
+    "glm": 25,
     "pool": 10,
     "merge": 10,
     "index": 15,

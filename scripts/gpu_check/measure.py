@@ -17,6 +17,10 @@ PAPER_LDA = 3.6e6  # documents an hour: BIDMach, K = 256
 PAPER_ALS = 150.0  # seconds: BIDMach, rank 100, of the small Netflix data
 
 
+Make = Callable[[MatCache], Callable[[], Any]]  # of what does the work and returns the Mat
+LARGE = 300  # from this width on the CPU is left out: it would take most of the time
+
+
 @dataclass
 class Row:
     """seconds: on the device. cpu: of the same on the host, None where it was not run. floor: the
@@ -81,6 +85,25 @@ def seconds_of(cache: MatCache, work: Callable[[], Any], least: float = 0.2) -> 
     wait()
     spent = time.perf_counter() - begun
     return spent / calls
+
+
+def compared(
+    name: str, make: Make, least: float, scale: Scale, *, with_cpu: bool = True
+) -> tuple[Row, Any]:
+    """The row of what `make` makes, on the device and on the CPU; and what the device found."""
+    seconds, results = [], []
+    for device in ("cuda:0", "cpu") if with_cpu else ("cuda:0",):
+        with cache_on(device) as cache:
+            work = make(cache)
+            seconds.append(seconds_of(cache, work, 0.01 if scale.quick else 0.2))
+            results.append(work().numpy())
+    note = agreement(*results) if with_cpu else ""
+    return Row(name, seconds[0], *seconds[1:], floor=least, note=note), results[0]
+
+
+def random_table(rows: int, columns: int) -> Any:
+    """Small numbers in float32, the same at every call."""
+    return np.random.default_rng(0).normal(0, 0.1, (rows, columns)).astype(np.float32)
 
 
 def agreement(found: Any, expected: Any, most: float = 1e-3, of: str = "the CPU") -> str:

@@ -14,9 +14,7 @@ from blocklearn.matcache.cuda import Cuda, devices
 from blocklearn.matcache.cuda.arrays import DeviceArray
 from scripts.benchmarks.data import power_law
 
-from .measure import Row, Scale, floor, fresh, seconds_of
-
-Make = Callable[[MatCache], Callable[[], Any]]  # of what does the work
+from .measure import Make, Row, Scale, floor, fresh, random_table, seconds_of
 
 
 class Pooled(Cuda):
@@ -92,17 +90,13 @@ def cases(scale: Scale) -> Iterator[tuple[str, Make, float]]:
     yield f"X.T @ A, {X.nnz:,} non-zeros, k = {k}", _turned(X, k), floor(nbytes, 2.0 * X.nnz * k)
 
 
-def _random(rows: int, columns: int) -> Any:
-    return np.random.default_rng(0).random((rows, columns), np.float32)
-
-
 def _elementwise(n: int) -> Make:
     def make(cache: MatCache) -> Callable[[], Any]:
-        A, B = (from_array(cache, _random(n, 100)) for _ in range(2))
+        A, B = (from_array(cache, random_table(n, 100)) for _ in range(2))
 
-        def work() -> None:
+        def work() -> Any:
             fresh(A)
-            (exp(A) * B + A).mat()
+            return (exp(A) * B + A).mat()
 
         return work
 
@@ -111,11 +105,11 @@ def _elementwise(n: int) -> Make:
 
 def _turned(X: Any, k: int) -> Make:
     def make(cache: MatCache) -> Callable[[], Any]:
-        x, A = from_sparse(cache, X), from_array(cache, _random(X.shape[0], k))
+        x, A = from_sparse(cache, X), from_array(cache, random_table(X.shape[0], k))
 
-        def work() -> None:
+        def work() -> Any:
             fresh(A)
-            (x.T @ A).mat()
+            return (x.T @ A).mat()
 
         return work
 

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from . import index, kernels, merge, pool, steps, table1, trainings
+from . import als, glm, index, lda, merge, pool, table1, trainings
 from .measure import Row, Scale
 
 SECTIONS: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "operations": table1.rows,
-    "steps": steps.rows,
-    "kernels": kernels.rows,
+    "lda": lda.rows,
+    "als": als.rows,
+    "glm": glm.rows,
     "pool": pool.rows,
     "merge": merge.rows,
     "index": index.rows,

@@ -1,0 +1,83 @@
+"""What a block of ALS takes, as operations of the matrix layer, without a model; and its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from blocklearn.matcache import (
+    MatCache,
+    copy,
+    from_array,
+    from_sparse,
+    maximum,
+    named,
+    repeat,
+    rowdot,
+    rowwise,
+    sddmm,
+)
+from scripts.benchmarks.data import power_law
+
+from . import peers
+from .measure import LARGE, Make, Row, Scale, compared, floor, fresh, random_table
+
+STEPS = 3
+RIDGE = 10.0
+TINY = 1e-30
+
+
+@rowwise
+def descend(R: Any, u: Any, table: Any, ridge: Any, steps: Any) -> None:
+    """Conjugate gradients as in models/als_rows.py, of ratings alone."""
+    r = (R - sddmm(u, table, R)) @ table - ridge * u
+    p = copy(r)
+    old = rowdot(r, r)
+    for _ in repeat(steps):
+        Ap = sddmm(p, table, R) @ table + ridge * p
+        step = old / maximum(rowdot(p, Ap), TINY)
+        u <<= u + step * p
+        r <<= r - step * Ap
+        new = rowdot(r, r)
+        p <<= r + (new / maximum(old, TINY)) * p
+        old <<= new
+
+
+def rows(scale: Scale) -> Iterator[Row]:
+    """Three steps for a block of users at rank 20, 1000 and 100; peers at rank 100."""
+    R = power_law(scale.of(8192, 40), scale.of(17_770, 30), 200)
+    for rank in (scale.of(20, 2), scale.of(1000, 4), scale.of(100, 3)):
+        table = random_table(R.shape[1], rank)
+        moved = 4.0 * R.nnz * rank * (STEPS + 1)
+        least = floor(moved + 8.0 * R.nnz + 8.0 * R.shape[0] * rank, moved)
+        what = f"ALS, {STEPS} steps of a block, rank {rank}"
+        name = f"{what}, {R.nnz:,} ratings"
+        row, found = compared(name, solved(R, table), least, scale, with_cpu=rank < LARGE)
+        yield row
+    part = peers.fitting(R, rank)
+    yield from peers.rows(
+        what,
+        lambda peer: peer.als(part, table, RIDGE, STEPS),
+        found[: part.shape[0]],
+        part.nnz / R.nnz,
+        least,
+    )
+
+
+def solved(R: Any, factors: Any) -> Make:
+    """Factors of the rows of R, from 0."""
+
+    def make(cache: MatCache) -> Callable[[], Any]:
+        x, table = from_sparse(cache, R), from_array(cache, factors)
+        u = named(cache, "u", (R.shape[0], factors.shape[1]))
+
+        def work() -> Any:
+            nonlocal u
+            u <<= 0.0
+            fresh(table)
+            descend(x, u, table, RIDGE, STEPS)
+            return u
+
+        return work
+
+    return make
