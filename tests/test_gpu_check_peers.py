@@ -89,12 +89,14 @@ def test_rows_of_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     Y = np.zeros((30, 2), np.float32)
     step = OnNumPy().glm(X, W, Y)
     for expected, note in ((step(), "same bits as on ours"), (step() + 1, "differs from ours by")):
-        found = list(peers.rows("GLM", lambda peer: peer.glm(X, W, Y), expected, 0.5, 1.0))
+        found = list(peers.rows(QUICK, "GLM", lambda peer: peer.glm(X, W, Y), expected, 0.5, 1.0))
         assert [row.name for row in found] == ["GLM: NumPy", "GLM: gone", "GLM: bad"]
         assert found[0].seconds is not None and found[0].seconds > 0
         assert found[0].note.startswith(note)  # it is no failure of ours
         assert found[1].note == "not installed: no module named so"
         assert found[2].note == "does not work: ArithmeticError: no good"
+    late = Scale(quick=True, until=0.0)
+    assert not list(peers.rows(late, "GLM", lambda peer: peer.glm(X, W, Y), step(), 0.5, 1.0))
 
 
 def test_rows_that_fit_beside_their_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,15 +19,15 @@ from . import apart
 from .measure import Row
 
 PARTS = {  # how the time is shared out; what one leaves is for those after it
-    "tests": 170,
-    "operations": 40,
-    "lda": 60,
-    "als": 35,
-    "glm": 25,
+    "tests": 150,
+    "operations": 35,
+    "lda": 80,
+    "als": 45,
+    "glm": 35,
     "pool": 10,
     "merge": 10,
     "index": 15,
-    "trainings": 90,
+    "trainings": 75,
 }
 
 

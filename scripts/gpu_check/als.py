@@ -56,6 +56,7 @@ def rows(scale: Scale) -> Iterator[Row]:
         yield row
     part = peers.fitting(R, rank)
     yield from peers.rows(
+        scale,
         what,
         lambda peer: peer.als(part, table, RIDGE, STEPS),
         found[: part.shape[0]],

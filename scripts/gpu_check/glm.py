@@ -27,7 +27,7 @@ def rows(scale: Scale) -> Iterator[Row]:
         name = f"{what}, {X.nnz:,} non-zeros"
         row, found = compared(name, gradient(X, W, Y), least, scale, with_cpu=targets < LARGE)
         yield row
-    yield from peers.rows(what, lambda peer: peer.glm(X, W, Y), found, 1.0, least)
+    yield from peers.rows(scale, what, lambda peer: peer.glm(X, W, Y), found, 1.0, least)
 
 
 def gradient(X: Any, weights: Any, targets: Any) -> Make:

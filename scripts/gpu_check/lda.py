@@ -57,7 +57,7 @@ def rows(scale: Scale) -> Iterator[Row]:
     ratio = _measured("cuda:0", X, phi, scale).ratio[: part.nnz]
     share, what = part.nnz / X.nnz, f"LDA E-step, K = {k}"
     yield from peers.rows(
-        what, lambda peer: peer.lda(part, phi, ALPHA, ITERATIONS), ratio, share, _floor(X, k)
+        scale, what, lambda peer: peer.lda(part, phi, ALPHA, ITERATIONS), ratio, share, _floor(X, k)
     )
 
 
