@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
+from threading import Timer
 
 import pytest
 
@@ -58,7 +59,13 @@ main()"""
 def wait_until_ready(process: Popen[str]) -> None:
     """Until `ready()` is called in what was `started`."""
     assert process.stdout is not None
-    line = process.stdout.readline()
+    patience = Timer(120, process.kill)
+    patience.start()
+    try:
+        line = process.stdout.readline()
+    finally:
+        patience.cancel()
+        patience.join()
     if line != "ready\n":
         process.kill()
         raise AssertionError(line, *process.communicate())

@@ -320,14 +320,26 @@ SaveCheckpoints.block = lambda *given: (time.sleep(0.02), block(*given), ready()
     assert weights("a") == weights("b") and steps("a") == steps("b")
 
 
+HEARD = """
+from blocklearn.learner.runs.signals import Requests
+handle = Requests._handle
+def heard(self, number, frame):
+    handle(self, number, frame)
+    ready()
+Requests._handle = heard
+"""  # two signals that come before Python looks are one: so the second one waits for this
+
+
 def test_a_second_interrupt_stops_at_once(folder: Path) -> None:
-    slow = """\
+    slow = f"""\
+{HEARD}
 import time
 from blocklearn.learner.runs.saving import SaveCheckpoints
 SaveCheckpoints.block = lambda *given: (ready(), time.sleep(600))"""
     with started(*RUN, "--out", "a", "-q", code=slow) as process:
         wait_until_ready(process)
         process.send_signal(signal.SIGINT)
+        wait_until_ready(process)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.5)  # for the block
         process.send_signal(signal.SIGINT)
@@ -338,6 +350,7 @@ SaveCheckpoints.block = lambda *given: (ready(), time.sleep(600))"""
 @pytest.mark.parametrize("which", ["model-1", "model"])  # the one that is not waited for, or both
 def test_a_second_interrupt_does_not_wait_for_replicas(folder: Path, which: str) -> None:
     slow = f"""\
+{HEARD}
 import threading, time
 from blocklearn.learner.replica import Replica
 def update(*given):
@@ -346,8 +359,10 @@ def update(*given):
         time.sleep(600)
 Replica.update = update"""
     with started(*RUN, "--out", "a", "-q", "--set", "learner.replicas=2", code=slow) as process:
-        wait_until_ready(process)
+        for _ in range(2 if which == "model" else 1):
+            wait_until_ready(process)
         process.send_signal(signal.SIGINT)
+        wait_until_ready(process)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.5)
         process.send_signal(signal.SIGINT)
