@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol, TypeVar
@@ -20,6 +20,7 @@ from .intake import Use
 from .replica import Replica
 
 Result = TypeVar("Result")
+MOMENT = 0.2  # seconds
 
 
 class Numbered(Protocol):
@@ -80,16 +81,16 @@ class Team:
         try:
             while True:
                 if len(pending) == len(self._lanes):
-                    yield pending.popleft().result()
+                    yield _result(pending.popleft())
                 if (block := next(source, None)) is None:
                     break
                 replica = self.replicas[turn]
                 pending.append(self._lanes[turn].submit(_work, work, replica, turn, block))
                 turn = (turn + 1) % len(self._lanes)
             while pending:
-                yield pending.popleft().result()
+                yield _result(pending.popleft())
         finally:
-            wait(pending)
+            _await(pending)
 
     def each(self, work: Callable[[Replica], Any]) -> None:
         """`work(replica)` on all replicas at once."""
@@ -100,7 +101,7 @@ class Team:
             lane.submit(work, replica)
             for lane, replica in zip(self._lanes, self.replicas, strict=True)
         ]
-        wait(futures)
+        _await(futures)
         for future in futures:
             future.result()
 
@@ -186,6 +187,19 @@ def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader
         indexed=use in first.intakes[side].indexed_for,
         zeros=first.cache.backend.zeros,
     )
+
+
+def _await(futures: Collection[Future[Any]]) -> None:
+    """Until all are done. A signal that comes just as the main thread begins to wait is seen when
+    the wait is over: so it is over soon, and begins again.
+    """
+    while wait(futures, timeout=MOMENT).not_done:
+        pass
+
+
+def _result(future: Future[Result]) -> Result:
+    _await([future])
+    return future.result()
 
 
 def _work(
