@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from scripts.gpu_check.apart import installed
 from tests import cuda_host
 
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -g1"
@@ -50,9 +51,9 @@ def watched(*arguments: str) -> subprocess.CompletedProcess[str]:
         "LD_PRELOAD": " ".join(libraries),
         "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0",
     }
-    if nvrtc := find_spec("nvidia.cuda_nvrtc"):  # its parts are not found beside it then
-        assert nvrtc.submodule_search_locations
-        watching["LD_LIBRARY_PATH"] = str(Path(nvrtc.submodule_search_locations[0], "lib"))
+    if installed("nvidia.cuda_nvrtc"):  # its parts are not found beside it then
+        (folder,) = import_module("nvidia.cuda_nvrtc").__path__
+        watching["LD_LIBRARY_PATH"] = str(Path(folder, "lib"))
     command = [sys.executable, *arguments]
     env = os.environ | watching
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)

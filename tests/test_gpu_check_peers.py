@@ -26,18 +26,16 @@ class OnNumPy(peers.CuPy):
     def __init__(self) -> None:
         stream = SimpleNamespace(synchronize=lambda: None)
         cuda = SimpleNamespace(get_current_stream=lambda: stream)
-        self._np = SimpleNamespace(**vars(np), asnumpy=np.asarray, cuda=cuda)  # type: ignore[assignment]
+        self._np = SimpleNamespace(**vars(np), asnumpy=np.asarray, cuda=cuda)
         self._sparse, self._digamma = sp, digamma
-
-
-def torch(compiled: bool) -> peers.Peer:
-    pytest.importorskip("torch")
-    return peers.Torch(compiled, device="cpu")
 
 
 @pytest.fixture(params=["CuPy", "PyTorch"])
 def peer(request: pytest.FixtureRequest) -> peers.Peer:
-    return OnNumPy() if request.param == "CuPy" else torch(compiled=False)
+    if request.param == "CuPy":
+        return OnNumPy()
+    pytest.importorskip("torch")
+    return peers.Torch(compiled=False, device="cpu")
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def _seconds(X: Any, arrays: dict[str, Any], by: Any, scale: Scale) -> float:
             turned(cache, block.pattern)
             backend.end_block()
 
-        return seconds_of(cache, work, 0.01 if scale.quick else 0.2)
+        return seconds_of(cache, work, scale.least)
 
 
 def _by_the_reader(X: Any) -> float | None:

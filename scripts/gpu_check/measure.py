@@ -13,10 +13,6 @@ from blocklearn.matcache import Mat, MatCache, make_backend
 
 COPY = 4.3e12  # bytes per second that an H200 reads and writes, as measured by a copy
 FLOPS = 67e12  # of float32, by NVIDIA's data sheet (H100 and H200, SXM)
-PAPER_LDA = 3.6e6  # documents an hour: BIDMach, K = 256
-PAPER_ALS = 150.0  # seconds: BIDMach, rank 100, of the small Netflix data
-
-
 Make = Callable[[MatCache], Callable[[], Any]]  # of what does the work and returns the Mat
 LARGE = 300  # from this width on the CPU is left out: it would take most of the time
 
@@ -46,6 +42,11 @@ class Scale:
         return quick if self.quick else full
 
     @property
+    def least(self) -> float:
+        """Seconds that a measurement takes, at least."""
+        return 0.01 if self.quick else 0.2
+
+    @property
     def late(self) -> bool:
         """Whether the time is nearly over."""
         return time.monotonic() > self.until
@@ -56,35 +57,30 @@ def floor(nbytes: float, flops: float) -> float:
     return max(nbytes / COPY, flops / FLOPS)
 
 
-def hourly(documents: int, seconds: float) -> str:
-    """Documents an hour, for a note."""
-    rate = documents / seconds * 3600
-    return f"{rate:,.0f} documents/h, {rate / PAPER_LDA:.1f} x the paper"
-
-
 def cache_on(device: str) -> MatCache:
     """A cache that allocates as it goes."""
     return MatCache(backend=make_backend(device, None))
 
 
-def seconds_of(cache: MatCache, work: Callable[[], Any], least: float = 0.2) -> float:
-    """Seconds of one call, over as many as take `least`; on a device, until it is idle."""
+def seconds_of(cache: MatCache, work: Callable[[], Any], least: float) -> float:
+    """Seconds of one call of what works in a cache; on a device, until it is idle."""
+    on_cpu = cache.backend.kind == "cpu"
+    return timed(work, (lambda: None) if on_cpu else cache.backend.drain, least)
 
-    def wait() -> None:
-        if cache.backend.kind != "cpu":
-            cache.backend.drain()
 
-    work()
+def timed(work: Callable[[], Any], wait: Callable[[], Any], least: float) -> float:
+    """Seconds of one call, over as many as take `least`, some of which may be queued at a time."""
+    for _ in range(2):
+        work()
     wait()
     calls, begun = 0, time.perf_counter()
-    while (spent := time.perf_counter() - begun) < least or calls < 2:
+    while time.perf_counter() - begun < least or calls < 2:
         work()
         calls += 1
         if calls % 8 == 0:
             wait()
     wait()
-    spent = time.perf_counter() - begun
-    return spent / calls
+    return (time.perf_counter() - begun) / calls
 
 
 def compared(
@@ -95,7 +91,7 @@ def compared(
     for device in ("cuda:0", "cpu") if with_cpu else ("cuda:0",):
         with cache_on(device) as cache:
             work = make(cache)
-            seconds.append(seconds_of(cache, work, 0.01 if scale.quick else 0.2))
+            seconds.append(seconds_of(cache, work, scale.least))
             results.append(work().numpy())
     note = agreement(*results) if with_cpu else ""
     return Row(name, seconds[0], *seconds[1:], floor=least, note=note), results[0]

@@ -73,7 +73,7 @@ def _fill(mats: list[Any], arrays: list[Any]) -> None:
 def _seconds(merger: Any, mats: list[Any], scale: Scale) -> float:
     """A merge returns when all devices are done."""
     calls, begun = 0, time.perf_counter()
-    while (spent := time.perf_counter() - begun) < (0.01 if scale.quick else 0.2) or calls < 2:
+    while (spent := time.perf_counter() - begun) < scale.least or calls < 2:
         merger.merge([("mean", mats)])
         calls += 1
     return spent / calls

@@ -5,14 +5,13 @@ Both keep what they compute in memory pools of their own, and a row of the table
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from .measure import Row, Scale, agreement
+from .measure import Row, Scale, agreement, timed
 
 NUMBERS = 2**27  # of a table's rows that a peer takes at a time, one row for each non-zero
 SMALLEST = 1e-20  # what exp(digamma(x)) is not below
@@ -129,19 +128,19 @@ class CuPy:
         import cupyx.scipy.sparse
         from cupyx.scipy.special import digamma
 
-        self._np, self._sparse, self._digamma = cupy, cupyx.scipy.sparse, digamma
+        self._np: Any = cupy
+        self._sparse, self._digamma = cupyx.scipy.sparse, digamma
 
-    def _entries(self, X: Any) -> tuple[Any, Any]:
-        """The matrix, and the row of each entry."""
-        on = self._sparse.csr_matrix(X)
-        return on, self._np.asarray(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)))
+    def _entries(self, X: Any, table: Any) -> tuple[Any, ...]:
+        """The matrix and the table; of each entry its row, its number and its row of the table."""
+        on, table = self._sparse.csr_matrix(X), self._np.asarray(table)
+        rows = self._np.asarray(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)))
+        return on, table, rows, on.data.copy(), table[on.indices]
 
     def lda(self, X: Any, phi: Any, alpha: float, iterations: int) -> Step:
         """See `Peer`."""
         np = self._np
-        on, rows = self._entries(X)
-        table, x = np.asarray(phi), on.data.copy()
-        words = table[on.indices]
+        on, table, rows, x, words = self._entries(X, phi)
 
         def work() -> Any:
             theta = np.ones((X.shape[0], phi.shape[1]), np.float32)
@@ -155,9 +154,7 @@ class CuPy:
     def als(self, R: Any, table: Any, ridge: float, steps: int) -> Step:
         """See `Peer`."""
         np = self._np
-        on, rows = self._entries(R)
-        factors, ratings = np.asarray(table), on.data.copy()
-        items = factors[on.indices]
+        on, factors, rows, ratings, items = self._entries(R, table)
 
         def work() -> Any:
             u = np.zeros((R.shape[0], table.shape[1]), np.float32)
@@ -222,22 +219,10 @@ def rows(
         try:
             with_peer = peer()
             step = make(with_peer)
-            seconds = _seconds(step, with_peer.wait) / share
+            seconds = timed(step, with_peer.wait, scale.least) / share
             note = agreement(with_peer.numpy(step()), expected, of="ours")
             yield Row(label, seconds, None, least, note.removeprefix("failed: "))
         except ImportError as error:
             yield Row(label, note=f"not installed: {error}")
         except Exception as error:  # others' troubles are no failure of ours
             yield Row(label, note=f"does not work: {type(error).__name__}: {error}")
-
-
-def _seconds(step: Step, wait: Callable[[], Any], least: float = 0.2) -> float:
-    for _ in range(2):
-        step()
-    wait()
-    calls, begun = 0, time.perf_counter()
-    while time.perf_counter() - begun < least:
-        step()
-        wait()
-        calls += 1
-    return (time.perf_counter() - begun) / calls

@@ -23,9 +23,10 @@ class Pooled(Cuda):
     after that, in the same stream.
     """
 
-    def __init__(self, pool: Any, number: int = 0) -> None:
-        super().__init__(devices.open_driver(number))
-        self._pool, self._lent, self._kept = pool, [], 0  # type: ignore[var-annotated]
+    def __init__(self, pool: Any) -> None:
+        super().__init__(devices.open_driver(0))
+        self._pool, self._kept = pool, 0
+        self._lent: list[Any] = []
 
     def allocate(self, nbytes: int) -> DeviceArray:
         """From the pool."""
@@ -64,7 +65,7 @@ def compared(scale: Scale, pool: Callable[[], Any]) -> Iterator[Row]:
     for name, make, least in cases(scale):
         for _ in range(2):  # in turns: what comes first finds a card that is cold
             with MatCache(backend=make_backend("cuda:0", None)) as cache:
-                cached = seconds_of(cache, make(cache), 0.01 if scale.quick else 0.2)
+                cached = seconds_of(cache, make(cache), scale.least)
             backend = Pooled(pool())
             with MatCache(backend=backend, enabled=False) as cache:
                 work = make(cache)
@@ -74,7 +75,7 @@ def compared(scale: Scale, pool: Callable[[], Any]) -> Iterator[Row]:
                     work()
                     backend.recycle()
 
-                pooled = seconds_of(cache, recycled, 0.01 if scale.quick else 0.2)
+                pooled = seconds_of(cache, recycled, scale.least)
         yield Row(name, cached, None, least)
         note = f"{pooled / cached:.2f} x the time with the cache"
         yield Row(f"{name}, results anew from CuPy's pool", pooled, None, least, note)

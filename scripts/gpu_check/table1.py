@@ -36,7 +36,7 @@ def rows(scale: Scale) -> Iterator[Row]:
         for device in ("cuda:0", "cpu"):
             with cache_on(device) as cache:
                 work = make(cache, scale)
-                seconds.append(seconds_of(cache, work.run, 0.01 if scale.quick else 0.2))
+                seconds.append(seconds_of(cache, work.run, scale.least))
                 results.append(work.run().numpy())
         yield Row(name, *seconds, work.floor, agreement(*results))
 
