@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from .learner.estimators import GLMClassifier as GLMClassifier
     from .learner.estimators import GLMRegressor as GLMRegressor
     from .learner.estimators import LatentDirichletAllocation as LatentDirichletAllocation
-    from .learner.evaluation import Evaluation as Evaluation
     from .learner.hooks import Hook as Hook
     from .learner.hooks import Progress as Progress
     from .learner.learner import Learner as Learner
-    from .learner.lists.lists import write_lists as write_lists
-    from .learner.lists.ranking_evaluation import RankingEvaluation as RankingEvaluation
-    from .learner.lists.recommend import fold_in as fold_in
-    from .learner.lists.recommend import recommend as recommend
-    from .learner.lists.recommend import similar_items as similar_items
-    from .learner.lists.recommend import similar_users as similar_users
+    from .learner.recommendation.lists import write_lists as write_lists
+    from .learner.recommendation.ranking_evaluation import RankingEvaluation as RankingEvaluation
+    from .learner.recommendation.recommend import fold_in as fold_in
+    from .learner.recommendation.recommend import recommend as recommend
+    from .learner.recommendation.recommend import similar_items as similar_items
+    from .learner.recommendation.recommend import similar_users as similar_users
     from .learner.storage.persistence import load as load
     from .learner.storage.persistence import save as save
+    from .learner.training.evaluation import Evaluation as Evaluation
     from .matcache.errors import BlocklearnError as BlocklearnError
     from .models.base import Block as Block
     from .models.base import Model as Model
@@ -87,7 +87,7 @@ def sparse(array: Any) -> "scipy.sparse.csr_array":
     try:
         return csr_array(array)
     except ValueError:
-        from .learner.sources import refuse_texts
+        from .learner.training.data import refuse_texts
 
         refuse_texts(array)
         raise

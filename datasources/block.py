@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .check import GOOD, check_csr, check_dense, check_weights, describe_csr, not_finite
+from .arrays.transpose import count_columns, plan_digits, transpose_by_counting, transpose_csr
+from .arrays.validate import GOOD, check_csr, check_dense, check_weights, describe_csr, not_finite
 from .errors import DataError
-from .transpose import count_columns, plan_digits, transpose_by_counting, transpose_csr
 
 Zeros = Callable[[tuple[int, ...], Any], npt.NDArray[Any]]
 """Makes an array of a shape and dtype, of zeros."""

@@ -12,14 +12,14 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from .blocks import BlocksData
-from .columnar.kind import ParquetData
+from .examples.kinds import PythonCalls, TimeZones
 from .formats.libsvm_kind import LibsvmData
+from .formats.text_kind import FileData, PythonDocs
+from .holdout.split import HoldBy
 from .hugectr import HugeCTRNorm, HugeCTRRaw
+from .parquet.kind import ParquetData
 from .ratings.kind import RatingsData
-from .split import HoldBy
-from .stdlib_ratings import PythonCalls, TimeZones
-from .table import TableData
-from .text_kinds import FileData, PythonDocs
+from .tables.kind import TableData
 
 
 class Holdout(BaseModel, extra="forbid"):

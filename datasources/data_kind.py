@@ -8,12 +8,10 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from .errors import DataError
-from .reading import Reading
-from .row_filter import RowFilter
-from .samples import Samples
+from .holdout.row_filter import RowFilter
+from .holdout.samples import Reading, Samples
+from .holdout.split import HoldBy, split_by_contents
 from .source import DataSource
-from .split import HoldBy
-from .split_contents import split_by_contents
 
 
 class DataKind(BaseModel, extra="forbid"):

@@ -1,6 +1,6 @@
 """What can go wrong with data."""
 
-from ..matcache.errors import BlocklearnError
+from blocklearn.matcache.errors import BlocklearnError
 
 
 class DataError(BlocklearnError, ValueError):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..matcache.errors import BlocklearnError
+from blocklearn.matcache.errors import BlocklearnError
 
 
 class ConfigError(BlocklearnError, ValueError):

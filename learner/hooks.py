@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .work import Work
+from .training.work import Work
 
 if TYPE_CHECKING:
     from .learner import Learner
-    from .replica import Replica
+    from .training.replica import Replica
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from ..datasources import (
+from blocklearn.datasources import (
     BlockShape,
     DataSource,
     HostBlock,
@@ -20,29 +20,28 @@ from ..datasources import (
     row_names,
     target_names,
 )
-from ..matcache import IndexedBy, ShapeError, Tables, make_backend
-from ..matcache.backend import Backend
-from ..mixins import Mixin
-from ..models import Model, RowStore, Shapes
-from ..optimizers import Optimizer
-from .contract import check_fields
-from .devices import one_each, share
-from .evaluation import Evaluation, Evaluator
+from blocklearn.matcache import IndexedBy, ShapeError, Tables, make_backend
+from blocklearn.matcache.containers.backend import Backend
+from blocklearn.mixins import Mixin
+from blocklearn.models import Model, RowStore, Shapes
+from blocklearn.optimizers import Optimizer
+
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
-from .intake import Use
-from .loop import train_passes
-from .plan import Plan as Plan
-from .plan import feeds_of, make_plan
-from .replica import Replica
-from .runs.trial import Trial as Trial
-from .runs.trial import try_blocks
-from .scoring import score_blocks
-from .sources import check_labelled, count_labels, open_source, sum_values
-from .state import State as State
-from .state import give, set_progress, take
-from .stores import block_shapes, check_rows, make_stores
-from .team import Team, reader_of
+from .training.block_input import Use
+from .training.checks import check_fields
+from .training.data import check_labelled, count_labels, open_source, sum_values
+from .training.evaluation import Evaluation, Evaluator
+from .training.loop import train_passes
+from .training.plan import Plan as Plan
+from .training.plan import feeds_of, make_plan
+from .training.replica import Replica
+from .training.scoring import score_blocks
+from .training.state import State as State
+from .training.state import block_shapes, check_rows, give, make_stores, set_progress, take
+from .training.team import Team, one_each, reader_of, share
+from .training.trial import Trial as Trial
+from .training.trial import try_blocks
 
 
 class Learner:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..matcache.control_groups import ROOT, folders
+from blocklearn.matcache.cpu.processors import ROOT, folders
 
 PROC = Path("/proc")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from .backend import Backend
-from .cpu import CPU
+from .containers.backend import Backend
+from .cpu.backend import CPU
 from .errors import DeviceError
 
 IndexedBy = Literal["host", "device"]

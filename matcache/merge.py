@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from .cache import MatCache
-from .lazy import Mat
+from .containers.cache import MatCache
+from .containers.matrices import Mat
 
 Merge = Literal["mean", "sum", "max", "same"]
 """How replicas are combined: the mean of weights, the sum of statistics, the largest of bounds;

@@ -12,8 +12,8 @@ import numpy as np
 from annotated_types import Ge
 from pydantic import Field
 
-from ..fields import Fields
-from ..matcache import Mat, MatCache, from_array
+from blocklearn.fields import Fields
+from blocklearn.matcache import Mat, MatCache, from_array
 
 NonNegativeNumber = Annotated[float, Ge(0)]
 Weights = NonNegativeNumber | list[NonNegativeNumber]

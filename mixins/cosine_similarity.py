@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ..matcache import Mat, MatCache, colsum, from_array, gram, maximum, sqrt, total
+from blocklearn.matcache import Mat, MatCache, colsum, from_array, gram, maximum, sqrt, total
+
 from .base import Mixin
 
 TINY = 1e-30

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ..matcache import maximum, rowsum, sqrt, total
+from blocklearn.matcache import maximum, rowsum, sqrt, total
+
 from .base import Mixin
 
 TINY = 1e-30

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ..matcache import total
+from blocklearn.matcache import total
+
 from .base import Mixin, Weights
 
 

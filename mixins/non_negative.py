@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from ..matcache import maximum, total
+from blocklearn.matcache import maximum, total
+
 from .base import Mixin
 
 

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from ..matcache import Mat, maximum, total
+from blocklearn.matcache import Mat, maximum, total
+
 from .base import Mixin
 
 TINY = 1e-30

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..matcache import Mat, colsum, exp, log, maximum, total
+from blocklearn.matcache import Mat, colsum, exp, log, maximum, total
+
 from .base import Mixin
 
 TINY = 1e-30

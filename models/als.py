@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ..matcache import Mat, ShapeError, colsum, from_array, gram, rownnz, solve_rows, total
-from ..matcache.normal_equations import MOST
-from ..optimizers import AdaGrad, Optimizer
+from blocklearn.matcache import Mat, ShapeError, colsum, from_array, gram, rownnz, solve_rows, total
+from blocklearn.matcache.operations.normal_equations import MOST
+from blocklearn.optimizers import AdaGrad, Optimizer
+
 from .als_items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations
 from .als_rows import descend, equations, losses, norms_of, typical_squares
 from .base import Block, Model, Randomness, Shapes

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..matcache import Mat, add_outer, gram, maximum, packed_columns, solve_sums, where
-from ..matcache.normal_equations import MOST
-from ..optimizers import Gradient, Penalty
+from blocklearn.matcache import Mat, add_outer, gram, maximum, packed_columns, solve_sums, where
+from blocklearn.matcache.operations.normal_equations import MOST
+from blocklearn.optimizers import Gradient, Penalty
+
 from .als_rows import parts, weighted_errors
 from .base import Model, Shapes
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..matcache import (
+from blocklearn.matcache import (
     colsum,
     copy,
     maximum,

@@ -15,9 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from ..fields import Fields
-from ..matcache import Mat, MatCache, Merge, Scalar, ShapeError, SparseMat, named, random, scalar
-from ..optimizers import Meaning, Objective, Optimizer, Term
+from blocklearn.fields import Fields
+from blocklearn.matcache import (
+    Mat,
+    MatCache,
+    Merge,
+    Scalar,
+    ShapeError,
+    SparseMat,
+    named,
+    random,
+    scalar,
+)
+from blocklearn.optimizers import Meaning, Objective, Optimizer, Term
+
 from .row_state import Init, RowState
 from .score import Score
 

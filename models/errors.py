@@ -1,6 +1,6 @@
 """What a model can object to in its configuration."""
 
-from ..matcache.errors import BlocklearnError
+from blocklearn.matcache.errors import BlocklearnError
 
 
 class ModelConfigError(BlocklearnError, ValueError):

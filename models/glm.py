@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ..matcache import Mat, colsum, from_array
-from ..optimizers import (
+from blocklearn.matcache import Mat, colsum, from_array
+from blocklearn.optimizers import (
     AdaGrad,
     Gradient,
     GradientSum,
@@ -31,6 +31,7 @@ from ..optimizers import (
     RowGradients,
     Term,
 )
+
 from .base import Block, Model, Randomness, Shapes
 from .glm_rows import means, measures, residuals, residuals_and_losses, row_factor
 from .glm_scores import Measured

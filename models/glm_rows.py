@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..matcache import rowsum, rowwise, where
+from blocklearn.matcache import rowsum, rowwise, where
+
 from .links import LINKS, log_softmax, softmax_hit, softmax_label
 
 

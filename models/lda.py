@@ -14,7 +14,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Lt
 from pydantic import Field, model_validator
 
-from ..matcache import (
+from blocklearn.matcache import (
     Mat,
     colsum,
     digamma,
@@ -31,8 +31,9 @@ from ..matcache import (
     split_tokens,
     total,
 )
-from ..matcache.sampling import sample_topics
-from ..optimizers import Meaning, Optimizer, StreamingAverage
+from blocklearn.matcache.operations.sampling import sample_topics
+from blocklearn.optimizers import Meaning, Optimizer, StreamingAverage
+
 from .base import Block, Model, Randomness, Shapes
 from .errors import ModelConfigError
 from .score import Score, Sum

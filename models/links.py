@@ -22,7 +22,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..matcache import equal, exp, log, maximum, minimum, rowmax, rowsum, sigmoid, softplus, where
+from blocklearn.matcache import (
+    equal,
+    exp,
+    log,
+    maximum,
+    minimum,
+    rowmax,
+    rowsum,
+    sigmoid,
+    softplus,
+    where,
+)
 
 LinkName = Literal["linear", "logistic", "hinge", "poisson", "softmax"]
 LARGEST = 30.0  # poisson: of eta; e^30 = 10^13 is beyond any count, and must not overflow

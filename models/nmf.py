@@ -17,7 +17,8 @@ import numpy as np
 from annotated_types import Ge, Lt
 from pydantic import Field
 
-from ..matcache import Mat, colsum, gram, maximum, rowsum, sddmm, total
+from blocklearn.matcache import Mat, colsum, gram, maximum, rowsum, sddmm, total
+
 from .base import Block, Merge, Model, Randomness, Shapes
 from .errors import ModelConfigError
 from .nmf_rules import FLOOR, TINY, frobenius_losses, frobenius_steps, kl_losses, kl_step, kl_steps

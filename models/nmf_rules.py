@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..matcache import log, maximum, repeat, rowdot, rowsum, rowwise, sddmm, sqrt
+from blocklearn.matcache import log, maximum, repeat, rowdot, rowsum, rowwise, sddmm, sqrt
 
 FLOOR = 1e-18  # of entries of W and H: its square is still a normal number
 TINY = 1e-30

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..matcache import DenseInput, Mat, MatCache, ShapeError
+from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError
 
 DRAWN = 2**16  # rows that are drawn at a time: part of what a seed means
 Numbers = float | npt.NDArray[np.floating]  # one for all columns, or one for each

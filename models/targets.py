@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from annotated_types import Ge, Gt
 from pydantic import Field, model_validator
 
-from ..fields import Fields
+from blocklearn.fields import Fields
+
 from .errors import TargetError
 from .links import LinkName
 

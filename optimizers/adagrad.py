@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ..matcache import sqrt
+from blocklearn.matcache import sqrt
+
 from .gradient import GradientOptimizer
 from .managed import ALL, Slot
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ..matcache import maximum, sqrt
+from blocklearn.matcache import maximum, sqrt
+
 from .flow import saturation
 from .gradient import GradientOptimizer
 from .managed import ALL, ONE, Slot

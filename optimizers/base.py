@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-from ..fields import Fields
-from ..matcache import Mat, MatCache, Merge, Rowwise
+from blocklearn.fields import Fields
+from blocklearn.matcache import Mat, MatCache, Merge, Rowwise
 
 Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..matcache import Entries, Moment, Move, Scalar, named, row_steps, scalar
+from blocklearn.matcache import Entries, Moment, Move, Scalar, named, row_steps, scalar
+
 from .base import RowGradients
 from .errors import CombinationError
 from .managed import Managed, check_row_steps, check_sparse

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from ..matcache import scalar
+from blocklearn.matcache import scalar
+
 from .full_pass import FullPass
 
 

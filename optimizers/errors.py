@@ -1,6 +1,6 @@
 """What can go wrong when parts are put together."""
 
-from ..matcache import BlocklearnError
+from blocklearn.matcache import BlocklearnError
 
 
 class CombinationError(BlocklearnError, ValueError):

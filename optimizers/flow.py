@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..matcache import clip, exp, maximum, where
+from blocklearn.matcache import clip, exp, maximum, where
 
 
 def saturation(x: Any) -> Any:

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ..matcache import Mat, MatCache, clip, sqrt
+from blocklearn.matcache import Mat, MatCache, clip, sqrt
+
 from .gradient import GradientOptimizer
 from .managed import ALL, Slot
 from .row import Row

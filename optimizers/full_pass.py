@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from ..matcache import Mat, Merge, from_array, named, scalar, total
+from blocklearn.matcache import Mat, Merge, from_array, named, scalar, total
+
 from .base import Objective, Optimizer
 from .errors import CombinationError
 from .line_search import LineSearch

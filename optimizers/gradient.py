@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ..matcache import Mat, Merge, copy, minimum, named, scalar, sqrt
-from ..matcache import total as total_of
+from blocklearn.matcache import Mat, Merge, copy, minimum, named, scalar, sqrt
+from blocklearn.matcache import total as total_of
+
 from .base import Gradient, Objective, Optimizer
 from .by_row import ByRow, moves_of
 from .errors import CombinationError

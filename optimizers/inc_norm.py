@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ..matcache import colsum, scalar, where
+from blocklearn.matcache import colsum, scalar, where
+
 from .base import Objective
 from .estimates import StatisticsOptimizer
 

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ..matcache import Mat, named, scalar
+from blocklearn.matcache import Mat, named, scalar
+
 from .full_pass import FullPass
 
 

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..matcache import Mat, MatCache, from_array
+from blocklearn.matcache import Mat, MatCache, from_array
+
 from .base import Term, Weights
 from .errors import CombinationError
 

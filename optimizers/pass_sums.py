@@ -1,8 +1,9 @@
 """What is added up over a pass: gradients, losses, weights; exactly, where the model gives terms.
 
-Sums are kept on a grid (matcache/exact.py), which must suit the size of their terms. That size is
-known when the pass has ended; where the grid was wrong, the pass does not count and is repeated on
-a better one. Terms hardly change in size from pass to pass, so that happens in the first, if ever.
+Sums are kept on a grid (matcache/operations/exact.py), which must suit the size of their terms.
+That size is known when the pass has ended; where the grid was wrong, the pass does not count and
+is repeated on a better one. Terms hardly change in size from pass to pass, so that happens in the
+first, if ever.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..matcache import (
+from blocklearn.matcache import (
     ExactSum,
     Mat,
     MatCache,
@@ -23,6 +24,7 @@ from ..matcache import (
     named,
     total,
 )
+
 from .base import Gradient, GradientSum, Objective
 from .row import Row, kernel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..matcache import rowwise
+from blocklearn.matcache import rowwise
 
 NAMES = (
     "XT",  # X.T of a sparse block: the rows are then those of the features that occur

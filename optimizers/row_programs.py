@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..matcache import clip, copy, maximum, minimum, rowsum, sqrt
+from blocklearn.matcache import clip, copy, maximum, minimum, rowsum, sqrt
+
 from .managed import Managed
 from .row import Row, kernel
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
-from ..fields import Fields
+from blocklearn.fields import Fields
 
 
 class Schedule(Fields):

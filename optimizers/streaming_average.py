@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..matcache import scalar
+from blocklearn.matcache import scalar
+
 from .base import Objective
 from .estimates import StatisticsOptimizer
 

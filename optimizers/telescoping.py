@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveInt
 
-from ..matcache import named, scalar, where
+from blocklearn.matcache import named, scalar, where
+
 from .base import Objective
 from .estimates import StatisticsOptimizer
 from .row import Row, kernel

@@ -3,7 +3,7 @@
     .venv/bin/python scripts/make_format_samples.py
 
 writes `tests/data/formats/VERSION`, once: samples of a release are never made again. Done before a
-release; `tests/test_format_samples.py` reads the samples of all releases.
+release; `tests/formats/test_format_samples.py` reads the samples of all releases.
 
 | in the folder | |
 |---|---|

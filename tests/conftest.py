@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from blocklearn.matcache.cuda import devices
-from tests.learn_command import command as command
-from tests.own_threads import reader_threads as reader_threads
+from tests.support.learn_command import command as command
+from tests.support.own_threads import reader_threads as reader_threads
 
 try:
     from hypothesis import HealthCheck, settings
@@ -27,10 +27,12 @@ else:
 
 # Of the repository, not of the package; an installed wheel is tested without them.
 OF_THE_REPOSITORY = [
-    "test_bench.py", "test_bench_all.py", "test_bench_als.py", "test_docs.py",
-    "test_format_samples.py", "test_gpu_check.py", "test_layout.py", "test_model_format.py",
-    "test_operations.py", "test_reference_pages.py", "test_scripts.py",
-]  # fmt: skip
+    "benchmarks",
+    "command_line/test_operations.py",
+    "formats/test_format_samples.py",
+    "layout",
+    "learner/test_model_format.py",
+]
 collect_ignore = [] if (Path(__file__).parents[1] / "scripts").exists() else OF_THE_REPOSITORY
 
 
@@ -49,7 +51,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def every_block_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which rows are scored before they are trained on does not depend on the clock."""
-    monkeypatch.setattr("blocklearn.learner.training_scores.SHARE", math.inf)
+    monkeypatch.setattr("blocklearn.learner.training.scoring.SHARE", math.inf)
 
 
 @pytest.fixture(scope="module", autouse=True)

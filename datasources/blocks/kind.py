@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ..data_kind import DataKind
 from ..errors import DataError
-from ..reading import Reading
+from ..holdout.samples import Reading
 from ..source import DataSource
 from .source import BlockSource
 

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 import xxhash
 from pydantic import BaseModel, Field, ValidationError
 
+from ..arrays.feature_hashing import MOST_BITS
 from ..block import MAX_COLUMNS
 from ..errors import DataError
-from ..features import MOST_BITS
 from .arrow_file import Codec
 from .block_table import Blocks, Counts, NamesFile, first_fault
 from .disk import replace_file

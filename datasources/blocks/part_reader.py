@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from ..arrays.compiled import kernel
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
-from ..kernel import kernel
 from .arrow_file import Codec, padded
 from .layout import Arrays
 from .manifest import Part

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..accept import readable
+from ..arrays.accept import readable
+from ..arrays.validate import GOOD, check_csr, check_dense, check_weights, describe_csr, not_finite
 from ..block import MAX_COLUMNS
-from ..check import GOOD, check_csr, check_dense, check_weights, describe_csr, not_finite
 from ..errors import DataError
 from .layout import Arrays, Kind
 from .manifest import Sums

@@ -11,9 +11,9 @@ import xxhash
 
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
-from ..order import RowOrder
-from ..request import check_request
-from .dataset import open_dataset
+from ..memory.order import RowOrder
+from ..source import check_request
+from .folders import open_dataset
 from .manifest import Side
 from .part_reader import PartReader, Verify
 

@@ -9,15 +9,13 @@ import numpy.typing as npt
 
 from ..errors import DataError
 from .arrow_file import Codec
-from .exchange import check_exchangeable, exchange
 from .folders import clear, prepare, remove_empty
-from .journal import Begun, Stored, forget_journal, read_journal
 from .manifest import Listed, Manifest, identify, write_manifest
-from .names import Names, write_names
-from .row_ids import accept_ids, kind_of
+from .names import Names, accept_ids, kind_of, write_names
+from .orientation import check_exchangeable, exchange
 from .rows import accept_rows
 from .settings import Settings, check_count, count_columns
-from .unfinished import Unfinished
+from .unfinished import Begun, Stored, Unfinished, forget_journal, read_journal
 
 
 class BlockWriter:

@@ -11,10 +11,10 @@ from pathlib import Path
 from ..errors import DataError
 from .entries import Size, read_entries
 from .grouping import Grouped, group
+from .layout import Known, Layout, Place, check_columns
 from .lines import placed_lines
 from .names import names_beside, read_names
 from .numbers import INTEGER, show
-from .rows import Known, Layout, Place, check_columns
 from .scratch import Scratch
 
 HEAD = ("documents", "words", "entries")

@@ -10,9 +10,9 @@ from ..errors import DataError
 from ..separators import separator_hint
 from .delimited import advice, separator_of
 from .documents import Document
+from .layout import FIRST, Place
 from .lines import LONGEST, decode, placed_lines
 from .numbers import parse_float32
-from .rows import FIRST, Place
 from .scratch import Scratch
 
 MENTIONED = 20  # columns of a message

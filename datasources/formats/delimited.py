@@ -16,12 +16,12 @@ from pyarrow import compute
 from pyarrow import csv as arrow
 
 from ..errors import DataError
+from ..packed.streams import kind_of
 from ..separators import separator_hint
+from .layout import FIRST, Place
 from .lines import Lines, decode, file_chunks, placed_lines, split_lines
 from .numbers import parse_number
-from .rows import FIRST, Place
 from .scratch import Scratch
-from .streams import kind_of
 
 ONE_LINE = "a record is one line, but for texts in a column (--text COLUMN)"
 

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from ..blocks import BlockSource
-from ..blocks.journal import FILE as JOURNAL
 from ..blocks.manifest import FILE as MANIFEST
+from ..blocks.unfinished import FILE as JOURNAL
 from ..errors import DataError
+from ..packed.streams import kind_of
 from .bag_of_words import bag_of_words
 from .bidmat import BidmatFile
+from .layout import Known, RowFile
 from .libsvm import LibsvmFile
 from .matrix_market import matrix_market
-from .numpy_npy import NpyFile
+from .npy import NpyFile
+from .npz import scipy_npz
 from .parquet_rows import parquet_rows
 from .ratings_rows import ratings_rows
-from .rows import Known, RowFile
-from .scipy_npz import scipy_npz
 from .scratch import Scratch
 from .source_rows import SourceRows
-from .streams import kind_of
 from .table_rows import TableRows
 from .text_rows import json_rows, table_text_rows, text_rows
 from .vowpal_wabbit import VowpalWabbitRows

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from .. import text_files
-from ..check import LARGEST
+from ..arrays.validate import LARGEST
 from ..errors import DataError
+from ..text import read_texts as text_files
+from .layout import FIRST, Place
 from .lines import Lines, decode, line_chunks, split_lines
-from .rows import FIRST, Place
 from .scratch import Scratch
 
 FOLDER_FILES = 64  # of a folder that make a chunk

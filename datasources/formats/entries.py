@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays.compiled import kernel
 from ..errors import DataError
-from ..kernel import kernel
+from .layout import Place
 from .lines import Lines, line_chunks
 from .numbers import INTEGER, parse_float32, read_float, read_index, show
-from .rows import Place
 from .scratch import Scratch
 
 SPACE, TAB, RETURN, NEWLINE, PERCENT = (ord(c) for c in " \t\r\n%")

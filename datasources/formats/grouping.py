@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..errors import DataError
 from ..ratings.matrix import Duplicates, merged
 from .entries import Entries
-from .rows import FIRST, Layout, Place, Rows, Sparse
+from .layout import FIRST, Layout, Place, Rows, Sparse
 from .scratch import Scratch
 
 FAN = 64  # files that a range is dealt to

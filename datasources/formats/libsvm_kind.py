@@ -10,11 +10,11 @@ from pydantic import Field
 from scipy import sparse
 
 from ..data_kind import MemoryKind
-from ..samples import Samples
+from ..holdout.samples import Samples
 from ..source import DataSource, target_names
 from .detect import open_rows
+from .layout import Known, RowFile, Rows, Sparse
 from .one_hot import OneHot
-from .rows import Known, RowFile, Rows, Sparse
 from .scratch import Scratch
 
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays.compiled import kernel
 from ..block import MAX_COLUMNS
-from ..kernel import kernel
+from .layout import Sparse
 from .lines import Lines
 from .numbers import INTEGER, parse_float32, read_float, read_index, show
-from .rows import Sparse
 
 SPACE, TAB, RETURN, NEWLINE, COLON, COMMA = (ord(c) for c in " \t\r\n:,")
 LETTER_Q, LETTER_I, LETTER_D = (ord(c) for c in "qid")

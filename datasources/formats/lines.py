@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ..errors import DataError
-from .rows import FIRST, Place
+from ..packed.streams import opened
+from .layout import FIRST, Place
 from .scratch import Scratch
-from .streams import opened
 
 Parsed = TypeVar("Parsed")
 LONGEST = 1 << 28

@@ -12,10 +12,10 @@ import numpy as np
 from ..errors import DataError
 from .entries import Entries, Size, read_entries
 from .grouping import Grouped, group
+from .layout import Known, Layout, Place, check_columns
 from .lines import placed_lines
 from .names import names_beside
 from .numbers import INTEGER, show
-from .rows import Known, Layout, Place, check_columns
 from .scratch import Scratch
 
 FIELDS = ("real", "double", "integer", "pattern")

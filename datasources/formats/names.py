@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..corpus import columns_of
 from ..errors import DataError
+from ..text.corpus import columns_of
 from .lines import decode, line_chunks, split_lines
 from .scratch import Scratch
 

@@ -13,8 +13,8 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from ..check import LARGEST
-from ..kernel import kernel
+from ..arrays.compiled import kernel
+from ..arrays.validate import LARGEST
 
 POWERS = np.array([float(f"1e{i}") for i in range(61)])
 EXACT_POWER = 22  # 10**22 is the largest that float64 holds exactly

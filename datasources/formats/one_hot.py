@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from .rows import FIRST, Layout, Place, RowFile, Rows
+from .layout import FIRST, Layout, Place, RowFile, Rows
 from .scratch import Scratch
 
 MOST_CLASSES = 1 << 20

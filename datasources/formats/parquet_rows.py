@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from ..columnar import Dense, Nulls, ParquetSource, Sparse
-from ..columnar.footer import MAGIC, read_footer
-from ..columnar.parquet import ENDINGS, PATIENCE
-from ..columnar.tables import BROKEN
-from ..columnar.types import is_text
 from ..errors import DataError
+from ..parquet import Dense, Nulls, ParquetSource, Sparse
+from ..parquet.files import BROKEN
+from ..parquet.footer import MAGIC, read_footer
+from ..parquet.source import ENDINGS, PATIENCE
+from ..parquet.types import is_text
 from ..remote import find, resolve
-from .rows import COUNTED, Known, check_columns
+from .layout import COUNTED, Known, check_columns
 from .scratch import Scratch
 from .source_rows import SourceRows
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ..columnar import Dense
-from ..columnar.arrays import Fault, null_rows, texts_of
-from ..columnar.columns import Columns
-from ..columnar.cursor import LEAST_ROWS, Cursor, Piece
-from ..columnar.fill import put_tables
-from ..columnar.parquet import parquet_files
-from ..columnar.tables import open_tables
 from ..errors import DataError
+from ..parquet import Dense
+from ..parquet.arrays import Fault, null_rows, texts_of
+from ..parquet.columns import Columns
+from ..parquet.cursor import LEAST_ROWS, Cursor, Piece
+from ..parquet.files import open_tables
+from ..parquet.fill import put_tables
+from ..parquet.source import parquet_files
 from .documents import Document
-from .rows import FIRST, Place
+from .layout import FIRST, Place
 from .scratch import Scratch
 
 

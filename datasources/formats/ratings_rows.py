@@ -16,8 +16,8 @@ from ..ratings.table import Columns
 from .delimited import Delimited
 from .entries import Entries
 from .grouping import Grouped, group
+from .layout import Known, Layout, check_columns
 from .lines import Lines
-from .rows import Known, Layout, check_columns
 from .scratch import Scratch
 
 Numbering = Callable[[pa.Array], npt.NDArray[np.int64]]

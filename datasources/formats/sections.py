@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from .rows import Sparse, checked_csr
-from .streams import read_exactly
+from ..packed.streams import read_exactly
+from .layout import Sparse, checked_csr
 
 CHUNK_ROWS = 1 << 14
 CHUNK_NUMBERS = 1 << 20

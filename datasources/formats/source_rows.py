@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ..block import HostBlock
 from ..source import DataSource, row_names, target_names
-from .rows import FIRST, Layout, Place, Rows, Sparse
+from .layout import FIRST, Layout, Place, Rows, Sparse
 
 
 class SourceRows:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
-from ..features import HashedWords
 from .delimited import Delimited, Nulls, brief
-from .rows import COUNTED, FIRST, Known, Layout, Place, Rows, Sparse, check_columns
+from .layout import COUNTED, FIRST, Known, Layout, Place, Rows, Sparse, check_columns
 from .scratch import Scratch
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..text import words
+from ..packed.streams import kind_of
+from ..text.words import words
 from .bags import Bags
 from .csv_texts import CsvTexts
 from .documents import Documents, JsonLines, TextFolder, TextLines
+from .layout import FIRST, UNKNOWN, Known, Layout, Place, Rows
 from .parquet_texts import ParquetTexts
-from .rows import FIRST, UNKNOWN, Known, Layout, Place, Rows
 from .scratch import Scratch
-from .streams import kind_of
 from .vocabulary import Vocabulary, choose_words
 
 

@@ -13,11 +13,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ..corpus import check_limits
+from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
-from ..features import HashedWords
 from ..ids import Ids
-from .rows import Known
+from ..text.corpus import check_limits
+from .layout import Known
 from .scratch import Scratch
 
 WORD_BYTES = 200  # that a word takes in a dictionary, about

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..check import LARGEST
+from ..arrays.validate import LARGEST
 from ..errors import DataError
 from .bags import Bags
+from .layout import FIRST, UNKNOWN, Known, Layout, Place, Rows
 from .lines import Lines, decode, line_chunks, split_lines
 from .numbers import NUMBER, parse_float32
-from .rows import FIRST, UNKNOWN, Known, Layout, Place, Rows
 from .scratch import Scratch
 from .vocabulary import Vocabulary, choose_words
 

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from ..arrays.compiled import kernel
 from ..errors import DataError
-from ..kernel import kernel
 from .parts import Part
 from .records import COUNT, FINITE, KEY, LENGTH, MORE, SUM, Bytes, Layout, measure
 

@@ -8,11 +8,11 @@ import numpy as np
 import xxhash
 from pydantic import Field, model_validator
 
+from ..arrays.feature_hashing import MOST_BITS
 from ..block import MAX_COLUMNS
 from ..data_kind import DataKind
 from ..errors import DataError
-from ..features import MOST_BITS
-from ..reading import Reading
+from ..holdout.samples import Reading
 from ..source import DataSource
 from .parts import norm_parts, raw_part
 from .records import KeyColumns, Layout

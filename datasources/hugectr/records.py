@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..kernel import kernel
-from ..mix import GOLDEN, mix_one
-from ..tidy import tidy_row
+from ..arrays.compiled import kernel
+from ..arrays.hashing import GOLDEN, mix_one
+from ..arrays.sort_row import tidy_row
 
 MORE, LENGTH, COUNT, SUM, KEY, FINITE = range(-1, -7, -1)
 """Faults: the record is longer than what is there; its parts do not fill its length; a number of

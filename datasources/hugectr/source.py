@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays.compiled import kernel
+from ..arrays.copy_rows import count_up
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
-from ..gather import count_up
-from ..kernel import kernel
-from ..order import RowOrder
-from ..reading import Reading
-from ..request import check_request
+from ..holdout.samples import Reading
+from ..memory.order import RowOrder
+from ..source import check_request
 from .index import make_index, record_fault
 from .parts import Part
 from .records import MORE, Bytes, KeyColumns, Layout, decode, measure

@@ -11,11 +11,10 @@ from typing import Literal
 from pydantic import Field
 
 from ..data_kind import MemoryKind
+from ..holdout.samples import Reading, Samples
+from ..holdout.split import HoldBy
 from ..ids import Ids
-from ..reading import Reading
-from ..samples import Samples
 from ..source import DataSource, row_names
-from ..split import HoldBy
 from .files import read_ratings
 from .matrix import Duplicates, Ratings
 from .split import split_ratings

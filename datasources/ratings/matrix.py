@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from ..arrays.compiled import kernel
 from ..errors import DataError
+from ..holdout.samples import Samples
 from ..ids import Ids
-from ..kernel import kernel
-from ..samples import Samples
 from .table import Coded, Table
 
 if TYPE_CHECKING:

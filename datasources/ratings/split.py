@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays.compiled import kernel
+from ..arrays.hashing import GOLDEN, mix_one
 from ..errors import DataError
-from ..kernel import kernel
-from ..mix import GOLDEN, mix_one
-from ..samples import check_parts
-from ..split import HoldBy, limit_of, start_of
+from ..holdout.samples import check_parts
+from ..holdout.split import HoldBy, limit_of, start_of
 from .matrix import Ratings
 
 

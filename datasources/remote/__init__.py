@@ -5,6 +5,6 @@ from .errors import RemoteError as RemoteError
 from .files import Files as Files
 from .files import Status as Status
 from .find import find as find
-from .patience import Patience as Patience
+from .http_request import Patience as Patience
 from .resolve import HdfsDriver as HdfsDriver
 from .resolve import resolve as resolve

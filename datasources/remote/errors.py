@@ -1,6 +1,6 @@
 """What can go wrong between here and a file that lies elsewhere."""
 
-from ...matcache.errors import BlocklearnError
+from blocklearn.matcache.errors import BlocklearnError
 
 
 class RemoteError(BlocklearnError, OSError):

@@ -7,9 +7,8 @@ from urllib.parse import urljoin
 
 from ..errors import DataError
 from .errors import Passing, RemoteError, TooLong
-from .exchange import Reply, ask
 from .files import RangeFile, Status
-from .patience import Patience
+from .http_request import Patience, Reply, ask
 
 MOVED = (301, 302, 303, 307, 308)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import RemoteError
 from .files import RangeFile, Status
-from .patience import LONGEST_PAUSE, Patience
+from .http_request import LONGEST_PAUSE, Patience
 
 if TYPE_CHECKING:
     from hdfs_native import Client

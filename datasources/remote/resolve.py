@@ -9,15 +9,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pyarrow import fs
 
 from ..errors import DataError
-from .arrow_files import ArrowFiles
-from .buckets import BUCKETS
 from .errors import DriverMissingError
 from .files import Files
-from .fsspec_files import FsspecFiles
+from .filesystems import BUCKETS, ArrowFiles, FsspecFiles, LocalFiles
 from .http_files import HttpFiles
-from .local import LocalFiles
+from .http_request import Patience
 from .native_hdfs import NativeHdfs, settings
-from .patience import Patience
 from .webhdfs import WebHdfs
 
 HdfsDriver = Literal["libhdfs", "hdfs-native"]

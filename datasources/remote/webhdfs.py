@@ -11,10 +11,9 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from .errors import Passing, RemoteError
-from .exchange import Reply, ask
 from .files import RangeFile, Status
 from .http_files import shorten
-from .patience import Patience
+from .http_request import Patience, Reply, ask
 
 GO_ON = {"StandbyException", "RetriableException", "SafeModeException", "IOException"}
 MISSING = {"FileNotFoundException"}

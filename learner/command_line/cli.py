@@ -68,7 +68,7 @@ DeviceOption = Annotated[
 
 def _version(asked: bool) -> None:
     if asked:
-        from ... import __version__
+        from blocklearn import __version__
 
         typer.echo(f"blocklearn {__version__}")
         raise typer.Exit
@@ -112,7 +112,7 @@ def train(
         raise typer.BadParameter("choose one of --overwrite and --resume")
     run = _resolve(config, set_, out, seed, threads, device)
     if plot is not None:
-        from .target_reports import check_plot
+        from ..reports.targets import check_plot
 
         check_plot(run.model)
     if dry_run:
@@ -127,14 +127,14 @@ def train(
     json = log_format is LogFormat.json
     trained = train_run(run, Manners(overwrite, resume is not None, quiet, json))
     if plot is not None:
+        from ..reports.targets import plot_path
         from ..storage.persistence import load
-        from .target_reports import plot_path
 
         plot_path(load(run.out), plot)
     if trained is not None and not quiet and not json:
-        from ..runs.metrics import evaluations
+        from ..reports.lines import summary_lines
         from ..runs.run_folder import RunFolder
-        from .reports import summary_lines
+        from ..watch.events import evaluations
 
         held_out = evaluations(RunFolder(run.out).metrics)
         for line in [*summary_lines(trained, held_out), *trained.report()]:
@@ -221,7 +221,7 @@ def _with_command(arguments: list[str]) -> list[str]:
 
 def _report(error: BaseException, verbose: bool) -> int:
     """Says on stderr what went wrong; with a traceback where that is the only explanation."""
-    from .exitcodes import ExitCode, exit_code, message
+    from ..exit_codes import ExitCode, exit_code, message
 
     code = exit_code(error)
     if verbose or code == ExitCode.INTERNAL:

@@ -176,8 +176,8 @@ def inspect(
     if options:
         check_options(paths, format, options)
     from ..conversion.display import ConversionDisplay, Silent
-    from ..conversion.inspection import inspect
-    from ..conversion.inspection_lines import lines
+    from ..inspection.inspect import inspect
+    from ..inspection.lines import lines
 
     if quiet:
         report = inspect(paths, Silent(), format=format, options=options)
@@ -192,7 +192,7 @@ def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> Non
     """Convert, and say what was done."""
     from ..conversion.convert import convert
     from ..conversion.display import ConversionDisplay, Silent
-    from ..conversion.signals import interruptible
+    from ..runs.signals import interruptible
     from ..watch.display import size
 
     dst = job.folders[0]
@@ -210,7 +210,7 @@ def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> Non
 
 def check_options(sources: Sequence[str], format: str | None, options: dict[str, Any]) -> None:
     """Every option is one of the format's."""
-    from ...datasources.formats import FORMATS, find_files
+    from blocklearn.datasources.formats import FORMATS, find_files
 
     if format is not None and format not in FORMATS:
         raise typer.BadParameter(f"it is one of {', '.join(FORMATS)}", param_hint="--format")

@@ -12,7 +12,7 @@ import typer
 from .options import VerboseOption
 
 if TYPE_CHECKING:
-    from ..lists.lists import Lists
+    from ..recommendation.lists import Lists
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or model.")]
 TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the lists.")]
@@ -67,8 +67,8 @@ def topics(
     verbose: VerboseOption = False,
 ) -> None:
     """Print the most probable words of each topic."""
+    from ..reports.lines import topic_lines, topics_json
     from ..storage.persistence import load
-    from .reports import topic_lines, topics_json
 
     learner = load(run)
     for line in [topics_json(learner, top)] if json else topic_lines(learner, top):
@@ -91,10 +91,10 @@ def predict(
     """Apply a model to each row of a file; without --out, print a readable line per row."""
     if out is not None and str(out) != "-" and out.suffix not in (".parquet", ".npy"):
         raise typer.BadParameter("must end in .parquet or .npy, or be -", param_hint="--out")
-    from ..predictions import json_lines, predict_blocks, write_predictions
+    from ..reports.lines import prediction_lines
     from ..runs.inputs import open_for
     from ..storage.persistence import load
-    from .reports import prediction_lines
+    from ..storage.predictions import json_lines, predict_blocks, write_predictions
 
     learner = load(run, device=device, replicas=_count(replicas))
     source = open_for(learner, run, data, text=text, separator=separator)
@@ -118,9 +118,8 @@ def factors(
     """Write what a model has learned of each row of its training data: factors of users, items."""
     if out.suffix not in (".parquet", ".npy"):
         raise typer.BadParameter("must end in .parquet or .npy", param_hint="--out")
-    from ..predictions import write_predictions
-    from ..state_blocks import count, state_blocks
     from ..storage.persistence import load
+    from ..storage.predictions import count, state_blocks, write_predictions
 
     learner = load(run)
     rows = count(learner, state)
@@ -173,11 +172,12 @@ def evaluate(
     verbose: VerboseOption = False,
 ) -> None:
     """Score a model on data that it was not trained on."""
-    from ...datasources import DataError
-    from ..lists.rating_inputs import ranking_scores_of
+    from blocklearn.datasources import DataError
+
+    from ..reports.lines import score_lines
     from ..runs.inputs import open_for
+    from ..runs.rating_inputs import ranking_scores_of
     from ..storage.persistence import load
-    from .reports import score_lines
 
     learner = load(run, device=device, replicas=_count(replicas))
     held_out = open_for(learner, run, data, targets, labelled=True, text=text, separator=separator)
@@ -229,8 +229,8 @@ def recommend(
     _check_lists_file(out)
     from dataclasses import replace
 
-    from ..lists import recommend as recommending
-    from ..lists.rating_inputs import known_ids, new_users, seen_by_users
+    from ..recommendation import recommend as recommending
+    from ..runs.rating_inputs import known_ids, new_users, seen_by_users
     from ..storage.persistence import load
 
     learner = load(run, device=device)
@@ -277,8 +277,8 @@ def similar(
     if (items is None) == (users is None):
         raise typer.BadParameter("choose one of --items and --users")
     _check_lists_file(out)
-    from ..lists import recommend as recommending
-    from ..lists.rating_inputs import known_ids
+    from ..recommendation import recommend as recommending
+    from ..runs.rating_inputs import known_ids
     from ..storage.persistence import load
 
     learner = load(run, device=device)
@@ -306,7 +306,7 @@ def _check_lists_file(out: Path | None) -> None:
 
 
 def _show_lists(lists: "Lists", out: Path | None, json: bool) -> None:
-    from ..lists.lists import write_lists
+    from ..recommendation.lists import write_lists
 
     if out is not None:
         print(f"{out}: {write_lists(out, lists):,} rows")

@@ -17,8 +17,8 @@ def report(
     verbose: VerboseOption = False,
 ) -> None:
     """Write a page of HTML with the curves, the speed, the memory and the model of a run."""
+    from ..page import write_report
     from ..runs.run_folder import RunFolder
-    from ..watch.page import write_report
 
     file = RunFolder(run).report if out is None else out
     write_report(run, file)
@@ -31,7 +31,7 @@ def compare(
     verbose: VerboseOption = False,
 ) -> None:
     """Show runs side by side: settings that differ, scores, time and memory."""
-    from ..watch.compare import compare_lines
+    from ..inspection.compare import compare_lines
 
     for line in compare_lines(runs, json):
         print(line)

@@ -20,12 +20,13 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from ...datasources.config import EvalData, TrainData
-from ...matcache import IndexedBy, Tables
-from ...mixins import MIXINS, Mixin
-from ...models import MODELS, Model
-from ...optimizers import OPTIMIZERS, Optimizer
-from ..evaluation import Evaluation
+from blocklearn.datasources.config import EvalData, TrainData
+from blocklearn.matcache import IndexedBy, Tables
+from blocklearn.mixins import MIXINS, Mixin
+from blocklearn.models import MODELS, Model
+from blocklearn.optimizers import OPTIMIZERS, Optimizer
+
+from ..training.evaluation import Evaluation
 
 
 @dataclass(frozen=True, eq=False)

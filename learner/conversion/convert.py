@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import xxhash
 
-from ...datasources import DataError
-from ...datasources.blocks import BlockWriter
-from ...datasources.formats import (
+from blocklearn.datasources import DataError
+from blocklearn.datasources.blocks import BlockWriter
+from blocklearn.datasources.formats import (
     FIRST,
     FORMATS,
     Known,
@@ -33,7 +33,8 @@ from ...datasources.formats import (
     find_files,
     open_rows,
 )
-from ...datasources.formats.scratch import MEMORY
+from blocklearn.datasources.formats.scratch import MEMORY
+
 from .display import Watch
 from .folder import READING, check_place, held, nbytes, prepare, states
 

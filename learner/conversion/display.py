@@ -7,7 +7,7 @@ from typing import Protocol, Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..interval import Interval
+from ..training.schedule import Interval
 from ..watch.display import size
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ...datasources.blocks.manifest import FILE as MANIFEST
+from blocklearn.datasources.blocks.manifest import FILE as MANIFEST
+
 from ..errors import RunFolderError
 from ..storage.durable import write_file
 

@@ -7,10 +7,11 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ...matcache import resolve
-from ...models import ALS as ALSModel
-from ..lists.recommend import as_csr
-from ..sources import refuse_texts
+from blocklearn.matcache import resolve
+from blocklearn.models import ALS as ALSModel
+
+from ..recommendation.recommend import as_csr
+from ..training.data import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
 from .held_out import score_of
 from .parameters import configured

@@ -9,12 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models import Model
-from ...optimizers import Optimizer
+from blocklearn.models import Model
+from blocklearn.optimizers import Optimizer
+
 from ..hooks import Hook
 from ..learner import Learner
-from ..state import State
 from ..storage.persistence import show_parameters
+from ..training.state import State
 from .callbacks import TellCallbacks
 from .parameters import seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted

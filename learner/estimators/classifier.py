@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, softmax
 
-from ...models import GLM, Target
-from ...models.links import LinkName
+from blocklearn.models import GLM, Target
+from blocklearn.models.links import LinkName
+
 from ..learner import Learner
 from .base import Array
 from .classes import Classes

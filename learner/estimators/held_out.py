@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...datasources.ratings.split import hold_entries
-from ...datasources.split import limit_of, start_of
-from ...matcache import make_backend
-from ...models.ranking_metrics import ranking_scores
-from ...models.score import Score, add_scores, values
-from ..lists.factors import Factors
-from ..lists.recommend import lists_of, of_matrix
+from blocklearn.datasources.holdout.split import limit_of, start_of
+from blocklearn.datasources.ratings.split import hold_entries
+from blocklearn.matcache import make_backend
+from blocklearn.models.ranking_metrics import ranking_scores
+from blocklearn.models.score import Score, add_scores, values
+
+from ..recommendation.factors import Factors
+from ..recommendation.recommend import lists_of, of_matrix
 from .base import Array
 
 TOP = 10

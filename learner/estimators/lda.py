@@ -7,8 +7,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from ...models import LDA
-from ...optimizers import Optimizer, StreamingAverage
+from blocklearn.models import LDA
+from blocklearn.optimizers import Optimizer, StreamingAverage
+
 from .base import Array, Tensors
 from .decomposition import Decomposition
 from .parameters import configured

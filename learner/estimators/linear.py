@@ -10,11 +10,12 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ...models import GLM, Model, Shapes
-from ...models.links import LinkName
-from ...optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
+from blocklearn.models import GLM, Model, Shapes
+from blocklearn.models.links import LinkName
+from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
+
 from ..learner import Learner
-from ..sources import refuse_texts
+from ..training.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from .parameters import configured, whole
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data

@@ -6,7 +6,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from ...models import NMF as NMFModel
+from blocklearn.models import NMF as NMFModel
+
 from .base import Array, Tensors
 from .decomposition import Decomposition
 from .parameters import configured

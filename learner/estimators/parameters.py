@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from ...matcache import available_threads
+from blocklearn.matcache import available_threads
+
 from .scikit import check_random_state
 
 Made = TypeVar("Made", bound=BaseModel)

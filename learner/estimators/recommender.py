@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ...matcache import make_backend, resolve
-from ...matcache.backend import Backend
-from ..lists.factors import Factors
-from ..lists.recommend import as_csr, checked_length, lists_of, of_matrix, of_unit_length, parts_of
-from ..lists.top_lists import top_lists
+from blocklearn.matcache import make_backend, resolve
+from blocklearn.matcache.containers.backend import Backend
+
+from ..recommendation.factors import Factors
+from ..recommendation.recommend import (
+    as_csr,
+    checked_length,
+    lists_of,
+    of_matrix,
+    of_unit_length,
+    parts_of,
+)
+from ..recommendation.top_lists import top_lists
 from .base import Array
 from .parameters import threads_of
 from .scikit import check_is_fitted

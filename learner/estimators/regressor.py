@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ...models.links import LinkName
+from blocklearn.models.links import LinkName
+
 from .base import Array, Tensors
 from .linear import LinearEstimator, Solver, with_weights
 from .scikit import RegressorMixin, with_callbacks

@@ -7,7 +7,7 @@ import platform
 import time
 from collections.abc import Iterable, Iterator
 
-from ..command_line.exitcodes import ExitCode
+from ..exit_codes import ExitCode
 from ..watch.display import number
 from . import surroundings
 from .machine import limits

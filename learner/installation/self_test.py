@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...datasources import MatrixSource
-from ...models import ALS, GLM, LDA, Model
+from blocklearn.datasources import MatrixSource
+from blocklearn.models import ALS, GLM, LDA, Model
+
 from ..learner import Learner
 
 TOLERANCE = 0.03  # relative; other processors round differently

@@ -16,12 +16,13 @@ from typing import Literal, NamedTuple
 
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
-from ...datasources.remote import Patience, resolve
-from ...datasources.remote.resolve import libhdfs_is_set_up
-from ...matcache.codefiles import cache_folder, kernel_folder
-from ...matcache.cuda import devices
-from ...matcache.processors import thread_limits
-from ..command_line.exitcodes import message
+from blocklearn.datasources.remote import Patience, resolve
+from blocklearn.datasources.remote.resolve import libhdfs_is_set_up
+from blocklearn.matcache.cpu.processors import thread_limits
+from blocklearn.matcache.cuda import devices
+from blocklearn.matcache.emit.source import cache_folder, kernel_folder
+
+from ..exit_codes import message
 from ..memory import memory_limits
 from ..watch.display import size
 from .accelerators import find_driver

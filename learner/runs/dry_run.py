@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...datasources import DataSource
+from blocklearn.datasources import DataSource
+
 from ..configuration.config import RunConfig
 from ..learner import Learner
-from ..plan import Plan
-from ..room import array_lines, check_room, device_room, room
+from ..training.plan import Plan
 from ..watch.display import duration, size
 from .inputs import open_data
+from .memory_check import array_lines, check_room, device_room, room
 from .run_folder import RunFolder
 from .training import build, summary
 

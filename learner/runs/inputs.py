@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from ...datasources import (
+from blocklearn.datasources import (
     DataError,
     DataKind,
     DataSource,
@@ -20,20 +20,26 @@ from ...datasources import (
     Reading,
     read_counts,
 )
-from ...datasources.blocks import BlockSource
-from ...datasources.blocks.kind import check_names
-from ...datasources.blocks.manifest import FILE as MANIFEST
-from ...datasources.files import files_at, is_text_or_counts, matching, text_format
-from ...datasources.formats.streams import kind_of
-from ...datasources.unpacked import unpacked_bytes
-from ...matcache.errors import MemoryPlanError
-from ...models import ALS
+from blocklearn.datasources.blocks import BlockSource
+from blocklearn.datasources.blocks.kind import check_names
+from blocklearn.datasources.blocks.manifest import FILE as MANIFEST
+from blocklearn.datasources.formats.word_counts import (
+    files_at,
+    is_text_or_counts,
+    matching,
+    text_format,
+)
+from blocklearn.datasources.packed.streams import kind_of
+from blocklearn.datasources.packed.unpacked_size import unpacked_bytes
+from blocklearn.matcache.errors import MemoryPlanError
+from blocklearn.models import ALS
+
 from ..configuration.config import DataConfig, LearnerConfig, RunConfig, renamed
 from ..configuration.yaml_config import resolve
 from ..conversion.folder import states
-from ..devices import one_each
 from ..learner import Learner
 from ..memory import memory_limits
+from ..training.team import one_each
 from ..watch.display import size
 from .new_data import Told, columns_of, converted
 from .run_folder import RunFolder

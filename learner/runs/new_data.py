@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...datasources.blocks import BlockSource
-from ...datasources.formats import Known, find_files
+from blocklearn.datasources.blocks import BlockSource
+from blocklearn.datasources.formats import Known, find_files
+
 from ..conversion.convert import Conversion, convert
 from ..conversion.display import Silent
 from ..learner import Learner

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..cadence import Cadence
 from ..configuration.config import CheckpointConfig
 from ..errors import ModelFolderError, ModelMissingError
-from ..evaluation import Evaluation
 from ..hooks import Hook, Progress
 from ..learner import Learner
+from ..training.divergence import check_finite
+from ..training.evaluation import Evaluation
+from ..training.schedule import Cadence
 from . import checkpoint
 from .checkpoint import Checkpoint, where
-from .divergence import check_finite
 
 
 class SaveCheckpoints(Hook):

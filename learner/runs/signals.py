@@ -1,7 +1,4 @@
-"""Stopping on request: Ctrl-C, the TERM of batch systems, the USR1 that they send some time before.
-
-A handler only sets a flag: saving inside a handler deadlocks.
-"""
+"""Stopping a conversion on request."""
 
 from __future__ import annotations
 
@@ -11,12 +8,30 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
-from ..command_line.exitcodes import ExitCode
 from ..errors import RunInterrupted
+from ..exit_codes import ExitCode
 from ..hooks import Hook, Progress
 from ..learner import Learner
+
+
+@contextmanager
+def interruptible(folder: Path) -> Iterator[None]:
+    """Ctrl-C, and the TERM of batch systems, become a `RunInterrupted` that says how to go on."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise RunInterrupted(f"{folder}: stopped; --resume goes on with it") from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 PATIENCE = 1.0  # seconds that threads at work on a block have after a second Ctrl-C

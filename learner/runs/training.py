@@ -9,26 +9,28 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...datasources import DataSource, notes_of
+from blocklearn.datasources import DataSource, notes_of
+
 from ..configuration.config import RunConfig, renamed
 from ..configuration.yaml_config import to_yaml
 from ..errors import DivergedError, ModelFolderError, ModelMissingError, RunInterrupted
 from ..hooks import Hook, Progress
 from ..learner import Learner
-from ..lists.ranking_evaluation import RankingEvaluation, ranking_of
-from ..plan import Plan
-from ..room import check_room
+from ..page import write_report
+from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..storage import model_folder
 from ..storage.durable import write_file
 from ..storage.persistence import save
+from ..training.plan import Plan
+from ..watch import events as metrics
 from ..watch.display import LiveTable, display, size
-from ..watch.page import write_report
 from ..watch.prometheus import Prometheus
 from ..watch.tensorboard import TensorBoard
 from ..watch.watchdog import watching
-from . import checkpoint, metrics
+from . import checkpoint
 from .checkpoint import Checkpoint
 from .inputs import open_data, settled
+from .memory_check import check_room
 from .run_folder import RunFolder
 from .saving import SaveCheckpoints, choose_model
 from .signals import Requests, StopOnSignal

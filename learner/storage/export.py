@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasources import HashedWords
-from ...models import MODELS
+from blocklearn.datasources import HashedWords
+from blocklearn.models import MODELS
+
 from .durable import new_file, write_folder
 from .model_folder import Saved
 

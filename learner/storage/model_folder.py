@@ -22,7 +22,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ...datasources import HashedWords, Ids
+from blocklearn.datasources import HashedWords, Ids
+
 from ..errors import ModelFolderError, RunFolderError
 from .durable import current, settle, write_folder
 from .manifest import Format, finite, read_manifest, read_verified, verified, write_manifest

@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from ...matcache import MatCache, from_array
-from ...models import GLM, MODELS, Model
-from ..command_line.target_reports import fits_of
+from blocklearn.matcache import MatCache, from_array
+from blocklearn.models import GLM, MODELS, Model
+
 from ..errors import ModelFolderError
 from ..hooks import Progress
 from ..learner import Learner, State
+from ..reports.targets import fits_of
 from . import model_folder
 
 POSITION = {"passes": "pass", "rows": "rows", "seconds": "seconds"}

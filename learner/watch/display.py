@@ -10,10 +10,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from ..hooks import Hook, Progress
-from ..interval import Interval
 from ..learner import Learner
 from ..memory import resident_bytes
-from ..work import Work
+from ..training.schedule import Interval
+from ..training.work import Work
 
 REFRESH_SECONDS = 0.25
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..runs.metrics import scores_of
+from .events import scores_of
 
 
 class Gauge(NamedTuple):

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..runs.metrics import scores_of
+from .events import scores_of
 
 # Numbers of fields, with their wire types, as protocol buffers write them.
 WALL_TIME, STEP, FILE_VERSION, SUMMARY, SESSION_LOG = b"\x09", b"\x10", b"\x1a", b"\x2a", b"\x3a"

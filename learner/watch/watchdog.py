@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..command_line.exitcodes import ExitCode
+from ..exit_codes import ExitCode
 from ..hooks import Progress
 
 LOOKS = 4  # in `seconds`

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..containers.slots import BFLOAT16, source_line
 from ..errors import MemoryPlanError
-from ..slots import BFLOAT16, source_line
 from . import launches, launches_by_hand  # noqa: F401 (they enter the kernel table)
 from .arrays import DeviceArray
 from .driver import Bytes, Driver, Product
@@ -20,8 +20,8 @@ from .launcher import Clear, CopyIn, Kernel, Launcher
 from .tally import Tally
 
 if TYPE_CHECKING:
-    from ..cache import MatCache
-    from ..slots import PatternSlot
+    from ..containers.cache import MatCache
+    from ..containers.slots import PatternSlot
 
 SIDES = 2  # blocks at work at a time: one computes, the next one is copied
 STAGE = 1 << 20  # bytes of the numbers that a block's update may set, for each side

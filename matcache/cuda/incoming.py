@@ -9,7 +9,7 @@ import numpy as np
 from .arrays import DeviceArray
 
 if TYPE_CHECKING:
-    from ..cache import MatCache
+    from ..containers.cache import MatCache
     from .backend import Cuda
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cuda_sources import index_source
-from ..slots import PatternSlot
+from ..containers.slots import PatternSlot
+from .kernels import index_source
 
 if TYPE_CHECKING:
-    from ..cache import MatCache
+    from ..containers.cache import MatCache
 
 DIGIT = 4  # bits of a column number that a pass sorts by
 PARTS = 1024  # of the entries, that are counted apart; as in the text

@@ -12,10 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ..cache import MatCache
-from ..chunks import turned
-from ..cuda_header import C_TYPES, device_header
-from ..cuda_sources import (
+from ..containers.cache import MatCache
+from ..containers.chunks import turned
+from ..containers.dispatch import launches
+from ..containers.matrices import Lazy, Mat
+from ..containers.slots import PatternSlot, Slot, type_name
+from ..emit.cuda_dense import fused_source
+from ..emit.cuda_header import C_TYPES, device_header
+from ..emit.cuda_rows import rowwise_source
+from ..operations.dense import Linear
+from ..operations.indexing import out_of_range
+from ..operations.rowwise import Compiled, values_container
+from .driver import Product
+from .kernels import (
     SORT_TILE,
     exact_source,
     move_source,
@@ -24,15 +33,6 @@ from ..cuda_sources import (
     transposed_source,
     wide_source,
 )
-from ..emit_cuda import rowwise_source
-from ..emit_cuda_fused import fused_source
-from ..fused import Linear
-from ..indexing import out_of_range
-from ..lazy import Lazy, Mat
-from ..rowwise import Compiled, values_container
-from ..slots import PatternSlot, Slot, type_name
-from ..table import launches
-from .driver import Product
 from .order import active_count, length_order
 
 WARPS = 8  # of a block of threads
@@ -54,11 +54,11 @@ def c_type(dtype: Any) -> str:
 
 @remembered
 def _library() -> str:
-    return (Path(__file__).parent / "kernels.cu").read_text()
+    return (Path(__file__).parent / "kernels" / "dense.cu").read_text()
 
 
 def library_source(v: str = "float", t: str = "float", o: str = "float") -> str:
-    """The module of `kernels.cu` for these types of numbers."""
+    """The module of `kernels/dense.cu` for these types of numbers."""
     types = f"typedef {v} V;\ntypedef {t} T;\ntypedef {o} O;\n"
     return device_header() + types + _library()
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ..cache import MatCache
-from ..chunks import turned
-from ..cuda_sources import cholesky_source, gibbs_source, tokens_source, top_source
-from ..emit_row_steps_cuda import row_steps_source
-from ..lazy import Mat, SparseMat
-from ..normal_equations import Systems
-from ..row_steps import StepsCompiled, number_of
-from ..sampling import Draws
-from ..slots import PatternSlot, Slot
-from ..table import launches
+from ..containers.cache import MatCache
+from ..containers.chunks import turned
+from ..containers.dispatch import launches
+from ..containers.matrices import Mat, SparseMat
+from ..containers.slots import PatternSlot, Slot
+from ..emit.cuda_row_steps import row_steps_source
+from ..operations.normal_equations import Systems
+from ..operations.row_steps import StepsCompiled, number_of
+from ..operations.sampling import Draws
+from .kernels import cholesky_source, gibbs_source, tokens_source, top_source
 from .launches import WARPS, c_type
 from .order import active_count
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ..cache import MatCache
-from ..cuda_header import C_TYPES
-from ..cuda_sources import merge_source
-from ..lazy import Mat
+from ..containers.cache import MatCache
+from ..containers.matrices import Mat
+from ..containers.slots import Slot
+from ..emit.cuda_header import C_TYPES
 from ..merge import Merge, opened
-from ..slots import Slot
 from .arrays import DeviceArray
+from .kernels import merge_source
 from .wires import Move, Wire, connect
 
 ROOM = 1 << 23  # bytes of a slice that are merged at a time, at most

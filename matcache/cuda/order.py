@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..cache import MatCache
-from ..chunks import turned
-from ..cuda_sources import order_source
-from ..rowwise import values_container
-from ..slots import PatternSlot
+from ..containers.cache import MatCache
+from ..containers.chunks import turned
+from ..containers.slots import PatternSlot
+from ..operations.rowwise import values_container
 from .arrays import DeviceArray
+from .kernels import order_source
 
 LONGEST = 1024  # entries of a row that one group of lanes takes
 SCRATCH = 256 * 256  # counts of a class and a thread

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blocklearn.learner.watch.page.axes import HEIGHT, WIDTH
-from blocklearn.learner.watch.page.bars import table as html_table
-from blocklearn.learner.watch.page.frame import page
-from blocklearn.learner.watch.page.line_chart import Curve, line_chart
-from blocklearn.learner.watch.page.markup import Markup, join, tag
+from blocklearn.learner.page.axes import HEIGHT, WIDTH
+from blocklearn.learner.page.bars import table as html_table
+from blocklearn.learner.page.frame import page
+from blocklearn.learner.page.line_chart import Curve, line_chart
+from blocklearn.learner.page.markup import Markup, join, tag
 
 from .curves import Chart
 from .report import shown

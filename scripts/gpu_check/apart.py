@@ -16,7 +16,8 @@ from .measure import Row
 
 SECTION = (sys.executable, "-P", "-m", "scripts.gpu_check.section")
 GRACE = 3.0  # seconds for a process that is told to end
-ALONE = ["tests/test_cuda_kernels.py", "tests/test_gpu.py"]  # with CuPy, NumPy, SciPy, Numba
+# With CuPy, NumPy, SciPy and Numba alone:
+ALONE = ["tests/cuda/test_cuda_kernels.py", "tests/cuda/test_gpu.py"]
 OTHERS = ("hypothesis", "pyarrow", "pydantic", "rich", "ruamel.yaml", "threadpoolctl", "xxhash")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from blocklearn.matcache import MatCache, SparseInput, from_sparse, make_backend
-from blocklearn.matcache.chunks import turned
+from blocklearn.matcache.containers.chunks import turned
 from scripts.benchmarks.data import power_law
 
 from .measure import Row, Scale, floor, seconds_of

@@ -8,16 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.matcache import (
-    MatCache,
-    exp,
-    from_array,
-    from_sparse,
-    log,
-    named,
-    random,
-    sort,
-)
+from blocklearn.matcache import MatCache, exp, from_array, from_sparse, log, named, random, sort
 
 from .measure import Row, Scale, agreement, cache_on, floor, fresh, seconds_of
 

@@ -1,0 +1,1 @@
+"""Kernels over arrays: validate, copy, sort, transpose and hash rows."""

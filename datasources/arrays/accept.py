@@ -1,0 +1,110 @@
+"""What a user hands over as a matrix, brought into one of two forms and verified: CSR or table."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from ..errors import DataError
+from .validate import GOOD, ORDER, check_csr, check_dense, describe_csr, not_finite
+
+
+@dataclass(frozen=True)
+class CSR:
+    """A verified matrix: every row's indices ascend and are unique, every value is finite.
+
+    indptr: int64 [rows+1]; indices: int32 or int64, values: any real dtype, both [nnz or more].
+    """
+
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[Any]
+    values: npt.NDArray[Any]
+    columns: int
+
+
+def accept(matrix: Any, name: str = "MatrixSource: X") -> CSR | npt.NDArray[Any]:
+    """`matrix` as verified CSR, or as a verified 2-d array if it is dense.
+
+    Nothing is copied but what must change: a CSR matrix keeps its indices and values (and 32-bit
+    offsets are widened), a dense one its array. Other sparse kinds become CSR with float32
+    values; so does a CSR matrix with unsorted or repeated indices, and repeated ones are summed.
+    Raises `DataError` for what is no matrix of finite real numbers, naming row and column; its
+    message starts with `name`.
+    """
+    if sparse.issparse(matrix):
+        check_kind(matrix, name)
+        return accept_sparse(matrix, name)
+    if isinstance(matrix, np.ma.MaskedArray):
+        raise DataError(f"{name} is a masked array; fill its gaps first, X.filled(0).")
+    if not isinstance(matrix, np.ndarray):
+        raise DataError(
+            f"{name} is a {type(matrix).__name__}, but must be a NumPy array or a SciPy "
+            "sparse matrix; numpy.asarray(X) makes one."
+        )
+    check_kind(matrix, name)
+    return accept_dense(np.asarray(matrix), name)
+
+
+def check_kind(matrix: Any, name: str) -> None:
+    """Two dimensions, none of them empty, real numbers."""
+    if matrix.ndim != 2:
+        raise DataError(
+            f"{name} has the shape {matrix.shape}, but needs two dimensions, rows "
+            "(samples) and columns (features); X.reshape(-1, 1) makes one column."
+        )
+    if 0 in matrix.shape:
+        raise DataError(
+            f"{name} has the shape {matrix.shape}, but needs at least one row and one column."
+        )
+    if matrix.dtype.kind not in "biuf":
+        raise DataError(
+            f"{name} has the dtype {matrix.dtype}, but values must be real numbers; "
+            "X.astype('float32') converts what can be converted."
+        )
+
+
+def accept_dense(table: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """A table of any real dtype, kept unless kernels cannot read its dtype."""
+    table = readable(table)
+    row, column = check_dense(table, len(table))
+    if row >= 0:
+        raise DataError(f"{name}: " + not_finite(f"row {row}", column, table[row, column]))
+    return table
+
+
+def accept_sparse(matrix: Any, name: str) -> CSR:
+    """A SciPy matrix or array of any kind as CSR with valid, ascending, unique indices."""
+    if matrix.format in ("csc", "bsr"):  # converting out-of-bounds indices would crash
+        try:
+            matrix.check_format(full_check=True)
+        except ValueError as error:
+            raise DataError(f"{name} is no valid {matrix.format} matrix: {error}") from error
+    if matrix.format != "csr":
+        with np.errstate(over="ignore"):  # found below, by row and column
+            matrix = matrix.astype(np.float32).tocsr()  # first float32: sums of bytes would wrap
+    indptr = np.ascontiguousarray(matrix.indptr, np.int64)
+    indices, values = np.ascontiguousarray(matrix.indices), readable(matrix.data)
+    rows, columns = matrix.shape
+    fault = check_csr(indptr, indices, values, rows, columns)
+    if fault[0] == ORDER:
+        with np.errstate(over="ignore"):
+            copy = sparse.csr_array(
+                (values.astype(np.float32), indices.copy(), indptr.copy()), shape=matrix.shape
+            )
+            copy.sum_duplicates()
+        indptr, indices, values = copy.indptr.astype(np.int64), copy.indices, copy.data
+        fault = check_csr(indptr, indices, values, rows, columns)
+    if fault[0] != GOOD:
+        text = describe_csr(fault, indptr, indices, values, columns, f"row {fault[1]}")
+        raise DataError(f"{name}: {text}")
+    return CSR(indptr, indices, values, columns)
+
+
+def readable(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`values` if kernels can read their dtype (native, up to 8 bytes), else a float32 copy."""
+    if values.dtype.isnative and values.dtype.itemsize <= 8 and values.dtype != np.float16:
+        return values
+    with np.errstate(over="ignore"):  # found by the check that follows
+        return values.astype(np.float32)

@@ -1,0 +1,85 @@
+"""Rows of a matrix, copied into a block."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .compiled import kernel
+
+
+@kernel
+def count_up(start: int, into: npt.NDArray[np.int64]) -> None:
+    """start, start + 1, ... into `into` [n]."""
+    for i in range(into.size):
+        into[i] = start + i
+
+
+@kernel
+def gather_csr(
+    ids: npt.NDArray[np.int64],
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    values: npt.NDArray[Any],
+    to_indptr: npt.NDArray[np.int64],
+    to_indices: npt.NDArray[np.int32],
+    to_values: npt.NDArray[np.float32],
+) -> int:
+    """Copy the rows `ids` [r] of a CSR matrix; return -1, or the first i that does not fit.
+
+    to_indptr: [r+1], filled from 0; to_indices and to_values: [capacity], filled from 0.
+    """
+    capacity = to_indices.size
+    to_indptr[0] = 0
+    filled = np.int64(0)
+    for i in range(ids.size):
+        start, stop = indptr[ids[i]], indptr[ids[i] + 1]
+        end = filled + (stop - start)
+        if start < 0 or stop < start or stop > indices.size or end > capacity:
+            return i
+        from_indices, here = indices[start:stop], to_indices[filled:end]
+        from_values, there = values[start:stop], to_values[filled:end]
+        for j in range(here.size):  # slices, from 0: this becomes vectors, at once of both
+            here[j], there[j] = from_indices[j], from_values[j]
+        filled = end
+        to_indptr[i + 1] = filled
+    return -1
+
+
+@kernel
+def gather_dense(
+    ids: npt.NDArray[np.int64],
+    values: npt.NDArray[Any],
+    to_values: npt.NDArray[np.float32],
+) -> None:
+    """Copy the rows `ids` [r] of a table to the first r rows of `to_values` [r or more, d]."""
+    for i in range(ids.size):
+        for column in range(values.shape[1]):
+            to_values[i, column] = values[ids[i], column]
+
+
+@kernel
+def expand_csr(
+    ids: npt.NDArray[np.int64],
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    values: npt.NDArray[Any],
+    to_values: npt.NDArray[np.float32],
+) -> int:
+    """Write the rows `ids` [r] of a CSR matrix with d columns as a table to `to_values` [r.., d].
+
+    Returns -1, or the first i whose row is out of bounds. The cost is that of r x d zeros and of
+    the non-zeros.
+    """
+    for i in range(ids.size):
+        to_row = to_values[i]
+        to_row[:] = 0.0
+        start, stop = indptr[ids[i]], indptr[ids[i] + 1]
+        if start < 0 or stop > indices.size:
+            return i
+        for pos in range(start, stop):
+            column = indices[pos]
+            if column < 0 or column >= to_row.size:
+                return i
+            to_row[column] = values[pos]
+    return -1

@@ -1,0 +1,242 @@
+"""Features without a vocabulary: text and whole numbers, and products of features, by hash.
+
+Feature hashing: Weinberger, Dasgupta, Langford, Smola, Attenberg, Feature hashing for large scale
+multitask learning, ICML 2009. A feature's column is the lower bits of its hash; the highest bit
+chooses its sign, so that features which share a column cancel on average and products of rows
+keep their expectation. Text is hashed by XXH3 (seeded by the name of its column), numbers by
+SplitMix64's finalizer: the same columns in every process, on every machine.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+from scipy import sparse
+
+from ..errors import DataError
+from .accept import CSR, accept
+from .compiled import kernel
+from .hashing import GOLDEN, mix, mix_one
+
+MOST_BITS = 30  # 2**31 columns would not be numbered by an int32
+Hashes = tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]  # of each row; is there a value?
+
+
+class HashedWords(Sequence[str]):
+    """The vocabulary of hashed words: 2**bits columns whose words nobody keeps.
+
+    first: names of columns that stand before these, and are not hashed.
+
+    >>> words = HashedWords(20)
+    >>> len(words), words[5], words.column("socket") == words.column("socket")
+    (1048576, '#5', True)
+    >>> list(HashedWords(1, ["price"]))
+    ['price', '#0', '#1']
+    """
+
+    def __init__(self, bits: int, first: Sequence[str] = ()) -> None:
+        """bits: 1 to 30."""
+        self.bits = check_bits("HashedWords", bits)
+        self.first = list(first)
+
+    def column(self, word: str) -> int:
+        """The column that a word is hashed to, whatever word it is."""
+        return len(self.first) + (xxhash.xxh3_64_intdigest(word.encode()) & ((1 << self.bits) - 1))
+
+    def __len__(self) -> int:
+        """Number of columns."""
+        return len(self.first) + (1 << self.bits)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """What a column is called."""
+        numbers = range(len(self))[index]
+        if not isinstance(numbers, int):
+            return [self[i] for i in numbers]
+        before = len(self.first)
+        return self.first[numbers] if numbers < before else f"#{numbers - before}"
+
+    def __eq__(self, other: object) -> bool:
+        """The same columns for the same words."""
+        if not isinstance(other, HashedWords):
+            return False
+        return self.bits == other.bits and self.first == other.first
+
+    def __hash__(self) -> int:
+        """By the number of bits."""
+        return hash(self.bits)
+
+
+def hash_features(
+    columns: Mapping[str, Any],
+    hash_bits: int = 20,
+    *,
+    interactions: Iterable[tuple[str, str]] = (),
+    seed: int = 0,
+    signed: bool = True,
+) -> Any:
+    """Columns of text or whole numbers as one sparse matrix with 2**hash_bits columns.
+
+    columns: by name, one value per row each: a sequence of str (None: nothing), or integers or
+    booleans (masked: nothing). Every (name, value) is a feature of its own, so 7 in two columns is
+    two features; 7 and "7" are two as well. interactions: pairs of names; every pair of values is
+    a feature, too, where there are both ("user from Oslo sees ad 7"); the order in a pair does not
+    matter. signed: the value of a feature is +1 or -1 by its hash; without, 1.
+
+    Returns a `csr_array` float32 [rows, 2**hash_bits], indices ascending; features of a row that
+    share a column are added. Memory and time follow the number of values, not 2**hash_bits. Raises
+    `DataError` for other kinds of values (numbers with a fraction are features already).
+
+    >>> X = hash_features({"city": ["Rome", "Oslo", "Rome"], "day": [1, 2, 1]}, 10)
+    >>> X.shape, bool((X[[0]] != X[[2]]).nnz == 0), X.nnz
+    ((3, 1024), True, 6)
+    """
+    bits = check_bits("hash_features", hash_bits)
+    if not columns:
+        raise DataError("hash_features: there are no columns.")
+    found: dict[str, Hashes] = {}
+    for name, values in columns.items():
+        found[name] = hash_column(name, values, seed)
+        rows = len(next(iter(found.values()))[0])
+        if len(found[name][0]) != rows:
+            raise DataError(
+                f"hash_features: column {name!r} has {len(found[name][0])} rows, the first column "
+                f"has {rows}."
+            )
+    parts = [*found.values(), *(cross(found, *pair) for pair in interactions)]
+    table = np.stack([hashes for hashes, _ in parts], axis=1)
+    mask = np.stack([present for _, present in parts], axis=1)
+    return to_csr(table[mask], np.cumsum(np.r_[0, mask.sum(axis=1)]), bits, signed)
+
+
+def cross(columns: Mapping[str, Hashes], a: str, b: str) -> Hashes:
+    """The hash of every pair of values of two columns, and whether there are both."""
+    for name in (a, b):
+        if name not in columns:
+            raise DataError(
+                f"hash_features: an interaction of {name!r}, but the columns are "
+                f"{', '.join(columns)}."
+            )
+    if a == b:
+        raise DataError(f"hash_features: an interaction of {a!r} with itself says nothing new.")
+    (first, there), (second, here) = (columns[name] for name in sorted((a, b)))
+    return mix(first + second * GOLDEN), there & here
+
+
+def interactions(A: Any, B: Any, hash_bits: int = 20, *, seed: int = 0, signed: bool = True) -> Any:
+    """Products of the features of two matrices, row by row, hashed into 2**hash_bits columns.
+
+    A: [rows, a], B: [rows, b], SciPy sparse of any kind. For every non-zero A[r, i] and B[r, j]
+    the row r has A[r, i] * B[r, j] in the column that the hash of (i, j) names, with the sign that
+    it chooses (`signed`). Returns a `csr_array` float32 [rows, 2**hash_bits] with as many
+    non-zeros per row as A's times B's, less those that share a column. Raises `DataError`.
+
+    >>> A, B = sparse.csr_array([[2.0, 0.0], [0.0, 3.0]]), sparse.csr_array([[5.0], [7.0]])
+    >>> abs(interactions(A, B, 8)).sum(axis=1).tolist()
+    [10.0, 21.0]
+    """
+    bits = check_bits("interactions", hash_bits)
+    left, right = accept(A, "interactions: A"), accept(B, "interactions: B")
+    if not isinstance(left, CSR) or not isinstance(right, CSR):
+        raise DataError("interactions: A and B must be sparse; scipy.sparse.csr_array(A) makes it.")
+    if A.shape[0] != B.shape[0]:
+        raise DataError(f"interactions: A has {A.shape[0]} rows and B has {B.shape[0]}.")
+    lengths = np.diff(left.indptr) * np.diff(right.indptr)
+    indptr = np.cumsum(np.r_[0, lengths])
+    hashes = np.empty(indptr[-1], np.uint64)
+    values = np.empty(indptr[-1], np.float32)
+    multiply_rows(
+        left.indptr, left.indices, left.values, right.indptr, right.indices, right.values,
+        np.uint64(seed), hashes, values,
+    )  # fmt: skip
+    return to_csr(hashes, indptr, bits, signed, values)
+
+
+def check_bits(name: str, bits: int) -> int:
+    """`bits` if so many can number columns."""
+    if not 1 <= bits <= MOST_BITS:
+        raise DataError(f"{name}: hash_bits={bits}, but it is 1 to {MOST_BITS}.")
+    return bits
+
+
+def hash_column(name: str, values: Any, seed: int) -> Hashes:
+    """A hash of every value of one column, and whether there is a value."""
+    seed = xxhash.xxh3_64_intdigest(name.encode(), seed)
+    array = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=None)
+    if array.ndim != 1:
+        raise DataError(
+            f"hash_features: column {name!r} has the shape {array.shape}, but is one value per row."
+        )
+    if array.dtype.kind in "biu":
+        numbers = np.ma.getdata(array).astype(np.int64).view(np.uint64)
+        return mix(numbers * GOLDEN + np.uint64(seed)), ~np.ma.getmaskarray(array)
+    if array.dtype.kind not in "OUT":
+        raise DataError(
+            f"hash_features: column {name!r} is of dtype {array.dtype}, but holds text or whole "
+            "numbers; a number with a fraction is a feature as it is."
+        )
+    known = hash_texts(name, array.tolist(), seed)
+    hashes = np.fromiter((known[value] for value in array.tolist()), np.uint64, array.size)
+    return hashes, np.array([value is not None for value in array.tolist()], np.bool_)
+
+
+def hash_texts(name: str, values: Iterable[Any], seed: int) -> dict[Any, int]:
+    """The hash of every different text; that of None is not looked at."""
+    known: dict[Any, int] = {None: 0}
+    for row, value in enumerate(values):
+        if value in known:
+            continue
+        if not isinstance(value, str):
+            raise DataError(
+                f"hash_features: row {row} of column {name!r} is {value!r}, but must be text, or "
+                "None where there is nothing."
+            )
+        known[value] = xxhash.xxh3_64_intdigest(value.encode(), seed)
+    return known
+
+
+def to_csr(
+    hashes: npt.NDArray[np.uint64],
+    indptr: npt.NDArray[np.int64],
+    bits: int,
+    signed: bool,
+    values: npt.NDArray[np.float32] | None = None,
+) -> Any:
+    """Hashed features [nnz] of rows as a matrix; values: 1 by default, times the sign."""
+    if values is None:
+        values = np.ones(hashes.size, np.float32)
+    if signed:
+        values[hashes >> np.uint64(63) == 1] *= -1.0
+    columns = (hashes & np.uint64((1 << bits) - 1)).astype(np.int32)
+    X = sparse.csr_array((values, columns, indptr), shape=(len(indptr) - 1, 1 << bits))
+    X.sum_duplicates()
+    return X
+
+
+@kernel
+def multiply_rows(
+    a_indptr: npt.NDArray[Any],
+    a_indices: npt.NDArray[Any],
+    a_values: npt.NDArray[Any],
+    b_indptr: npt.NDArray[Any],
+    b_indices: npt.NDArray[Any],
+    b_values: npt.NDArray[Any],
+    seed: np.uint64,
+    hashes: npt.NDArray[np.uint64],
+    values: npt.NDArray[np.float32],
+) -> None:
+    """Hash and product of every pair of non-zeros of a row of A and the same row of B, in order."""
+    filled = 0
+    for row in range(a_indptr.size - 1):
+        for p in range(a_indptr[row], a_indptr[row + 1]):
+            first = mix_one(np.uint64(a_indices[p]) + seed)
+            for q in range(b_indptr[row], b_indptr[row + 1]):
+                second = np.uint64(b_indices[q]) * GOLDEN
+                hashes[filled] = mix_one(first + second)
+                values[filled] = a_values[p] * b_values[q]
+                filled += 1

@@ -1,0 +1,73 @@
+"""A row's features in order, each once."""
+
+import numpy as np
+import numpy.typing as npt
+
+from .compiled import kernel
+
+SHORT = 64
+
+
+@kernel
+def tidy_row(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> int:
+    """Sort a row by index in place, add up what has the same index; how many are left, in front.
+
+    In O(n log n), without further memory. Equal indices are added in the order of the sort.
+    """
+    falls = False
+    for i in range(1, indices.size):
+        falls |= indices[i] <= indices[i - 1]
+    if not falls:
+        return indices.size
+    if indices.size <= SHORT:
+        insertion_sort(indices, values)
+    else:
+        heap_sort(indices, values)
+    left = 0
+    for i in range(1, indices.size):
+        if indices[i] == indices[left]:
+            values[left] += values[i]
+        else:
+            left += 1
+            indices[left], values[left] = indices[i], values[i]
+    return left + 1
+
+
+@kernel
+def insertion_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
+    """Sort by index in place, in O(n**2): faster than `heap_sort` for some dozen entries."""
+    for i in range(1, indices.size):
+        index, value, at = indices[i], values[i], i
+        while at > 0 and indices[at - 1] > index:
+            indices[at], values[at] = indices[at - 1], values[at - 1]
+            at -= 1
+        indices[at], values[at] = index, value
+
+
+@kernel
+def heap_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
+    """Sort by index in place (Williams, Algorithm 232, CACM 1964)."""
+    for root in range(indices.size // 2 - 1, -1, -1):
+        sift(indices, values, root, indices.size)
+    for stop in range(indices.size - 1, 0, -1):
+        indices[0], indices[stop] = indices[stop], indices[0]
+        values[0], values[stop] = values[stop], values[0]
+        sift(indices, values, 0, stop)
+
+
+@kernel
+def sift(
+    indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32], root: int, stop: int
+) -> None:
+    """Let the entry at `root` sink until no entry below it, before `stop`, is larger."""
+    while True:
+        child = 2 * root + 1
+        if child >= stop:
+            return
+        if child + 1 < stop and indices[child + 1] > indices[child]:
+            child += 1
+        if indices[child] <= indices[root]:
+            return
+        indices[root], indices[child] = indices[child], indices[root]
+        values[root], values[child] = values[child], values[root]
+        root = child

@@ -1,0 +1,173 @@
+"""The transposed index of a sparse block, doubly compressed: only features that occur.
+
+With many columns a least-significant-digit radix sort of the non-zeros by column, whose cost
+follows the non-zeros of the block, never the number of columns; with few, one counting sort over
+all columns, which is faster. Both are stable, so the rows of a feature ascend.
+Differs from SciPy's `csr_tocsc`: 1. no array longer than the non-zeros; 2. positions instead of
+copies of the values, which may still change; 3. all memory is the caller's.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .compiled import kernel
+
+DIGIT_BITS = 11  # 2048 counters of 8 bytes: half of the first-level data cache
+
+COUNT_LIMIT = 1  # columns per non-zero of a full block up to which counting is faster
+
+
+def count_columns(columns: int, capacity: int) -> bool:
+    """Whether blocks of `capacity` non-zeros are transposed by `transpose_by_counting`."""
+    return columns <= COUNT_LIMIT * capacity
+
+
+def plan_digits(columns: int) -> tuple[int, int]:
+    """`(passes, bits per pass)` that sort all numbers below `columns`."""
+    bits = max(1, (columns - 1).bit_length())
+    passes = -(-bits // DIGIT_BITS)
+    return passes, -(-bits // passes)
+
+
+@kernel
+def _counts_to_starts(count: npt.NDArray[np.int64]) -> None:
+    """Exclusive prefix sums in place."""
+    total = np.int64(0)
+    for digit in range(count.size):
+        here = count[digit]
+        count[digit] = total
+        total += here
+
+
+@kernel
+def _sort_csr(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    rows: int,
+    count: npt.NDArray[np.int64],
+    keys: npt.NDArray[np.int32],
+    t_rows: npt.NDArray[np.int32],
+    t_pos: npt.NDArray[Any],
+) -> None:
+    """The first pass, by the lowest digit, straight from the CSR arrays."""
+    mask = count.size - 1
+    count[:] = 0
+    for pos in range(indptr[0], indptr[rows]):
+        count[indices[pos] & mask] += 1
+    _counts_to_starts(count)
+    for row in range(rows):
+        for pos in range(indptr[row], indptr[row + 1]):
+            digit = indices[pos] & mask
+            target = count[digit]
+            count[digit] = target + 1
+            keys[target], t_rows[target], t_pos[target] = indices[pos], row, pos
+
+
+@kernel
+def _sort_digit(
+    nnz: int,
+    shift: int,
+    count: npt.NDArray[np.int64],
+    from_keys: npt.NDArray[np.int32],
+    from_rows: npt.NDArray[np.int32],
+    from_pos: npt.NDArray[Any],
+    keys: npt.NDArray[np.int32],
+    t_rows: npt.NDArray[np.int32],
+    t_pos: npt.NDArray[Any],
+) -> None:
+    """A later pass, by the digit that starts at bit `shift`."""
+    mask = count.size - 1
+    count[:] = 0
+    for i in range(nnz):
+        count[(from_keys[i] >> shift) & mask] += 1
+    _counts_to_starts(count)
+    for i in range(nnz):
+        digit = (from_keys[i] >> shift) & mask
+        target = count[digit]
+        count[digit] = target + 1
+        keys[target], t_rows[target], t_pos[target] = from_keys[i], from_rows[i], from_pos[i]
+
+
+@kernel
+def transpose_csr(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    rows: int,
+    passes: int,
+    count: npt.NDArray[np.int64],
+    spare_keys: npt.NDArray[np.int32],
+    spare_rows: npt.NDArray[np.int32],
+    spare_pos: npt.NDArray[Any],
+    keys: npt.NDArray[np.int32],
+    t_rows: npt.NDArray[np.int32],
+    t_pos: npt.NDArray[Any],
+    active: npt.NDArray[np.int32],
+    starts: npt.NDArray[np.int64],
+) -> int:
+    """Fill `t_rows`, `t_pos`, `active`, `starts`; return how many features occur.
+
+    indptr: [rows+1] from 0, indices: [nnz]; count: [2**bits] with `passes, bits` from
+    `plan_digits`; the spare arrays, keys, t_rows and t_pos: [nnz] (the spare ones are not touched
+    in one pass); active: [features that occur], starts: one longer.
+    """
+    bits = 0
+    while (1 << bits) < count.size:
+        bits += 1
+    nnz = indptr[rows]
+    # The passes alternate between two sets of arrays such that the last one ends in t_rows, t_pos.
+    if passes % 2 == 1:
+        _sort_csr(indptr, indices, rows, count, keys, t_rows, t_pos)
+    else:
+        _sort_csr(indptr, indices, rows, count, spare_keys, spare_rows, spare_pos)
+    for done in range(1, passes):
+        if (passes - done) % 2 == 1:
+            _sort_digit(
+                nnz, done * bits, count,
+                spare_keys, spare_rows, spare_pos, keys, t_rows, t_pos,
+            )  # fmt: skip
+        else:
+            _sort_digit(
+                nnz, done * bits, count,
+                keys, t_rows, t_pos, spare_keys, spare_rows, spare_pos,
+            )  # fmt: skip
+    n_active = 0
+    for i in range(nnz):
+        if i == 0 or keys[i] != keys[i - 1]:
+            active[n_active], starts[n_active] = keys[i], i
+            n_active += 1
+    starts[n_active] = nnz
+    return n_active
+
+
+@kernel
+def transpose_by_counting(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    rows: int,
+    count: npt.NDArray[Any],
+    t_rows: npt.NDArray[np.int32],
+    t_pos: npt.NDArray[Any],
+    active: npt.NDArray[np.int32],
+    starts: npt.NDArray[np.int64],
+) -> int:
+    """As `transpose_csr`, with `count` [columns] of the type of `t_pos`, in O(nnz + columns)."""
+    count[:] = 0
+    for pos in range(indptr[0], indptr[rows]):
+        count[indices[pos]] += 1
+    n_active, filled = 0, np.int64(0)
+    for column in range(count.size):
+        here = count[column]
+        count[column] = filled
+        if here > 0:
+            active[n_active], starts[n_active] = column, filled
+            n_active += 1
+            filled += here
+    starts[n_active] = filled
+    for row in range(rows):
+        for pos in range(indptr[row], indptr[row + 1]):
+            target = count[indices[pos]]
+            count[indices[pos]] = target + 1
+            t_rows[target], t_pos[target] = row, pos
+    return n_active

@@ -1,0 +1,1 @@
+"""Example data that need no download."""

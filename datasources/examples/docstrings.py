@@ -1,0 +1,129 @@
+"""A corpus that every machine with Python has: the docstrings of its standard library."""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from sysconfig import get_path
+from typing import Literal
+
+import numpy as np
+
+from ..errors import DataError
+from ..text.corpus import Corpus, count_words
+from ..text.words import DOCSTRING_WORDS, STOP_WORDS, words
+from .corpus_cache import cached
+
+FORMAT = 1  # raise it when the code below makes something else of the same docstrings
+# Folders that are no library, or another's: tests, editors, demos, the grammar of Python 2.
+SKIPPED = frozenset(
+    "site-packages dist-packages test tests idle_test idlelib lib2to3 turtledemo pydoc_data".split()
+)
+CAPITAL = re.compile(
+    r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+)  # inside HTTPServer, BaseHandler
+STOP = STOP_WORDS | DOCSTRING_WORDS
+MIN_WORDS = 5  # shorter ones say too little to have topics
+KINDS = ["class", "function", "module"]
+# Words that name what is described. Most are in DOCSTRING_WORDS as well.
+KIND_WORDS = frozenset(
+    "class classes constructor coroutine func function functions method methods mixin module "
+    "modules package packages subclass subclasses submodule submodules subpackage".split()
+)
+Targets = Literal["kind"] | None
+
+
+def python_docs(
+    cache_dir: Path | None = None,
+    *,
+    min_df: int = 4,
+    max_df: float = 0.2,
+    targets: Targets = None,
+) -> Corpus:
+    """Docstrings of the running Python's standard library, one document for each.
+
+    A document is the words of a module's, class's or function's docstring and of its qualified
+    name, which is also the document's name ("mailbox.Maildir.add"). CamelCase and snake_case are
+    split; repeated docstrings count once. Words in fewer than `min_df` documents or in more than
+    a share `max_df` of them are left out. The counts are kept in `cache_dir` (default: the
+    user's cache folder, see `corpus_cache`).
+
+    targets="kind": each document is labelled with what it describes, a class, a function (also a
+    method) or a module, as 0 and 1 in three targets of these names. Its words are then those of
+    the docstring alone, without words such as "module": the name of a thing, by its length and its
+    capitals, and such a word would say what it is, and leave nothing to learn.
+
+    Raises `DataError` where the standard library has no source files.
+    """
+    root = Path(get_path("stdlib"))
+    key = f"{FORMAT} {root} {sorted(SKIPPED)} {sorted(STOP)} {MIN_WORDS}"
+    if targets:
+        key += f" {targets} {sorted(KIND_WORDS)}"
+    corpus = cached("python-docs", key, lambda: read_docs(root, targets), cache_dir)
+    return corpus.limit(min_df=min_df, max_df=max_df)
+
+
+def read_docs(root: Path, targets: Targets = None) -> Corpus:
+    """Word counts of all docstrings under the folder `root`, with `targets` if so asked."""
+    seen: set[str] = set()
+    documents: list[tuple[str, list[str]]] = []
+    kinds: list[int] = []
+    for path in sorted(root.rglob("*.py")):
+        if not SKIPPED.isdisjoint(path.relative_to(root).parts):
+            continue
+        for name, kind, docstring in docstrings(path, module_name(path.relative_to(root))):
+            if targets:
+                found = words(CAPITAL.sub(" ", docstring), STOP | KIND_WORDS)
+            else:
+                found = words(CAPITAL.sub(" ", f"{name} {docstring}"), STOP)
+            if len(found) >= MIN_WORDS and docstring not in seen:
+                seen.add(docstring)
+                documents.append((name, found))
+                kinds.append(KINDS.index(kind))
+    if not documents:
+        raise DataError(
+            f"python-docs: no docstrings in the Python files under {root}; this Python comes "
+            "without the source of its standard library. Install it, or train on a file."
+        )
+    corpus = count_words(documents)
+    if not targets:
+        return corpus
+    table = np.zeros((len(kinds), len(KINDS)), np.float32)
+    table[np.arange(len(kinds)), kinds] = 1.0
+    return replace(corpus, targets=table, target_names=KINDS)
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a file, given relative to where imports start.
+
+    >>> module_name(Path("email/mime/__init__.py")), module_name(Path("socket.py"))
+    ('email.mime', 'socket')
+    """
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
+
+
+def docstrings(path: Path, module: str) -> Iterator[tuple[str, str, str]]:
+    """`(qualified name, kind, docstring)` of the module and all classes and functions in it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # old escapes in strings: not our code
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError, OSError):
+            return  # a template, or a file that only an administrator may read
+    pending: list[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]
+    pending = [(module, tree)]
+    while pending:
+        name, node = pending.pop()
+        docstring = ast.get_docstring(node, clean=False)
+        if docstring:
+            kind = {ast.Module: "module", ast.ClassDef: "class"}.get(type(node), "function")
+            yield name, kind, docstring
+        inner = [
+            (f"{name}.{child.name}", child)
+            for child in node.body
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        pending.extend(reversed(inner))

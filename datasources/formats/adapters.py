@@ -1,0 +1,104 @@
+"""Rows of one file with targets from another."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DataError
+from .layout import FIRST, Layout, Place, RowFile, Rows, Sparse
+
+
+class SparseRows:
+    """The rows of a file as sparse ones; what is 0 in a dense row is not stored."""
+
+    def __init__(self, file: RowFile) -> None:
+        """file: dense or sparse."""
+        self._file = file
+        self._layout = replace(file.layout, dense=False)
+
+    @property
+    def layout(self) -> Layout:
+        """That of the file, but sparse."""
+        return self._layout
+
+    def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
+        """All rows from `start` on."""
+        for rows in self._file.chunks(start):
+            if isinstance(rows.X, Sparse):
+                yield rows
+                continue
+            places, columns = np.nonzero(rows.X)
+            counts = np.bincount(places, minlength=len(rows))
+            indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            values = rows.X[places, columns]
+            yield replace(rows, X=Sparse(indptr, columns.astype(np.int32), values))
+
+
+class TargetJoin:
+    """The rows of `rows`, with the rows of `targets`, one for each, as their targets.
+
+    There are no places to begin at but the first.
+    """
+
+    def __init__(self, rows: RowFile, targets: RowFile, name: Any) -> None:
+        """name: of the file with the targets in messages."""
+        if rows.layout.targets:
+            raise DataError(f"{name}: the rows have targets of their own already.")
+        self._rows, self._targets, self._name = rows, targets, name
+        found = targets.layout
+        self._layout = replace(rows.layout, targets=found.columns, target_names=found.names)
+
+    @property
+    def layout(self) -> Layout:
+        """That of the rows, with targets."""
+        return self._layout
+
+    def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
+        """All rows."""
+        assert start == FIRST
+        pieces = (table(chunk, self._layout.targets) for chunk in self._targets.chunks())
+        waiting, done = np.empty((0, self._layout.targets), np.float32), 0
+        for rows in self._rows.chunks():
+            parts = [waiting]
+            while sum(map(len, parts)) < len(rows):
+                piece = next(pieces, None)
+                if piece is None:
+                    count = done + sum(map(len, parts))
+                    raise DataError(f"{self._name}: targets of {count:,} rows, but there are more.")
+                parts.append(piece)
+            waiting = np.concatenate(parts)
+            yield replace(rows, targets=waiting[: len(rows)], next=None)
+            waiting, done = waiting[len(rows) :], done + len(rows)
+        if len(waiting) or next(pieces, None) is not None:
+            raise DataError(f"{self._name}: more rows of targets than the {done:,} rows.")
+
+
+def table(rows: Rows, columns: int) -> npt.NDArray[np.float32]:
+    """Rows as a table [n, columns]."""
+    if not isinstance(rows.X, Sparse):
+        return rows.X
+    found = np.zeros((len(rows), columns), np.float32)
+    found[np.repeat(np.arange(len(rows)), np.diff(rows.X.indptr)), rows.X.indices] = rows.X.values
+    return found
+
+
+class Unlabelled:
+    """The rows of a file, for who only wants to know what a model makes of them."""
+
+    def __init__(self, file: RowFile) -> None:
+        """file: with labels or without."""
+        self._file = file
+        self._layout = replace(file.layout, targets=0, target_names=None, weighted=False)
+
+    @property
+    def layout(self) -> Layout:
+        """That of the file, but for the labels."""
+        return self._layout
+
+    def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
+        """All rows from `start` on."""
+        for rows in self._file.chunks(start):
+            yield replace(rows, targets=None, weights=None)

@@ -1,0 +1,177 @@
+"""Sparse matrices that `scipy.sparse.save_npz` wrote: CSR as it is, CSC and COO after grouping."""
+
+import errno
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+
+from ..errors import DataError
+from ..packed.streams import Metered, read_exactly
+from .entries import Entries
+from .grouping import Grouped, group
+from .layout import FIRST, Known, Layout, Place, RowFile, Rows, Sparse, check_columns, check_finite
+from .names import names_beside
+from .npy import read_header
+from .scratch import Scratch
+from .sections import CHUNK_NUMBERS, Csr, Section
+
+CUT_OFF = (zipfile.BadZipFile, zlib.error, EOFError)
+DAMAGE = (
+    *CUT_OFF, struct.error, KeyError, ValueError, TypeError, OverflowError, SyntaxError,
+    NotImplementedError, RuntimeError,
+)  # fmt: skip
+SMALL = 64
+
+
+@dataclass(frozen=True)
+class NpzArchive:
+    """A .npz file; tell: hears how many bytes of it were read. Its methods raise `DataError`."""
+
+    path: Path
+    tell: Callable[[int], None]
+
+    @contextmanager
+    def sections(self, *names: str) -> Iterator[list[Section]]:
+        """The numbers of arrays [n], to be read side by side."""
+        with ExitStack() as stack:
+            with self._damage(DAMAGE):
+                found = [self._section(stack, name) for name in names]
+            with self._damage(CUT_OFF):
+                yield found
+
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, at least one of each."""
+        with self.sections("shape") as (section,), self._damage(DAMAGE):
+            if section.size != 2 or section.dtype.kind not in "iu":
+                raise ValueError("its shape is not two integers")
+            rows, columns = section.read(2).tolist()
+            if rows < 1 or columns < 1:
+                raise ValueError(f"a matrix of {rows} rows and {columns} columns")
+            return rows, columns
+
+    def text(self, name: str) -> str:
+        """A short text that stands alone."""
+        with ExitStack() as stack, self._damage(DAMAGE):
+            stream = self._open(stack, name)
+            head = read_header(stream, "SU")
+            if head.shape != () or head.dtype.itemsize > SMALL:
+                raise ValueError(f"its {name} is no short text")
+            data = read_exactly(stream, head.dtype.itemsize, name)
+            word = np.frombuffer(data, head.dtype)[0]
+            return word.decode() if isinstance(word, bytes) else str(word)
+
+    def _section(self, stack: ExitStack, name: str) -> Section:
+        stream = self._open(stack, name)
+        head = read_header(stream)
+        if len(head.shape) != 1:
+            raise ValueError(f"its array {name} has the shape {head.shape}")
+        return Section(stream, head.dtype, head.shape[0], name)
+
+    def _open(self, stack: ExitStack, name: str) -> BinaryIO:
+        raw = stack.enter_context(BufferedReader(Metered(self.path, self.tell), 1 << 18))
+        archive = stack.enter_context(zipfile.ZipFile(cast(BinaryIO, raw)))
+        return cast(BinaryIO, stack.enter_context(archive.open(f"{name}.npy")))
+
+    @contextmanager
+    def _damage(self, kinds: tuple[type[Exception], ...]) -> Iterator[None]:
+        caught: tuple[type[Exception], ...] = (*kinds, OSError)
+        try:
+            yield
+        except DataError:
+            raise
+        except caught as error:
+            if isinstance(error, OSError) and error.errno != errno.EINVAL:
+                raise  # of the operating system; EINVAL: a position that damage made up
+            raise DataError(
+                f"{self.path}: no sparse matrix that scipy.sparse.save_npz wrote, or damaged: "
+                f"{error}"
+            ) from error
+
+
+def scipy_npz(paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> RowFile:
+    """Rows of a .npz file of the format csr, csc or coo. Values at one place are added. Names of
+    the columns are those of `vocab.txt` beside it, if there is one. Raises `DataError`.
+    """
+    if len(paths) > 1:
+        raise DataError(f"{paths[1]}: an .npz file is a whole matrix; convert one by one.")
+    path, archive = paths[0], NpzArchive(paths[0], scratch.tell)
+    kind, (rows, columns) = archive.text("format"), archive.shape()
+    check_columns(path, columns, known)
+    layout = Layout(columns, names=known.names if known else names_beside(path, columns, scratch))
+    if kind == "csr":
+        return CsrRows(archive, rows, layout)
+    if kind == "csc":
+        found = csc_entries(archive, rows, columns)
+    elif kind == "coo":
+        found = coo_entries(archive, rows, columns)
+    else:
+        raise DataError(f"{path}: a {kind} matrix; save it as csr: save_npz(file, X.tocsr()).")
+    return Grouped(str(path), layout, group(str(path), found, rows, scratch), scratch)
+
+
+@dataclass(frozen=True)
+class CsrRows:
+    """A CSR matrix in an archive."""
+
+    archive: NpzArchive
+    rows: int
+    layout: Layout
+
+    def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
+        """All rows from `start` on."""
+        for done, X in read_csr(self.archive, self.rows, self.layout.columns, start.offset):
+            yield Rows(X, Place(0, done, 0))
+
+
+def read_csr(
+    archive: NpzArchive, rows: int, columns: int, start: int = 0
+) -> Iterator[tuple[int, Sparse]]:
+    """Rows of a compressed matrix from `start` on, each chunk with the number of the row after."""
+    with archive.sections("indptr", "indices", "data") as (indptr, indices, values):
+        if indptr.size != rows + 1 or indices.size != values.size:
+            raise DataError(
+                f"{archive.path}: {rows} rows with {indptr.size} offsets, {indices.size} indices "
+                f"and {values.size} values, but these must be {rows + 1}, and as many of the other "
+                "two."
+            )
+        if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
+            raise DataError(f"{archive.path}: offsets and indices must be integers.")
+        yield from Csr(str(archive.path), columns, indptr, indices, values).read(start)
+
+
+def csc_entries(archive: NpzArchive, rows: int, columns: int) -> Iterator[Entries]:
+    """All entries of a matrix that is stored by columns."""
+    for done, X in read_csr(archive, columns, rows):
+        count = X.indptr.size - 1
+        numbers = np.arange(done - count, done, dtype=np.int32)
+        yield Entries(X.indices.astype(np.int64), np.repeat(numbers, np.diff(X.indptr)), X.values)
+
+
+def coo_entries(archive: NpzArchive, rows: int, columns: int) -> Iterator[Entries]:
+    """All entries of a list of entries."""
+    name = str(archive.path)
+    with archive.sections("row", "col", "data") as (row, column, value):
+        if not row.size == column.size == value.size:
+            raise DataError(f"{name}: {row.size} rows, {column.size} columns, {value.size} values.")
+        for first in range(0, row.size, CHUNK_NUMBERS):
+            count = min(CHUNK_NUMBERS, row.size - first)
+            found = [section.read(count) for section in (row, column, value)]
+            for what, numbers, most in [("row", found[0], rows), ("column", found[1], columns)]:
+                if numbers.dtype.kind not in "iu":
+                    raise DataError(f"{name}: {what} numbers must be integers.")
+                wrong = np.flatnonzero((numbers < 0) | (numbers >= most))
+                if wrong.size:
+                    raise DataError(
+                        f"{name}: entry {first + wrong[0]} is in {what} {numbers[wrong[0]]}, but "
+                        f"there are {most} (0 to {most - 1})."
+                    )
+            values = check_finite(found[2], f"{name}: entries", first)
+            yield Entries(found[0].astype(np.int64), found[1].astype(np.int32), values)

@@ -1,0 +1,1 @@
+"""Which rows are evaluated: splits, filters, held-out entries."""

@@ -1,0 +1,278 @@
+"""The rows of a source that are held out, or the others, for sources that cannot be cut in two."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import compress
+from queue import SimpleQueue
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from ..arrays.compiled import kernel
+from ..arrays.copy_rows import gather_csr, gather_dense
+from ..arrays.hashing import GOLDEN, mix_one
+from ..block import BlockShape, HostBlock
+from ..source import DataSource, notes_of, readers_of, row_names, target_names
+from .samples import check_parts
+from .split import limit_of, start_of
+
+STEP = 256  # rows from one count that is kept to the next
+CHUNK = 1 << 14  # rows that are told apart at a time when all are asked for
+
+
+class RowFilter:
+    """Part of the rows of `source`: those that `split_rows` holds out (`held`), or the others.
+
+    marks: bits as of `split_by_contents`, which say it instead.
+
+    Each block is a block of `source` without the rows of the other part, so blocks are shorter
+    than they could be, and all of `source` is read for either part. Rows are numbered anew, in the
+    order of their numbers in `source`. Raises `DataError` if one of the parts is empty.
+
+    >>> from .matrix import MatrixSource
+    >>> source = MatrixSource(np.arange(40.0).reshape(20, 2), block_rows=10)
+    >>> part = RowFilter(source, 0.2, seed=1, held=True)
+    >>> block = HostBlock(part.shape)
+    >>> part.read(0, 1, block)
+    >>> part.shape.total_rows, block.row_ids[: block.rows].tolist(), block.dense[0].tolist()
+    (3, [1, 2], [28.0, 29.0])
+    """
+
+    def __init__(
+        self,
+        source: DataSource,
+        share: float,
+        seed: int,
+        *,
+        held: bool,
+        marks: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
+        """Count the rows of both parts."""
+        rows = source.shape.total_rows
+        self._source, self._held = source, held
+        self._marks = np.empty(0, np.uint8) if marks is None else marks
+        self._start, self._limit = start_of(seed), limit_of(share)
+        self._before = np.zeros(-(-rows // STEP) + 1, np.int64)
+        count_held(self._marks, self._start, self._limit, rows, STEP, self._before)
+        found = int(self._before[-1])
+        check_parts(share, rows - found, found)
+        self._shape = replace(source.shape, total_rows=found if held else rows - found)
+        self._settings = f"{share} {seed} {held}" + ("" if marks is None else " contents")
+        self.readers: int = readers_of(source)
+        self._scratch: SimpleQueue[tuple[HostBlock, npt.NDArray[np.int64]]] = SimpleQueue()
+        for _ in range(self.readers):
+            whole = HostBlock(source.shape, indexed=False)  # what is left of it gets an index
+            self._scratch.put((whole, np.empty(source.shape.rows, np.int64)))
+
+    @property
+    def shape(self) -> BlockShape:
+        """Sizes of every block."""
+        return self._shape
+
+    @property
+    def blocks(self) -> int:
+        """As many as the source has."""
+        return self._source.blocks
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Names of the columns, or None."""
+        return self._source.names
+
+    @property
+    def target_names(self) -> Sequence[str] | None:
+        """Names of the targets, or None."""
+        return target_names(self._source)
+
+    @property
+    def row_names(self) -> Sequence[str] | None:
+        """Those of the source that its rows have, looked up when asked for; None where none are
+        known.
+        """
+        names = row_names(self._source)
+        return None if names is None else PartNames(names, self)
+
+    def row(self, number: int) -> int:
+        """Which row of the source has this number here."""
+        return nth(number, self._marks, self._start, self._limit, self._held, STEP, self._before)
+
+    def chosen(self) -> Iterator[bool]:
+        """Of every row of the source, whether it is one of these."""
+        rows = self._source.shape.total_rows
+        for start in range(0, rows, CHUNK):
+            ids = np.arange(start, min(start + CHUNK, rows))
+            bits = np.empty(ids.size, np.bool_)
+            mark(ids, self._marks, self._start, self._limit, self._held, bits)
+            yield from bits.tolist()
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Those of the source."""
+        return notes_of(self._source)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the source, and of which part of it this is."""
+        return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} {self._settings}".encode())
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        """Fill `into` with what is left of block `index` of pass `pass_` of the source."""
+        scratch = whole, places = self._scratch.get()
+        try:
+            self._source.read(pass_, index, whole)
+            rows = select(
+                whole.row_ids, whole.rows, self._marks, self._start, self._limit, self._held,
+                STEP, self._before, places, into.row_ids,
+            )  # fmt: skip
+            self._copy(whole, places[:rows], into)
+        finally:
+            self._scratch.put(scratch)
+        into.finish(pass_=pass_, index=index, rows=rows)
+
+    def _copy(self, whole: HostBlock, places: npt.NDArray[np.int64], into: HostBlock) -> None:
+        if self._shape.dense:
+            gather_dense(places, whole.dense, into.dense)
+        else:
+            gather_csr(
+                places, whole.indptr, whole.indices, whole.values,
+                into.indptr, into.indices, into.values,
+            )  # fmt: skip
+        if self._shape.targets:
+            gather_dense(places, whole.targets, into.targets)
+        np.take(whole.weights, places, out=into.weights[: places.size], mode="clip")
+
+    def __repr__(self) -> str:
+        """Which part of which source."""
+        return f"RowFilter({self._shape.total_rows} rows of {self._source})"
+
+
+class PartNames(Sequence[str]):
+    """Names of the rows of `part`, whose source has `names`; none is copied."""
+
+    def __init__(self, names: Sequence[str], part: RowFilter) -> None:
+        """Nothing is read before a name is asked for."""
+        self._names, self._part = names, part
+
+    def __len__(self) -> int:
+        """Number of names."""
+        return self._part.shape.total_rows
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """A name, or a list of them."""
+        places = range(len(self))[index]
+        if isinstance(places, int):
+            return self._names[self._part.row(places)]
+        return [self._names[self._part.row(place)] for place in places]
+
+    def __iter__(self) -> Iterator[str]:
+        """All names, in one trip through those of the source."""
+        return compress(self._names, self._part.chosen())
+
+
+@kernel
+def is_held(row: int, marks: npt.NDArray[np.uint8], start: np.uint64, limit: np.uint64) -> bool:
+    """Whether the marks, or else `split_rows`, hold out this row."""
+    if marks.size:
+        return bool(marks[row >> 3] >> (row & 7) & 1)
+    return bool(mix_one(start + np.uint64(row + 1) * GOLDEN) < limit)
+
+
+@kernel
+def count_held(
+    marks: npt.NDArray[np.uint8],
+    start: np.uint64,
+    limit: np.uint64,
+    rows: int,
+    step: int,
+    before: npt.NDArray[np.int64],
+) -> None:
+    """Fill `before` [parts + 1] with the number of rows held out before each part of `step` rows;
+    the last one counts all `rows`.
+    """
+    found, part = 0, 0
+    for row in range(rows):
+        if row % step == 0:
+            before[part] = found
+            part += 1
+        found += is_held(row, marks, start, limit)
+    before[part] = found
+
+
+@kernel
+def nth(
+    number: int,
+    marks: npt.NDArray[np.uint8],
+    start: np.uint64,
+    limit: np.uint64,
+    held: bool,
+    step: int,
+    before: npt.NDArray[np.int64],
+) -> int:
+    """The row that has this number within a part; `before` is of `count_held`."""
+    low, high = 0, before.size - 1  # the part of `step` rows that it is in
+    while high - low > 1:
+        middle = (low + high) // 2
+        rank = before[middle] if held else middle * step - before[middle]
+        if rank <= number:
+            low = middle
+        else:
+            high = middle
+    rank, row = int(before[low]) if held else int(low * step - before[low]), low * step
+    while True:
+        if is_held(row, marks, start, limit) == held:
+            if rank == number:
+                return row
+            rank += 1
+        row += 1
+
+
+@kernel
+def mark(
+    ids: npt.NDArray[np.int64],
+    marks: npt.NDArray[np.uint8],
+    start: np.uint64,
+    limit: np.uint64,
+    held: bool,
+    chosen: npt.NDArray[np.bool_],
+) -> None:
+    """Write to `chosen` which of the rows `ids` belong to a part."""
+    for i in range(ids.size):
+        chosen[i] = is_held(int(ids[i]), marks, start, limit) == held
+
+
+@kernel
+def select(
+    ids: npt.NDArray[np.int64],
+    rows: int,
+    marks: npt.NDArray[np.uint8],
+    start: np.uint64,
+    limit: np.uint64,
+    held: bool,
+    step: int,
+    before: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.int64],
+) -> int:
+    """The first `rows` rows `ids` that belong to a part: where each stands in the block to
+    `places`, its number within the part to `numbers`. Returns how many they are.
+    """
+    found, at, rank = 0, -1, 0  # rank: held rows before row `at`
+    for place in range(rows):
+        row = int(ids[place])
+        if at < 0 or row < at or row - at > step:
+            at, rank = row // step * step, int(before[row // step])
+        while at < row:
+            rank += is_held(at, marks, start, limit)
+            at += 1
+        if is_held(row, marks, start, limit) == held:
+            places[found] = place
+            numbers[found] = rank if held else row - rank
+            found += 1
+    return found

@@ -1,0 +1,97 @@
+"""Rows in memory, with everything that is known of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DataError
+from ..memory.matrix import KEEP_BYTES, MatrixSource
+from ..memory.order import Shuffle
+from .split import split_by_contents, split_rows
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Rows of a block, their order (see `MatrixSource`), and how often the rows will be read.
+
+    visits: passes over the source that the run will make; where it is 1, nothing that a source
+    has read is worth keeping.
+    """
+
+    block_rows: int = 1024
+    shuffle: Shuffle = False
+    seed: int = 0
+    visits: int = 1
+
+    @property
+    def keep_bytes(self) -> int:
+        """Bytes of blocks that a source may keep for later passes."""
+        return KEEP_BYTES if self.visits > 1 else 0
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What `MatrixSource` is made of: see there for what each of them may be.
+
+    X: [rows, columns]; names: of the columns. targets: [rows, T]; target_names: of these.
+    weights: [rows]. row_names: of the rows.
+
+    >>> train, held = Samples(np.eye(20), weights=np.arange(20.0)).split(0.2, seed=1)
+    >>> train.X.shape, held.weights.tolist()
+    ((17, 20), [7.0, 14.0, 16.0])
+    """
+
+    X: Any
+    names: Sequence[str] | None = None
+    targets: Any = None
+    target_names: Sequence[str] | None = None
+    weights: Any = None
+    row_names: Sequence[str] | None = None
+
+    def rows(self, ids: npt.NDArray[np.int64]) -> Self:
+        """The rows `ids`, in that order."""
+        targets = None if self.targets is None else self.targets[ids]
+        weights = None if self.weights is None else self.weights[ids]
+        names = None if self.row_names is None else [self.row_names[i] for i in ids]
+        return replace(self, X=self.X[ids], targets=targets, weights=weights, row_names=names)
+
+    def split(self, share: float, seed: int, *, contents: bool = False) -> tuple[Self, Self]:
+        """The rows to train on and those held out, by `split_rows`, or by `split_by_contents`.
+        Raises `DataError` if a part is empty.
+        """
+        rows = self.X.shape[0]
+        if contents:
+            bits = split_by_contents(MatrixSource(self.X, keep_bytes=0), share, seed)
+            is_held = np.unpackbits(bits, count=rows, bitorder="little").astype(bool)
+            train, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+        else:
+            train, held = split_rows(rows, share, seed)
+        check_parts(share, train.size, held.size)
+        return self.rows(train), self.rows(held)
+
+    def source(self, reading: Reading) -> MatrixSource:
+        """The rows as blocks."""
+        return MatrixSource(
+            self.X,
+            targets=self.targets,
+            weights=self.weights,
+            block_rows=reading.block_rows,
+            shuffle=reading.shuffle,
+            seed=reading.seed,
+            names=self.names,
+            row_names=self.row_names,
+            target_names=self.target_names,
+            keep_bytes=reading.keep_bytes,
+        )
+
+
+def check_parts(share: float, train: int, held: int, what: str = "rows") -> None:
+    """Both parts have some."""
+    if not train or not held:
+        raise DataError(
+            f"holdout: share={share} of {train + held} {what} leaves {train} to train on and "
+            f"{held} to evaluate, but both need one; change data.eval.share."
+        )

@@ -1,0 +1,136 @@
+"""What rows are labelled with: targets to predict, and weights."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+from scipy import sparse
+
+from ..arrays.accept import CSR, accept
+from ..arrays.copy_rows import expand_csr, gather_dense
+from ..arrays.hashing import hash_matrix, hash_numbers
+from ..arrays.validate import check_weights
+from ..block import MAX_COLUMNS, HostBlock
+from ..errors import DataError
+
+
+class Labels:
+    """Targets and weights of `rows` rows, verified; None where there are none.
+
+    targets: [rows] or [rows, T], numbers or booleans, a SciPy sparse matrix (multi-label) or
+    anything that `numpy.asarray` takes. weights: [rows], finite, not negative. names: of the
+    targets. Dense targets and sparse ones in CSR are kept, not copied. Raises `DataError`.
+    """
+
+    def __init__(self, rows: int, targets: Any, weights: Any, names: Sequence[str] | None) -> None:
+        """Verify everything."""
+        self.rows = rows
+        self.targets = None if targets is None else accept_targets(targets, rows)
+        self.weights = None if weights is None else accept_weights(weights, rows)
+        self.names = names
+        table = self.targets
+        self.columns = (
+            0 if table is None else table.columns if isinstance(table, CSR) else table.shape[1]
+        )
+        if self.columns > MAX_COLUMNS:
+            raise DataError(f"MatrixSource: {self.columns} targets, at most {MAX_COLUMNS} work.")
+        if names is not None and len(names) != self.columns:
+            raise DataError(
+                f"MatrixSource: {self.columns} targets and {len(names)} target_names, but each "
+                "target has one name."
+            )
+        if names is not None and len(set(names)) != len(names):
+            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            raise DataError(f"MatrixSource: target_names has {twice!r} twice.")
+
+    def write(self, ids: npt.NDArray[np.int64], into: HostBlock, at: int = 0) -> None:
+        """Targets and weights of the rows `ids` to the rows of a block from `at` on."""
+        targets = into.targets[at:]
+        if isinstance(self.targets, CSR):
+            matrix = self.targets
+            bad = expand_csr(ids, matrix.indptr, matrix.indices, matrix.values, targets)
+            if bad >= 0:
+                raise DataError(
+                    f"MatrixSource: the targets of row {ids[bad]} are not what they were when the "
+                    "source was made; do not change them while they are in use."
+                )
+        elif self.targets is not None:
+            gather_dense(ids, self.targets, targets)
+        if self.weights is not None:
+            np.take(self.weights, ids, out=into.weights[at : at + ids.size], mode="clip")
+
+    def sums(self) -> tuple[float, list[float]]:
+        """The sum of the weights of all rows, and of the targets times these [columns]."""
+        rows = 0 if self.targets is None else self.rows
+        weights = np.ones(rows) if self.weights is None else self.weights.astype(np.float64)
+        if isinstance(self.targets, CSR):
+            matrix = sparse.csr_array(
+                (self.targets.values, self.targets.indices, self.targets.indptr),
+                shape=(self.rows, self.columns),
+            )
+            found = weights @ matrix
+        elif self.targets is not None:
+            found = np.zeros(self.columns)
+            for start in range(0, self.rows, 4096):  # no copy of the whole table in float64
+                part = slice(start, start + 4096)
+                found += weights[part] @ self.targets[part].astype(np.float64)
+        else:
+            found = np.zeros(0)
+        return float(weights.sum()), found.tolist()
+
+    def hash(self, digest: xxhash.xxh3_64) -> None:
+        """Add what there is to a digest."""
+        if self.targets is not None:
+            digest.update(f"targets {self.columns} {isinstance(self.targets, CSR)}".encode())
+            hash_matrix(digest, self.targets)
+        if self.weights is not None:
+            digest.update(b"weights")
+            hash_numbers(digest, self.weights, np.float32)
+
+
+def accept_targets(targets: Any, rows: int) -> CSR | npt.NDArray[Any]:
+    """Targets as verified CSR or as a verified table [rows, T]."""
+    if not sparse.issparse(targets):
+        targets = np.asarray(targets)
+        if targets.dtype.kind in "OSUT" and targets.size:
+            raise DataError(
+                f"MatrixSource: targets are of dtype {targets.dtype} (the first one is "
+                f"{targets.flat[0]!r}), but must be numbers. One column of 0 and 1 per class: "
+                "targets=(y[:, None] == numpy.unique(y)), target_names=numpy.unique(y)."
+            )
+        if targets.ndim == 1:
+            targets = targets.reshape(-1, 1)
+    check_rows("targets", targets.shape, rows)
+    return accept(targets, "MatrixSource: targets")
+
+
+def accept_weights(weights: Any, rows: int) -> npt.NDArray[np.float32]:
+    """Weights as float32 [rows], finite and not negative."""
+    weights = np.asarray(weights)
+    check_rows("weights", weights.shape, rows)
+    if weights.ndim != 1 or weights.dtype.kind not in "biuf":
+        raise DataError(
+            f"MatrixSource: weights have the shape {weights.shape} and the dtype {weights.dtype}, "
+            "but are one real number per row."
+        )
+    bad = check_weights(weights.astype(np.float64), rows)
+    if bad >= 0:
+        raise DataError(
+            f"MatrixSource: row {bad} has the weight {weights[bad]}, but a weight is a finite "
+            "number, 0 or more; 0 is as if the row were absent."
+        )
+    single: npt.NDArray[np.float32] = weights.astype(np.float32)
+    return single
+
+
+def check_rows(what: str, shape: tuple[int, ...], rows: int) -> None:
+    """As many rows as X has."""
+    if not shape or shape[0] != rows:
+        found = shape[0] if shape else "no"
+        hint = "; pass Y.T" if len(shape) == 2 and shape[1] == rows else ""
+        raise DataError(
+            f"MatrixSource: {what} have {found} rows and X has {rows}, but each row of X has its "
+            f"own{hint}."
+        )

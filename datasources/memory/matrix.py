@@ -1,0 +1,295 @@
+"""Blocks of a matrix in memory."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+from scipy import sparse
+
+from ..arrays.accept import CSR, accept
+from ..arrays.copy_rows import gather_csr, gather_dense
+from ..arrays.hashing import hash_matrix
+from ..block import MAX_COLUMNS, BlockShape, HostBlock
+from ..errors import DataError
+from ..source import check_request
+from .kept_blocks import ALIGNMENT, Shelf
+from .labels import Labels
+from .order import RowOrder, Shuffle
+
+KEEP_BYTES = 2**30
+FEW_LABELS = 2**14  # numbers that are not worth a thread to write them into a block
+
+
+class MatrixSource:
+    """A NumPy array or SciPy sparse matrix (any kind) as blocks; rows are samples.
+
+    X: [n, columns], real, finite. It is kept, not copied, where it is CSR or dense already: do
+    not change it while it is in use. Stored zeros stay non-zeros. names: of the columns;
+    row_names: of the rows.
+
+    targets: what rows are labelled with, [n] or [n, T], dense or a SciPy sparse matrix
+    (multi-label); target_names: of its columns. weights: [n], finite, not negative; 0 is as if
+    the row were absent, 2 as if it were there twice.
+
+    block_rows: rows of a block. shuffle: False, the rows in the order of X; True, in another order
+    in each pass; "blocks", dealt to blocks at random once, and these blocks in another order in
+    each pass, which is almost as random and much cheaper: where blocks have the same rows in every
+    pass (False and "blocks"), sparse blocks and their transposed index, if anybody reads that, are
+    kept from the first pass on, up to keep_bytes in all (some 20 bytes per non-zero; 12 where
+    blocks are parts of a CSR matrix of float32 and int32); what does not fit is made anew in each
+    pass. Orders are drawn from `(seed, pass)`.
+
+    Raises `DataError` for what is no matrix of finite numbers, and for labels or names that do
+    not fit.
+
+    >>> source = MatrixSource(np.arange(12.0).reshape(3, 4), targets=[0, 1, 1], block_rows=2)
+    >>> source
+    MatrixSource(3 rows, 4 columns, dense, 1 targets, block_rows=2, shuffle=False, seed=0)
+    >>> block = HostBlock(source.shape)
+    >>> source.read(0, 1, block)
+    >>> block.rows, block.dense.tolist()
+    (1, [[8.0, 9.0, 10.0, 11.0], [0.0, 0.0, 0.0, 0.0]])
+    >>> block.targets.tolist(), block.weights.tolist()
+    ([[1.0], [0.0]], [1.0, 0.0])
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        *,
+        targets: Any = None,
+        weights: Any = None,
+        block_rows: int = 1024,
+        shuffle: Shuffle = False,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
+        row_names: Sequence[str] | None = None,
+        target_names: Sequence[str] | None = None,
+        keep_bytes: int = KEEP_BYTES,
+    ) -> None:
+        """Verify X and its labels, and find the capacity that its blocks need."""
+        matrix = accept(X)
+        rows, columns = int(X.shape[0]), int(X.shape[1])
+        check_columns(rows, columns, names)
+        check_row_names(rows, row_names)
+        self._matrix = matrix
+        self._names, self._row_names = names, row_names
+        self._labels = Labels(rows, targets, weights, target_names)
+        self._order = RowOrder(rows, block_rows, shuffle, seed)
+        lengths = np.diff(matrix.indptr) if isinstance(matrix, CSR) else None
+        self._shape = BlockShape(
+            rows=block_rows,
+            columns=columns,
+            nnz=0 if lengths is None else self._order.largest(lengths),
+            total_rows=rows,
+            dense=lengths is None,
+            targets=self._labels.columns,
+            weighted=weights is not None,
+        )
+        self._keep_bytes = keep_bytes
+        self._views = shuffle is False and isinstance(matrix, CSR) and can_be_shown(matrix)
+        self._shelf = Shelf(min(keep_bytes, self._needed()))
+
+    @property
+    def shape(self) -> BlockShape:
+        """Sizes of every block."""
+        return self._shape
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one pass, the padded one included."""
+        return self._order.blocks
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Names of the columns, or None."""
+        return self._names
+
+    @property
+    def row_names(self) -> Sequence[str] | None:
+        """Names of the rows, or None."""
+        return self._row_names
+
+    @property
+    def target_names(self) -> Sequence[str] | None:
+        """Names of the targets, or None."""
+        return self._labels.names
+
+    def label_sums(self) -> tuple[float, list[float]]:
+        """The sum of the weights of all rows, and of the targets times these, one per target."""
+        return self._labels.sums()
+
+    def value_sums(self) -> tuple[float, int]:
+        """The sum of all stored values (of a dense matrix: of all), and their number."""
+        values: Any = self._matrix
+        if isinstance(values, CSR):
+            values = values.values[int(values.indptr[0]) : int(values.indptr[-1])]
+        return float(values.sum(dtype=np.float64)), int(values.size)
+
+    def transposed(self) -> "MatrixSource":
+        """X.T as blocks of as many rows, without labels; made anew at each call."""
+        X: Any = self._matrix
+        shape = self._shape
+        if isinstance(X, CSR):
+            size = (shape.total_rows, shape.columns)
+            X = sparse.csr_array((X.values, X.indices, X.indptr), size)
+        X = X.T.tocsr() if sparse.issparse(X) else X.T
+        return MatrixSource(
+            X,
+            block_rows=shape.rows,
+            shuffle=self._order.shuffle,
+            seed=self._order.seed,
+            names=self._row_names,
+            row_names=self._names,
+            keep_bytes=self._keep_bytes,
+        )
+
+    def entries(self, rows: npt.NDArray[np.int64]) -> Any:
+        """Stored entries of the rows with these numbers (of a dense matrix, what is not 0): a SciPy
+        `csr_array` float32 [rows x columns].
+        """
+        matrix, shape = self._matrix, (rows.size, self._shape.columns)
+        if not isinstance(matrix, CSR):
+            return sparse.csr_array(matrix[rows], dtype=np.float32)
+        nnz = int((matrix.indptr[rows + 1] - matrix.indptr[rows]).sum())
+        indptr = np.zeros(rows.size + 1, np.int64)
+        indices, values = np.empty(nnz, np.int32), np.empty(nnz, np.float32)
+        gather_csr(rows, matrix.indptr, matrix.indices, matrix.values, indptr, indices, values)
+        return sparse.csr_array((values, indices, indptr), shape=shape)
+
+    def keeps(self, *, indexed: bool = True) -> int:
+        """Most bytes that this source will keep of blocks that it has read, for a reader with or
+        without a transposed index. Without, a copy of rows saves less than its memory costs.
+        """
+        return self._shelf.nbytes if indexed or self._views else 0
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """XXH3 of shape and contents, whatever kind and dtype held them; not of the order."""
+        shape, digest = self._shape, xxhash.xxh3_64()
+        digest.update(f"{shape.total_rows} {shape.columns} {shape.dense}".encode())
+        hash_matrix(digest, self._matrix)
+        self._labels.hash(digest)
+        return digest.hexdigest()
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        """Fill `into` with block `index` of pass `pass_` (int >= 0)."""
+        check_request(self, pass_, index, into)
+        number = self._order.number(pass_, index)
+        rows = self._order.rows_of(pass_, index, into.row_ids)
+        self._labels.write(into.row_ids[:rows], into)
+        kept = self._shelf.get(number)
+        if kept is not None:
+            into.show(kept, pass_=pass_, index=index)
+            return
+        into.write()
+        if self._views:
+            self._borrow(number, rows, into)
+        else:
+            self._gather(rows, into)
+        into.finish(pass_=pass_, index=index, rows=rows)
+        if self.keeps(indexed=into.indexed):
+            self._keep(number, into)
+
+    def kept(self, pass_: int, index: int) -> bool:
+        """Whether block `index` of pass `pass_` is at hand, with labels that are written soon."""
+        if self._shape.rows * self._shape.targets > FEW_LABELS:
+            return False
+        return self._shelf.get(self._order.number(pass_, index)) is not None
+
+    def _needed(self) -> int:
+        """Bytes that are enough to keep all blocks: 0 where they differ from pass to pass."""
+        matrix, shape = self._matrix, self._shape
+        if not isinstance(matrix, CSR) or not self._order.fixed:
+            return 0
+        nnz = int(matrix.indptr[-1] - matrix.indptr[0])
+        features = min(nnz, self.blocks * shape.columns)
+        per_entry = 8 if self._views else 16
+        if shape.nnz >= 2**31:
+            per_entry += 4  # positions are int64
+        per_block = 8 * (shape.rows + 2) + 7 * ALIGNMENT
+        return nnz * per_entry + features * 12 + self.blocks * per_block
+
+    def _borrow(self, number: int, rows: int, into: HostBlock) -> None:
+        """Let a part of the matrix be the block."""
+        matrix = self._matrix
+        assert isinstance(matrix, CSR)
+        first = number * self._shape.rows
+        offsets = matrix.indptr[first : first + rows + 1]
+        start, end = int(offsets[0]), int(offsets[-1])
+        np.subtract(offsets, start, out=into.indptr[: rows + 1])
+        room = min(self._shape.nnz, len(matrix.indices) - start)
+        if start < 0 or not 0 <= end - start <= room:
+            ends = into.indptr[1 : rows + 1]
+            wrong = np.flatnonzero((ends < into.indptr[:rows]) | (ends > room))
+            raise changed(first + (int(wrong[0]) if wrong.size else 0))
+        into.borrow(matrix.indices[start:end], matrix.values[start:end])
+
+    def _gather(self, rows: int, into: HostBlock) -> None:
+        matrix, ids = self._matrix, into.row_ids[:rows]
+        if not isinstance(matrix, CSR):
+            gather_dense(ids, matrix, into.dense)
+            return
+        misfit = gather_csr(
+            ids, matrix.indptr, matrix.indices, matrix.values,
+            into.indptr, into.indices, into.values,
+        )  # fmt: skip
+        if misfit >= 0:
+            raise changed(int(ids[misfit]))
+
+    def _keep(self, number: int, block: HostBlock) -> None:
+        """Keep `block`, which is finished, for later passes, if there is room for it."""
+        if self._views:
+            self._shelf.put(number, block, block.indices, block.values)
+        else:
+            self._shelf.put(number, block)
+
+    def __repr__(self) -> str:
+        """Sizes and settings."""
+        shape, order = self._shape, self._order
+        kind = "dense" if shape.dense else "sparse"
+        labels = f", {shape.targets} targets" if shape.targets else ""
+        labels += ", weighted" if shape.weighted else ""
+        return (
+            f"MatrixSource({shape.total_rows} rows, {shape.columns} columns, {kind}{labels}, "
+            f"block_rows={shape.rows}, shuffle={order.shuffle!r}, seed={order.seed})"
+        )
+
+
+def changed(row: int) -> DataError:
+    """What is wrong with a row that does not fit into its block any more."""
+    return DataError(
+        f"MatrixSource: row {row} is not what it was when the source was made; do not change X "
+        "while it is in use."
+    )
+
+
+def can_be_shown(matrix: CSR) -> bool:
+    """Whether parts of the matrix can stand for arrays of a block: same types, writable as these
+    are for compiled code, aligned.
+    """
+    parts = [(matrix.indices, np.int32), (matrix.values, np.float32)]
+    return all(a.dtype == dtype and a.flags.behaved and a.flags.c_contiguous for a, dtype in parts)
+
+
+def check_row_names(rows: int, names: Sequence[str] | None) -> None:
+    """One name for each row."""
+    if names is not None and len(names) != rows:
+        raise DataError(
+            f"MatrixSource: X has {rows} rows and {len(names)} row names, but each row has one."
+        )
+
+
+def check_columns(rows: int, columns: int, names: Sequence[str] | None) -> None:
+    """Columns that an int32 can number, and one name for each."""
+    if columns > MAX_COLUMNS:
+        raise DataError(f"MatrixSource: X has {columns} columns, but at most {MAX_COLUMNS} work.")
+    if names is not None and len(names) != columns:
+        hint = "; if samples are columns, pass X.T" if len(names) == rows else ""
+        raise DataError(
+            f"MatrixSource: X has {columns} columns and {len(names)} names, but each column has "
+            f"one name{hint}."
+        )

@@ -1,0 +1,115 @@
+"""Which rows a block has: a function of (seed, pass, index) alone."""
+
+import threading
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays.copy_rows import count_up
+from ..errors import DataError
+
+Shuffle = bool | Literal["blocks"]
+DEAL = 2**64 - 1  # the pass, which none ever is, that rows are dealt to blocks in
+
+
+class RowOrder:
+    """Rows 0..rows-1 in blocks of `block_rows`, for every pass.
+
+    shuffle: False, the order of the rows; True, another permutation of all rows in each pass;
+    "blocks", rows are dealt to blocks once, at random, and passes visit these blocks in different
+    orders. With False and "blocks" a block has the same rows in every pass (`fixed`), so what was
+    computed for it once can be kept. The short block is then not the last one in every pass. Dealt
+    rows are in random order within their block, too: whoever steps row by row learns less from rows
+    that ascend, which are seldom independent of those beside them.
+
+    Raises `DataError` for settings that make no order.
+
+    >>> order, ids = RowOrder(5, 2, "blocks", 0), np.empty(2, np.int64)
+    >>> for pass_ in range(2):
+    ...     print([ids[: order.rows_of(pass_, i, ids)].tolist() for i in range(order.blocks)])
+    [[0, 3], [2], [1, 4]]
+    [[1, 4], [0, 3], [2]]
+    """
+
+    def __init__(self, rows: int, block_rows: int, shuffle: Shuffle, seed: int) -> None:
+        """Deal the rows, where they are dealt once."""
+        if not 1 <= block_rows < 2**31:
+            raise DataError(f"MatrixSource: block_rows={block_rows}, but it is 1 to 2**31 - 1.")
+        if not 0 <= seed < 2**64:
+            raise DataError(f"MatrixSource: seed={seed}, but a seed is 0 to 2**64 - 1.")
+        if shuffle not in (True, False, "blocks"):
+            raise DataError(
+                f'MatrixSource: shuffle={shuffle!r}, but it is True, False or "blocks".'
+            )
+        self.rows, self.block_rows, self.shuffle, self.seed = rows, block_rows, shuffle, seed
+        self.blocks = -(-rows // block_rows)
+        self.fixed = shuffle is not True
+        self._lock = threading.Lock()  # two readers may be in two passes
+        self._pass = -1  # the pass that _order belongs to
+        self._order = np.empty(0, np.int64)  # of rows or of blocks
+        self._dealt = np.empty(0, np.int64)
+        if shuffle == "blocks":
+            self._order = np.empty(self.blocks, np.int64)
+            self._dealt = np.empty(rows, np.int64)
+            shuffle_rows(seed, DEAL, self._dealt)
+        elif shuffle:
+            self._order = np.empty(rows, np.int64)
+
+    def number(self, pass_: int, index: int) -> int:
+        """Which block comes as number `index` of the pass; blocks of one number that are `fixed`
+        have the same rows.
+        """
+        if self.shuffle != "blocks":
+            return index
+        with self._lock:
+            return int(self._of_pass(pass_)[index])
+
+    def rows_of(self, pass_: int, index: int, into: npt.NDArray[np.int64]) -> int:
+        """Fill `into` [block_rows] from the front with the rows of a block; how many they are."""
+        start = self.number(pass_, index) * self.block_rows
+        ids = into[: min(self.block_rows, self.rows - start)]
+        if self.shuffle is False:
+            count_up(start, ids)
+        elif self.shuffle == "blocks":
+            ids[:] = self._dealt[start : start + ids.size]
+        else:
+            with self._lock:
+                ids[:] = self._of_pass(pass_)[start : start + ids.size]
+        return ids.size
+
+    def largest(self, lengths: npt.NDArray[np.int64]) -> int:
+        """Most non-zeros of any block in any pass, where row i has `lengths[i]`; at least 1, so
+        that no buffer is empty.
+
+        >>> lengths = np.array([5, 1, 3])
+        >>> [RowOrder(3, 2, shuffle, 0).largest(lengths) for shuffle in (False, True, "blocks")]
+        [6, 8, 6]
+        """
+        if self.shuffle is True:
+            if self.block_rows < self.rows:
+                lengths = np.partition(lengths, self.rows - self.block_rows)[-self.block_rows :]
+            return max(1, int(lengths.sum()))
+        if self.shuffle == "blocks":
+            lengths = lengths[self._dealt]
+        return max(1, int(np.add.reduceat(lengths, range(0, self.rows, self.block_rows)).max()))
+
+    def _of_pass(self, pass_: int) -> npt.NDArray[np.int64]:
+        """The order of `pass_`; called under the lock."""
+        if self._pass != pass_:
+            shuffle_rows(self.seed, pass_, self._order)
+            self._pass = pass_
+        return self._order
+
+
+def shuffle_rows(seed: int, pass_: int, into: npt.NDArray[np.int64]) -> None:
+    """Fill `into` [n] with a permutation of 0..n-1 drawn from Philox keyed by `(seed, pass_)`.
+
+    >>> order = np.empty(5, np.int64)
+    >>> shuffle_rows(0, 1, order)
+    >>> sorted(order.tolist())
+    [0, 1, 2, 3, 4]
+    """
+    count_up(0, into)
+    key = np.array([seed, pass_], np.uint64)
+    np.random.Generator(np.random.Philox(key=key)).shuffle(into)

@@ -1,0 +1,7 @@
+"""Tables in columns: Parquet, on local disks and remote filesystems."""
+
+from .columns import Dense as Dense
+from .columns import Feature as Feature
+from .columns import Sparse as Sparse
+from .rows import Nulls as Nulls
+from .source import ParquetSource as ParquetSource

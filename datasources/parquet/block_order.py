@@ -1,0 +1,71 @@
+"""Which rows of the files a block has, and when it comes: a function of seed, pass and index."""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DataError
+from ..memory.order import Shuffle, shuffle_rows
+
+LEAST_BLOCKS = 8  # of a run, so that the short block at its end is a small part of it
+
+
+class Cut:
+    """Consecutive rows in blocks of `block_rows`: block i has the rows starts[i] to stops[i].
+
+    groups: rows of each row group, in the order of the files. shuffle: False, all rows in order;
+    "blocks", runs of row groups (the fewest that make 8 blocks, or one) are visited in another
+    order in each pass, and the rows of a run in order, because a row group is read from its start.
+    The last block of a run is short.
+
+    >>> cut = Cut([16, 17, 16], 2, "blocks", seed=0)
+    >>> cut.starts.tolist()
+    [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 33, 35, 37, 39, 41, 43, 45, 47]
+    >>> [cut.number(0, index) for index in range(cut.blocks)]
+    [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 0, 1, 2, 3, 4, 5, 6, 7]
+    """
+
+    def __init__(self, groups: Sequence[int], block_rows: int, shuffle: Shuffle, seed: int) -> None:
+        """Draw the limits. Raises `DataError` for settings that make no order."""
+        if not 1 <= block_rows < 2**31:
+            raise DataError(f"ParquetSource: block_rows={block_rows}, but it is 1 to 2**31 - 1.")
+        if not 0 <= seed < 2**64:
+            raise DataError(f"ParquetSource: seed={seed}, but a seed is 0 to 2**64 - 1.")
+        if shuffle not in (False, "blocks"):
+            raise DataError(
+                f"ParquetSource: shuffle={shuffle!r}, but single rows of a Parquet file cannot be "
+                'read in any order; "blocks" visits row groups in another order in each pass, '
+                "False reads them as they are."
+            )
+        self._seed, self._shuffled = seed, shuffle == "blocks"
+        limits = [0]  # of runs, in rows
+        end = 0
+        for rows in groups:
+            end += rows
+            if self._shuffled and end - limits[-1] >= LEAST_BLOCKS * block_rows:
+                limits.append(end)
+        if limits[-1] < end:
+            limits.append(end)
+        runs = [np.arange(a, b, block_rows) for a, b in zip(limits[:-1], limits[1:], strict=True)]
+        self.starts: npt.NDArray[np.int64] = np.concatenate(runs)
+        self.stops: npt.NDArray[np.int64] = np.append(self.starts[1:], end)
+        self.blocks = self.starts.size
+        self._counts = np.array([run.size for run in runs])  # blocks of each run
+        self._lock = threading.Lock()  # two readers may be in two passes
+        self._pass = -1  # the pass that _order belongs to
+        self._order = np.empty(0, np.int64)  # of blocks
+
+    def number(self, pass_: int, index: int) -> int:
+        """Which block comes as number `index` of the pass."""
+        if not self._shuffled:
+            return index
+        with self._lock:
+            if self._pass != pass_:
+                runs = np.empty(self._counts.size, np.int64)
+                shuffle_rows(self._seed, pass_, runs)
+                blocks = np.split(np.arange(self.blocks), np.cumsum(self._counts)[:-1])
+                self._order = np.concatenate([blocks[run] for run in runs])
+                self._pass = pass_
+            return int(self._order[index])

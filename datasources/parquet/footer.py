@@ -1,0 +1,179 @@
+"""The footer of a Parquet file, read without the library.
+
+pyarrow ends the process where it is asked about a damaged footer (26.0: an exception crosses
+Cython code that does not expect any), though it opens such files, and reads or refuses them, in
+good order. A footer is a struct of Thrift's compact protocol: https://parquet.apache.org/docs/file-format/metadata.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays.compiled import kernel
+from ..errors import DataError
+
+MAGIC = b"PAR1"
+TAIL = 1 << 16  # bytes that are read at first
+DEEPEST = 32  # structs and lists inside each other
+# What is noted of a column of a row group, and -1 where it is not said: its physical type, values
+# (of lists: elements, and one for each list that is empty or null), bytes, how many are null, and
+# where in the footer the largest value stands, of how many bytes.
+KIND, VALUES, NBYTES, NULLS, MAX_AT, MAX_SIZE = range(6)
+NOTED = 6
+BOOL_TRUE, BOOL_FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+
+
+def read_footer(file: Any, size: int) -> bytes:
+    """The bytes of the footer of a file of `size` bytes. Raises `DataError` without a name."""
+    start = max(0, size - TAIL)
+    file.seek(start)
+    tail = file.read(size - start)
+    length = int.from_bytes(tail[-8:-4], "little")
+    if tail[-4:] != MAGIC or length > size - 12:
+        raise DataError(
+            f"this is no whole Parquet file: of its {size:,} bytes the last four are "
+            f"{tail[-4:]!r} and not {MAGIC!r}, or its end is cut off; write or copy it again."
+        )
+    if length + 8 > len(tail):
+        file.seek(size - 8 - length)
+        tail = file.read(length + 8)
+    return bytes(tail[-8 - length : -8])
+
+
+def numbers_in(footer: bytes, groups: int, leaves: int) -> tuple[Any, Any]:
+    """Rows of each row group, int64 [groups], and what is noted of its columns, int64
+    [groups, leaves, NOTED]. Raises `DataError` without a name.
+    """
+    rows = np.full(groups, -1, np.int64)
+    noted = np.full((groups, leaves, NOTED), -1, np.int64)
+    found = walk(np.frombuffer(footer, np.uint8), rows, noted)
+    if found != groups or (rows < 0).any() or (noted[:, :, :NULLS] < 0).any():
+        raise DataError("its footer is damaged: it does not say what is in every row group.")
+    return rows, noted
+
+
+def largest_in(footer: bytes, noted: npt.NDArray[np.int64]) -> int | None:
+    """The largest value of a column of integers, from what is noted of it; None if unknown."""
+    at, size = int(noted[MAX_AT]), int(noted[MAX_SIZE])
+    if int(noted[KIND]) not in (1, 2) or size not in (4, 8):
+        return None
+    number = int.from_bytes(footer[at : at + size], "little", signed=True)
+    return number if number >= 0 else None  # of unsigned numbers the large ones look negative
+
+
+@kernel
+def walk(
+    data: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64], noted: npt.NDArray[np.int64]
+) -> int:
+    """Go through a footer; how many row groups it has, or -1 where it is damaged.
+
+    A stack has the structs and lists that are open: of a struct the id of its present field, of a
+    list how many elements are left. `ids` are those of the structs alone: (4, 1, 3, 5) is field 5
+    (num_values) of field 3 (meta_data) of an element of field 1 (columns) of an element of field 4
+    (row_groups).
+    """
+    kinds = np.zeros(DEEPEST, np.int64)  # STRUCT, or the type of a list's elements as its negative
+    lefts = np.zeros(DEEPEST, np.int64)
+    ids = np.zeros(DEEPEST, np.int64)
+    at, depth, levels = 0, 0, 1  # of the stack; of structs on it
+    kinds[0] = STRUCT
+    group, leaf = -1, -1
+    while depth >= 0:
+        if at >= data.size:
+            return -1
+        if kinds[depth] == STRUCT:
+            head = np.int64(data[at])
+            at += 1
+            kind, step = head & 15, head >> 4
+            if kind == 0:
+                depth -= 1
+                levels -= 1
+                continue
+            if step == 0:
+                field, at = varint(data, at)
+                ids[levels - 1] = (field >> 1) ^ -(field & 1)
+            else:
+                ids[levels - 1] += step
+            if kind == BOOL_TRUE or kind == BOOL_FALSE:
+                continue
+        else:
+            if lefts[depth] == 0:
+                depth -= 1
+                continue
+            lefts[depth] -= 1
+            kind = -kinds[depth]
+        if at < 0 or at > data.size:
+            return -1
+        inside = levels >= 2 and ids[0] == 4
+        if kind == BYTE or kind == BOOL_TRUE or kind == BOOL_FALSE:
+            at += 1
+        elif kind == I16 or kind == I32 or kind == I64:
+            number, at = varint(data, at)
+            if at < 0:
+                return -1
+            signed = ((number >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(number & 1)
+            if inside and levels == 2 and ids[1] == 3:
+                rows[group] = signed
+            elif inside and levels >= 4 and ids[1] == 1 and ids[2] == 3:
+                if levels == 4 and ids[3] == 1:
+                    noted[group, leaf, KIND] = signed
+                elif levels == 4 and ids[3] == 5:
+                    noted[group, leaf, VALUES] = signed
+                elif levels == 4 and ids[3] == 6:
+                    noted[group, leaf, NBYTES] = signed
+                elif levels == 5 and ids[3] == 12 and ids[4] == 3:
+                    noted[group, leaf, NULLS] = signed
+        elif kind == DOUBLE:
+            at += 8
+        elif kind == BINARY:
+            length, at = varint(data, at)
+            if at < 0 or length < 0 or length > data.size - at:
+                return -1
+            column = inside and levels == 5 and ids[1] == 1 and ids[2] == 3
+            if column and ids[3] == 12 and ids[4] == 5:
+                noted[group, leaf, MAX_AT], noted[group, leaf, MAX_SIZE] = at, length
+            at += length
+        elif kind == LIST or kind == SET:
+            if depth + 1 == DEEPEST or at >= data.size:
+                return -1
+            head = np.int64(data[at])
+            at += 1
+            count = int(head >> 4)
+            if count == 15:
+                count, at = varint(data, at)
+            if at < 0 or count < 0 or count > data.size or head & 15 == 0:
+                return -1
+            depth += 1
+            kinds[depth], lefts[depth] = -(head & 15), count
+        elif kind == STRUCT:
+            if depth + 1 == DEEPEST:
+                return -1
+            if levels == 1 and ids[0] == 4:
+                group, leaf = group + 1, -1
+                if group >= rows.size:
+                    return -1
+            elif inside and levels == 2 and ids[1] == 1:
+                leaf += 1
+                if leaf >= noted.shape[1]:
+                    return -1
+            depth += 1
+            kinds[depth], ids[levels] = STRUCT, 0
+            levels += 1
+        else:
+            return -1  # maps and what is no type: there are none in a footer
+    return group + 1
+
+
+@kernel
+def varint(data: npt.NDArray[np.uint8], at: int) -> tuple[int, int]:
+    """The number of 7 bits a byte at `at`, and where it ends; -1 where it does not."""
+    number, shift = np.int64(0), 0
+    while at < data.size and shift < 64:
+        byte = np.int64(data[at])
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return int(number), at
+        shift += 7
+    return int(number), -1

@@ -1,0 +1,123 @@
+"""Rows of tables without those that nulls exclude; and what needs a look at some columns of all."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..errors import DataError
+from .arrays import Fault, null_rows, texts_of
+from .columns import Columns
+from .cursor import Cursor, Piece
+from .files import Table
+from .fill import put_tables, weights_of
+
+Nulls = Literal["error", "zero", "drop_row"]
+
+
+def without_nulls(
+    batch: Any, names: Sequence[str], nulls: Nulls
+) -> tuple[Any, npt.NDArray[np.int64] | None]:
+    """The batch as it is to be used, and which rows of the one given are left, None if all.
+
+    names: columns that count. Raises `Fault` where `nulls` is "error" and one is there.
+    """
+    if nulls == "zero":
+        return batch, None  # they are read as 0
+    dropped = None
+    for name in names:
+        found = null_rows(batch.column(name))
+        if found is None:
+            continue
+        if nulls == "error":
+            raise Fault(
+                int(found.argmax()),
+                f"column {name!r} is null; `nulls: zero` reads nulls as 0, `nulls: drop_row` "
+                "leaves such rows out.",
+            )
+        dropped = found if dropped is None else dropped | found
+    if dropped is None:
+        return batch, None
+    left = np.flatnonzero(~dropped)
+    return batch.take(pa.array(left)), left
+
+
+class Usable(NamedTuple):
+    """Rows that are used: those of `piece` that are in `batch`; left: which ones, None if all."""
+
+    piece: Piece
+    batch: Any  # pyarrow.RecordBatch
+    left: npt.NDArray[np.int64] | None
+
+    def explain(self, fault: Fault) -> DataError:
+        """The error for a fault in the batch, with its place."""
+        row = fault.row if self.left is None else int(self.left[fault.row])
+        return DataError(f"{self.piece.place(row)}: {fault.text}")
+
+
+class Scan:
+    """The rows of `tables`: `columns` (sized) count, and `nulls` says what their nulls mean."""
+
+    def __init__(
+        self, tables: Sequence[Table], columns: Columns, nulls: Nulls, batch_rows: int
+    ) -> None:
+        self._tables, self._columns, self._nulls = tables, columns, nulls
+        self._batch_rows = batch_rows
+        self._names = list(columns.numbers)
+
+    def cursor(self) -> Cursor:
+        """One that reads the columns that make blocks."""
+        return Cursor(self._tables, self._names, self._batch_rows)
+
+    def rows(
+        self, cursor: Cursor, start: int, stop: int, names: Sequence[str] | None = None
+    ) -> Iterator[Usable]:
+        """The rows `start` to `stop`; nulls in the columns `names` count (None: all numbers)."""
+        counting = self._names if names is None else names
+        for piece in cursor.pieces(start, stop):
+            try:
+                yield Usable(piece, *without_nulls(piece.batch, counting, self._nulls))
+            except Fault as fault:
+                raise Usable(piece, piece.batch, None).explain(fault) from fault
+
+    def label_sums(self, targets: int) -> tuple[float, list[float]]:
+        """The sum of the weights of all rows, and of the targets times these, one per target."""
+        columns, weight, sums = self._columns, 0.0, np.zeros(targets)
+        roles = [part.column for part in columns.targets]
+        roles += [] if columns.weights is None else [columns.weights]
+        for found in self._all(roles, roles):
+            rows = found.batch.num_rows
+            table, weights = np.empty((rows, targets), np.float32), np.ones(rows)
+            try:
+                put_tables(columns.targets, found.batch, table)
+                if columns.weights is not None:
+                    weights = weights_of(columns.weights, found.batch).astype(np.float64)
+            except Fault as fault:
+                raise found.explain(fault) from fault
+            weight += float(weights.sum())
+            sums += weights @ table
+        return weight, sums.tolist()
+
+    def names(self, column: str) -> Any:
+        """The names in a column, as an Arrow array of strings."""
+        parts = []
+        for found in self._all([column], []):
+            try:
+                names = texts_of(column, found.batch)
+            except Fault as fault:
+                raise found.explain(fault) from fault
+            parts.append(names)
+        return pa.chunked_array(parts)
+
+    def _all(self, needed: Sequence[str], counting: Sequence[str]) -> Iterator[Usable]:
+        """All rows with the columns `needed`, and those that say which rows are left out."""
+        if self._nulls == "drop_row":
+            needed, counting = list(dict.fromkeys([*needed, *self._names])), self._names
+        cursor = Cursor(self._tables, needed or self._names[:1], self._batch_rows)
+        try:
+            rows = sum(group.rows for table in self._tables for group in table.groups)
+            yield from self.rows(cursor, 0, rows, counting)
+        finally:
+            cursor.close()

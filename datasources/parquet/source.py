@@ -1,0 +1,286 @@
+"""Blocks of rows from Parquet files, wherever these lie."""
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from ..arrays.copy_rows import count_up
+from ..block import BlockShape, HostBlock
+from ..errors import DataError
+from ..memory.order import Shuffle
+from ..remote import Files, HdfsDriver, Patience, Status, find, resolve
+from ..source import check_request
+from .arrays import Fault
+from .block_order import Cut
+from .columns import Columns, Dense, Feature, names_of
+from .files import check_budget, open_tables
+from .fill import Filler
+from .rows import Nulls, Scan
+from .sizes import survey
+
+
+class ColumnNames(Sequence[str]):
+    """`count` names; `load` reads them all, as an Arrow array of strings, at the first question."""
+
+    def __init__(self, count: int, load: Callable[[], Any]) -> None:
+        self._count, self._load = count, load
+
+    def __len__(self) -> int:
+        """Number of names."""
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """A name, or a list of them."""
+        places = range(self._count)[index]
+        if isinstance(places, int):
+            return str(self._names[places].as_py())
+        return [str(self._names[i].as_py()) for i in places]
+
+    @cached_property
+    def _names(self) -> Any:
+        return self._load()
+
+
+MEMORY = 2**30
+ENDINGS = (".parquet", ".parq", ".pq")
+PATIENCE = Patience()
+
+
+class ParquetSource:
+    """Rows of Parquet files as blocks.
+
+    paths: a file, a folder, a pattern (`part-*.parquet`), or a list of these; local, or URLs
+    (hdfs, webhdfs, s3, gs, az, http, https, memory and what else fsspec knows). features: columns
+    by name: a name or `Dense` for numbers, `Sparse` for indices with or without values; dense ones
+    become the first columns of a block, and if there is a sparse one, blocks are sparse. targets,
+    weights: columns of numbers. ids: a column with names of the rows.
+
+    nulls: "error"; "zero", a null number is 0 and a null index no entry; "drop_row", rows with a
+    null are left out. `notes` says how many there were.
+
+    block_rows: rows of a block. shuffle: False, or "blocks": row groups in another order in each
+    pass, drawn from `(seed, pass)`; see `Cut`. memory: most bytes that the columns of one row group
+    may have when decoded, and most bytes of a block.
+
+    hdfs: what reads hdfs://, see `resolve`. patience: with servers.
+
+    Files are read a row group at a time and a batch of rows at a time, never whole. What blocks
+    need to know beforehand comes from the footers where these say it: the most non-zeros of a block
+    do so for categories, and for lists where a block has about as many rows as a row group or more.
+    Otherwise the indices are read once when the source is opened. Equal indices of a row are added
+    up. Raises `DataError`, `FileNotFoundError`, `PermissionError`, `RemoteError`.
+    """
+
+    def __init__(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        features: Feature | str | Sequence[Feature | str],
+        *,
+        targets: Sequence[Dense | str] = (),
+        weights: str | None = None,
+        ids: str | None = None,
+        nulls: Nulls = "error",
+        block_rows: int = 1024,
+        shuffle: Shuffle = False,
+        seed: int = 0,
+        memory: int = MEMORY,
+        hdfs: HdfsDriver | None = None,
+        patience: Patience = PATIENCE,
+    ) -> None:
+        """Read all footers, and what else must be known."""
+        if nulls not in ("error", "zero", "drop_row"):
+            raise DataError(f"ParquetSource: nulls={nulls!r}, but it is error, zero or drop_row.")
+        named = Columns.of(features, targets, weights, ids)
+        listed = [paths] if isinstance(paths, (str, Path)) else list(paths)
+        found = parquet_files(listed, patience, hdfs)
+        if not found:
+            raise DataError("ParquetSource: no files were named.")
+        self._tables = open_tables(found, named)
+        check_budget(self._tables, memory)
+        groups = [group.rows for table in self._tables for group in table.groups]
+        self._cut = Cut(groups, block_rows, shuffle, seed)
+        seen = survey(
+            self._tables, named, self._cut, count_nulls=nulls != "error", batch_rows=block_rows
+        )
+        self._columns = named.sized(self._tables[0].widths, seen.sizes)
+        self._nulls = nulls
+        kept = self._cut.stops - self._cut.starts
+        if nulls == "drop_row":
+            kept = seen.kept
+        self._first = np.concatenate([[0], np.cumsum(kept)])  # row number of each block
+        self._shape = self._make_shape(seen.nnz, block_rows)
+        self._check_memory(seen.longest, memory)
+        self._notes = self._make_notes(seen.nulls, seen.sizes, seen.read)
+        self._filler = Filler(self._columns, block_rows)
+        self._scan = Scan(self._tables, self._columns, nulls, block_rows)
+        self._cursor = self._scan.cursor()
+        self._reading = threading.Lock()  # for readers in several threads
+
+    def _make_shape(self, nnz: npt.NDArray[np.int64], block_rows: int) -> BlockShape:
+        columns = self._columns
+        if not self._first[-1]:
+            raise DataError(f"{self._tables[0].name}: every row has a null, so none is left.")
+        dense = columns.starts[len(columns.dense)]
+        entries = nnz + dense * (self._cut.stops - self._cut.starts)
+        return BlockShape(
+            rows=block_rows,
+            columns=columns.starts[-1],
+            nnz=max(1, int(entries.max())) if columns.sparse else 0,
+            total_rows=int(self._first[-1]),
+            dense=not columns.sparse,
+            targets=sum(part.width or 0 for part in columns.targets),
+            weighted=columns.weights is not None,
+        )
+
+    def _check_memory(self, longest: tuple[int, str], memory: int) -> None:
+        shape = self._shape
+        if shape.nbytes > memory:
+            row = f"; the longest row, with {longest[0]:,}, is {longest[1]}" if longest[0] else ""
+            raise DataError(
+                f"{self._tables[0].name}: blocks of {shape.rows} rows and up to {shape.nnz:,} "
+                f"non-zeros need {shape.nbytes / 2**20:,.1f} MiB each, but memory is "
+                f"{memory / 2**20:,.1f} MiB{row}. Use fewer rows per block, or allow more memory."
+            )
+
+    def _make_notes(
+        self, nulls: dict[str, int], sizes: dict[str, int], read: list[str]
+    ) -> list[str]:
+        fate = "are read as 0" if self._nulls == "zero" else "are left out"
+        total = sum(group.rows for table in self._tables for group in table.groups)
+        notes = [f"{rows:,} of {total:,} rows have a null in {name!r}, which {fate}"
+                 for name, rows in nulls.items() if rows]  # fmt: skip
+        notes += [
+            f"the largest index in {name!r} makes its size {size:,}; say so (size: {size}) if the "
+            "model shall meet other files"
+            for name, size in sizes.items()
+        ]
+        if read:
+            listed = ", ".join(map(repr, read))
+            notes.append(f"{listed} had to be read once beforehand: the footers do not say enough")
+        return notes
+
+    @property
+    def shape(self) -> BlockShape:
+        """Sizes of every block."""
+        return self._shape
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one pass."""
+        return self._cut.blocks
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features with their sizes, in the order of the columns of a block."""
+        return self._columns.features
+
+    @property
+    def files(self) -> list[tuple[str, int]]:
+        """Name and rows of every file, in order."""
+        return [(table.name, sum(group.rows for group in table.groups)) for table in self._tables]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files together."""
+        return sum(table.status.size for table in self._tables)
+
+    @property
+    def row_groups(self) -> list[tuple[int, int]]:
+        """Rows and decoded bytes (of the columns that are read) of every row group, in order."""
+        return [(group.rows, group.nbytes) for table in self._tables for group in table.groups]
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Names of the columns where all features are dense, else None."""
+        return None if self._columns.sparse else names_of(self._columns.dense)
+
+    @property
+    def target_names(self) -> Sequence[str] | None:
+        """Names of the targets, or None where there are none."""
+        return names_of(self._columns.targets) or None
+
+    @property
+    def row_names(self) -> Sequence[str] | None:
+        """The ids, read when one is asked for; None where no column has them."""
+        return self._row_names
+
+    @cached_property
+    def _row_names(self) -> Sequence[str] | None:
+        ids = self._columns.ids
+        if ids is None:
+            return None
+        return ColumnNames(self._shape.total_rows, lambda: self._scan.names(ids))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of the data: nulls, sizes that were found, columns that were read
+        to open it.
+        """
+        return self._notes
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """XXH3 of the footers (rows, sizes, smallest and largest numbers of every column in every
+        row group) and of the roles of columns. The same rows written anew may have another one.
+        """
+        digest = xxhash.xxh3_64(f"{self._columns} {self._nulls}".encode())
+        for table in self._tables:
+            digest.update(table.digest)
+        return digest.hexdigest()
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        """Fill `into` with block `index` of pass `pass_` (int >= 0); one caller after another."""
+        check_request(self, pass_, index, into)
+        with self._reading:
+            number = self._cut.number(pass_, index)
+            start, stop = int(self._cut.starts[number]), int(self._cut.stops[number])
+            first, end, rows = int(self._first[number]), int(self._first[number + 1]), 0
+            for found in self._scan.rows(self._cursor, start, stop):
+                try:
+                    self._filler.fill(found.batch, into, rows)
+                except Fault as fault:
+                    raise found.explain(fault) from fault
+                rows += found.batch.num_rows
+            if rows != end - first:
+                raise DataError(
+                    f"{found.piece.place(0)}: near this row {rows} rows have no null, but "
+                    f"{end - first} were counted when the source was opened; the file is damaged."
+                )
+            count_up(first, into.row_ids[:rows])
+            into.finish(pass_=pass_, index=index, rows=rows)
+
+    def label_sums(self) -> tuple[float, list[float]]:
+        """The sum of the weights of all rows, and of the targets times these, one per target; from
+        one pass over these columns alone.
+        """
+        return self._scan.label_sums(self._shape.targets)
+
+    def __repr__(self) -> str:
+        """Sizes and settings."""
+        shape = self._shape
+        kind = "dense" if shape.dense else "sparse"
+        return (
+            f"ParquetSource({len(self._tables)} files, {shape.total_rows} rows, {shape.columns} "
+            f"columns, {kind}, block_rows={shape.rows})"
+        )
+
+
+def parquet_files(
+    paths: Sequence[str | Path], patience: Patience = PATIENCE, hdfs: HdfsDriver | None = None
+) -> list[tuple[Files, Status]]:
+    """The files that paths, folders, patterns and URLs mean."""
+    found: list[tuple[Files, Status]] = []
+    for path in paths:
+        files, place, wild = resolve(str(path), patience, hdfs)
+        found += [(files, status) for status in find(files, place, ENDINGS, wild)]
+    return found

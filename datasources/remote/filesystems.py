@@ -1,0 +1,178 @@
+"""Stores of objects in buckets: S3, Google Cloud Storage, Azure Blob Storage, by Arrow."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from ..errors import DataError
+from .files import RangeFile, Status
+from .http_request import Patience
+
+
+class ArrowFiles:
+    """A `pyarrow.fs.FileSystem`. prefix: what stands before a path in a URL ("s3://")."""
+
+    quick = False
+
+    def __init__(self, filesystem: fs.FileSystem, prefix: str) -> None:
+        self._filesystem, self._prefix = filesystem, prefix
+
+    def name(self, path: str) -> str:
+        """The URL."""
+        return self._prefix + path
+
+    def status(self, path: str) -> Status:
+        """Size, and as identity the ETag where there is one, else the time of change."""
+        status = self._status(self._filesystem.get_file_info(path))
+        if status.folder or not isinstance(self._filesystem, fs.S3FileSystem):
+            return status
+        with self._filesystem.open_input_file(path) as file:  # nothing but a request for the head
+            tag = file.metadata().get(b"ETag", b"").decode()
+        return Status(path, status.size, f"{status.size} {tag}")
+
+    def children(self, path: str) -> list[Status]:
+        """What a folder holds."""
+        selector = fs.FileSelector(path)
+        return [self._status(info) for info in self._filesystem.get_file_info(selector)]
+
+    def open(self, status: Status) -> Any:
+        """Read by C++, which checks lengths and tries again."""
+        return self._filesystem.open_input_file(status.path)
+
+    def _status(self, info: Any) -> Status:
+        if info.type == fs.FileType.NotFound:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.name(info.path))
+        folder = info.type == fs.FileType.Directory
+        return Status(info.path, info.size or 0, f"{info.size} {info.mtime_ns}", folder)
+
+
+def open_s3(bucket: str, options: dict[str, str], patience: Patience) -> fs.FileSystem:
+    """S3 and what speaks its protocol; keys come from the environment or the AWS files."""
+    check_options("s3", options, {"region", "endpoint_override", "scheme", "anonymous"})
+    region = options.get("region") or os.environ.get("AWS_REGION")
+    endpoint = options.get("endpoint_override") or os.environ.get("AWS_ENDPOINT_URL")
+    region = region or os.environ.get("AWS_DEFAULT_REGION")
+    return fs.S3FileSystem(
+        region=region or (None if endpoint else fs.resolve_s3_region(bucket)),
+        endpoint_override=options.get("endpoint_override"),
+        scheme=options.get("scheme"),
+        anonymous=options.get("anonymous", "") == "true",
+        connect_timeout=patience.timeout,
+        request_timeout=patience.timeout,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=patience.attempts),
+    )
+
+
+def open_google(bucket: str, options: dict[str, str], patience: Patience) -> fs.FileSystem:
+    """Google Cloud Storage; keys come from the environment."""
+    check_options("gs", options, {"endpoint_override", "scheme", "anonymous"})
+    return fs.GcsFileSystem(
+        anonymous=options.get("anonymous", "") == "true",
+        endpoint_override=options.get("endpoint_override"),
+        scheme=options.get("scheme", "https"),
+        retry_time_limit=timedelta(seconds=patience.timeout * patience.attempts),
+    )
+
+
+def open_azure(container: str, options: dict[str, str], patience: Patience) -> fs.FileSystem:
+    """Azure Blob Storage: `az://container/path`; the account comes from the environment."""
+    check_options("az", options, {"account", "authority", "scheme"})
+    account = options.get("account") or os.environ.get("AZURE_STORAGE_ACCOUNT")
+    if not account:
+        raise DataError(
+            f"az://{container}: which account? Set AZURE_STORAGE_ACCOUNT or write "
+            f"az://{container}/path?account=NAME."
+        )
+    return fs.AzureFileSystem(
+        account,
+        account_key=os.environ.get("AZURE_STORAGE_KEY"),
+        blob_storage_authority=options.get("authority"),
+        blob_storage_scheme=options.get("scheme"),
+        dfs_storage_authority=options.get("authority"),
+        dfs_storage_scheme=options.get("scheme"),
+    )
+
+
+BUCKETS: dict[str, Callable[[str, dict[str, str], Patience], fs.FileSystem]] = {
+    "s3": open_s3,
+    "gs": open_google,
+    "az": open_azure,
+}
+
+
+def check_options(scheme: str, options: dict[str, str], known: set[str]) -> None:
+    """Options that do nothing are mistakes."""
+    for name in options.keys() - known:
+        raise DataError(
+            f"{scheme}://: option {name!r} is not known; there are {', '.join(sorted(known))}."
+        )
+
+
+class FsspecFiles:
+    """An fsspec file system. scheme: the start of its URLs, "memory".
+
+    Some of its drivers return fewer bytes than asked without a word; `RangeFile` does not.
+    """
+
+    quick = False
+
+    def __init__(self, filesystem: Any, scheme: str) -> None:
+        self._filesystem, self._scheme = filesystem, scheme
+
+    def name(self, path: str) -> str:
+        """The URL."""
+        return f"{self._scheme}://{path}"
+
+    def status(self, path: str) -> Status:
+        """Size, and as identity all that the driver knows of the file."""
+        return to_status(self._filesystem.info(path))
+
+    def children(self, path: str) -> list[Status]:
+        """What a folder holds."""
+        self._filesystem.invalidate_cache()
+        return [to_status(info) for info in self._filesystem.ls(path, detail=True)]
+
+    def open(self, status: Status) -> RangeFile:
+        """The file, read by ranges."""
+        return RangeFile(self.name(status.path), status.size, partial(self._fetch, status.path))
+
+    def _fetch(self, path: str, offset: int, length: int) -> bytes:
+        return bytes(self._filesystem.cat_file(path, start=offset, end=offset + length))
+
+
+def to_status(info: dict[str, Any]) -> Status:
+    """What fsspec says about a file; drivers differ in all but name, size and type."""
+    return Status(
+        info["name"], info.get("size") or 0, repr(sorted(info.items())), info["type"] == "directory"
+    )
+
+
+class LocalFiles:
+    """The file system of this machine; a path is what it is."""
+
+    quick = True
+
+    def name(self, path: str) -> str:
+        """The path itself."""
+        return path
+
+    def status(self, path: str) -> Status:
+        """By `stat`: links are followed."""
+        found = os.stat(path)
+        identity = f"{found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns}"
+        return Status(path, found.st_size, identity, stat.S_ISDIR(found.st_mode))
+
+    def children(self, path: str) -> list[Status]:
+        """What the folder holds."""
+        return [self.status(os.path.join(path, name)) for name in os.listdir(path)]
+
+    def open(self, status: Status) -> Any:
+        """Read without the interpreter lock."""
+        return pa.OSFile(status.path)

@@ -1,0 +1,147 @@
+"""One HTTP request and its reply, every byte of which is accounted for."""
+
+import http.client
+import io
+import random
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from .errors import Passing, RemoteError, TooLong
+
+SLOWEST = 64 * 1024  # bytes a second, on average; a reply that is slower counts as silence
+ERROR_TEXT = 1 << 16  # bytes that are read of a reply that is an error
+KINDS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a server said. headers: names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def ask(
+    url: str, timeout: float, *, most: int = 1 << 26, headers: Mapping[str, str] | None = None
+) -> Reply:
+    """GET `url`, without following it elsewhere. most: bytes that the reply may have.
+
+    Raises `Passing` where there is no connection, no reply in time, or not all of it, and
+    `TooLong` for a reply that is that.
+    """
+    parts = urlsplit(url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    place = f"{parts.hostname}:{parts.port or parts.scheme}"
+    connection = KINDS[parts.scheme](parts.hostname or "", parts.port, timeout=timeout)
+    sent = {"Accept-Encoding": "identity", "Connection": "close", **(headers or {})}
+    try:
+        connection.connect()
+        sock = connection.sock
+        try:
+            connection.sock = TimedSocket(
+                sock, timeout, time.monotonic() + timeout + most / SLOWEST
+            )
+            connection.request("GET", target, headers=sent)
+            with connection.getresponse() as response:
+                return receive(response, most, place)
+        finally:
+            sock.close()
+    except RemoteError:
+        raise
+    except TimeoutError as error:
+        raise Passing(f"{place} did not answer in time ({timeout:g} seconds)") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise Passing(f"{place}: {error or type(error).__name__}") from error
+
+
+def receive(response: http.client.HTTPResponse, most: int, place: str) -> Reply:
+    """The reply with its whole body, as long as the server announced; the start of an error's."""
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    if response.status >= 300:
+        return Reply(response.status, headers, response.read(ERROR_TEXT))
+    body = response.read(most + 1)
+    if len(body) > most:
+        raise TooLong(f"{place} sends more than the {most:,} bytes that were asked for.")
+    announced = headers.get("content-length", "")
+    if announced.isdigit() and len(body) != int(announced):
+        raise Passing(f"{place} broke off after {len(body):,} of {int(announced):,} bytes")
+    return Reply(response.status, headers, body)
+
+
+class TimedReader(io.RawIOBase):
+    """The receiving end of a socket; everything must have come by `deadline` (monotonic)."""
+
+    def __init__(self, sock: socket.socket, silence: float, deadline: float) -> None:
+        super().__init__()
+        self._sock, self._silence, self._deadline = sock, silence, deadline
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, into: memoryview) -> int:  # type: ignore[override]
+        """What has arrived; waits for `silence` seconds, and for none beyond the deadline."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._sock.settimeout(min(left, self._silence))
+        return self._sock.recv_into(into)
+
+
+class TimedSocket:
+    """What `http.client` uses of a socket; a reply is read with a deadline."""
+
+    def __init__(self, sock: socket.socket, silence: float, deadline: float) -> None:
+        self._sock = sock
+        self._reader = io.BufferedReader(TimedReader(sock, silence, deadline), 1 << 16)
+
+    def sendall(self, data: bytes) -> None:
+        """Send a request."""
+        self._sock.sendall(data)
+
+    def makefile(self, mode: str) -> io.BufferedIOBase:
+        """What the reply is read from."""
+        return self._reader
+
+    def close(self) -> None:
+        """Nothing: the reply is still to be read, and who opened the socket closes it."""
+
+
+T = TypeVar("T")
+LONGEST_PAUSE = 5.0  # seconds
+
+
+@dataclass(frozen=True)
+class Patience:
+    """timeout: seconds of silence, while connecting or reading, that end a try. attempts: tries in
+    all. pause: seconds before the second try; doubled before each one that follows.
+    """
+
+    timeout: float = 30.0
+    attempts: int = 10
+    pause: float = 0.1
+
+    def keep_trying(self, name: str, attempt: Callable[[], T]) -> T:
+        """What `attempt` returns when it does not raise `Passing`.
+
+        Raises `RemoteError` about the file `name` when all tries have failed, and at once
+        whatever else `attempt` raises.
+        """
+        pause = self.pause
+        for left in range(self.attempts - 1, -1, -1):
+            try:
+                return attempt()
+            except Passing as error:
+                if not left:
+                    raise RemoteError(
+                        f"{name}: {error} (tried {self.attempts} times; see the servers' logs, or "
+                        "allow more attempts)"
+                    ) from error
+            time.sleep(pause * random.uniform(0.5, 1.0))  # not all workers at once
+            pause = min(2 * pause, LONGEST_PAUSE)
+        raise RemoteError(f"{name}: attempts={self.attempts}, but at least one is needed.")

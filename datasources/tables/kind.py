@@ -1,0 +1,224 @@
+"""Rows of a table file, such as a log of clicks: hashed categories, numbers, targets, weights."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+from scipy import sparse
+
+from ..arrays.feature_hashing import MOST_BITS, HashedWords, hash_features
+from ..arrays.moments import Moments
+from ..data_kind import DataKind, MemoryKind
+from ..errors import DataError
+from ..holdout.samples import Reading, Samples
+from ..holdout.split import HoldBy
+from ..memory.batches import Masked, categories, numbers
+from ..memory.iterable import IterableSource
+from ..source import DataSource
+from .read_table import read_table
+
+
+class TableData(MemoryKind):
+    """A CSV or Parquet file whose columns are features, targets and weights.
+
+    `{kind: table, path: clicks.csv, targets: [click], categorical: [country, ad], numeric: [price],
+    interactions: [[country, ad]]}`. Columns that no key names are not read. With `stream` memory
+    does not grow with the file, which is read once more to count its rows, and `shuffle` is not
+    possible.
+    """
+
+    kind: Literal["table"] = "table"
+    path: Path = Field(description=".csv, .tsv (both perhaps packed: .csv.gz) or .parquet file")
+    targets: list[str] = Field([], description="columns to predict, numbers")
+    weights: str | None = Field(None, description="column with the weights of the rows")
+    numeric: list[str] = Field([], description="columns whose numbers are features as they are")
+    categorical: list[str] = Field(
+        [], description="columns of text or whole numbers: each value is a feature of its own"
+    )
+    hash_bits: int = Field(
+        20, ge=1, le=MOST_BITS, description="2**hash_bits columns for what is categorical"
+    )
+    interactions: list[tuple[str, str]] = Field(
+        [], description="pairs of categorical columns: each pair of values is a feature, too"
+    )
+    separator: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1,
+        description="between fields of text; null: a tab in .tsv files, else a comma",
+    )
+    nulls: Literal["error", "zero"] = Field(
+        "error", description="numeric features that are missing; a missing category is no feature"
+    )
+
+    standardize: bool | dict[str, tuple[float, float]] = Field(
+        False,
+        description="of `numeric`, take off the mean and divide by the standard deviation: true, "
+        "those of the training data, which the configuration of the run then has, by column",
+    )
+    stream: bool = Field(
+        False,
+        description="read the file anew in each pass, in its order, in place of keeping its rows",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        """There are features, and interactions are of categories."""
+        if not self.categorical and not self.numeric:
+            raise ValueError("no features: name columns in `categorical` or `numeric`")
+        for a, b in self.interactions:
+            for name in (a, b):
+                if name not in self.categorical:
+                    raise ValueError(f"interactions: {name!r} is not among `categorical`")
+            if a == b:
+                raise ValueError(f"interactions: {a!r} with itself says nothing new")
+        if isinstance(self.standardize, dict):
+            for name in self.numeric:
+                if self.standardize.get(name, (0.0, 0.0))[1] <= 0.0:
+                    raise ValueError(f"standardize: {name!r} has no [mean, deviation > 0]")
+        return self
+
+    def files(self) -> Iterator[Path]:
+        """The table."""
+        yield self.path
+
+    def in_memory(self) -> Iterator[Path]:
+        """The table, unless it is read anew in each pass."""
+        yield from () if self.stream else self.files()
+
+    def elsewhere(self, path: str, *, labelled: bool) -> Self:
+        """The same columns of another file."""
+        labels: dict[str, Any] = {} if labelled else {"targets": [], "weights": None}
+        return self.model_copy(update={"path": Path(path), **labels})
+
+    def settled(self, train: DataKind | None = None) -> Self:
+        """With the numbers that `standardize` means."""
+        if self.standardize is not True:
+            return self
+        if isinstance(train, TableData) and train.numeric == self.numeric:
+            return self.model_copy(update={"standardize": train.standardize})
+        return self.model_copy(update={"standardize": self._moments()})
+
+    def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
+        """All rows, in memory or read anew in each pass."""
+        if not self.stream:
+            return super().open_source(reading, like)
+        settled = self.settled()
+        return IterableSource(
+            lambda _: settled._batches(),
+            block_rows=reading.block_rows,
+            names=self._names(),
+            target_names=self.targets or None,
+        )
+
+    def hold_out(
+        self, share: float, reading: Reading, held: Reading, by: HoldBy | None = None
+    ) -> tuple[DataSource, DataSource]:
+        """Both parts; streams are read by each of them."""
+        hold_out = DataKind.hold_out if self.stream else MemoryKind.hold_out
+        return hold_out(self, share, reading, held, by)
+
+    def load(self, like: DataSource | None = None) -> Samples:
+        """All rows."""
+        batches = list(self.settled()._batches())
+        if not batches:
+            raise DataError(f"{self.path}: no rows in it.")
+        X, targets, weights = zip(*batches, strict=True)
+        return Samples(
+            sparse.vstack(X, "csr") if self.categorical else np.concatenate(X),
+            self._names(),
+            np.concatenate(targets) if self.targets else None,
+            self.targets or None,
+            None if self.weights is None else np.concatenate(weights),
+        )
+
+    def _names(self) -> Sequence[str]:
+        return HashedWords(self.hash_bits, self.numeric) if self.categorical else self.numeric
+
+    def _read(self, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Any]:
+        """Batches of these columns."""
+        return read_table(self.path, numbers=numbers, text=text, separator=self.separator)
+
+    def _batches(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Features, targets and weights, None where there are none, of some rows after others."""
+        labels = [*self.targets, *([] if self.weights is None else [self.weights])]
+        row = 0
+        for batch in self._read([*self.numeric, *labels], self.categorical):
+            found = self._numbers(batch, labels, row, "error")
+            if batch.num_rows:
+                yield (
+                    self._features(batch, row),
+                    found[:, : len(self.targets)] if self.targets else None,
+                    None if self.weights is None else found[:, -1],
+                )
+            row += batch.num_rows
+
+    def _moments(self) -> dict[str, tuple[float, float]]:
+        """Mean and standard deviation of the numeric columns, without what is missing."""
+        found = {name: Moments() for name in self.numeric}
+        with np.errstate(over="ignore", invalid="ignore"):  # found when rows are read, unscaled
+            for batch in self._read(self.numeric, []):
+                for name, moments in found.items():
+                    column = numbers(batch[name], f"{self.path}: column {name!r}")
+                    moments.add(column.compressed())
+        scaling = {name: (moments.mean, moments.deviation) for name, moments in found.items()}
+        return {
+            name: pair if np.isfinite(pair).all() else (0.0, 1.0) for name, pair in scaling.items()
+        }
+
+    def _features(self, batch: Any, row: int) -> Any:
+        """Numbers, then hashed categories: a table where there are none of these, else CSR."""
+        scaling = self.standardize if isinstance(self.standardize, dict) else {}
+        table = self._numbers(batch, self.numeric, row, self.nulls, scaling)
+        if not self.categorical:
+            return table
+        hashed = hash_features(
+            {
+                name: categories(batch[name], f"{self.path}: column {name!r}")
+                for name in self.categorical
+            },
+            self.hash_bits,
+            interactions=self.interactions,
+        )
+        return sparse.hstack([sparse.csr_array(table), hashed], "csr") if self.numeric else hashed
+
+    def _numbers(
+        self,
+        batch: Any,
+        names: Sequence[str],
+        row: int,
+        nulls: str,
+        scaling: Mapping[str, tuple[float, float]] | None = None,
+    ) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Columns as a table float32; row: number of the first one. scaling: see `standardize`;
+        what is missing is 0 afterwards, the mean.
+        """
+        table = np.empty((batch.num_rows, len(names)), np.float32)
+        for i, name in enumerate(names):
+            what = f"{self.path}: column {name!r}"
+            column = numbers(batch[name], what)
+            if nulls == "error":
+                check_complete(column, row, what, hint=name in self.numeric)
+            values = column.data
+            if scaling:
+                mean, deviation = scaling[name]
+                values = np.where(np.ma.getmaskarray(column), 0.0, (values - mean) / deviation)
+            with np.errstate(over="ignore"):
+                table[:, i] = values
+            bad = np.flatnonzero(~np.isfinite(table[:, i]))
+            if bad.size:
+                raise DataError(
+                    f"{what}: row {row + bad[0]} is {column.data[bad[0]]}, but every number must "
+                    "be a finite float32; clean or rescale the data."
+                )
+        return table
+
+
+def check_complete(column: Masked, row: int, what: str, *, hint: bool) -> None:
+    """Raises `DataError` where something is missing; row: number of the first row."""
+    missing = np.flatnonzero(np.ma.getmaskarray(column))
+    if missing.size:
+        remedy = "set `nulls: zero`, or leave such rows out" if hint else "leave such rows out"
+        raise DataError(f"{what}: row {row + missing[0]} is empty; {remedy}.")

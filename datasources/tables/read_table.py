@@ -1,0 +1,97 @@
+"""Table files in batches of rows: CSV and Parquet, only the columns that are asked for."""
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as csv
+from pyarrow import parquet
+
+from ..errors import DataError
+from ..separators import separator_hint
+
+PACKED = (".gz", ".bz2", ".lz4", ".zst")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+BATCH_ROWS = 1 << 16
+NO_NUMBER = re.compile(
+    r"In CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*)'"
+)
+
+
+def read_table(
+    path: Path, *, numbers: Sequence[str], text: Sequence[str], separator: str | None = None
+) -> Iterator[Any]:
+    """Arrow record batches of the columns `numbers` and `text` of the file at `path`. separator:
+    of text; None: a tab in .tsv files, else a comma.
+
+    CSV has no types: `numbers` become float64 and `text` strings; an empty field is null. Parquet
+    keeps its types. Raises `DataError` naming the file, and the line or column where it can.
+    """
+    names = list(dict.fromkeys([*numbers, *text]))
+    both = sorted(set(numbers) & set(text))
+    if both:
+        raise DataError(f"{path}: column {both[0]!r} is named as a number and as a category.")
+    suffixes = [suffix for suffix in path.suffixes if suffix not in PACKED]
+    kind = suffixes[-1] if suffixes else ""
+    try:
+        if kind in DELIMITERS:
+            yield from read_csv(path, separator or DELIMITERS[kind], names, set(text))
+        elif kind == ".parquet":
+            yield from read_parquet(path, names)
+        else:
+            known = ", ".join([*DELIMITERS, ".parquet"])
+            raise DataError(f"{path}: unknown kind of table; name a file that ends in {known}.")
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # from the operating system
+            raise
+        raise DataError(f"{path}: cannot be read as a table: {error}") from error
+
+
+def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> Iterator[Any]:
+    """Batches of a CSV file with a header. Line numbers of messages count the header."""
+    reading = csv.ReadOptions(use_threads=False)  # else messages do not name the line
+    parsing = csv.ParseOptions(delimiter=delimiter)
+    with csv.open_csv(path, reading, parsing) as reader:
+        header = reader.schema.names
+    check_names(path, header, names)
+    converting = csv.ConvertOptions(
+        column_types={name: pa.string() if name in text else pa.float64() for name in names},
+        include_columns=names,
+        null_values=[""],
+        strings_can_be_null=True,
+    )
+    try:
+        with csv.open_csv(path, reading, parsing, converting) as reader:
+            yield from reader
+    except pa.ArrowInvalid as error:
+        found = NO_NUMBER.match(str(error))
+        if found is None:
+            raise
+        column, line, value = found.groups()
+        raise DataError(
+            f"{path}:{line}: column {header[int(column)]!r} is {value!r}, no number; name columns "
+            "of text in `categorical`. Targets and weights are numbers."
+        ) from error
+
+
+def read_parquet(path: Path, names: list[str]) -> Iterator[Any]:
+    """Batches of a Parquet file."""
+    with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        check_names(path, file.schema_arrow.names, names)
+        yield from file.iter_batches(BATCH_ROWS, columns=names)
+
+
+def check_names(path: Path, found: Sequence[str], names: Sequence[str]) -> None:
+    """Every name is there, once."""
+    for name in names:
+        if found.count(name) == 1:
+            continue
+        near = get_close_matches(name, found, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f": {', '.join(found)}"
+        if unsplit := separator_hint(found):
+            hint = f". {unsplit}"
+        fault = "twice" if name in found else f"not among its {len(found)} columns{hint}"
+        raise DataError(f"{path}: column {name!r} is {fault}")

@@ -1,0 +1,84 @@
+"""Word counts that somebody counted already: a sparse matrix and, beside it, its words."""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import io, sparse
+
+from ..arrays.accept import CSR, accept
+from ..arrays.feature_hashing import HashedWords
+from ..errors import DataError
+from .corpus import Corpus, columns_of
+from .read_texts import read_lines
+
+READERS = {".npz": sparse.load_npz, ".mtx": io.mmread}
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, OverflowError, EOFError, zipfile.BadZipFile)
+
+
+def read_matrix(path: Path, vocabulary: Sequence[str] | None, *, signed: bool = False) -> Corpus:
+    """Documents x words from a .npz or .mtx file. signed: values may be negative, for features
+    that are no counts.
+
+    The words are those of `vocab.txt` in the same folder, else the column numbers if there is no
+    `vocabulary` or it consists of numbers, else the `vocabulary`. Columns are matched by word, and
+    `HashedWords` take the column numbers for words. Raises `DataError` naming file and row.
+    """
+    counts = read_sparse(path, signed)
+    rows, columns = counts.shape
+    documents = [f"row {i}" for i in range(rows)]
+    listed = path.with_name("vocab.txt")
+    if listed.exists():
+        found = [word.strip() for _, word in read_lines(listed)]
+        check_words(path, counts, found, str(listed))
+        corpus = Corpus(counts, found, documents)
+        return corpus if vocabulary is None else corpus.over(vocabulary)
+    if vocabulary is None or isinstance(vocabulary, HashedWords) or numbers_only(vocabulary):
+        corpus = Corpus(counts, [str(i) for i in range(columns)], documents)
+        return corpus if vocabulary is None else corpus.over(vocabulary)
+    check_words(path, counts, vocabulary, "the vocabulary")
+    return Corpus(counts, list(vocabulary), documents)
+
+
+def numbers_only(words: Sequence[str]) -> bool:
+    """Whether words are column numbers, of a model of counts that had no words."""
+    return all(word.isascii() and word.isdigit() for word in words)
+
+
+def read_sparse(path: Path, signed: bool) -> Any:
+    """The matrix as a verified `csr_array` of float32, >= 0 unless `signed`."""
+    try:
+        with path.open("rb") as file:
+            matrix = READERS[path.suffix](file)
+    except UNREADABLE as error:
+        raise DataError(f"{path}: cannot be read as a sparse matrix: {error}") from error
+    if isinstance(matrix, np.ndarray):  # Matrix Market knows dense files, too
+        matrix = sparse.csr_array(matrix)
+    csr = accept(matrix, f"{path}: the matrix")
+    assert isinstance(csr, CSR)
+    negative = np.flatnonzero(csr.values < 0)
+    if negative.size and not signed:
+        row = int(np.searchsorted(csr.indptr, negative[0], side="right")) - 1
+        raise DataError(
+            f"{path}: row {row}, column {csr.indices[negative[0]]} is {csr.values[negative[0]]}, "
+            "but a count is not negative."
+        )
+    return sparse.csr_array(
+        (csr.values.astype(np.float32, copy=False), csr.indices, csr.indptr), shape=matrix.shape
+    )
+
+
+def check_words(path: Path, counts: Any, words: Sequence[str], name: str) -> None:
+    """One word for each column, and no word twice."""
+    rows, columns = counts.shape
+    if len(words) != columns:
+        hint = "; documents must be rows: transpose the matrix" if len(words) == rows else ""
+        raise DataError(
+            f"{path}: the matrix has {columns} columns, but {name} has {len(words)} words{hint}."
+        )
+    try:
+        columns_of(words)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error

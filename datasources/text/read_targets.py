@@ -1,0 +1,72 @@
+"""Targets and weights of documents from files of their own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import io, sparse
+
+from ..arrays.accept import accept
+from ..arrays.validate import check_weights
+from ..errors import DataError
+from .read_counts import UNREADABLE
+from .read_texts import read_lines
+
+
+def load(path: Path, reader: Callable[[Any], Any], what: str) -> Any:
+    """What `reader` makes of the file. Raises `DataError` naming it."""
+    try:
+        with path.open("rb") as file:
+            return reader(file)
+    except UNREADABLE as error:
+        raise DataError(f"{path}: cannot be read as {what}: {error}") from error
+
+
+def read_weights(path: Path, documents: int) -> Any:
+    """Weights of `documents` rows from a .npy file: an array [rows], finite, not negative.
+
+    Raises `DataError` naming the file.
+    """
+    if path.suffix != ".npy":
+        raise DataError(f"{path}: unknown kind of weights; name a .npy file.")
+    weights = load(path, np.load, "weights")
+    if weights.shape != (documents,) or weights.dtype.kind not in "biuf":
+        raise DataError(
+            f"{path}: weights of shape {weights.shape} and dtype {weights.dtype}, but there are "
+            f"{documents} documents with one real number each."
+        )
+    bad = check_weights(weights.astype(np.float64), documents)
+    if bad >= 0:
+        raise DataError(
+            f"{path}: row {bad} has the weight {weights[bad]}, but a weight is a finite number, 0 "
+            "or more."
+        )
+    return weights
+
+
+def read_targets(path: Path, documents: int) -> tuple[Any, list[str] | None]:
+    """Targets of `documents` rows, and their names, if anybody knows them.
+
+    `y.npy`: an array [rows] or [rows, targets]; `Y.npz`, written by `scipy.sparse.save_npz`, or
+    `Y.mtx`, Matrix Market: [rows, targets]. A file `labels.txt` beside it names the targets, one
+    per line; it counts only where it has as many lines as there are targets. Returns an array or a
+    `csr_array`, [rows, targets]. Raises `DataError` naming the file.
+    """
+    readers = {".npy": np.load, ".npz": sparse.load_npz, ".mtx": io.mmread}
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file.")
+    if path.suffix not in readers:
+        raise DataError(f"{path}: unknown kind of targets; name one of {', '.join(readers)}.")
+    targets = load(path, readers[path.suffix], "targets")
+    if sparse.issparse(targets):
+        targets = sparse.csr_array(targets)
+    elif isinstance(targets, np.ndarray) and targets.ndim == 1:
+        targets = targets.reshape(-1, 1)
+    accept(targets, f"{path}: the targets")
+    rows, columns = targets.shape
+    if rows != documents:
+        raise DataError(f"{path}: targets of {rows} rows, but there are {documents} documents.")
+    listed = path.with_name("labels.txt")
+    names = [line.strip() for _, line in read_lines(listed)] if listed.exists() else []
+    return targets, names if len(names) == columns else None

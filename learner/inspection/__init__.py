@@ -1,0 +1,1 @@
+"""Looking at data, runs and models on disk."""

@@ -1,0 +1,188 @@
+"""What is at a path: data of any format, a model, a run; `learn inspect` without the command line.
+
+A report is a mapping that JSON can hold; `inspection_lines` makes text of it.
+"""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.datasources.blocks import BlockSource
+from blocklearn.datasources.blocks.folders import open_dataset
+from blocklearn.datasources.blocks.manifest import Part
+from blocklearn.datasources.formats import FORMATS, Scratch, find_files, open_rows
+from blocklearn.datasources.formats.profile import Profile, Range
+from blocklearn.datasources.formats.source_rows import SourceRows
+from blocklearn.datasources.parquet import ParquetSource
+
+from ..conversion.display import Watch
+from ..conversion.folder import nbytes
+from ..runs.run_folder import MARK, RunFolder
+from ..storage import model_folder
+from ..storage.durable import current
+from ..storage.manifest import read_manifest, read_verified
+from ..watch.events import evaluations
+from .advice import advise
+
+Report = dict[str, Any]
+
+
+def inspect(
+    names: Sequence[str], watch: Watch, *, format: str | None = None, options: Report | None = None
+) -> Report:
+    """What is at `names`: one path, or several of one set of data.
+
+    format, options: as for `learn convert`. All rows are read. Raises `DataError` and
+    `FileNotFoundError`.
+    """
+    folder = Path(names[0])
+    if len(names) == 1 and format is None:
+        if RunFolder(folder).exists:
+            return run_report(RunFolder(folder))
+        if (folder / model_folder.MANIFEST).is_file():
+            return {"kind": "model", **model_report(folder)}
+    return data_report(names, watch, format, options or {})
+
+
+def data_report(names: Sequence[str], watch: Watch, format: str | None, options: Report) -> Report:
+    """Statistics of all rows, and what would be slow."""
+    kind, files = find_files(names, format, options)
+    stored = sum(map(nbytes, files))
+    with tempfile.TemporaryDirectory() as folder:
+        watch.begin(stored * FORMATS[kind].passes)
+        scratch = Scratch(Path(folder), tell=watch.read)
+        rows = open_rows(names, scratch, format=format, options=options)
+        profile = Profile(rows.layout)
+        for chunk in rows.chunks():
+            profile.add(chunk)
+            watch.rows(len(chunk))
+    report: Report = {
+        "kind": kind,
+        "what": FORMATS[kind].words,
+        "files": len(files),
+        "bytes": stored,
+        **profile_report(profile),
+    }
+    source = rows.source if isinstance(rows, SourceRows) else None
+    if isinstance(source, BlockSource):
+        report |= blocks_report(files)
+    if isinstance(source, ParquetSource):
+        report |= {"files": len(source.files), "bytes": source.nbytes}  # of URLs only it knows
+        report["row_groups"] = spread(np.array([rows for rows, _ in source.row_groups]))
+        report["row_group_bytes"] = spread(np.array([size for _, size in source.row_groups]))
+    report["slow"] = advise(report)
+    return report
+
+
+def profile_report(profile: Profile) -> Report:
+    """A profile as JSON can hold it."""
+    layout = profile.layout
+    targets: Sequence[str | None] = layout.target_names or [None] * layout.targets
+    return {
+        "rows": profile.rows,
+        "columns": layout.columns,
+        "named_columns": layout.names is not None,
+        "dense": layout.dense,
+        "nnz": profile.nnz,
+        "empty_rows": profile.empty_rows,
+        "empty_columns": profile.empty_columns,
+        "longest_rows": [row._asdict() for row in profile.longest],
+        "share_of_longest_rows": profile.share_of_longest_rows,
+        "fullest_columns": [column._asdict() for column in profile.fullest],
+        "share_of_fullest_columns": profile.share_of_fullest_columns,
+        "values": range_report(profile.values),
+        "targets": [
+            {"name": name, **range_report(found)}
+            for name, found in zip(targets, profile.targets, strict=True)
+        ],
+        "weights": range_report(profile.weights) if layout.weighted else None,
+        "notes": [*layout.notes, *(f"{n:,} {what}" for what, n in profile.remarks.items())],
+    }
+
+
+def range_report(found: Range) -> Report:
+    """Numbers: how many, from where to where, of what kind."""
+    known = found.count > 0
+    return {
+        "count": found.count,
+        "zeros": found.zeros,
+        "negatives": found.negatives,
+        "least": found.least if known else None,
+        "largest": found.largest if known else None,
+        "whole": found.whole,
+    }
+
+
+def blocks_report(folders: Sequence[Path]) -> Report:
+    """What the manifest of a dataset says of its blocks."""
+    manifest = open_dataset(folders).manifest
+    return {
+        "codec": manifest.codec,
+        "stripes": manifest.stripes,
+        "origin": manifest.origin,
+        "orientations": 1 if manifest.columns is None else 2,
+        "block_rows": manifest.rows.block_rows,
+        "blocks": len(manifest.rows.blocks),
+        "block_nnz": spread(np.array(manifest.rows.blocks.nnz)),
+        "block_bytes": spread(np.array(manifest.rows.blocks.bytes)),
+        "block_decoded_bytes": spread(decoded_bytes(manifest.rows)),
+    }
+
+
+def decoded_bytes(part: Part) -> NDArray[np.int64]:
+    """Bytes of each block in memory, without its transposed index."""
+    rows, nnz = np.array(part.blocks.rows, np.int64), np.array(part.blocks.nnz, np.int64)
+    features = 4 * rows * part.columns if part.dense else 8 * (rows + 1) + 8 * nnz
+    return np.asarray(features + 4 * rows * (part.targets + part.weighted), np.int64)
+
+
+def spread(numbers: NDArray[Any]) -> Report:
+    """The least, the mean and the largest of some numbers, and how many there are."""
+    return {
+        "count": int(numbers.size),
+        "least": int(numbers.min()),
+        "mean": float(numbers.mean()),
+        "largest": int(numbers.max()),
+    }
+
+
+def model_report(folder: Path) -> Report:
+    """What a model folder says of its model. Raises `ModelFolderError` where it is damaged."""
+    folder = current(folder)
+    manifest = read_manifest(
+        folder, model_folder.MANIFEST, format=model_folder.FORMAT, missing="no model here"
+    )
+    metrics = json.loads(read_verified(folder, model_folder.METRICS, manifest))
+    return {
+        "model": manifest["kind"],
+        "config": manifest["config"],
+        "created": manifest["created"],
+        "arrays": {name: entry["shape"] for name, entry in manifest["tensors"].items()},
+        "bytes": sum(entry["bytes"] for entry in manifest["files"].values()),
+        "targets": manifest.get("targets", 0),
+        "metrics": metrics,
+    }
+
+
+def run_report(run: RunFolder) -> Report:
+    """What a run folder says of its run."""
+    mark = json.loads((run.path / MARK).read_text(encoding="utf-8"))
+    found = sorted(run.checkpoints.glob("pass-*")) if run.checkpoints.is_dir() else []
+    scores = evaluations(run.metrics) if run.metrics.exists() else []
+    there = (current(run.path) / model_folder.MANIFEST).is_file()
+    return {
+        "kind": "run",
+        "started": mark["started"],
+        "host": mark["host"],
+        "command": mark["command"],
+        "config_file": str(run.config),
+        "checkpoints": [path.name for path in found],
+        "evaluations": len(scores),
+        "last_evaluation": scores[-1] if scores else None,
+        **(model_report(run.path) if there else {"model": None}),
+    }

@@ -1,0 +1,61 @@
+"""The page of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import ModelFolderError, ModelMissingError
+from ..inspection.run_record import RunRecord, read_run
+from ..storage.durable import write_file
+from ..storage.persistence import load
+from .frame import page, section
+from .markup import Markup, tag
+from .model_sections import model_sections
+from .run_sections import (
+    headline,
+    memory_section,
+    score_sections,
+    settings_section,
+    speed_section,
+    subtitle,
+    time_section,
+)
+
+
+def write_report(path: Path, out: Path) -> None:
+    """The run in the folder `path` as one file of HTML, `out`.
+
+    Raises:
+        ModelMissingError: there is no run.
+        OSError: the page cannot be written.
+    """
+    write_file(out, report(read_run(path)).encode())
+
+
+def report(run: RunRecord) -> str:
+    """The page."""
+    return page(
+        f"{run.name} - blocklearn",
+        tag("h1", run.name),
+        tag("p", subtitle(run), class_="subtitle"),
+        headline(run),
+        *score_sections(run),
+        *_of_model(run),
+        *speed_section(run),
+        *time_section(run),
+        *memory_section(run),
+        settings_section(run),
+    )
+
+
+def _of_model(run: RunRecord) -> Iterator[Markup]:
+    if not run.model:
+        yield section("Model", note="It is written at the end of the run.")
+        return
+    try:
+        learner = load(run.path)
+    except (ModelMissingError, ModelFolderError) as error:
+        yield section("Model", note=f"It cannot be read: {error}")
+        return
+    yield from model_sections(learner)

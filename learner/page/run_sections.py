@@ -1,0 +1,214 @@
+"""What every run has: scores, speed, time, memory, settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..configuration.config import flat
+from ..inspection.run_record import RunRecord
+from ..watch.display import duration, number, overall, size
+from ..watch.events import scores_of
+from .bars import Bar, bars, table
+from .frame import figure, figures, section, tiles
+from .line_chart import Curve, line_chart
+from .markup import Markup, tag
+from .strips import legend, strip, strips
+
+PARTS = {"compute": 1, "read": 2, "copy": 3, "merge": 4, "other": 5}
+"""What time goes to, with colours."""
+ARRAYS = 12  # of the plan that get a bar
+WAITING = 0.25  # share of the time from which on a part is worth a remark
+RANKING = ("ndcg@", "precision@", "recall@", "map@", "mrr@")
+REMARKS = {
+    "read": "The model waited for data: a faster disk, more readers, `learn convert`, or smaller "
+    "blocks may help.",
+    "copy": "Much time went into bringing blocks to the model.",
+    "merge": "Much time went into merging replicas: a higher learner.sync_every merges less often.",
+    "other": "Replicas waited for each other, or for Python between two blocks: larger blocks may "
+    "help.",
+}
+
+
+def headline(run: RunRecord) -> Markup:
+    """The few numbers that people look for first."""
+    last, passes = run.last, run.settings.get("learner", {}).get("passes", "?")
+    state = "finished" if run.finished else "not finished" if run.events else "not begun"
+    entries = [("state", state), (f"passes of {passes}", f"{last.get('pass', 0):,}")]
+    entries += [(name, number(value)) for name, value in list(overall(run.scores).items())[:2]]
+    if last:
+        entries.append(("training time", duration(last["seconds"])))
+    if run.rows_per_s:
+        entries.append(("rows/s", f"{run.rows_per_s:,.0f}"))
+    if run.events:
+        entries.append(("most memory", size(max(event["host_bytes"] for event in run.events))))
+    return tiles(entries)
+
+
+def score_sections(run: RunRecord) -> Iterator[Markup]:
+    """Curves of each score, held out and of training rows; those of rankings by themselves."""
+    events = run.of("eval") or run.of("train")
+    names = overall(dict.fromkeys((n for event in events for n in scores_of(event)), 0.0))
+    charts = {name: list(_score(run, name)) for name in names}
+    ranking = [part for name in names if name.startswith(RANKING) for part in charts[name]]
+    others = [part for name in names if not name.startswith(RANKING) for part in charts[name]]
+    if others:
+        yield section("Scores", figures(others), note="by passes")
+    if ranking:
+        note = "of lists of items for a sample of users, by passes"
+        yield section("Ranking", figures(ranking), note=note)
+
+
+def _score(run: RunRecord, name: str) -> Iterator[Markup]:
+    blocks = max((event["batch"] for event in run.events), default=1) or 1
+    curves = []
+    for what, kind, color in [("rows to be trained on", "train", 2), ("held out", "eval", 1)]:
+        known = [e for e in run.of(kind) if e.get(name) is not None]
+        if kind == "train":  # the first is of a model that knew nothing: it flattens the rest
+            known = known[1:]
+        x = [event["pass"] - 1 + event["batch"] / blocks for event in known]
+        if x:
+            curves.append(Curve(what, x, [float(event[name]) for event in known], color))
+    if curves:
+        chart = line_chart(curves, x_label="passes")
+        texts = {curve.name: number(curve.y[-1]) for curve in curves}
+        colors = {curve.name: curve.color for curve in curves}
+        yield figure(name, number(curves[-1].y[-1]), chart, legend(texts, colors))
+
+
+def speed_section(run: RunRecord) -> Iterator[Markup]:
+    """Rows per second, and how full the queue was, over the training time."""
+    train = [event for event in run.of("train") if event["rows_per_s"] is not None]
+    if not train:
+        return
+    x = [event["seconds"] for event in train]
+    charts = []
+    for title, name, unit in [
+        ("rows/s", "rows_per_s", 1.0),
+        ("gflops", "gflops", 1.0),
+        ("data, MB/s", "gb_per_s", 1000.0),
+    ]:
+        y = [float(event[name] or 0.0) * unit for event in train]
+        chart = line_chart([Curve(title, x, y, steps=True)], x_label="seconds", zero=True)
+        mean = float(np.average(y, weights=np.diff([0.0, *x])))
+        charts.append(
+            figure(title, f"mean {round(mean):,}" if mean > 99 else f"mean {mean:.3g}", chart)
+        )
+    yield section("Speed", figures(charts), note="over the training time")
+
+
+def time_section(run: RunRecord) -> Iterator[Markup]:
+    """Where the time went, in all and as training went on."""
+    train = run.of("train")
+    ends = [event["seconds"] for event in train]
+    if not ends or ends[-1] <= 0:
+        return
+    parts = {name: [event[f"{name}_s"] for event in train] for name in PARTS if name != "other"}
+    starts = [0.0, *ends[:-1]]
+    parts["other"] = [
+        max(0.0, end - start - sum(values[i] for values in parts.values()))
+        for i, (start, end) in enumerate(zip(starts, ends, strict=True))
+    ]
+    sums = {name: sum(values) for name, values in parts.items()}
+    whole = sum(sums.values()) or 1.0
+    texts = {n: f"{duration(s)}, {s / whole:.0%}" for n, s in sums.items() if s > 0}
+    yield section(
+        "Where the time went",
+        figures(
+            [
+                tag("figure", strip(sums, PARTS), legend(texts, PARTS), class_="wide"),
+                figure("shares as training went on", "", strips(ends, parts, PARTS, "seconds")),
+                *_queue(train),
+            ]
+        ),
+        *(tag("p", REMARKS[n], class_="hint") for n in REMARKS if sums[n] > WAITING * whole),
+        note="without evaluations; where the queue is near 0 %, the model waits for data",
+    )
+
+
+def _queue(train: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
+    known = [event for event in train if event["queue"] is not None]
+    if known:
+        y = [100 * event["queue"] for event in known]
+        curve = Curve("queue", [event["seconds"] for event in known], y, 2, steps=True)
+        chart = line_chart([curve], x_label="seconds", zero=True, top=100)
+        yield figure("reader's queue, % full", f"last {y[-1]:.0f}%", chart)
+
+
+def memory_section(run: RunRecord) -> Iterator[Markup]:
+    """The plan, array by array, and what the process took."""
+    charts = []
+    if run.plan:
+        held = [
+            (f"{row.copies} x {row.name}" if row.copies > 1 else row.name, row.held)
+            for row in run.plan.rows
+        ]
+        rows = bars(list(_arrays(held)))
+        charts.append(figure("planned", size(run.plan.total), rows, class_="double"))
+        there = [(row.name, row.nbytes) for row in run.plan.rows if row.device]
+        if there:
+            rows = bars(list(_arrays(there)))
+            title = "planned on the device of each replica"
+            charts.append(figure(title, size(run.plan.on_device), rows, class_="double"))
+    events = [event for event in run.of("train") if event["host_bytes"]]
+    if events:
+        x = [event["seconds"] for event in events]
+        curves = [
+            Curve("process", x, [event["host_bytes"] / 1e6 for event in events], 1),
+            Curve("arrays of training", x, [event["cache_bytes"] / 1e6 for event in events], 3),
+        ]
+        colors = {curve.name: curve.color for curve in curves}
+        latest = {curve.name: size(round(curve.y[-1] * 1e6)) for curve in curves}
+        chart = line_chart(curves, x_label="seconds", zero=True)
+        charts.append(figure("taken, MB", "", chart, legend(latest, colors)))
+    if charts:
+        yield section("Memory", figures(charts))
+
+
+def _arrays(named: list[tuple[str, int]]) -> Iterator[Bar]:
+    """Arrays by their bytes, the largest first."""
+    held = sorted((item for item in named if item[1]), key=lambda item: -item[1])
+    for name, nbytes in held[:ARRAYS]:
+        yield Bar(name, nbytes, size(nbytes))
+    rest = sum(nbytes for _, nbytes in held[ARRAYS:])
+    if rest:
+        yield Bar(f"{len(held) - ARRAYS} smaller arrays", rest, size(rest))
+
+
+def settings_section(run: RunRecord) -> Markup:
+    """All settings, and where and when it ran."""
+    mark = run.mark
+    where = [
+        ("started", str(mark.get("started", "?"))),
+        ("host", str(mark.get("host", "?"))),
+        ("command", " ".join(map(str, mark.get("command", [])))),
+        ("in", str(mark.get("folder", "?"))),
+        ("blocklearn", str(mark.get("blocklearn", "?"))),
+        ("last event", str(run.last.get("ts", "-"))),
+    ]
+    settings = [(name, shown(value)) for name, value in flat(run.settings)]
+    return section(
+        "Settings",
+        tag("div", table([], where), class_="pairs"),
+        tag(
+            "details",
+            tag("summary", f"all {len(settings)} settings"),
+            tag("div", table(["setting", "value"], settings), class_="pairs"),
+        ),
+    )
+
+
+def shown(value: Any) -> str:
+    """A setting as YAML would have it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def subtitle(run: RunRecord) -> str:
+    """`lda on python-docs`, as far as the settings say."""
+    model: Mapping[str, Any] = run.settings.get("model", {})
+    data: Mapping[str, Any] = run.settings.get("data", {}).get("train", {})
+    name = data.get("path") or data.get("kind") or "?"
+    return f"{model.get('kind', 'a model')} on {name}"

@@ -1,0 +1,112 @@
+"""Lists of what suits or resembles each of some rows: as blocks, as lines, as a Parquet file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.datasources import Ids
+
+from ..storage.durable import new_file
+from ..watch.display import number
+
+Array = NDArray[Any]
+
+
+class Ranked(NamedTuple):
+    """Lists of r rows. rows: int64 [r], their numbers. ids: int32 [r x n], numbers of what is
+    listed, best first, -1 where there is no more; scores: float32 [r x n], -inf there.
+    """
+
+    rows: Array
+    ids: Array
+    scores: Array
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Lists that are made while they are read, once: iterate over it for `Ranked` blocks.
+
+    what: what rows are and what is listed, ("user", "item"). row_ids, ids: what these are called,
+    None where they have numbers only.
+    """
+
+    blocks: Iterator[Ranked]
+    what: tuple[str, str]
+    row_ids: Ids | None
+    ids: Ids | None
+
+    def __iter__(self) -> Iterator[Ranked]:
+        """Block by block."""
+        return self.blocks
+
+    def named(self) -> Iterator[tuple[str, list[tuple[str, float]]]]:
+        """Row by row: what it is called, and names and scores of its list, best first."""
+        for block in self.blocks:
+            rows = names(self.row_ids, block.rows)
+            real = block.ids >= 0
+            listed = iter(names(self.ids, block.ids[real]))
+            for row, scores, there in zip(rows, block.scores, real, strict=True):
+                yield row, [(next(listed), float(score)) for score in scores[there]]
+
+    def lines(self) -> Iterator[str]:
+        """`ann: Alien (4.53), Up (4.31)`, a line per row."""
+        for row, listed in self.named():
+            yield f"{row}: " + ", ".join(f"{name} ({number(score)})" for name, score in listed)
+
+    def json_lines(self) -> Iterator[str]:
+        """`{"user": "ann", "items": [{"item": "Alien", "score": 4.53}]}`, an object per row."""
+        row_key, key = self.what
+        for row, listed in self.named():
+            items = [{key: name, "score": score} for name, score in listed]
+            yield json.dumps({row_key: row, f"{key}s": items}, ensure_ascii=False)
+
+
+def write_lists(path: Path | str, lists: Lists) -> int:
+    """Write lists to a Parquet file, block by block; returns how many lines it has.
+
+    Columns: `user` and `item` (or `item` and `similar_item`, ...), text, or int64 where there are
+    numbers only; `rank` int32, 1 is the best; `score` float32. The file is there completely or not
+    at all.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = Path(path)
+    row_name, name = lists.what
+    columns = [
+        (row_name, lists.row_ids),
+        (name if name != row_name else f"similar_{name}", lists.ids),
+    ]
+    schema = pa.schema(
+        [(column, pa.int64() if ids is None else pa.string()) for column, ids in columns]
+        + [("rank", pa.int32()), ("score", pa.float32())]
+    )
+    written = 0
+    with (
+        new_file(path) as temporary,
+        parquet.ParquetWriter(str(temporary), schema) as writer,
+    ):
+        for block in lists:
+            real = block.ids >= 0
+            numbers = (np.repeat(block.rows, real.sum(axis=1)), block.ids[real])
+            arrays = [
+                pa.array(found, pa.int64()) if ids is None else ids.take(found).arrow
+                for found, (_, ids) in zip(numbers, columns, strict=True)
+            ]
+            arrays += [pa.array(np.nonzero(real)[1] + 1), pa.array(block.scores[real])]
+            parts = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+            writer.write_table(pa.table(parts, schema=schema))
+            written += len(parts[0])
+    return written
+
+
+def names(ids: Ids | None, numbers: Array) -> list[str]:
+    """What rows or columns with these numbers are called."""
+    return list(map(str, numbers)) if ids is None else list(ids.take(numbers))

@@ -1,0 +1,291 @@
+"""Lists of items for users, and of what is similar, from factors of users and items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from blocklearn.datasources import BlockShape, DataSource, EntriesSource, blocks_of_entries
+from blocklearn.matcache import ShapeError
+from blocklearn.matcache.containers.backend import Backend
+
+from ..learner import Learner
+from .factors import Factors, factors_of
+from .lists import Lists, Ranked
+from .top_lists import top_lists
+
+Array = NDArray[Any]
+BLOCK_ROWS = 4096  # rows whose lists are made at a time, at most
+
+
+def recommend(
+    learner: Learner,
+    users: Any = None,
+    n: int = 10,
+    *,
+    exclude_seen: bool = True,
+    seen: Any = None,
+    items: Any = None,
+) -> Lists:
+    """The n items (or all, if n is more) with the highest predictions for each user, made block by
+    block.
+
+    learner: one whose model is an ALS, trained or loaded. users: ids (str), or numbers of rows
+    (int), or None: all; or new users, as a SciPy sparse matrix [users x items] of everything that
+    is known of them. exclude_seen: a user's list has none of the items that his row stores in
+    `seen`, a SciPy sparse matrix [all users x items] or a DataSource; None: in the training data,
+    or for new users in what is known of them. items: ids or numbers of those that may be listed;
+    None: all. Memory does not grow with the number of users, and equal predictions are listed in
+    the order of the items.
+
+    A user of whom nothing is known gets items in the order of their biases, or, without these, of
+    their numbers. Lists come in the order of `users`; where seen items are in a source that cannot
+    find single rows, in the order of its blocks.
+
+    Raises:
+        ConfigError: the model has no users and items.
+        DataError: an id is unknown; the message names the first ones.
+        ShapeError: a matrix is not of these users and items, or not sparse.
+        ValueError: there is nothing to take what was seen from; pass seen=, or exclude_seen=False.
+            Or n is below 1.
+
+    >>> import blocklearn as bl
+    >>> X = bl.sparse([[5, 4, 0, 1], [4, 0, 1, 0], [1, 0, 5, 4], [0, 1, 4, 5.0]])
+    >>> learner = bl.Learner(bl.models.ALS(rank=2), train=X, passes=5, threads=1).fit()
+    >>> [block.ids[:, 0].tolist() for block in recommend(learner, [1, 3], n=1)]
+    [[1, 0]]
+    """
+    factors = factors_of(learner)
+    shape = (len(factors.users), len(factors.items))
+    chosen = None if items is None else np.unique(factors.numbers("item", items))
+    n = checked_length(n, shape[1])
+    if sp.issparse(users):
+        known = as_csr(users, "users", (None, shape[1]))
+        rows, numbers = fold_in(learner, known), np.arange(users.shape[0])
+        blocks = of_matrix(numbers, known if exclude_seen else None)
+    else:
+        rows, numbers = factors.users, factors.numbers("user", users)
+        if not exclude_seen:
+            blocks = of_matrix(numbers, None)
+        elif seen is None or hasattr(seen, "read"):
+            blocks = of_source(numbers, learner.train if seen is None else seen, shape)
+        else:
+            blocks = of_matrix(numbers, as_csr(seen, "seen", shape))
+    row_ids = None if sp.issparse(users) else factors.user_ids
+    found = lists_of(factors, rows, blocks, n, chosen, learner.backend_beside)
+    return Lists(found, ("user", "item"), row_ids, factors.item_ids)
+
+
+def fold_in(learner: Learner, rows: Any, *, side: Literal["user", "item"] = "user") -> Array:
+    """Factors of new users, float32 [r x K], as training would find them with all items' factors
+    held where they are.
+
+    rows: a SciPy sparse matrix [r x items] of all that is known of them: their full histories, not
+    only what is new. side: "item": of new items instead, from rows [r x users].
+    """
+    factors = factors_of(learner)
+    columns = len(factors.items if side == "user" else factors.users)
+    known = as_csr(rows, "rows", (None, columns))
+    return learner.predict(known, side=0 if side == "user" else 1)
+
+
+def similar_items(learner: Learner, items: Any = None, n: int = 10) -> Lists:
+    """The n items most like each of `items` (ids, or numbers; None: all), made block by block.
+
+    Scores are cosines of the items' factors, without biases; an item is not in its own list.
+    Raises as `recommend`.
+    """
+    return similar(learner, "item", items, n)
+
+
+def similar_users(learner: Learner, users: Any = None, n: int = 10) -> Lists:
+    """The n users most like each of `users`: see `similar_items`."""
+    return similar(learner, "user", users, n)
+
+
+def similar(learner: Learner, side: Literal["user", "item"], which: Any, n: int) -> Lists:
+    """Lists of what is similar on one side."""
+    factors = factors_of(learner)
+    table = factors.users if side == "user" else factors.items
+    ids = factors.user_ids if side == "user" else factors.item_ids
+    n = checked_length(n, len(table))
+    parts, size = parts_of(factors.numbers(side, which))
+
+    def lists() -> Iterator[Ranked]:
+        with top_lists(
+            table, n, learner.backend_beside,
+            columns=factors.rank, block_rows=size, entries=size, unit=True,
+        ) as top:  # fmt: skip
+            for numbers in parts:
+                itself = (np.ones(numbers.size), numbers, np.arange(numbers.size + 1))
+                left_out = sp.csr_array(itself, shape=(numbers.size, len(table)))
+                rows = of_unit_length(table[numbers, : factors.rank])
+                yield Ranked(numbers, *top.of(rows, left_out))
+
+    return Lists(lists(), (side, side), ids, ids)
+
+
+def of_unit_length(rows: Array) -> Array:
+    """Rows of length 1; zeros stay."""
+    rows = rows.astype(np.float64)
+    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    found: Array = np.divide(rows, lengths, out=rows, where=lengths > 0)
+    return found
+
+
+# ---- block by block ------------------------------------------------------------------------------
+
+
+class Blocks(NamedTuple):
+    """Numbers of rows, part by part, at most `size` a part, and what each part leaves out.
+
+    entries: room for these at a time; of a part that leaves out more, fewer rows are done at a
+    time. 0: nothing is left out.
+    """
+
+    size: int
+    entries: int
+    parts: Iterator[tuple[Array, Any]]
+
+
+def lists_of(
+    factors: Factors,
+    rows: Array,
+    blocks: Blocks,
+    n: int,
+    chosen: Array | None,
+    opened: Callable[[], Backend],
+) -> Iterator[Ranked]:
+    """Lists for rows of `rows`, of the items `chosen`, ascending, or of all. opened: makes the
+    backend that they are made with, when the first of them is asked for.
+    """
+    table = factors.items if chosen is None else factors.items[chosen]
+    size, entries, parts = blocks
+    with top_lists(
+        table, n, opened, columns=rows.shape[1], block_rows=size, entries=entries
+    ) as lists:
+        for numbers, left_out in pieces(parts, size, entries):
+            if left_out is not None and chosen is not None:
+                left_out = left_out[:, chosen]
+                left_out.sort_indices()
+            ids, scores = lists.of(rows[numbers], left_out)
+            if chosen is not None:
+                ids = np.append(chosen, -1).astype(np.int32)[ids]
+            yield Ranked(numbers, ids, scores + np.float32(factors.offset))
+
+
+def pieces(
+    parts: Iterator[tuple[Array, Any]], size: int, entries: int
+) -> Iterator[tuple[Array, Any]]:
+    """The parts, those cut that leave out more entries than there is room for."""
+    for numbers, left_out in parts:
+        if left_out is None:
+            yield numbers, None
+            continue
+        for start, end in cuts(left_out.indptr, size, entries):
+            yield numbers[start:end], left_out[start:end]
+
+
+def cuts(indptr: Array, rows: int, entries: int) -> Iterator[tuple[int, int]]:
+    """Rows of a sparse matrix in pieces, as (first, end): up to so many rows and entries each, but
+    at least one row.
+
+    >>> list(cuts(np.array([0, 2, 3, 9, 10, 11]), rows=3, entries=4))
+    [(0, 2), (2, 3), (3, 5)]
+    """
+    start, count = 0, len(indptr) - 1
+    while start < count:
+        fits = int(np.searchsorted(indptr, indptr[start] + entries, "right")) - 1
+        end = min(max(fits, start + 1), start + rows, count)
+        yield start, end
+        start = end
+
+
+def entries_for(shape: BlockShape, rows: int) -> int:
+    """Room for what so many rows of a source store: as its fullest block does, and at least that
+    much, so that any single row fits.
+    """
+    return max(1, shape.nnz * max(1, -(-rows // shape.rows)))
+
+
+def size_of(count: int) -> int:
+    """Rows whose lists are made at a time, if there are `count` in all."""
+    return max(1, -(-count // max(1, -(-count // BLOCK_ROWS))))
+
+
+def parts_of(numbers: Array) -> tuple[list[Array], int]:
+    """`numbers` in parts of about equal length, and the largest of these lengths."""
+    size = size_of(numbers.size)
+    return [numbers[start : start + size] for start in range(0, numbers.size, size)], size
+
+
+def of_matrix(numbers: Array, matrix: Any) -> Blocks:
+    """Rows of a `csr_array`; None: nothing is left out."""
+    parts, size = parts_of(numbers)
+    if matrix is None:
+        return Blocks(size, 0, ((part, None) for part in parts))
+    counts = np.diff(matrix.indptr)
+    entries = max((int(counts[part].sum()) for part in parts), default=0)
+    return Blocks(size, max(1, entries), ((part, matrix[part]) for part in parts))
+
+
+def of_source(numbers: Array, source: DataSource | None, shape: tuple[int, int]) -> Blocks:
+    """Rows of a source: in the order of `numbers` if it finds any row, else in its own order.
+
+    shape: of all its rows. Raises `ShapeError` if it has another one, `ValueError` if it is None.
+    """
+    if source is None:
+        raise ValueError(
+            "recommend: a model that was loaded does not know what its users have seen; pass "
+            "seen=, their ratings as a matrix, or exclude_seen=False."
+        )
+    if (source.shape.total_rows, source.shape.columns) != shape:
+        raise ShapeError(
+            f"seen: a source of {source.shape.total_rows:,} rows and {source.shape.columns:,} "
+            f"columns, but there are {shape[0]:,} users and {shape[1]:,} items."
+        )
+    if isinstance(source, EntriesSource):
+        parts, size = parts_of(numbers)
+        entries = entries_for(source.shape, size)
+        return Blocks(size, entries, ((part, source.entries(part)) for part in parts))
+    wanted = np.zeros(source.shape.total_rows, np.bool_)
+    wanted[numbers] = True
+
+    def read() -> Iterator[tuple[Array, Any]]:
+        for ids, matrix in blocks_of_entries(source):
+            here = np.flatnonzero(wanted[ids])
+            if here.size:
+                yield ids[here], matrix[here]
+
+    return Blocks(source.shape.rows, entries_for(source.shape, source.shape.rows), read())
+
+
+def checked_length(n: int, count: int) -> int:
+    """The length of lists of n, where there are `count` to list. Raises `ValueError` below 1."""
+    if n < 1:
+        raise ValueError(f"lists of n={n}, but n is at least 1.")
+    return min(n, count)
+
+
+def as_csr(matrix: Any, name: str, shape: tuple[int | None, int]) -> Any:
+    """A SciPy matrix as CSR with ascending, unique indices. Raises `ShapeError` if it is none, or
+    has not this shape; None: any number of rows.
+    """
+    rows, columns = shape
+    found: tuple[int, ...] = matrix.shape if sp.issparse(matrix) else ()
+    if len(found) != 2 or rows not in (None, found[0]) or columns != found[1]:
+        given = f"of shape {found}" if found else type(matrix).__name__
+        wanted = f"{columns:,} columns" if rows is None else f"{rows:,} x {columns:,}"
+        raise ShapeError(
+            f"{name}: {given}, but it is a SciPy sparse matrix of {wanted}: a row for each user, a "
+            "column for each item. Check the orientation."
+        )
+    csr = sp.csr_array(matrix)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr

@@ -1,0 +1,1 @@
+"""What a model has to say, as lines of text."""

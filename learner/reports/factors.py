@@ -1,0 +1,78 @@
+"""What is printed of a factorisation after training: held-out scores by pass, lists, neighbours."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from blocklearn.datasources import Ids
+from blocklearn.models import ALS
+
+from ..learner import Learner
+from ..recommendation.factors import factors_of
+from ..recommendation.lists import Ranked
+from ..recommendation.recommend import recommend, similar_items
+from ..watch.display import number
+
+PASSES = 12  # of which scores are shown, at most
+ROWS = 6  # users and items whose lists are shown
+LISTED = 5
+
+
+def score_lines(evaluations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A table of the held-out scores after passes: all of them, or some evenly spread.
+
+    evaluations: events of `metrics.jsonl`.
+
+    >>> events = [{"pass": 1, "rmse": 2.5, "mae": 2.0}, {"pass": 2, "rmse": 1.25, "mae": 0.5}]
+    >>> print("\\n".join(score_lines(events)))
+    pass    rmse     mae
+       1     2.5       2
+       2    1.25     0.5
+    """
+    if not evaluations:
+        return
+    count = min(PASSES, len(evaluations))
+    shown = np.unique(np.linspace(0, len(evaluations) - 1, count).round().astype(int))
+    names = [name for name in evaluations[-1] if name != "pass"]
+    widths = [max(7, len(name)) for name in names]
+    heads = [f"{name:>{width}}" for name, width in zip(names, widths, strict=True)]
+    yield " ".join(["pass", *heads])
+    for index in shown:
+        event = evaluations[index]
+        cells = (f"{number(event[n]):>{w}}" for n, w in zip(names, widths, strict=True))
+        yield " ".join([f"{event['pass']:4d}", *cells])
+
+
+def list_lines(learner: Learner) -> Iterator[str]:
+    """`socket.create_connection: .setsockopt, .listen ...`: of implicit feedback, what is
+    recommended to some users; then what is most like some items. Nothing where nothing has names.
+    """
+    model, factors = learner.model, factors_of(learner)
+    assert isinstance(model, ALS)
+    items = factors.item_ids
+    if items is None:
+        return
+    if model.loss == "implicit" and factors.user_ids is not None and learner.train is not None:
+        yield "recommended"
+        users = some(factors.users[:, : factors.rank])
+        yield from lines(recommend(learner, users, LISTED), factors.user_ids, items)
+    yield "alike"
+    which = some(factors.items[:, : factors.rank])
+    yield from lines(similar_items(learner, which, LISTED), items, items)
+
+
+def some(table: Any) -> Any:
+    """Numbers of some rows, evenly spread over the longer half: these are better known."""
+    lengths = np.linalg.norm(table, axis=1)
+    longest = np.argsort(-lengths, kind="stable")[: max(1, int((lengths > 0).sum()) // 2)]
+    places = np.linspace(0, longest.size - 1, min(ROWS, longest.size)).round().astype(int)
+    return longest[places]
+
+
+def lines(lists: Iterable[Ranked], rows: Ids, listed: Ids) -> Iterator[str]:
+    """A line per list."""
+    for part in lists:
+        for row, ids in zip(part.rows, part.ids, strict=True):
+            names = ", ".join(listed[int(other)] for other in ids if other >= 0)
+            yield f"  {rows[int(row)]}: {names}"

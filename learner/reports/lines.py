@@ -1,0 +1,99 @@
+"""What the commands print: topics, predictions, scores."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from blocklearn.models import ALS, GLM, LDA, NMF
+
+from ..errors import ConfigError
+from ..learner import Learner
+from ..storage.manifest import finite
+from ..storage.predictions import Predicted
+from ..watch.display import number, overall
+from . import factors as factor_reports
+from . import targets as target_reports
+
+SUMMARY_WORDS = 8
+MENTIONED_TOPICS = 3
+MENTIONED_SHARE = 0.05
+
+
+def topic_words(learner: Learner, top: int) -> list[list[tuple[str, float]]]:
+    """The `top` most probable words of each topic, with probabilities, most probable first. Parts
+    of NMF are topics, too: a word's share of a part stands for its probability.
+
+    Raises:
+        ConfigError: the model has no topics.
+    """
+    model = learner.model
+    if not isinstance(model, LDA | NMF):
+        raise ConfigError([f"a model of kind {type(model).__name__} has no topics"])
+    names = learner.names
+    return [
+        [(names[column] if names else str(column), probability) for column, probability in words]
+        for words in model.topic_words(top)
+    ]
+
+
+def topic_lines(learner: Learner, top: int) -> Iterator[str]:
+    """`  3  socket connection address ...`, one line per topic."""
+    for index, words in enumerate(topic_words(learner, top)):
+        yield f"{index:4d}  {' '.join(word for word, _ in words)}"
+
+
+def topics_json(learner: Learner, top: int) -> str:
+    """All topics as one JSON list."""
+    topics = [
+        {"topic": index, "words": [{"word": w, "probability": float(p)} for w, p in words]}
+        for index, words in enumerate(topic_words(learner, top))
+    ]
+    return json.dumps(topics, ensure_ascii=False, indent=2)
+
+
+def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
+    """What a person wants to see of a model right after training. evaluations: see `metrics`."""
+    if isinstance(learner.model, LDA | NMF):
+        yield from topic_lines(learner, SUMMARY_WORDS)
+    elif isinstance(learner.model, ALS):
+        yield from factor_reports.score_lines(evaluations)
+        yield from factor_reports.list_lines(learner)
+    elif isinstance(learner.model, GLM):
+        yield from target_reports.target_lines(learner)
+
+
+def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[str]:
+    """One readable line per row: its name, and its largest topics with their first words."""
+    model = learner.model
+    if isinstance(model, GLM):
+        yield from target_reports.prediction_lines(learner, blocks)
+        return
+    if not isinstance(model, LDA | NMF):
+        for block in blocks:
+            for name, row in zip(block.names, np.atleast_2d(block.values.T).T, strict=True):
+                yield f"{name}: {' '.join(number(float(value)) for value in row)}"
+        return
+    labels = [" ".join(word for word, _ in words) for words in topic_words(learner, 3)]
+    for block in blocks:
+        rows = model.shares(block.values) if isinstance(model, NMF) else block.values
+        for name, row in zip(block.names, rows, strict=True):
+            if float(np.ptp(row)) == 0.0 and len(row) > 1:
+                yield f"{name}: no words that the model knows"
+                continue
+            order = np.argsort(-row, kind="stable")[:MENTIONED_TOPICS]
+            largest = [k for k in order if row[k] >= MENTIONED_SHARE] or order[:1]
+            yield f"{name}: " + ", ".join(f"{row[k]:.0%} {labels[k]} ({k})" for k in largest)
+
+
+def score_lines(scores: Mapping[str, float], as_json: bool) -> Iterator[str]:
+    """`perplexity 1,290.1`, one line per score, and a table of those of single targets; or one JSON
+    object.
+    """
+    if as_json:
+        yield json.dumps({name: finite(float(value)) for name, value in scores.items()})
+        return
+    for name, value in overall(scores).items():
+        yield f"{name} {number(value)}"
+    yield from target_reports.score_table(scores)

@@ -1,0 +1,137 @@
+"""What a person sees of a generalised linear model: a table of its targets, a path as a picture."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.models import GLM, Model, Shapes
+from blocklearn.models.targets import Fit
+
+from ..errors import ConfigError
+from ..learner import Learner
+from ..storage.predictions import Predicted
+from ..watch.display import number
+
+PATH_METRICS = ("auc", "accuracy", "r2", "log_loss", "squared_error", "deviance", "hinge_loss")
+MENTIONED = 5  # targets of a row, at most
+
+
+def fits_of(learner: Learner) -> list[Fit]:
+    """The fits of a learner's model; it may have been loaded without being used."""
+    model = learner.model
+    assert isinstance(model, GLM)
+    columns = model.parameters["W"].shape[0]
+    shapes = Shapes(
+        0,
+        columns,
+        0,
+        targets=learner.targets or 0,
+        names=learner.names,
+        target_names=learner.target_names,
+    )
+    return model.resolve(shapes)
+
+
+def target_lines(learner: Learner) -> Iterator[str]:
+    """A table: a line for each fit and each class of a group, a column for each figure."""
+    weights: NDArray[Any] = learner.model.parameters["W"].numpy()
+    used = np.count_nonzero(weights, axis=0)
+    counts: dict[str, str] = {}
+    for fit in fits_of(learner):
+        counts[fit.name] = f"{used[fit.columns].sum():,}"
+        counts |= {name: f"{used[fit.start + i]:,}" for i, name in enumerate(fit.names)}
+    yield from score_table(learner.progress.scores, {"weights": counts})
+
+
+def score_table(
+    scores: Mapping[str, float], more: Mapping[str, Mapping[str, str]] | None = None
+) -> Iterator[str]:
+    """Scores called `FIGURE/TARGET` as a table; `more`: further columns, by target.
+
+    >>> for line in score_table({"auc": 0.8, "auc/cat": 0.7, "auc/dog": 0.9, "r2/cat": 0.5}):
+    ...     print(line)
+    target  auc   r2
+    cat     0.7  0.5
+    dog     0.9    -
+    """
+    columns: dict[str, dict[str, str]] = {}
+    for name, value in scores.items():
+        figure, slash, target = name.partition("/")
+        if slash:
+            columns.setdefault(figure, {})[target] = number(value)
+    columns |= {name: dict(texts) for name, texts in (more or {}).items()}
+    targets = list(dict.fromkeys(target for texts in columns.values() for target in texts))
+    if targets:
+        head = ["target", *columns]
+        rows = [[t, *(texts.get(t, "-") for texts in columns.values())] for t in targets]
+        yield from aligned([head, *rows])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of texts in columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
+
+
+def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[str]:
+    """One line per row: its name, and each target with its number, the largest first."""
+    names = [name for fit in fits_of(learner) for name in fit.names]
+    for block in blocks:
+        for document, row in zip(block.names, block.values, strict=True):
+            order = np.argsort(-row, kind="stable")[:MENTIONED]
+            yield f"{document}: " + ", ".join(f"{names[i]} {number(float(row[i]))}" for i in order)
+
+
+def check_plot(model: Model) -> None:
+    """Before training: whether there will be a path, and something to draw it with.
+
+    Raises:
+        ConfigError: no target has a list of l1 or of l2.
+        ImportError: matplotlib is not installed.
+    """
+    parts = [model, *(model.targets or ())] if isinstance(model, GLM) else []
+    if not any(isinstance(weight, list) for part in parts for weight in (part.l1, part.l2)):
+        raise ConfigError(["--plot draws a regularisation path: give a target a list of l1 or l2"])
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "--plot needs matplotlib, which is not installed: pip install 'blocklearn[plots]'"
+        ) from error
+
+
+def plot_path(learner: Learner, file: Path) -> None:
+    """Draw held-out figures and numbers of weights against the weight of the penalty, l1 if there
+    are lists of both. `check_plot` says whether it can be done.
+    """
+    from matplotlib.figure import Figure
+
+    fits = fits_of(learner)
+    axis = "l1" if any("l1" in fit.grid for fit in fits) else "l2"
+    used = np.count_nonzero(learner.model.parameters["W"].numpy(), axis=0)
+    figure = Figure(figsize=(7, 6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    scores, drawn = learner.progress.scores, ""
+    for base in dict.fromkeys(fit.base for fit in fits if axis in fit.grid):
+        own = [fit for fit in fits if fit.base == base and axis in fit.grid]
+        x = [fit.grid[axis] for fit in own]
+        metric = next((m for m in PATH_METRICS if f"{m}/{own[0].name}" in scores), "")
+        if metric:
+            y = [scores[f"{metric}/{fit.name}"] for fit in own]
+            above.plot(x, y, marker=".", label=f"{metric} of {base}")
+            drawn = metric
+        below.plot(x, [int(used[fit.columns].sum()) for fit in own], marker=".", label=base)
+    above.set_ylabel(f"held out: {drawn}" if drawn else "nothing held out")
+    below.set_ylabel("weights that are not 0")
+    below.set_xlabel(axis)
+    smallest = min((fit.grid[axis] for fit in fits if fit.grid.get(axis)), default=1.0)
+    below.set_xscale("symlog", linthresh=smallest)  # linear up to it: 0 is a weight too
+    if drawn:
+        above.legend()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file)

@@ -1,0 +1,119 @@
+"""Whether the memory that training needs is there; if not, what to lower."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from blocklearn.matcache.errors import MemoryPlanError
+
+from ..configuration.config import RunConfig
+from ..memory import memory_limits, resident_bytes
+from ..recommendation.ranking_evaluation import ranking_of
+from ..training.plan import Plan, Planned
+from ..watch.display import size
+
+NAMED = 5  # arrays of a message
+BIASES = 2  # numbers that a model may keep beside those that it is configured to
+
+
+def check_room(plan: Plan, config: RunConfig) -> None:
+    """Raises `MemoryPlanError` where `plan` needs more memory than there is."""
+    found = device_room(plan, config)
+    if found is not None and plan.on_device > found[0]:
+        left, limit = found
+        rows = [row for row in plan.rows if row.device]
+        each = " for each of its replicas" if plan.sharing > 1 else ""
+        raise MemoryPlanError(
+            "\n".join(
+                [
+                    f"training needs {size(plan.on_device)} of the memory of {plan.tightest}"
+                    f"{each}, and {size(left)} are {limit}. Largest:",
+                    *array_lines(sorted(rows, key=lambda row: -row.nbytes)[:NAMED]),
+                    "What it grows with, to be lowered:",
+                    *_settings(growing(rows, config, lambda row: row.nbytes)),
+                ]
+            )
+        )
+    found = room(config)
+    if found is None or plan.total <= found[0]:
+        return
+    left, limit = found
+    lines = [f"training needs {size(plan.total)} of memory, and {size(left)} are {limit}. Largest:"]
+    lines += array_lines(sorted(plan.rows, key=lambda row: -row.held)[:NAMED])
+    lines.append("What it grows with, to be lowered:")
+    lines += _settings(growing(plan.rows, config, lambda row: row.held))
+    if any(row.of == "rows" and not row.in_file for row in plan.rows):
+        lines.append("learner.row_folder: DIR keeps the state of rows in files.")
+    raise MemoryPlanError("\n".join(lines))
+
+
+def room(config: RunConfig) -> tuple[int, str] | None:
+    """Bytes that this process may still take, and what sets that limit; None where nobody says."""
+    limits = memory_limits()
+    own = config.learner.memory_limit.host
+    if own is not None:
+        limits["left of learner.memory_limit.host"] = max(0, own - resident_bytes())
+    return min(((count, name) for name, count in limits.items()), default=None)
+
+
+def device_room(plan: Plan, config: RunConfig) -> tuple[int, str] | None:
+    """Bytes that a replica may take of its device, and what sets that limit; None on the CPU."""
+    if plan.device_free is None:
+        return None
+    own = config.learner.memory_limit.device
+    if own is not None and own // plan.sharing < plan.device_free:
+        return own // plan.sharing, "allowed by learner.memory_limit.device"
+    return plan.device_free, "free"
+
+
+def array_lines(rows: Sequence[Planned]) -> Iterator[str]:
+    """One line per array: its bytes, name, dtype and shape."""
+    for row in rows:
+        dimensions = " x ".join(f"{length:,}" for length in row.shape) or "1"
+        count = f"{row.copies} x {row.nbytes:,}" if row.copies > 1 else f"{row.nbytes:,}"
+        where = ", in a file" if row.in_file else f", on {row.device}" if row.device else ""
+        yield f"{count:>18} bytes  {row.name}: {row.dtype} {dimensions}{where}"
+
+
+def _settings(found: list[tuple[str, int]]) -> list[str]:
+    return [f"{size(count):>24}  {setting}" for setting, count in found]
+
+
+def growing(
+    rows: Sequence[Planned], config: RunConfig, of: Callable[[Planned], int]
+) -> list[tuple[str, int]]:
+    """Settings that memory grows with, with their values, and how much of it; the most first. of:
+    the bytes of a row that count.
+    """
+    held: dict[str, int] = {}
+    for row in rows:
+        for setting in settings_of(row, config):
+            held[setting] = held.get(setting, 0) + of(row)
+    return sorted(((s, n) for s, n in held.items() if n), key=lambda item: -item[1])
+
+
+def settings_of(row: Planned, config: RunConfig) -> Iterator[str]:
+    """Settings that the size of an array follows from: those of the model are known by their values
+    among its dimensions.
+    """
+    if row.of == "hooks":
+        yield from _settings_of_lists(row, config)
+    if row.of == "block":
+        yield f"data.block_rows: {config.data.block_rows}"
+    elif row.of != "kept":
+        for name in type(config.model).model_fields:
+            value = getattr(config.model, name)
+            if type(value) is int and value > 1:
+                if any(value <= length <= value + BIASES for length in row.shape):
+                    yield f"model.{name}: {value}"
+    if row.copies > 1:
+        yield f"learner.replicas: {row.copies}"
+
+
+def _settings_of_lists(row: Planned, config: RunConfig) -> Iterator[str]:
+    ranking = ranking_of(config)
+    if ranking is None:
+        return
+    yield f"learner.ranking.users: {ranking.users}"
+    if ranking.top > 1 and ranking.top in row.shape:
+        yield f"learner.ranking.top: {ranking.top}"

@@ -1,0 +1,144 @@
+"""Where blocks of one orientation enter a cache: containers that point at a host block's arrays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from blocklearn.datasources import BlockShape, HostBlock
+from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError, SparseInput
+from blocklearn.models import Block
+
+Use = Literal["train", "score", "predict"]
+USES: tuple[Use, ...] = ("train", "score", "predict")
+
+
+class Intake:
+    """The containers of a block's features, row numbers, weights and targets. side: see `Block`.
+
+    indexed_for: the uses of a block that read the transposed index that it brings; `note` finds
+    out.
+    """
+
+    def __init__(self, cache: MatCache, shape: BlockShape, side: int) -> None:
+        """Without contents."""
+        self.cache, self.shape, self.side = cache, shape, side
+        self.indexed_for: set[Use] = set()
+        suffix = " (transposed)" if side else ""
+
+        def dense(name: str, columns: int, dtype: Any = np.float32) -> DenseInput:
+            return DenseInput(cache, name + suffix, (shape.rows, columns), dtype)
+
+        self._row_ids = dense("row_ids", 1, np.int64)
+        self._weights = dense("weights", 1)
+        self._Y = dense("Y", shape.targets) if shape.targets else None
+        self._X: SparseInput | DenseInput
+        if shape.dense:
+            self._X = dense("X", shape.columns)
+        else:
+            self._X = SparseInput(cache, "X" + suffix, shape.rows, shape.columns, shape.nnz)
+
+    def blank(self, key: Mat, pass_: int = 0) -> Block:
+        """A full block without contents, to plan memory with. What was planned before is not of it.
+
+        Its numbers are those of a full block, so that a model may divide by them.
+        """
+        if isinstance(self._X, SparseInput):
+            self._X.renew()
+        rows = self.shape.rows
+        return self._block(key, rows, pass_, float(rows), labelled=True)
+
+    def note(self, use: Use) -> None:
+        """Note what was planned since the last note as the use of a block."""
+        if isinstance(self._X, SparseInput):
+            if self._X.pattern.turned and self._X.pattern.build is None:
+                self.indexed_for.add(use)
+            self._X.pattern.turned = False
+
+    def note_all(self) -> None:
+        """Nobody knows what uses of a block will read: all may read its transposed index."""
+        if isinstance(self._X, SparseInput) and self._X.pattern.build is None:
+            self.indexed_for.update(USES)
+
+    def bind(self, host: HostBlock, key: Mat) -> Block:
+        """The block in `host` as a model sees it; valid until the next one is bound."""
+        if isinstance(self._X, SparseInput):
+            self._X.bind(
+                indptr=host.indptr,
+                indices=host.indices,
+                values=host.values,
+                **index_of(host),
+            )
+        else:
+            self._X.bind(host.dense)
+        self._row_ids.bind(host.row_ids.reshape(-1, 1))
+        self._weights.bind(host.weights.reshape(-1, 1))
+        labelled = self._Y is not None and host.shape.targets > 0
+        if self._Y is not None and labelled:
+            self._Y.bind(host.targets)
+        weight = float(host.rows)
+        if host.shape.weighted:
+            weight = float(np.sum(host.weights, dtype=np.float64))
+        return self._block(key, host.rows, host.pass_, weight, labelled=labelled)
+
+    def widen(self, shape: BlockShape) -> None:
+        """Make room for blocks of another source; its rows per block and columns must agree, and
+        the number of its targets, if it has any.
+        """
+        ours = self.shape
+        if shape.dense != ours.dense and shape.columns == ours.columns:
+            given, made = ("dense", "sparse") if shape.dense else ("sparse", "dense")
+            raise ShapeError(
+                f"{given} data for a model that was made for {made} data; convert it: "
+                + ("scipy.sparse.csr_array(X)." if shape.dense else "X.toarray().")
+            )
+        if shape.columns != ours.columns:
+            raise ShapeError(
+                f"data of {shape.columns:,} columns, but the model was made for {ours.columns:,}. "
+                "Rows are samples, columns features: check the orientation."
+            )
+        if shape.rows != ours.rows:
+            raise ShapeError(
+                f"data in blocks of {shape.rows:,} rows, but the model was made for blocks of "
+                f"{ours.rows:,}; give all sources the same block_rows."
+            )
+        if shape.targets and ours.targets and shape.targets != ours.targets:
+            raise ShapeError(
+                f"data with {shape.targets:,} targets; this model has {ours.targets:,}. Pass "
+                "the same columns of targets, in the same order."
+            )
+        if isinstance(self._X, SparseInput) and shape.nnz > self._X.pattern.capacity:
+            frozen = self.cache.frozen
+            self.cache.thaw()
+            self.cache.grow(self._X.pattern, shape.nnz)
+            if frozen:
+                self.cache.freeze(frozen)
+            self.shape = replace(ours, nnz=shape.nnz)
+
+    def _block(self, key: Mat, rows: int, pass_: int, weight: float, *, labelled: bool) -> Block:
+        return Block(
+            self._X.handle(),
+            rows,
+            self._row_ids.handle(),
+            key,
+            self._Y.handle() if self._Y is not None and labelled else None,
+            self._weights.handle(),
+            pass_,
+            weight,
+            self.side,
+        )
+
+
+def index_of(host: HostBlock) -> dict[str, Any]:
+    """The transposed index of a block, as `SparseInput.bind` takes it; nothing if it has none."""
+    if not host.indexed:
+        return {}
+    return {
+        "active": host.active,
+        "active_count": host.n_active,
+        "starts": host.starts,
+        "t_rows": host.t_rows,
+        "t_pos": host.t_pos,
+    }

@@ -1,0 +1,169 @@
+"""What the methods of a model return, checked once, when memory is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_core import PydanticSerializationError
+
+from blocklearn.matcache import ShapeError
+from blocklearn.matcache.containers.matrices import Lazy, Transposed
+from blocklearn.mixins import Mixin
+from blocklearn.models import Model
+from blocklearn.models.score import Score
+from blocklearn.optimizers import (
+    CombinationError,
+    Gradient,
+    GradientSum,
+    Optimizer,
+    RowGradients,
+    Term,
+)
+
+
+def check_fields(model: Model) -> None:
+    """Raises TypeError for a field that cannot be saved: before the training, not after it."""
+    try:
+        model.model_dump(mode="json")
+    except PydanticSerializationError as error:
+        for name, value in model:
+            try:
+                model.model_dump(mode="json", include={name})
+            except PydanticSerializationError:
+                raise TypeError(
+                    f"{type(model).__name__}: the field {name!r} is a {type(value).__name__}, "
+                    "which cannot be saved. Fields are numbers, texts and lists; arrays are "
+                    "parameters; what need not be saved is a Field(..., exclude=True)."
+                ) from error
+        raise
+
+
+def check_score(model: Model, score: Any) -> None:
+    """Raises TypeError unless `score` is a dictionary of sums by name."""
+    if isinstance(score, Mapping) and all(hasattr(part, "read") for part in score.values()):
+        return
+    found = type(score).__name__
+    if isinstance(score, Mapping):
+        name, part = next((name, p) for name, p in score.items() if not hasattr(p, "read"))
+        found = f"{{{name!r}: {type(part).__name__}}}"
+    raise TypeError(
+        f"{type(model).__name__}.score returns {found}, but it is sums over rows by name, such as "
+        "{'loss': bl.Sum(total(losses), block.weight)}: the learner adds them up over blocks."
+    )
+
+
+def compute(score: Score) -> None:
+    """Have the cache make room for sums that are expressions: they will be read."""
+    for part in score.values():
+        for number in vars(part).values():
+            if isinstance(number, Lazy):
+                number.mat()
+
+
+def check_prediction(model: Model, found: Any, rows: int) -> None:
+    """Raises TypeError unless `found` is a dense matrix, ShapeError unless it has a row for each of
+    the `rows` of a block.
+    """
+    name = f"{type(model).__name__}.predict"
+    sparse = getattr(found, "pattern", None) is not None
+    if sparse or not hasattr(found, "shape") or not hasattr(found, "numpy"):
+        raise TypeError(
+            f"{name} returns {'a sparse matrix' if sparse else type(found).__name__}, but it is a "
+            "dense matrix of the cache with a row for each row of block.X."
+        )
+    if found.shape[0] != rows:
+        raise ShapeError(
+            f"{name} returns {found.shape[0]:,} x {found.shape[1]:,}, but block.X has {rows:,} "
+            "rows, and a prediction has one for each of them."
+        )
+
+
+def check_updates(model: Model, optimizer: Optimizer | None, filled: bool) -> None:
+    """Raises CombinationError if there is an optimizer, and `update` never has work for it."""
+    if optimizer is not None and not filled:
+        raise CombinationError(
+            f"{type(model).__name__}.update fills no self.updates, so the optimizer "
+            f"({type(optimizer).__name__}) would do nothing. Leave it out, or let update() hand "
+            "over self.updates[name] where it assigns the parameter."
+        )
+
+
+def check_update_shapes(model: Model) -> None:
+    """Raises ShapeError for an update of no parameter or of another shape than its parameter, and
+    TypeError for one that is no matrix of the cache.
+    """
+    for name, update in model.updates.items():
+        title = f"{type(model).__name__}.update: updates[{name!r}]"
+        if name not in model.parameters:
+            raise ShapeError(
+                f"{title}, but the parameters are "
+                f"{', '.join(map(repr, model.parameters)) or 'none'}."
+            )
+        if isinstance(update, RowGradients):
+            continue
+        wanted = model.parameters[name].shape
+        if isinstance(update, Gradient | GradientSum):
+            found = (1 if update.X is None else update.X.shape[1], update.R.shape[1])
+        elif isinstance(update, Lazy | Transposed):
+            found = update.shape
+        else:
+            raise TypeError(
+                f"{title} is a {type(update).__name__}, but it is an expression of matrices of the "
+                "cache; functions come from blocklearn.matcache, and NumPy arrays are taken into "
+                "it once, in allocate: self.parameter(name, rows, columns, array)."
+            )
+        if found != wanted:
+            raise ShapeError(
+                f"{title} is {found[0]:,} x {found[1]:,}, but {name} is {wanted[0]:,} x "
+                f"{wanted[1]:,}."
+            )
+
+
+def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
+    """Raise CombinationError where the optimizer takes the model's updates for something else."""
+    if optimizer is None or model.meaning is None or model.meaning == optimizer.meaning:
+        return
+    kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
+    default = model.default_optimizer()
+    use = "" if default is None else f" Use {getattr(default, 'kind', type(default).__name__)}."
+    raise CombinationError(
+        f"{kind} takes updates as {optimizer.meaning}, but those of {type(model).__name__} are "
+        f"{model.meaning}.{use}"
+    )
+
+
+def terms_of(
+    model: Model, optimizer: Optimizer | None, mixins: Sequence[Mixin]
+) -> dict[str, list[Term]]:
+    """The terms of the objective by parameter; every mixin is told the parameters that it is for.
+
+    Raises CombinationError for a parameter that is not there, and a mixin that would do nothing.
+    """
+    found: dict[str, list[Term]] = {name: list(terms) for name, terms in model.terms.items()}
+    title = type(model).__name__
+    for mixin in mixins:
+        names = mixin.parameters if mixin.parameters is not None else model.penalised
+        if mixin.parameters is None and not names and not mixin.acts:
+            names = [name for name, mat in model.parameters.items() if mat.shape[0] > 1]
+        known = ", ".join(model.parameters) or "none"
+        if not names:
+            raise CombinationError(
+                f"{mixin.kind}: {title} does not say what it should act on. Set its `parameters`; "
+                f"{title} has {known}."
+            )
+        for name in names:
+            if name not in model.parameters:
+                raise CombinationError(
+                    f"{mixin.kind}: parameters names {name!r}; {title} has {known}."
+                )
+            if mixin.acts and optimizer is None:
+                raise CombinationError(
+                    f"{mixin.kind} on {name!r}: {title} assigns its parameters itself, so there is "
+                    "no step that a term could join. Leave it out, or set its weight to 0 to have "
+                    "it reported only."
+                )
+            if mixin.acts:
+                found.setdefault(name, []).append(mixin)
+        mixin.attach(model.cache, {name: model.parameters[name] for name in names})
+    return found

@@ -1,0 +1,193 @@
+"""What a user hands over as data, as a source of blocks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from blocklearn.datasources import DataError, DataSource, HostBlock, MatrixSource
+from blocklearn.datasources.memory.matrix import KEEP_BYTES
+from blocklearn.matcache import ShapeError
+from blocklearn.models import LabelCounts, Model, ValueSums
+
+FILE_OF_TEXTS = (
+    "give a file of them to the command: learn --config configs/lda-text.yaml --set "
+    "data.train.path=FILE"
+)
+
+
+def open_source(
+    data: Any,
+    *,
+    block_rows: int,
+    shuffle: bool = False,
+    seed: int = 0,
+    keep: bool = False,
+    counts: bool = False,
+) -> DataSource:
+    """`data` itself if it is a source, else one over a matrix X, (X, Y) or (X, Y, weights).
+
+    keep: blocks that are the same in every pass may be kept, because there will be other passes.
+    counts: the model works on counts, so a matrix becomes sparse and must not be negative.
+    """
+    if isinstance(data, str | os.PathLike):
+        raise DataError(
+            f"Learner: data are the path {os.fspath(data)!r}; open it first, for example with "
+            "blocklearn.datasources.FileData(path=...).open_source(Reading(1024)): texts or counts."
+        )
+    if hasattr(data, "read") and hasattr(data, "blocks"):
+        return data  # type: ignore[no-any-return]
+    X, targets, weights = data, None, None
+    if isinstance(data, tuple):
+        if len(data) not in (2, 3):
+            raise ValueError(
+                f"Learner: data as a tuple of {len(data)}, but it is (X, Y) or (X, Y, weights)."
+            )
+        X, targets, weights = (*data, None)[:3]
+    refuse_texts(X)
+    if counts:
+        X = as_counts(X)
+    return MatrixSource(
+        X,
+        targets=targets,
+        weights=weights,
+        block_rows=block_rows,
+        shuffle=shuffle,
+        seed=seed,
+        keep_bytes=KEEP_BYTES if keep else 0,
+    )
+
+
+def refuse_texts(X: Any) -> None:
+    """Raises DataError if X is texts, which may be split into words: in a list, an array, a series,
+    a column of a frame or an iterator; it is no matrix.
+    """
+    what, vectorizer, texts = "texts", "CountVectorizer()", "texts"
+    other = FILE_OF_TEXTS
+    if isinstance(X, Iterator):
+        raise DataError(f"X is a {type(X).__name__}, and must be a matrix, rows x columns.")
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        found = text_column(X)
+        if found is None:
+            return
+        name, text = found
+        what, texts = f"texts in column {name!r}", f"X[{name!r}]"
+        other = "make columns of categories with OneHotEncoder"
+    else:
+        text = first_text(X)
+        if isinstance(text, list | tuple) and text and isinstance(text[0], str):
+            what, vectorizer = "texts, split into words", "CountVectorizer(analyzer=list)"
+            text = " ".join(map(str, text[:10]))
+    if isinstance(text, str | bytes):
+        raise DataError(
+            f"X has {what} ({text[:40]!r} ...), and must be a matrix, rows x columns. Count their "
+            f"words: X = sklearn.feature_extraction.text.{vectorizer}.fit_transform({texts}), or "
+            f"{other}"
+        )
+
+
+def first_text(values: Any) -> Any:
+    """The first text, or list, of a list, a series or an array [n]; a text is its own. None: there
+    is none.
+    """
+    if isinstance(values, str | bytes):
+        return values
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if not isinstance(values, list | tuple | np.ndarray) or np.ndim(values[:0]) > 1:
+        return None
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "OSU":
+        return None
+    return next((value for value in values if isinstance(value, str | bytes | list | tuple)), None)
+
+
+def text_column(frame: Any) -> tuple[Any, str] | None:
+    """The first column of a frame whose values are no numbers, and its first value."""
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if str(dtype).lower().startswith(("object", "str", "categor", "enum")):
+            first = first_text(frame[name])
+            try:
+                float(first)
+            except ValueError:
+                return name, first
+            except TypeError:
+                continue
+    return None
+
+
+def as_counts(X: Any) -> Any:
+    """A matrix of counts as SciPy CSR. Raises DataError for a negative number."""
+    counts = X if sp.issparse(X) and X.format == "csr" else sp.csr_array(X)
+    if counts.nnz and counts.data.min() < 0:
+        place = int(counts.data.argmin())
+        row = int(np.searchsorted(counts.indptr, place, side="right")) - 1
+        raise DataError(
+            f"X: row {row}, column {counts.indices[place]} is {counts.data[place]:g}, but counts "
+            "are not negative."
+        )
+    return counts
+
+
+def check_nonnegative(host: HostBlock) -> None:
+    """Raises DataError naming the smallest value of a block, if it is negative."""
+    values = host.dense[: host.rows] if host.shape.dense else host.values[: host.nnz]
+    if not values.size or values.min() >= 0:
+        return
+    place = int(values.argmin())
+    if host.shape.dense:
+        row, column = divmod(place, host.shape.columns)
+    else:
+        row = int(np.searchsorted(host.indptr, place, side="right")) - 1
+        column = int(host.indices[place])
+    raise DataError(
+        f"row {host.row_ids[row]}, column {column} is {values.flat[place]:g}, but this model takes "
+        "no negative numbers."
+    )
+
+
+def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
+    """Raises ShapeError where `model` needs targets and `source` has none."""
+    if model.needs_targets and source is not None and not source.shape.targets:
+        raise ShapeError(
+            f"Learner: {type(model).__name__} learns from targets and is scored by them, but the "
+            f"data for {name} have none; pass (X, Y) in place of X, or, in a configuration, name "
+            "them in `targets` of the data."
+        )
+
+
+def count_labels(source: DataSource) -> LabelCounts:
+    """Sums of the rows' weights, and of their targets times these, over one pass.
+
+    A source that has `label_sums` tells; any other is read once.
+    """
+    if hasattr(source, "label_sums"):
+        return LabelCounts(*source.label_sums())
+    block = HostBlock(source.shape)
+    weight, sums = 0.0, np.zeros(source.shape.targets)
+    for index in range(source.blocks):
+        source.read(0, index, block)
+        weights = block.weights.astype(np.float64)
+        weight += float(weights.sum())
+        sums += weights @ block.targets
+    return LabelCounts(weight, sums.tolist())
+
+
+def sum_values(source: DataSource) -> ValueSums:
+    """The sum of all stored values of one pass, and their number.
+
+    A source that has `value_sums` tells; any other is read once.
+    """
+    if hasattr(source, "value_sums"):
+        return ValueSums(*source.value_sums())
+    block = HostBlock(source.shape)
+    total, count = 0.0, 0
+    for index in range(source.blocks):
+        source.read(0, index, block)
+        values = block.dense[: block.rows] if source.shape.dense else block.values[: block.nnz]
+        total += float(values.sum(dtype=np.float64))
+        count += values.size
+    return ValueSums(total, count)

@@ -1,0 +1,133 @@
+"""When a model is scored while it is trained, and what follows from a score that is watched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+
+from blocklearn.fields import Fields
+
+from ..errors import ConfigError
+from ..hooks import Best, Progress
+from .schedule import Cadence
+
+LOWER = frozenset(
+    "perplexity rmse mae objective divergence deviance log_loss hinge_loss squared_error".split()
+)
+HIGHER = frozenset(
+    "elbo_per_token explained accuracy r2 auc auc_4096 ndcg precision recall map mrr".split()
+)
+"""Scores that are better when they are lower, and when they are higher."""
+
+
+class Evaluation(Fields):
+    """How often the eval data are scored, beside at the end; which score is watched, if any."""
+
+    model_config = ConfigDict(frozen=True)
+
+    every_passes: PositiveInt | None = Field(1, description="null: not by passes")
+    every_blocks: PositiveInt | None = Field(None, description="counted over all passes")
+    every_seconds: PositiveFloat | None = Field(None, description="since the last one")
+    metric: str | None = Field(
+        None, description="score that is watched, such as perplexity, auc/TARGET, ndcg@10"
+    )
+    better: Literal["lower", "higher"] | None = Field(
+        None, description="metric; null: what its name says"
+    )
+    patience: PositiveInt | None = Field(
+        None, description="training ends after so many evaluations without a better metric"
+    )
+    keep_best: bool = Field(
+        True, description="the model at the end is the best one by the metric; false: the last one"
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.metric is None and self.patience is not None:
+            raise ValueError("patience needs a metric that is watched, such as metric: perplexity")
+        if self.metric is not None and self._direction is None:
+            raise ValueError(
+                f"nobody knows whether a lower or a higher {self.metric} is better; set better"
+            )
+        return self
+
+    @property
+    def _direction(self) -> Literal["lower", "higher"] | None:
+        name = (self.metric or "").split("/")[0].split("@")[0]
+        found: Literal["lower", "higher"] | None = None
+        if name in LOWER | HIGHER:
+            found = "lower" if name in LOWER else "higher"
+        return self.better or found
+
+    def improves(self, score: float, best: float) -> bool:
+        """Whether `score` is better than `best`; a NaN is worse than anything."""
+        if math.isnan(score) or math.isnan(best):
+            return math.isnan(best) and not math.isnan(score)
+        return score < best if self._direction == "lower" else score > best
+
+    def visits(self, passes: int) -> int:
+        """How often the eval data are read in so many passes, as far as one can tell."""
+        if self.every_blocks is not None or self.every_seconds is not None:
+            return passes + 1
+        return -(-passes // (self.every_passes or passes))
+
+
+class Evaluator:
+    """Scores the eval data when it is time to, and watches one of the scores."""
+
+    def __init__(
+        self,
+        settings: Evaluation,
+        progress: Progress,
+        score: Callable[[], dict[str, float]] | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        """score: scores the eval data; None: there are none. tell: is told "evaluated" and, where
+        the metric is better than ever before, "improved".
+        """
+        self._settings, self._progress, self._score, self._tell = settings, progress, score, tell
+        self._cadence = Cadence(
+            progress,
+            passes=settings.every_passes,
+            blocks=settings.every_blocks,
+            seconds=settings.every_seconds,
+        )
+        if progress.best is not None and progress.best.metric != settings.metric:
+            progress.best = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether patience is at its end."""
+        best, patience = self._progress.best, self._settings.patience
+        return best is not None and patience is not None and best.waited >= patience
+
+    def look(self, *, last: bool = False) -> None:
+        """To be called after blocks, and when a pass is complete. last: evaluate in any case.
+
+        Raises:
+            ConfigError: there is no score of the metric's name.
+        """
+        if self._score is None or not (self._cadence.due(self._progress) or last):
+            return
+        self._progress.scores = self._score()
+        self._cadence.restart()
+        self._tell("evaluated")
+        if self._settings.metric is not None:
+            self._watch(self._settings.metric)
+
+    def _watch(self, metric: str) -> None:
+        progress, best = self._progress, self._progress.best
+        if metric not in progress.scores:
+            known = ", ".join(progress.scores)
+            raise ConfigError([f"evaluation.metric: {metric!r}, but the scores are {known}"])
+        score = float(progress.scores[metric])
+        if best is None or self._settings.improves(score, best.score):
+            progress.best = Best(metric, score, *progress.position)
+            self._tell("improved")
+        else:
+            progress.best = replace(best, waited=best.waited + 1)
+        progress.stop = progress.stop or self.exhausted

@@ -1,0 +1,176 @@
+"""The memory that training takes, known before any of it is allocated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from blocklearn.datasources import DataSource, MatrixSource
+from blocklearn.datasources.block import block_bytes
+from blocklearn.datasources.read_ahead import ring_size
+from blocklearn.datasources.source import readers_of
+from blocklearn.matcache.devices import free_bytes
+
+from .block_input import Use
+from .replica import Replica
+
+Of = Literal["model", "block", "rows", "kept", "hooks"]
+"""What an array grows with: the model's size, the rows of a block, all rows of the data, as many
+bytes as may be kept, or the lists that are scored."""
+
+
+class Planned(NamedTuple):
+    """An array, or several of one kind. nbytes: of one copy; every replica has one, where there are
+    several copies. in_file: it is mapped into memory from a file, so memory need not hold it.
+    device: it is in the memory of that one (of each replica's, where there are several).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+    of: Of = "model"
+    copies: int = 1
+    in_file: bool = False
+    device: str = ""
+
+    @property
+    def held(self) -> int:
+        """Bytes of the host's memory, of all copies."""
+        return 0 if self.in_file or self.device else self.nbytes * self.copies
+
+
+class Feed(NamedTuple):
+    """Data that are read: `source`, as blocks of one side, for one use."""
+
+    name: str
+    source: DataSource
+    use: Use
+    side: int
+
+
+def feeds_of(
+    train: DataSource | None, across: DataSource | None, eval: DataSource | None
+) -> list[Feed]:
+    """What a training reads: its data, the same transposed, and those that it is scored on."""
+    given: list[tuple[str, DataSource | None, Use, int]] = [
+        ("training", train, "train", 0),
+        ("transposed training", across, "train", 1),
+        ("evaluation", eval, "score", 0),
+    ]
+    return [Feed(name, data, use, side) for name, data, use, side in given if data is not None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Memory by array, largest first where it is of the model; and the bytes of all.
+
+    device_free: bytes of its device that a replica may take, where these are fewest, and `tightest`
+    that device; None: replicas are on the CPU. sharing: replicas of one device, at most.
+    """
+
+    rows: list[Planned]
+    device_free: int | None = None
+    tightest: str = ""
+    sharing: int = 1
+
+    @property
+    def total(self) -> int:
+        """Bytes of the host's memory."""
+        return sum(row.held for row in self.rows)
+
+    @property
+    def on_device(self) -> int:
+        """Bytes of the memory of a replica's device; 0 where that is the CPU."""
+        return sum(row.nbytes for row in self.rows if row.device)
+
+    def json(self) -> str:
+        """All of it as a JSON object."""
+        rows = [row._asdict() for row in self.rows]
+        found = {
+            "total": self.total,
+            "on_device": self.on_device,
+            "device_free": self.device_free,
+            "tightest": self.tightest,
+            "sharing": self.sharing,
+        }
+        return json.dumps(found | {"rows": rows}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan that `json` gave as `text`."""
+        found = json.loads(text)
+        rows = [Planned(**row | {"shape": tuple(row["shape"])}) for row in found["rows"]]
+        about = {name: found[name] for name in ("tightest", "sharing") if name in found}
+        return cls(rows, found.get("device_free"), **about)
+
+
+def make_plan(
+    replica: Replica,
+    feeds: Iterable[Feed],
+    *,
+    devices: Sequence[str] = ("cpu",),
+    in_files: bool = False,
+) -> Plan:
+    """The containers of a planned cache, the state of rows, and the blocks that are read ahead or
+    kept. devices: of all replicas. in_files: the state of rows is kept there.
+    """
+    replicas = len(devices)
+    rows = [*_of_cache(replica, replicas), *_of_rows(replica, replicas, in_files)]
+    if pinned := replica.cache.backend.host_bytes:
+        rows.append(Planned("pinned, for copies", (pinned,), "bytes", pinned, copies=replicas))
+    for feed in feeds:
+        rows += _of_data(replica, feed, replicas)
+    if replica.cache.backend.free_bytes is None:
+        return Plan(rows)
+    sharing = {name: devices.count(name) for name in devices}
+    free, tightest = min((_free(replica, name) // n, name) for name, n in sharing.items())
+    return Plan(rows, free, tightest, max(sharing.values()))
+
+
+def _free(replica: Replica, device: str) -> int:
+    own = device == replica.device
+    free = replica.cache.backend.free_bytes if own else free_bytes(device)
+    assert free is not None  # replicas are all on the CPU, or none is
+    return free
+
+
+def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
+    block_rows = {intake.shape.rows for intake in replica.intakes}
+    entries = {intake.shape.nnz for intake in replica.intakes}
+    device = "" if replica.cache.backend.kind == "cpu" else replica.device
+    for array in replica.cache.plan():
+        of: Of = "block" if array.shape[0] in block_rows or array.shape[1] in entries else "model"
+        of = "hooks" if array.label in replica.of_extras else of
+        yield Planned(
+            array.label, array.shape, array.dtype, array.nbytes, of, replicas, device=device
+        )
+    if replicas > 1 and not device:  # those of devices are among its arrays
+        for name, mat in replica.mats().items():
+            if replica.merge_rule(name) == "sum":
+                bytes_ = mat.slot.nbytes
+                yield Planned(f"{name} before a merge", mat.shape, str(mat.dtype), bytes_)
+
+
+def _of_rows(replica: Replica, replicas: int, in_files: bool) -> Iterator[Planned]:
+    for name, state in replica.model.states.items():
+        nbytes = 4 * state.shape[0] * state.shape[1]
+        yield Planned(f"{name} (row state)", state.shape, "float32", nbytes, "rows", 1, in_files)
+        shape = state.block_shape
+        yield Planned(
+            f"{name} of a block", shape, "float32", 4 * shape[0] * shape[1], "block", replicas
+        )
+
+
+def _of_data(replica: Replica, feed: Feed, replicas: int) -> Iterator[Planned]:
+    data, shape = feed.source, feed.source.shape
+    indexed = feed.use in replica.intakes[feed.side].indexed_for
+    nbytes = block_bytes(shape, indexed=indexed)
+    ring = ring_size(nbytes, readers_of(data), replicas)
+    name = f"ring of {ring} {feed.name} blocks"
+    yield Planned(name, (ring, shape.rows), "bytes", ring * nbytes, "block")
+    if isinstance(data, MatrixSource) and (kept := data.keeps(indexed=indexed)):
+        name = f"{feed.name} blocks kept for later passes, at most"
+        yield Planned(name, (data.blocks, shape.rows), "bytes", kept, "kept")

@@ -1,0 +1,320 @@
+"""One copy of a model with its cache and its optimizer: what one model thread owns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from blocklearn.datasources import BlockShape, HostBlock
+from blocklearn.matcache import (
+    IndexedBy,
+    Mat,
+    MatCache,
+    Merge,
+    ReadDuringPlanError,
+    ShapeError,
+    Tables,
+    make_backend,
+    named,
+    plan_merge,
+)
+from blocklearn.mixins import Mixin
+from blocklearn.models import Block, Model, Randomness, RowState, RowStore, Shapes
+from blocklearn.models.score import Score
+from blocklearn.optimizers import Optimizer
+
+from .block_input import Intake, Use
+from .checks import (
+    check_meaning,
+    check_prediction,
+    check_score,
+    check_update_shapes,
+    check_updates,
+    compute,
+    terms_of,
+)
+from .data import check_nonnegative
+
+OPTIMIZER = "optimizer."  # before the names of its state
+
+log = logging.getLogger("blocklearn.learner")
+
+
+class Replica:
+    """A model bound to a cache. Planned at construction, allocated in one slab, then frozen.
+
+    awaited: seconds until the device was ready for the present block. handed_over: seconds until it
+    had the block before and its work.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        optimizer: Optimizer | None,
+        mixins: Sequence[Mixin],
+        shapes: Shapes,
+        blocks: Sequence[BlockShape],
+        *,
+        seed: int,
+        threads: int | None,
+        device: str = "cpu",
+        index: IndexedBy = "host",
+        tables: Tables = "float32",
+        replicas: int = 1,
+        extras: Sequence[Callable[[Replica], None]] = (),
+        commit: bool = True,
+    ) -> None:
+        """shapes: what the model is told. blocks: shapes of the blocks of each side. device: see
+        `make_backend`, as index. tables: how an update reads tables. replicas: that it is one of.
+        extras: plan what is computed beside training; `of_extras` are the labels of their arrays.
+        """
+        check_meaning(model, optimizer)
+        self.model, self.optimizer, self.mixins = model, optimizer, mixins
+        self.shapes, self.seed, self.device = shapes, seed, device
+        self.tables = tables
+        self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
+        self.complete = True  # the plan covers everything
+        self.awaited = self.handed_over = 0.0
+        self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
+        self._side = 0  # of the present block
+        self._row_ids = np.empty(0, np.int64)  # of its true rows
+        self.of_extras: set[str] = set()
+        self._filled = False  # whether an update had work for the optimizer
+        self._plan()
+        if self.complete:
+            self._plan_extras(extras)
+        if replicas > 1:
+            plan_merge(self.cache, self.learned(), replicas)
+        if commit:
+            self.cache.commit()
+            self._allocate()
+            if self.complete:
+                self.cache.freeze()
+
+    def _plan(self) -> None:
+        """Run the whole program on shapes, so that the cache learns what it must hold."""
+        self._allocate()
+        for part in (self._plan_pass, self._plan_scores, self._plan_predictions, self._plan_phases):
+            try:
+                part()
+            except ReadDuringPlanError as error:
+                if self.complete:
+                    text = "the memory plan is incomplete, the first block allocates the rest: %s"
+                    log.warning(text, error)
+                self.complete = False
+                for intake in self.intakes:
+                    intake.note_all()
+
+    def _plan_pass(self) -> None:
+        for intake in self._trained:
+            self._update(intake.blank(self._key))
+        self.end_pass()
+        self._note("train")
+
+    def _plan_scores(self) -> None:
+        self.scores_of_mixins()
+        compute(self.score(self.intakes[0].blank(self._key)))
+        self._note("score")
+
+    def _plan_predictions(self) -> None:
+        for intake in self.intakes:
+            self.predict(intake.blank(self._key)).mat()  # it will be read
+        self._note("predict")
+
+    def _plan_phases(self) -> None:
+        """Updates again: a first step may leave work for the next."""
+        for start in self.model.phases():
+            for intake in self._trained:
+                self._update(intake.blank(self._key, start))
+        self._note("train")
+        check_updates(self.model, self.optimizer, self._filled)
+
+    @property
+    def _trained(self) -> list[Intake]:
+        return self.intakes[: self.shapes.sides]
+
+    def _plan_extras(self, extras: Sequence[Callable[[Replica], None]]) -> None:
+        before = {array.label for array in self.cache.plan()}
+        for plan in extras:
+            plan(self)
+        self.of_extras = {array.label for array in self.cache.plan()} - before
+
+    def _note(self, use: Use) -> None:
+        for intake in self.intakes:
+            intake.note(use)
+
+    def _allocate(self) -> None:
+        self.model.attach(self.cache)
+        self.model.wants_objective = bool(self.optimizer and self.optimizer.needs_objective)
+        self.model.wants_rows = bool(self.optimizer and self.optimizer.takes_rows)
+        self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
+        if not self.model.needs_optimizer:
+            self.optimizer = None
+        terms = terms_of(self.model, self.optimizer, self.mixins)
+        if self.optimizer is not None:
+            self.optimizer.attach(
+                self.cache, self.model.parameters, terms=terms, rates=self.model.rates
+            )
+        self._key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
+        self._key_array = np.array([[self.seed, 0, 0]], np.int64)
+
+    def connect(self, stores: Mapping[str, RowStore]) -> None:
+        """Use these stores, one for each of the model's states of rows."""
+        for name, state in self.model.states.items():
+            state.connect(stores[name])
+
+    def bind(self, host: HostBlock, side: int = 0, *, new: bool = False) -> Block:
+        """The block in `host` as the model sees it; valid until the next one is bound.
+
+        new: its rows are not those that the model keeps the state of.
+        """
+        if self.model.nonnegative:
+            check_nonnegative(host)
+        if host.shape.targets and host.pass_ == 0 and not new:
+            self.model.check_targets(host.targets[: host.rows])
+        if side != self._side:
+            self._side = side
+            self.refresh()
+        if not new:
+            self._row_ids = host.row_ids[: host.rows]
+            for state in self._states():
+                state.load(self._row_ids)
+        self._key_array[0, 1:] = host.pass_, host.index
+        self._key.set(self._key_array)
+        return self.intakes[side].bind(host, self._key)
+
+    def refresh(self) -> None:
+        """Let the tables of row state show what has been learned."""
+        for state in self.model.states.values():
+            state.refresh()
+
+    def _states(self) -> list[RowState]:
+        """Those of the present block's rows."""
+        return [state for state in self.model.states.values() if state.side == self._side]
+
+    def update(self, block: Block, before: Callable[[], None] | None = None) -> None:
+        """Train on the block that was bound last. before: is called when the parameters are as the
+        model will read them.
+        """
+        self._update(block, before)
+        for state in self._states():
+            state.save(self._row_ids)
+
+    def _update(self, block: Block, before: Callable[[], None] | None = None) -> None:
+        self.model.updates.clear()
+        self.model.objective = None
+        if self.optimizer is not None:
+            phase = sum(start <= block.pass_ for start in self.model.phases()) - 1
+            if phase != self.optimizer.phase:
+                self.optimizer.enter(phase)
+            self.optimizer.begin(block.X)
+        if before is not None:
+            before()
+        self.cache.rounds_tables = self.tables == "bfloat16"
+        try:
+            self.model.update(block)
+        finally:
+            self.cache.rounds_tables = False
+        self._filled = self._filled or bool(self.model.updates)
+        if self.model.updates and self.optimizer is None:
+            raise ShapeError(
+                f"{type(self.model).__name__}.update fills self.updates, but there is no "
+                "optimizer: pass one to the Learner, or let the model's default_optimizer() return "
+                "one."
+            )
+        if self.optimizer is not None:
+            if not self.cache.frozen:  # while planning; and in the first block, if that was not all
+                check_update_shapes(self.model)
+            self.optimizer.step(self.model.updates, self.model.objective)
+
+    def score(self, block: Block) -> Score:
+        """What the model says of a block that it was bound to. Raises TypeError for no sums."""
+        found = self.model.score(block)
+        check_score(self.model, found)
+        return found
+
+    def predict(self, block: Block) -> Any:
+        """A row for each row of a block that was bound. Raises TypeError, ShapeError for others."""
+        found = self.model.predict(block)
+        check_prediction(self.model, found, block.X.shape[0])
+        return found
+
+    def settle(self) -> None:
+        """Make the parameters exact for whoever reads them as a whole."""
+        if self.optimizer is not None:
+            self.optimizer.settle()
+
+    def mats(self) -> dict[str, Mat]:
+        """Everything that was learned, by name, but for the state of rows."""
+        found = dict(self.model.parameters)
+        if self.optimizer is not None:
+            found |= {f"{OPTIMIZER}{name}": mat for name, mat in self.optimizer.state.items()}
+        return found
+
+    def merge_rule(self, name: str) -> Merge:
+        """How replicas combine the Mat `name`."""
+        if self.optimizer is None:
+            return self.model.merge_rules[name]
+        if name.startswith(OPTIMIZER):
+            return self.optimizer.merge_rule(name.removeprefix(OPTIMIZER))
+        return "same" if self.optimizer.steps_by_pass else self.model.merge_rules[name]
+
+    def learned(self) -> Iterator[tuple[Merge, Mat]]:
+        """How replicas combine each of the Mats, and the Mat."""
+        return ((self.merge_rule(name), mat) for name, mat in self.mats().items())
+
+    def pause(self) -> dict[str, Any]:
+        """What `resume` needs beside the Mats: values that JSON can hold."""
+        return {} if self.optimizer is None else self.optimizer.pause()
+
+    def resume(self, paused: Mapping[str, Any]) -> None:
+        """The Mats were set from outside, to what they were when `pause` returned `paused`."""
+        if self.optimizer is not None:
+            self.optimizer.resume(paused)
+
+    @contextmanager
+    def exact(self, *, whole: bool = False) -> Iterator[None]:
+        """Within it the parameters are exact; after it training goes on as if nobody had looked.
+
+        whole: within it parameters may be changed as well.
+        """
+        paused = self.pause()
+        kept = [] if self.optimizer is None else self.optimizer.unsettled()
+        if whole:
+            kept += self.model.parameters.values()
+        before = [(mat, mat.numpy()) for mat in {mat.guid: mat for mat in kept}.values()]
+        self.settle()
+        try:
+            yield
+        finally:
+            for mat, array in before:
+                mat.set(array)
+            if before:
+                self.resume(paused)
+
+    def end_pass(self) -> None:
+        """A pass is complete."""
+        self.model.end_pass()
+        if self.optimizer is not None:
+            self.optimizer.end_pass()
+
+    @property
+    def converged(self) -> bool:
+        """Whether further passes would gain nothing."""
+        return self.optimizer is not None and self.optimizer.converged
+
+    def scores_of_mixins(self) -> dict[str, Any]:
+        """What mixins report of the parameters: 1 x 1 Mats or expressions, by name."""
+        found: dict[str, Any] = {}
+        for mixin in self.mixins:
+            for name, value in mixin.scores().items():
+                found[name if name not in found else f"{name} ({mixin.kind})"] = value.mat()
+        return found
+
+    def close(self) -> None:
+        """Free the memory."""
+        self.cache.close()

@@ -1,0 +1,198 @@
+"""What a run continues from: taken from the replicas, and given back to them.
+
+It is taken as it is: nothing is computed for it, so that a run that was stopped after any block and
+goes on does what it would have done otherwise, bit by bit. Whoever wants to read parameters takes
+them from `Team.exact`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from blocklearn.datasources import BlockShape, DataSource, Ids, row_names
+from blocklearn.matcache import Mat, ShapeError
+from blocklearn.models import Model, RowStore
+
+from ..hooks import Best, Progress
+from .replica import OPTIMIZER
+from .team import Team
+
+
+@dataclass(frozen=True)
+class State:
+    """What a run continues from: parameters, row state and optimizer state by name, and the
+    position, in values that JSON can hold. Of replicas that differ, the Mats of those after the
+    first are called `replica.1.NAME` and so on.
+
+    In the middle of a pass parameters may be such as only training can use.
+    """
+
+    tensors: dict[str, np.ndarray[Any, Any]]
+    position: dict[str, Any]
+
+
+def take(team: Team, stores: Mapping[str, RowStore], progress: Progress, *, copy: bool) -> State:
+    """The state of `team` and of the rows; unless `copy`, its arrays are those that training will
+    change.
+    """
+    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    paused = [replica.pause() for replica in team.replicas]
+    for number, replica in enumerate(team.replicas[: None if team.apart else 1]):
+        for name, mat in replica.mats().items():
+            tensors[_name(number, name)] = mat.numpy() if copy else _shown(mat)
+    for name, store in stores.items():
+        tensors[name] = store.array.copy() if copy else store.array
+    pass_, block = progress.position
+    position = {
+        "pass": pass_,
+        "block": block,
+        "rows": progress.rows,
+        "seconds": progress.seconds,
+        "optimizers": paused,
+        "best": None if progress.best is None else asdict(progress.best),
+    }
+    return State(tensors, position)
+
+
+def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
+    """Set `team` and the state of rows to `state`. Raises ShapeError where something lacks, or is
+    of other sizes.
+    """
+    for name in stores:
+        if name not in state.tensors:
+            raise ShapeError(f"restore: the state has no row state {name!r}.")
+    _check_sizes(state, team, stores)
+    for name, store in stores.items():
+        np.copyto(store.array, state.tensors[name])
+    paused = _paused(state.position)
+    for number, replica in enumerate(team.replicas):
+        for name, mat in replica.mats().items():
+            own = _name(number, name)
+            own = own if own in state.tensors else name
+            if own in state.tensors:
+                mat.set(state.tensors[own])
+            elif not name.startswith(OPTIMIZER):
+                raise ShapeError(f"restore: the state has no parameter {name!r}.")
+        replica.resume(paused[number % len(paused)])
+        replica.refresh()  # a device has a copy of the state of rows
+    team.apart = any(name.startswith(_name(1, "")) for name in state.tensors)
+
+
+def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
+    """Raises ShapeError where the data that `team` was made for are not those of `state`."""
+    shapes = team.first.shapes
+    wanted = {name: store.array.shape for name, store in stores.items()}
+    wanted |= {name: mat.shape for name, mat in team.first.mats().items()}
+    for name, shape in wanted.items():
+        found = state.tensors[name].shape if name in state.tensors else shape
+        if found != shape:
+            raise ShapeError(
+                f"data of {shapes.total_rows:,} rows and {shapes.columns:,} columns, but the model "
+                f"is of other data: its {name} has the shape {found}, with these it would have "
+                f"{shape}. Rows are samples, columns features: check the orientation."
+            )
+
+
+def set_progress(state: State, progress: Progress) -> None:
+    """Let `progress` stand where `state` was taken."""
+    position = state.position
+    progress.pass_ = int(position.get("pass", 0))
+    progress.block = int(position.get("block", 0))
+    progress.finite = (progress.pass_, progress.block)
+    progress.rows = int(position.get("rows", 0))
+    progress.seconds = float(position.get("seconds", 0.0))
+    best = position.get("best")
+    progress.best = None if best is None else Best(**best)
+
+
+def _paused(position: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Of the optimizer of each replica; positions of version 1, taken after whole passes, have the
+    steps of each only, and those of models nothing.
+    """
+    if "optimizers" in position:
+        return list(position["optimizers"])
+    steps, phase = position.get("steps", 0), position.get("phase", 0)
+    counts = steps if isinstance(steps, list) else [steps]
+    return [{"steps": count, "phase": phase} for count in counts]
+
+
+def _shown(mat: Mat) -> np.ndarray[Any, Any]:
+    found: np.ndarray[Any, Any] = mat.cache.backend.host(mat.slot.data())
+    return found
+
+
+def _name(replica: int, name: str) -> str:
+    return name if replica == 0 else f"replica.{replica}.{name}"
+
+
+def make_stores(team: Team, folder: Path | None, *, seed: int, drawn: bool) -> dict[str, RowStore]:
+    """A store for each state of rows, connected to all replicas; `drawn`, or zero for now.
+
+    folder: where they are kept in files; None: in memory.
+    """
+    stores = {}
+    for stream, (name, state) in enumerate(team.first.model.states.items()):
+        stores[name] = RowStore(
+            *state.shape, None if folder is None else folder / f"{name}.float32"
+        )
+        if drawn:
+            stores[name].draw(state.init, seed, stream)
+    for replica in team.replicas:
+        replica.connect(stores)
+    return stores
+
+
+def check_rows(
+    model: Model, rows: int, names: Sequence[str] | None, source: DataSource, what: str
+) -> None:
+    """Raises ShapeError unless `source` has the rows whose state `model` is scored with.
+
+    rows, names: of the rows that it was trained on.
+    """
+    if model.scores_new_rows or 0 not in model.row_states.values():
+        return
+    count, others = source.shape.total_rows, row_names(source)
+    if count != rows or not (names is None or others is None or Ids(names) == Ids(others)):
+        found = f"{count:,} rows" if count != rows else "rows with other names"
+        raise ShapeError(
+            f"{what}: data of {found}, but {type(model).__name__} was trained on {rows:,} rows, "
+            "and what it scores are further entries of the same rows, in the same order. Pass a "
+            "file of ratings (kind: ratings), whose ids put it in order, hold out entries of one "
+            "(by: entries), or evaluate nothing (data.eval: null)."
+        )
+
+
+def block_shapes(
+    model: Model,
+    shape: BlockShape,
+    side: int,
+    training: Sequence[BlockShape],
+    restored: State | None,
+) -> list[BlockShape]:
+    """Shapes of the blocks of each side that `model` has, where `shape` is that of `side`.
+
+    training: of the training data, where there are any. restored: whose row state tells how many
+    rows and columns there were.
+    """
+    saved = {} if restored is None else restored.tensors
+    known = {of: len(saved[name]) for name, of in model.row_states.items() if name in saved}
+    if 1 not in model.row_states.values():
+        rows = training[0].total_rows if training else known.get(0, shape.total_rows)
+        return [replace(shape, total_rows=rows)]
+    if len(training) == 2:
+        return list(training)
+    rows, columns = shape.total_rows, shape.columns
+    if side == 1:
+        rows, columns = columns, rows
+    rows, columns = known.get(0, rows), known.get(1, columns)
+    found = [
+        BlockShape(shape.rows, m, 1, n, dense=shape.dense)
+        for n, m in [(rows, columns), (columns, rows)]
+    ]
+    found[side] = replace(found[side], nnz=shape.nnz)
+    return found

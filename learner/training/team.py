@@ -1,0 +1,270 @@
+"""The replicas of a run: blocks go to them in turn, and what they learn is merged at fixed blocks.
+
+Block i of a side is that of replica i mod n, and merges come after fixed blocks, so the result
+depends on the number of replicas, but not on their timing. With one replica there are no threads
+and no merges.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from typing import Any, Literal, Protocol, TypeVar
+
+from blocklearn.datasources import BlockShape, DataSource, Reader
+from blocklearn.matcache import (
+    DeviceError,
+    Mat,
+    Merge,
+    Merger,
+    available_threads,
+    make_merger,
+    resolve,
+)
+
+from .block_input import Use
+from .replica import Replica
+
+
+def share(threads: int | None, replicas: int) -> int | None:
+    """Threads of each replica: together no more than `threads`, or all that there are."""
+    if replicas == 1:
+        return threads
+    return max(1, (threads or available_threads()) // replicas)
+
+
+def one_each(device: str | Sequence[str], replicas: int | Literal["auto"]) -> list[str]:
+    """The device of each replica, by its own name. auto: one replica for each device of a list, or
+    for each CUDA device where `device` is cuda or auto and CuPy sees several; else one.
+
+    Raises:
+        DeviceError: there are not as many devices as replicas.
+
+    >>> one_each("cpu", 2), one_each(["cuda:1", "cuda"], 2)
+    (['cpu', 'cpu'], ['cuda:1', 'cuda:0'])
+    >>> one_each("cuda:1", "auto"), one_each(["cuda:1", "cuda"], "auto")
+    (['cuda:1'], ['cuda:1', 'cuda:0'])
+    """
+    if isinstance(device, str):
+        if replicas == "auto":
+            several = _cuda_devices() if device in ("auto", "cuda") else 1
+            return [f"cuda:{n}" for n in range(several)] if several > 1 else [resolve(device)]
+        return [resolve(device)] * replicas
+    if replicas not in ("auto", len(device)):
+        raise DeviceError(
+            f"{len(device)} devices for {replicas} replicas; give one for each, or a single name."
+        )
+    found = [resolve(name) for name in device]
+    if 0 < found.count("cpu") < len(found):
+        raise DeviceError(f"{', '.join(found)}: replicas are all on the CPU or all on GPUs.")
+    return found
+
+
+def _cuda_devices() -> int:
+    from blocklearn.matcache.cuda import devices
+
+    return devices.count()
+
+
+Result = TypeVar("Result")
+MOMENT = 0.2  # seconds
+
+
+class Numbered(Protocol):
+    """What replicas get in turn: blocks of data, or other work that is cut in pieces."""
+
+    @property
+    def pass_(self) -> int:
+        """Of the data."""
+
+    @property
+    def index(self) -> int:
+        """Which piece it is."""
+
+
+Piece = TypeVar("Piece", bound=Numbered)
+
+
+class Team:
+    """Replicas, each with a thread of its own where there are several.
+
+    sync_every: rounds (a block for each replica) between merges. sync_weight: in (0, 1], how far a
+    replica goes towards the mean of all; at the end of a pass it is 1.
+    """
+
+    def __init__(
+        self, replicas: Sequence[Replica], *, sync_every: int = 1, sync_weight: float = 1.0
+    ) -> None:
+        """Threads start with the first work."""
+        self.replicas = list(replicas)
+        self.sync_weight = sync_weight
+        self.stretch = 1 if len(replicas) == 1 else sync_every * len(replicas)
+        self._lanes = [
+            ThreadPoolExecutor(1, f"blocklearn-model-{i}")
+            for i in range(len(replicas) if len(replicas) > 1 else 0)
+        ]
+        self.apart = False  # replicas may differ
+        self._merger: Merger | None = None
+
+    @property
+    def first(self) -> Replica:
+        """The replica that stands for all after a complete merge."""
+        return self.replicas[0]
+
+    def in_turn(
+        self, blocks: Iterable[Piece], work: Callable[[Replica, Piece], Result]
+    ) -> Iterator[Result]:
+        """Results of `work(replica, block)` in the order of the blocks, which replicas get in turn.
+
+        At most as many blocks as there are replicas are in use at a time. Raises what `work`
+        raises for the earliest block, with a note that says which block of which replica it was.
+        """
+        if not self._lanes:
+            for host in blocks:
+                yield _work(work, self.first, 0, host)
+            return
+        pending: deque[Future[Result]] = deque()
+        turn, source = 0, iter(blocks)
+        try:
+            while True:
+                if len(pending) == len(self._lanes):
+                    yield _result(pending.popleft())
+                if (block := next(source, None)) is None:
+                    break
+                replica = self.replicas[turn]
+                pending.append(self._lanes[turn].submit(_work, work, replica, turn, block))
+                turn = (turn + 1) % len(self._lanes)
+            while pending:
+                yield _result(pending.popleft())
+        finally:
+            _await(pending)
+
+    def each(self, work: Callable[[Replica], Any]) -> None:
+        """`work(replica)` on all replicas at once."""
+        if not self._lanes:
+            work(self.first)
+            return
+        futures = [
+            lane.submit(work, replica)
+            for lane, replica in zip(self._lanes, self.replicas, strict=True)
+        ]
+        _await(futures)
+        for future in futures:
+            future.result()
+
+    def begin(self) -> None:
+        """Remember what sums are now, before replicas go apart; they must be equal."""
+        if self._lanes:
+            self._merging().begin(mats for rule, mats in self._learned() if rule == "sum")
+
+    def finish(self) -> None:
+        """Wait for devices to be done with all blocks, where a merge would wait for it anyway."""
+        if self._lanes:
+            self.each(lambda replica: replica.cache.backend.drain())
+
+    def merge(self, *, complete: bool) -> None:
+        """Bring replicas together; complete: until they are equal, whatever the `sync_weight`."""
+        if not self._lanes:
+            return
+        self.each(lambda replica: replica.settle())
+        paused = [replica.pause() for replica in self.replicas]
+        weight = 1.0 if complete else self.sync_weight
+        self._merging().merge(self._learned(), weight)
+        for replica, numbers in zip(self.replicas, paused, strict=True):
+            replica.resume(numbers)
+        self.apart = weight < 1.0
+
+    def _learned(self) -> Iterator[tuple[Merge, list[Mat]]]:
+        """What is merged, and how: the Mats of all replicas."""
+        for name in self.first.mats():
+            yield self.first.merge_rule(name), [r.mats()[name] for r in self.replicas]
+
+    def _merging(self) -> Merger:
+        if self._merger is None:
+            caches = [replica.cache for replica in self.replicas]
+            self._merger = make_merger(caches, self.first.learned())
+        return self._merger
+
+    @contextmanager
+    def exact(self) -> Iterator[None]:
+        """Within it parameters, and what was learned of rows, are exact and the same in all
+        replicas; after it training goes on as if nobody had looked.
+        """
+        with ExitStack() as stack:
+            for replica in self.replicas:
+                stack.enter_context(replica.exact(whole=self.apart))
+            if self.apart:  # sums are merged already
+                parameters = self.first.model.parameters
+                means = [name for name in parameters if self.first.merge_rule(name) == "mean"]
+                self._merging().merge(
+                    ("mean", [r.model.parameters[name] for r in self.replicas]) for name in means
+                )
+            for replica in self.replicas:
+                replica.refresh()
+            yield
+
+    def make_ready(self, shape: BlockShape, side: int = 0) -> None:
+        """For blocks of another source."""
+        for replica in self.replicas:
+            replica.intakes[side].widen(shape)
+
+    @property
+    def flops(self) -> int:
+        """Floating point operations of all kernels so far."""
+        return sum(replica.cache.work for replica in self.replicas)
+
+    def close(self) -> None:
+        """Stop the threads and free the memory."""
+        for lane in self._lanes:
+            lane.shutdown()
+        if self._merger is not None:
+            self._merger.close()
+        for replica in self.replicas:
+            replica.close()
+
+
+def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader:
+    """A reader of blocks that `team` uses: as many are lent as there are replicas, in memory that
+    their device can copy from.
+    """
+    first = team.first
+    return Reader(
+        source,
+        lend=len(team.replicas),
+        indexed=use in first.intakes[side].indexed_for,
+        zeros=first.cache.backend.zeros,
+    )
+
+
+def _await(futures: Collection[Future[Any]]) -> None:
+    """Until all are done. A signal that comes just as the main thread begins to wait is seen when
+    the wait is over: so it is over soon, and begins again.
+    """
+    while wait(futures, timeout=MOMENT).not_done:
+        pass
+
+
+def _result(future: Future[Result]) -> Result:
+    _await([future])
+    return future.result()
+
+
+def _work(
+    work: Callable[[Replica, Piece], Result], replica: Replica, number: int, block: Piece
+) -> Result:
+    backend, clock = replica.cache.backend, time.perf_counter
+    try:
+        begun = clock()
+        backend.begin_block()
+        replica.awaited = clock() - begun
+        result = work(replica, block)
+        done = clock()
+        backend.end_block()
+        replica.handed_over = clock() - done
+        return result
+    except Exception as error:
+        error.add_note(f"in block {block.index} of pass {block.pass_}, replica {number}")
+        raise

@@ -1,0 +1,85 @@
+"""What training will cost, from a few blocks of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from blocklearn.datasources import DataSource, HostBlock
+
+from .replica import Replica
+from .team import Team, reader_of
+
+
+@dataclass(frozen=True)
+class Trial:
+    """passes: of each phase of the model, the pass that it begins with and the seconds that a pass
+    takes. evaluation: seconds of one; 0 where there is nothing to evaluate on. blocks: that were
+    tried.
+    """
+
+    passes: list[tuple[int, float]]
+    evaluation: float
+    blocks: int
+
+    def seconds(self, passes: int) -> float:
+        """Of so many passes, without evaluations."""
+        ends = [start for start, _ in self.passes[1:]] + [passes]
+        return sum(
+            seconds * max(0, min(end, passes) - start)
+            for (start, seconds), end in zip(self.passes, ends, strict=True)
+        )
+
+
+def try_blocks(
+    team: Team, sources: Sequence[DataSource], eval: DataSource | None, blocks: int
+) -> Trial:
+    """Train `team` on `blocks` blocks for each replica, of each side and in each phase of the
+    model, and score as many.
+    """
+    passes, tried = [], 0
+
+    for start in team.first.model.phases():
+        seconds = 0.0
+        for side, source in enumerate(sources):
+            with reader_of(team, source, "train", side) as read:
+                each, count = _each(team, read.blocks(start), blocks, partial(_train, side))
+            seconds += each * source.blocks
+            tried += count
+        passes.append((start, seconds))
+    if eval is None:
+        return Trial(passes, 0.0, tried)
+
+    def score(replica: Replica, host: HostBlock) -> None:
+        block = replica.bind(host, new=replica.model.scores_new_rows)
+        for part in replica.score(block).values():
+            part.read()
+
+    with team.exact(), reader_of(team, eval, "score") as read:
+        each, _ = _each(team, read.blocks(0), blocks, score)
+    return Trial(passes, each * eval.blocks, tried)
+
+
+def _train(side: int, replica: Replica, host: HostBlock) -> None:
+    replica.update(replica.bind(host, side))
+    if not replica.cache.frozen:
+        replica.cache.freeze()
+
+
+def _each(
+    team: Team, blocks: Iterator[HostBlock], count: int, work: Callable[[Replica, HostBlock], Any]
+) -> tuple[float, int]:
+    """Seconds of a block, all replicas being at work, and how many were done. The first one of each
+    replica, which finds nothing in caches of processors, counts only where there are no others.
+    """
+    begun, moments = time.perf_counter(), []
+    for _ in team.in_turn(islice(blocks, count * len(team.replicas)), work):
+        moments.append(time.perf_counter() - begun)
+    done, warm = len(moments), len(team.replicas)
+    if done > warm:
+        return (moments[-1] - moments[warm - 1]) / (done - warm), done
+    return moments[-1] / done, done

@@ -1,0 +1,80 @@
+"""What training has done, in numbers that can be subtracted: the speed of any stretch of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from operator import add, attrgetter, sub
+
+from blocklearn.datasources import HostBlock
+
+
+@dataclass(frozen=True)
+class Work:
+    """Blocks that were trained on, and what they cost.
+
+    nbytes: of their data. flops: of all kernels. seconds: of training, in which
+    read: nobody could go on because the next block was still being read;
+    copy: blocks, and the state of their rows, were brought to where the model works;
+    compute: model and optimizer were at work;
+    merge: replicas were brought together. Of several replicas copy and compute are the mean, and go
+    on while blocks are waited for.
+    ready: sum over the blocks of the share of the reader's queue that was full.
+
+    >>> before, now = Work(blocks=10, rows=80, seconds=2.0), Work(blocks=30, rows=240, seconds=4.0)
+    >>> (now - before).rows_per_s
+    80.0
+    """
+
+    blocks: int = 0
+    rows: int = 0
+    nbytes: int = 0
+    flops: int = 0
+    seconds: float = 0.0
+    read: float = 0.0
+    copy: float = 0.0
+    compute: float = 0.0
+    merge: float = 0.0
+    ready: float = 0.0
+
+    def __add__(self, other: Work) -> Work:
+        """What both are together."""
+        return Work(*map(add, _numbers(self), _numbers(other)))
+
+    def __sub__(self, other: Work) -> Work:
+        """What was done after `other`, an earlier moment."""
+        return Work(*map(sub, _numbers(self), _numbers(other)))
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rows per second."""
+        return self._per_s(self.rows)
+
+    @property
+    def gb_per_s(self) -> float:
+        """10^9 bytes of data per second."""
+        return self._per_s(self.nbytes) / 1e9
+
+    @property
+    def gflops(self) -> float:
+        """10^9 floating point operations per second."""
+        return self._per_s(self.flops) / 1e9
+
+    @property
+    def queue(self) -> float:
+        """How full the reader's queue was when a block was taken from it, 0 to 1: near 0 the model
+        waits for the data, near 1 the data wait for the model.
+        """
+        return self.ready / max(self.blocks, 1)
+
+    def _per_s(self, count: int) -> float:
+        return count / self.seconds if self.seconds > 0 else 0.0
+
+
+_numbers = attrgetter(*(f.name for f in fields(Work)))
+
+
+def data_bytes(block: HostBlock) -> int:
+    """Bytes of the true rows of a block: features, offsets, targets, weights."""
+    shape, rows = block.shape, block.rows
+    features = 4 * rows * shape.columns if shape.dense else 8 * (rows + 1) + 8 * block.nnz
+    return features + 4 * rows * (shape.targets + shape.weighted)

@@ -1,0 +1,227 @@
+"""`metrics.jsonl`, one JSON object per event; `docs/metrics.schema.json` describes it.
+
+Lines are appended and flushed as they happen. A run that goes on from a checkpoint first drops the
+events after it, so no step is there twice. Other sinks (TensorBoard, Prometheus) get the same
+events.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..hooks import Hook, Progress
+from ..learner import Learner
+from ..memory import resident_bytes
+from ..storage.durable import naming, write_file
+from ..storage.manifest import finite
+from ..training.schedule import Interval
+from ..training.work import Work
+
+Sink = Callable[[Mapping[str, Any]], None]
+"""Takes events, with the names and values that `metrics.jsonl` has."""
+
+SPAN = "In `train` events since the one before, in others in all of this process."
+
+log = logging.getLogger(__name__)
+
+
+class Event(BaseModel):
+    """One line of `metrics.jsonl`. Scores (`perplexity`, ...) are further numbers: in `eval` and
+    `end` held-out ones, in `train` those of some rows of the training data before they were trained
+    on, where there are new ones.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float | None] = Field(init=False)
+
+    ts: str = Field(description="Time of writing, UTC, ISO 8601 with milliseconds.")
+    run: str = Field(description="Name of the run folder.")
+    event: Literal["start", "train", "eval", "checkpoint", "end"]
+    pass_: int = Field(alias="pass", description="Number of the pass, from 1.")
+    batch: int = Field(description="Blocks done in this pass.")
+    rows: int = Field(description="Rows trained on so far, all passes together.")
+    seconds: float = Field(description="Training time so far, without evaluation.")
+    rows_per_s: float | None = Field(description=f"Speed of training. {SPAN}")
+    gb_per_s: float | None = Field(description="10^9 bytes of data per second, likewise.")
+    gflops: float | None = Field(description="10^9 floating point operations per second, likewise.")
+    read_s: float = Field(description="Seconds in which the next block was waited for, likewise.")
+    copy_s: float = Field(
+        description="Seconds in which blocks and the state of their rows were brought to the "
+        "model (mean of the replicas), likewise."
+    )
+    compute_s: float = Field(
+        description="Seconds of model and optimizer (mean of the replicas), likewise."
+    )
+    merge_s: float = Field(description="Seconds of merging replicas, likewise.")
+    queue: float | None = Field(
+        description="How full the reader's queue was, 0 (the model waits) to 1, likewise."
+    )
+    host_bytes: int = Field(description="Resident memory of the process.")
+    cache_bytes: int = Field(description="Memory of the cache: all arrays of training.")
+    device_bytes: int = Field(description="What of it is on accelerators.")
+    allocations_after_warmup: int = Field(description="Arrays made after the first block; 0.")
+    checkpoint: str | None = Field(
+        None, description="Its folder: what was written, or, in `start`, what the run goes on from."
+    )
+
+
+FIELDS = frozenset(field.alias or name for name, field in Event.model_fields.items())
+
+
+def scores_of(event: Mapping[str, Any]) -> dict[str, float]:
+    """The scores in an event: what is no field of every event. Those that are null are left out."""
+    return {k: v for k, v in event.items() if k not in FIELDS and v is not None}
+
+
+class Metrics(Hook):
+    """Writes an `Event` for everything that happens to `file` and, if given, to `echo`.
+
+    sinks: further takers of events. One that cannot write when training starts ends the run; one
+    that fails later is left out from then on, with a warning, because training matters more.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        *,
+        run: str,
+        every: float,
+        echo: TextIO | None = None,
+        sinks: Sequence[Sink] = (),
+        after: str | None = None,
+    ) -> None:
+        """`every`: seconds between two `train` events, of which each pass has one at least.
+        after: the checkpoint that the run goes on from.
+        """
+        self.file, self.run, self.echo, self.sinks = file, run, echo, list(sinks)
+        self.interval = Interval(every)
+        self._before = Work()  # at the last `train` event
+        self._told: dict[str, float] = {}  # scores of training data
+        self._after = after
+
+    def start(self, learner: Learner, progress: Progress) -> None:
+        """Before the first block."""
+        self._before = progress.work
+        self.write("start", progress, checkpoint=self._after)
+
+    def block(self, learner: Learner, progress: Progress) -> None:
+        """After a block: an event if it is time for one, and the pass has more blocks."""
+        if progress.block < progress.blocks and self.interval.due():
+            self._train(progress)
+
+    def evaluated(self, learner: Learner, progress: Progress) -> None:
+        """After an evaluation."""
+        self.write("eval", progress, progress.scores)
+
+    def pass_end(self, learner: Learner, progress: Progress) -> None:
+        """After a pass."""
+        self._train(progress)
+
+    def saved(self, progress: Progress, path: Path) -> None:
+        """After a checkpoint was written to `path`."""
+        self.write("checkpoint", progress, checkpoint=path.name)
+
+    def end(self, learner: Learner, progress: Progress) -> None:
+        """After the last pass: with the final scores."""
+        self.write("end", progress, progress.scores)
+
+    def _train(self, progress: Progress) -> None:
+        """With scores of training data, if there are new ones."""
+        new = progress.train_scores is not self._told
+        self._told = progress.train_scores
+        self.write("train", progress, progress.train_scores if new else None)
+
+    def write(
+        self,
+        event: str,
+        progress: Progress,
+        scores: dict[str, float] | None = None,
+        checkpoint: str | None = None,
+    ) -> None:
+        """One event to everyone."""
+        work = progress.work
+        if event == "train":
+            work, self._before = work - self._before, work
+        fields: dict[str, Any] = {
+            "ts": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "run": self.run,
+            "event": event,
+            "pass": progress.pass_ + 1,
+            "batch": progress.block,
+            "rows": progress.rows,
+            "seconds": round(progress.seconds, 6),
+            **speeds(work),
+            "host_bytes": resident_bytes(),
+            "cache_bytes": progress.cache_bytes,
+            "device_bytes": progress.device_bytes,
+            "allocations_after_warmup": progress.allocations_after_warmup,
+            **({"checkpoint": checkpoint} if checkpoint else {}),
+            **{name: float(value) for name, value in (scores or {}).items()},
+        }
+        fields = {name: finite(value) for name, value in fields.items()}
+        line = json.dumps(fields)
+        with naming(self.file), self.file.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        if self.echo:
+            print(line, file=self.echo, flush=True)
+        for sink in list(self.sinks):
+            self._send(sink, fields)
+
+    def _send(self, sink: Sink, event: Mapping[str, Any]) -> None:
+        try:
+            sink(event)
+        except OSError as error:
+            if event["event"] == "start":
+                raise
+            log.warning("%s; training goes on without it", error)
+            self.sinks.remove(sink)
+
+
+def speeds(work: Work) -> dict[str, float | None]:
+    """The fields of an event that say what `work` cost; of no work there is no speed."""
+    known = work.blocks > 0
+    return {
+        "rows_per_s": work.rows_per_s if known else None,
+        "gb_per_s": work.gb_per_s if known else None,
+        "gflops": work.gflops if known else None,
+        "read_s": round(work.read, 6),
+        "copy_s": round(work.copy, 6),
+        "compute_s": round(work.compute, 6),
+        "merge_s": round(work.merge, 6),
+        "queue": round(work.queue, 4) if known else None,
+    }
+
+
+def events_of(file: Path) -> list[dict[str, Any]]:
+    """All events, in order; a line that a crash cut off is left out."""
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def evaluations(file: Path) -> list[dict[str, Any]]:
+    """The number of the pass (`pass`) and the held-out scores of each evaluation, in order."""
+    found = (event for event in events_of(file) if event["event"] == "eval")
+    return [{k: v for k, v in event.items() if k == "pass" or k not in FIELDS} for event in found]
+
+
+def rewind(file: Path, rows: int) -> None:
+    """Drops what a run that goes on from a checkpoint after `rows` rows will do again, the end of
+    the run, and a line cut off by a crash.
+    """
+    if file.exists():
+        lines = file.read_bytes().splitlines(keepends=True)
+        write_file(file, b"".join(line for line in lines if _before(line, rows)))
+
+
+def _before(line: bytes, rows: int) -> bool:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return False
+    before = event["rows"] < rows or (event["rows"] == rows and event["event"] != "start")
+    return bool(line.endswith(b"\n") and before and event["event"] != "end")

@@ -1,0 +1,321 @@
+"""The cache: finds the container of a result again from the operation and its operands' GUIDs.
+
+A cache belongs to one replica (one thread, one device). Its life: *reserving* (shapes only: every
+container that a program touches is recorded), `commit` (one slab holds them all), then `freeze`:
+from there on a miss is an error. A cache used by hand starts committed and allocates as it goes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Hashable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from ..cpu.backend import CPU
+from ..errors import AllocationAfterWarmupError, MemoryPlanError, ReadDuringPlanError, ShapeError
+from .backend import Backend
+from .slots import PatternSlot, Slot, aligned, carve, source_line, type_name
+
+log = logging.getLogger("blocklearn.matcache")
+
+Key = tuple[Hashable, ...]
+
+
+def number_key(value: float) -> tuple[str, str]:
+    """A number as part of a key: never a GUID; -0.0 is not 0.0, and NaN is NaN."""
+    return ("number", repr(float(value)))
+
+
+@dataclass(frozen=True)
+class CacheStats:
+    """Counters since the start.
+
+    entries, bytes: containers held, and their memory (the slab included). hits: results returned
+    without computing; recomputations: computed anew into the container they had. allocations:
+    containers (the slab counts as one); allocations_after_warmup: those since `freeze`.
+    """
+
+    entries: int
+    bytes: int
+    hits: int
+    recomputations: int
+    allocations: int
+    allocations_after_warmup: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class PlannedArray:
+    """One line of the memory plan."""
+
+    label: str
+    where: str
+    shape: tuple[int, int]
+    dtype: str
+    nbytes: int
+
+
+class MatCache:
+    """Containers by name and by expression, on the CPU with `threads` threads.
+
+    enabled=False computes every expression in fresh memory: the reference for tests and the
+    "before" of the allocation benchmark. reserving=True starts in the reserve phase. While
+    `rounds_tables` is true, what gathers rows of a table reads a copy of it in bfloat16.
+    """
+
+    def __init__(
+        self,
+        *,
+        threads: int | None = None,
+        enabled: bool = True,
+        reserving: bool = False,
+        backend: Backend | None = None,
+    ) -> None:
+        """threads: by default as many as the process may use. backend: that of the CPU, unless
+        another one is given, which belongs to the cache from now on.
+        """
+        if reserving and not enabled:
+            raise ValueError("MatCache: without a cache (enabled=False) there is nothing to plan.")
+        # a Backend; launches of its kind know it better than that
+        self.backend: Any = CPU(threads) if backend is None else backend
+        self.enabled = enabled
+        self.reserving = reserving
+        self.frozen: Literal[False, "raise", "warn"] = False
+        self.rounds_tables = False
+        self.flops = 0
+        self.programs: dict[Hashable, Any] = {}  # row-wise programs of expressions, by structure
+        self._guids = itertools.count(1)
+        self._entries: dict[Key, Slot] = {}
+        self._planned: list[Slot] = []
+        self._bytes = 0
+        self._hits = self._recomputations = self._allocations = self._late = 0
+        self._closed = False
+
+    # ------------------------------------------------------------------ containers
+
+    def new_guid(self) -> int:
+        """A number that no other slot of this cache has."""
+        return next(self._guids)
+
+    def result(self, key: Key, shape: tuple[int, int], dtype: Any, label: str) -> Slot:
+        """The container for the result `key`: found again, or allocated."""
+        self.require_open(label)
+        slot = self._entries.get(key)
+        if slot is None:
+            slot = self._allocate(key, shape, np.dtype(dtype), label)
+        elif slot.shape != shape or slot.dtype != dtype:
+            raise ShapeError(
+                f"{label} at {source_line()}: its container was made as {slot.shape} {slot.dtype} "
+                f"at {slot.where} and is now asked for as {shape} {np.dtype(dtype)}; a container "
+                "has one shape for life."
+            )
+        return slot
+
+    def _allocate(self, key: Key, shape: tuple[int, int], dtype: np.dtype[Any], label: str) -> Slot:
+        slot = Slot(self.new_guid(), shape, dtype, label, where=source_line())
+        slot.named = key[0] == "named"
+        keep = self.enabled or slot.named
+        if self.reserving:
+            self._planned.append(slot)
+        else:
+            if self.frozen and self.enabled:
+                self._refuse_or_warn(key, slot)
+            slot.array = carve(self.backend.allocate(slot.nbytes), 0, slot)
+            if slot.named:
+                self.backend.clear(slot.array)
+            self._allocations += 1
+            self._bytes += slot.nbytes if keep else 0
+        if keep:
+            self._entries[key] = slot
+        return slot
+
+    def grow(self, pattern: PatternSlot, needed: int) -> None:
+        """Raise the capacity of a sparse container, and of the values on its pattern, x1.2.
+
+        GUIDs stay, so everything computed from it is still found. Contents are lost: handles on
+        them are stale.
+        """
+        if self.frozen:
+            message = (
+                f"{pattern.label}: a block with {needed:,} non-zeros at {source_line()}, but "
+                f"{pattern.capacity:,} were reserved. The source must state its largest block "
+                "(BlockShape.nnz)."
+            )
+            if self.frozen == "raise":
+                raise AllocationAfterWarmupError(message)
+            log.warning("%s", message)
+        before, pattern.capacity = pattern.capacity, max(needed, int(pattern.capacity * 1.2))
+        pattern.written()
+        for slot in pattern.dependents.values():
+            held = 0 if slot.array is None or slot.in_slab else slot.nbytes
+            slot.shape = (slot.shape[0], slot.shape[1] // before * pattern.capacity)
+            slot.written()
+            if not self.reserving:
+                slot.array = carve(self.backend.allocate(slot.nbytes), 0, slot)
+                slot.in_slab = False
+                self._bytes += slot.nbytes - held
+                self._allocations += 1
+                self._late += bool(self.frozen)
+        if pattern.grown is not None:
+            pattern.grown()
+
+    def _refuse_or_warn(self, key: Key, slot: Slot) -> None:
+        message = (
+            f"{slot.label} at {slot.where} needs a container of {slot.shape} {slot.dtype} "
+            f"({slot.nbytes:,} bytes) after warm-up. {self._what_changed(key)}"
+        )
+        if self.frozen == "raise":
+            raise AllocationAfterWarmupError(message)
+        log.warning("%s", message)
+        self._late += 1
+
+    def _what_changed(self, key: Key) -> str:
+        """Which part of the key differs from the nearest one that was there."""
+        same = [k for k in self._entries if k[0] == key[0] and len(k) == len(key)]
+        if not same:
+            return "This expression was not part of the warm-up: run every branch of it there."
+        nearest = max(same, key=lambda k: sum(a == b for a, b in zip(k, key, strict=True)))
+        part = next(n for n, (a, b) in enumerate(zip(nearest, key, strict=True)) if a != b)
+        old, new = nearest[part], key[part]
+        match old, new:
+            case ("number", str(before)), ("number", str(after)):
+                return (
+                    f"Operand {part} was {before} during warm-up and is {after} now: a number that "
+                    "changes belongs in a Scalar, whose contents are set in place."
+                )
+            case int(), int():
+                names = {s.guid: f" '{s.label}'" for s in self._entries.values()}
+                return (
+                    f"Operand {part} was the container{names.get(old, f' {old}')} during warm-up "
+                    f"and is{names.get(new, f' {new}')} now: assign with <<= into the old one."
+                )
+            case _:
+                return f"Operand {part} was {old!r} during warm-up and is {new!r} now."
+
+    # ------------------------------------------------------------------ phases
+
+    def commit(self) -> None:
+        """End the reserve phase: compile kernels; allocate one slab for all planned containers."""
+        self.backend.compile_expected()  # first, because on a device they take memory, too
+        size = sum(aligned(s.nbytes) for s in self._planned)
+        try:
+            slab = self.backend.allocate(size)
+        except MemoryPlanError:
+            raise
+        except MemoryError as error:
+            raise MemoryPlanError(
+                f"The plan needs {size:,} bytes, which this machine will not give. Lower "
+                "block_rows, or the model's size (its number of topics or factors)."
+            ) from error
+        offset = 0
+        for slot in self._planned:
+            slot.array = carve(slab, offset, slot)
+            slot.in_slab = True
+            if slot.named:
+                self.backend.clear(slot.array)
+            slot.computed = -1  # what was computed while reserving was not computed
+            offset += aligned(slot.nbytes)
+        self._bytes += size
+        self._allocations += 1
+        self._planned = []
+        self.reserving = False
+
+    def freeze(self, mode: Literal["raise", "warn"] = "raise") -> None:
+        """From here on an allocation is an error, or a warning that is counted.
+
+        Has no effect on a cache with enabled=False, which allocates by design.
+        """
+        if mode not in ("raise", "warn"):
+            raise ValueError(f"MatCache.freeze({mode!r}): it is 'raise' or 'warn'.")
+        if self.reserving:
+            raise RuntimeError("MatCache.freeze: commit() the plan first.")
+        self.frozen = mode
+
+    def thaw(self) -> None:
+        """Allow allocations again (a new warm-up)."""
+        self.frozen = False
+
+    def plan(self) -> list[PlannedArray]:
+        """The containers, largest first: what `--dry-run` prints."""
+        rows = [
+            PlannedArray(s.label, s.where, s.shape, type_name(s.dtype), s.nbytes)
+            for s in self._entries.values()
+        ]
+        return sorted(rows, key=lambda r: -r.nbytes)
+
+    def stats(self) -> CacheStats:
+        """The counters since the start."""
+        return CacheStats(
+            entries=len(self._entries),
+            bytes=self._bytes,
+            hits=self._hits,
+            recomputations=self._recomputations,
+            allocations=self._allocations,
+            allocations_after_warmup=self._late,
+            flops=self.work,
+        )
+
+    @property
+    def work(self) -> int:
+        """Floating point operations of all kernels so far; on a device, of those known to be over
+        where only they know how many they do.
+        """
+        counted: int = self.backend.counted
+        return self.flops + counted
+
+    # ------------------------------------------------------------------ used by expressions
+
+    def begin(self, slot: Slot) -> bool:
+        """Whether `slot` must be (re)computed; counts a hit otherwise."""
+        if self.enabled and slot.is_current():
+            self._hits += 1
+            return False
+        if slot.computed >= 0:
+            self._recomputations += 1
+        return True
+
+    def require_open(self, what: str) -> None:
+        """Refuse to work after `close`."""
+        if self._closed:
+            raise RuntimeError(f"{what} at {source_line()}: its MatCache was closed.")
+
+    def require_data(self, what: str) -> None:
+        """Refuse to read numbers while only shapes are known, or when they are gone."""
+        self.require_open(what)
+        if self.reserving:
+            raise ReadDuringPlanError(
+                f"{what} at {source_line()}: numbers are read while memory is being planned, "
+                "before any data exist. Keep the choice on the device (where), or move it out of "
+                "update()."
+            )
+
+    # ------------------------------------------------------------------ life
+
+    def close(self) -> None:
+        """Free the memory and stop the threads. Neither the cache nor its Mats can be used then."""
+        self._closed = True
+        for slot in (*self._entries.values(), *self._planned):
+            slot.array = None
+        self._entries.clear()
+        self.programs.clear()
+        self._planned.clear()
+        self._bytes = 0
+        self.backend.close()
+
+    def __enter__(self) -> Self:
+        """Close at the end of a `with` block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()

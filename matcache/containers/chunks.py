@@ -1,0 +1,98 @@
+"""How work is cut into chunks for threads: containers with the bounds of chunks.
+
+Chunks of rows never change a bit, since rows are independent; sums use a fixed number of chunks.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..cpu.backend import ROW_CHUNKS
+from ..errors import ShapeError
+from .cache import MatCache
+from .slots import PatternSlot
+
+
+def row_bounds(
+    cache: MatCache, rows: int, pattern: PatternSlot | None, chunks: int = ROW_CHUNKS
+) -> np.ndarray[Any, Any]:
+    """Offsets of `chunks` chunks of rows of about equal work, or of fewer; a power of two."""
+    while chunks > 1 and rows < 8 * chunks:
+        chunks //= 2
+    if pattern is None:
+        return even_bounds(cache, rows, chunks)
+    return _balanced(cache, "row bounds", pattern, pattern.offsets()[0], rows, chunks)
+
+
+def column_bounds(
+    cache: MatCache, pattern: PatternSlot, chunks: int = ROW_CHUNKS
+) -> np.ndarray[Any, Any]:
+    """The same of the columns that occur."""
+    starts = turned(cache, pattern)[1]
+    return _balanced(cache, "column bounds", pattern, starts, pattern.active_count, chunks)
+
+
+def turned(cache: MatCache, pattern: PatternSlot) -> list[Any]:
+    """The transposed index. Raises ShapeError where there is none."""
+    found = pattern.transposed()
+    if pattern.build is not None:
+        pattern.build()
+    if not cache.reserving and pattern.starts is None:
+        raise ShapeError(f"{pattern.label}.T: this sparse matrix has no transposed index.")
+    return found
+
+
+def _balanced(
+    cache: MatCache, kind: str, pattern: PatternSlot, offsets: Any, rows: int, chunks: int
+) -> np.ndarray[Any, Any]:
+    """One row of a table of the bounds of 1, 2, 4, ... chunks, cut from those of the most."""
+    powers = ROW_CHUNKS.bit_length()
+    slot = cache.result(
+        (kind, pattern.guid), (powers, ROW_CHUNKS + 1), np.int64, f"{kind} of chunks"
+    )
+    table = slot.data()
+    balance = cache.backend.kernels["balance"]
+    if cache.reserving:
+        cache.backend.expect(balance, offsets, rows, table[-1])
+        placeholder: np.ndarray[Any, Any] = table[-1]
+        return placeholder
+    if slot.computed != pattern.version:
+        balance(offsets, rows, table[-1])
+        for power in range(powers - 1):
+            ends = _ends(1 << power, cache.backend.threads)
+            table[power, : len(ends)] = table[-1, ends]
+        slot.computed = pattern.version
+    bounds: np.ndarray[Any, Any] = table[chunks.bit_length() - 1, : chunks + 1]
+    return bounds
+
+
+@functools.cache
+def _ends(count: int, threads: int) -> list[int]:
+    """Where `count` chunks end, in parts of which there are ROW_CHUNKS.
+
+    Of two chunks or more for each thread the first are the largest, and the last one part, so that
+    nobody waits long for the last: trapezoid self-scheduling (Tzeng, Ni 1993).
+
+    >>> _ends(4, 4), _ends(8, 2)
+    ([0, 8, 16, 24, 32], [0, 7, 13, 18, 23, 26, 29, 31, 32])
+    """
+    if count < 2 * threads:
+        return [ROW_CHUNKS * n // count for n in range(count + 1)]
+    first = 2 * ROW_CHUNKS / count - 1
+    shrink = (first - 1) / max(count - 1, 1)
+    return [round(n * first - shrink * n * (n - 1) / 2) for n in range(count + 1)]
+
+
+def even_bounds(cache: MatCache, rows: int, chunks: int) -> np.ndarray[Any, Any]:
+    """Offsets of `chunks` equal chunks of `rows` rows, in a container."""
+    label = f"bounds of {chunks} chunks"
+    slot = cache.result(("bounds", rows, chunks), (1, chunks + 1), np.int64, label)
+    if slot.array is not None and slot.computed < 0:
+        for chunk in range(chunks + 1):
+            slot.array[0, chunk] = rows * chunk // chunks
+        slot.computed = slot.version
+    bounds: np.ndarray[Any, Any] = slot.data()[0]
+    return bounds

@@ -1,0 +1,258 @@
+"""Bring numbers into a cache: matrices by name, from arrays, and the block that is refilled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import ShapeError
+from ..operations.dense import Random
+from .backend import Backend, Incoming
+from .cache import MatCache
+from .matrices import Mat, Scalar, SparseMat, handle
+from .slots import PatternSlot, Slot, source_line
+
+BUFFERS = 2  # blocks on a device at a time: one in use, the next one on its way
+
+
+def named(cache: MatCache, name: str, shape: tuple[int, int], dtype: Any = np.float32) -> Mat:
+    """The container called `name`, of this shape: zeros when it is new."""
+    return handle(cache, cache.result(("named", name), shape, dtype, name))
+
+
+def from_array(cache: MatCache, array: Any, name: str | None = None) -> Mat:
+    """A Mat with a copy of a two-dimensional array (a vector is one row).
+
+    float32, float64, int32 and int64 are kept; float16 becomes float32, longer floats float64, and
+    booleans and other integers int64. Raises ShapeError for anything else.
+    """
+    array = np.atleast_2d(np.asarray(array))
+    if array.ndim > 2 or array.dtype.kind not in "fiub":
+        raise ShapeError(
+            f"from_array at {source_line()}: an array of {array.dtype} with {array.ndim} "
+            "dimensions; a matrix has two, of real numbers."
+        )
+    if array.dtype not in (np.float32, np.float64, np.int32, np.int64):
+        floating = np.float32 if array.dtype.itemsize < 4 else np.float64
+        array = array.astype(floating if array.dtype.kind == "f" else np.int64)
+    mat = named(cache, name or f"mat {cache.new_guid()}", array.shape, array.dtype)
+    mat.set(array)
+    return mat
+
+
+def scalar(
+    cache: MatCache, value: float, name: str | None = None, dtype: Any = np.float64
+) -> Scalar:
+    """A number that may change without changing any key."""
+    mat = named(cache, name or f"scalar {cache.new_guid()}", (1, 1), dtype)
+    mat.set(value)
+    assert isinstance(mat, Scalar)
+    return mat
+
+
+def random(cache: MatCache, shape: tuple[int, int], key: Mat, stream: int = 0) -> Random:
+    """Uniform random numbers in (0, 1), by counter: see `Random`."""
+    if key.shape != (1, 3) or key.dtype != np.int64:
+        raise ShapeError(
+            f"random at {source_line()}: the key {key.label} is {key.shape} {key.dtype}; it must "
+            "be int64 of shape (1, 3): seed, pass, block."
+        )
+    return Random(cache, shape, key, stream)
+
+
+class SparseInput:
+    """The sparse container of a block: fixed rows and columns, a capacity in non-zeros.
+
+    `bind` points it at a block's arrays without copying; everything computed from it keeps its
+    containers, since the GUIDs stay.
+    """
+
+    def __init__(
+        self,
+        cache: MatCache,
+        name: str,
+        rows: int,
+        columns: int,
+        capacity: int,
+        dtype: Any = np.float32,
+        *,
+        indexed: bool = True,
+    ) -> None:
+        """Without contents. capacity: most non-zeros that a block may have. indexed: False where
+        nobody reads its transposed index, for which there is no room then.
+        """
+        self.cache, self._indexed = cache, indexed
+        capacity = max(capacity, 1)
+        self.pattern = PatternSlot(cache.new_guid(), rows, columns, capacity, name)
+        self.values = Slot(cache.new_guid(), (1, capacity), np.dtype(dtype), name)
+        self._counts = np.zeros(2, np.int64)
+        self.pattern.grown = self._make_room
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Where the arrays of blocks arrive."""
+        pattern, capacity = self.pattern, self.pattern.capacity
+        backend: Backend = self.cache.backend
+        active = min(pattern.columns, capacity)
+
+        def room(what: str, size: int, dtype: Any) -> Incoming:
+            label = f"{what} of {pattern.label}"
+            return backend.incoming(self.cache, label, size, dtype, BUFFERS)
+
+        self._rooms = {
+            "indptr": room("offsets", pattern.rows + 1, np.int64),
+            "indices": room("columns", capacity, np.int32),
+            "values": room("values", capacity, self.values.dtype),
+            "counts": room("counts", 2, np.int64),
+        }
+        self._index = backend.index(self.cache, pattern) if self._indexed else None
+        if self._index is not None:
+            pattern.build = self._index.build
+        if self._index is not None or not self._indexed:
+            return
+        self._rooms |= {
+            "active": room("active columns", active, np.int32),
+            "starts": room("offsets by column", active + 1, np.int64),
+            "t_rows": room("rows by column", capacity, np.int32),
+            "t_pos": room("positions by column", capacity, pattern.position_type),
+        }
+
+    def handle(self) -> SparseMat:
+        """A handle on the present contents; those of earlier contents become stale."""
+        return SparseMat(self.cache, self.values, self.pattern)
+
+    def renew(self) -> None:
+        """The contents are other ones: what was computed from them has to be computed anew."""
+        self.pattern.written()
+        self.values.written(self.pattern.where)
+
+    def bind(
+        self,
+        *,
+        indptr: np.ndarray[Any, Any],
+        indices: np.ndarray[Any, Any],
+        values: np.ndarray[Any, Any],
+        active: np.ndarray[Any, Any] | None = None,
+        active_count: int = 0,
+        starts: np.ndarray[Any, Any] | None = None,
+        t_rows: np.ndarray[Any, Any] | None = None,
+        t_pos: np.ndarray[Any, Any] | None = None,
+    ) -> SparseMat:
+        """Use these arrays (see `PatternSlot`) as the contents; returns a handle on them.
+
+        They are the caller's: indices within bounds, offsets that ascend (a source checks that).
+        The transposed index does not matter where the backend makes its own.
+        """
+        pattern = self.pattern
+        if len(indptr) != pattern.rows + 1:
+            raise ShapeError(
+                f"{pattern.label}: a block of {len(indptr) - 1} rows; the container has "
+                f"{pattern.rows}."
+            )
+        nnz = int(indptr[-1])
+        for what, array, dtype in [
+            ("offsets", indptr, np.int64),
+            ("column indices", indices, np.int32),
+            ("values", values, self.values.dtype),
+        ]:
+            _check_array(pattern.label, what, array, dtype)
+        if min(indices.size, values.size) < nnz:
+            raise ShapeError(
+                f"{pattern.label}: offsets end at {nnz:,}, but there are {indices.size:,} column "
+                f"indices and {values.size:,} values."
+            )
+        if nnz > pattern.capacity:
+            self.cache.grow(pattern, nnz)
+        pattern.nnz, pattern.active_count = nnz, active_count
+        self._counts[:] = nnz, active_count
+        rooms = self._rooms
+        pattern.indptr = rooms["indptr"].bind(indptr)
+        pattern.indices = rooms["indices"].bind(indices, nnz)
+        pattern.counts = rooms["counts"].bind(self._counts)
+        pattern.active = pattern.starts = pattern.t_rows = pattern.t_pos = None
+        if self._index is not None:
+            pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = self._index.arrays()
+            pattern.active_count = min(nnz, pattern.columns)  # at most; the device knows
+        elif active is not None and starts is not None and t_rows is not None and t_pos is not None:
+            pattern.active = rooms["active"].bind(active, active_count)
+            pattern.starts = rooms["starts"].bind(starts, active_count + 1)
+            pattern.t_rows = rooms["t_rows"].bind(t_rows, nnz)
+            pattern.t_pos = rooms["t_pos"].bind(t_pos, nnz)
+        self.values.array = rooms["values"].bind(values, nnz).reshape(1, -1)
+        self.values.shape = (1, pattern.capacity)
+        self.renew()
+        return self.handle()
+
+
+class DenseInput:
+    """The dense container of a block: `bind` points it at a block's array without copying."""
+
+    def __init__(
+        self, cache: MatCache, name: str, shape: tuple[int, int], dtype: Any, copies: int = BUFFERS
+    ) -> None:
+        """Without contents. copies: how many blocks of it may be in use at a time."""
+        self.cache = cache
+        self.slot = Slot(cache.new_guid(), shape, np.dtype(dtype), name)
+        size = shape[0] * shape[1]
+        self._room = cache.backend.incoming(cache, name, size, dtype, copies)
+
+    def handle(self) -> Mat:
+        """A handle on the present contents; those of earlier contents become stale."""
+        return Mat(self.cache, self.slot)
+
+    def bind(self, array: np.ndarray[Any, Any]) -> Mat:
+        """Use `array` (of the container's shape and dtype, C-contiguous) as the contents."""
+        if array.shape != self.slot.shape:
+            raise ShapeError(
+                f"{self.slot.label}: a block of {array.shape}; the container is {self.slot.shape}."
+            )
+        _check_array(self.slot.label, "numbers", array, self.slot.dtype)
+        self.slot.array = self._room.bind(array)
+        self.slot.written()
+        return self.handle()
+
+    def fetch(self, into: np.ndarray[Any, Any]) -> None:
+        """The present contents, which may have been assigned to, into the array that was bound."""
+        found = self.cache.backend.host(self.slot.array)
+        if found is not into:
+            np.copyto(into, found)
+
+
+def _check_array(label: str, what: str, array: np.ndarray[Any, Any], dtype: Any) -> None:
+    if array.dtype != dtype or not array.flags.c_contiguous:
+        raise ShapeError(
+            f"{label}: its {what} must be {np.dtype(dtype)}, C-contiguous; got {array.dtype} with "
+            f"strides {array.strides}."
+        )
+
+
+def from_sparse(cache: MatCache, matrix: Any, name: str | None = None) -> SparseMat:
+    """A SparseMat with a copy of a SciPy sparse matrix, with its transposed index.
+
+    Values are kept in float64, and become float32 otherwise.
+    """
+    csr = sp.csr_array(matrix, copy=True)
+    csr.sum_duplicates()
+    csr.sort_indices()
+    rows, columns = csr.shape
+    csc = sp.csc_array(
+        (np.arange(csr.nnz, dtype=np.int64), csr.indices, csr.indptr), shape=csr.shape[::-1]
+    ).tocsr()
+    counts = np.diff(csc.indptr)
+    active = np.flatnonzero(counts).astype(np.int32)
+    starts = np.concatenate([[0], np.cumsum(counts[active])]).astype(np.int64)
+    dtype = np.float64 if csr.dtype == np.float64 else np.float32
+    name = name or f"sparse {cache.new_guid()}"
+    block = SparseInput(cache, name, rows, columns, csr.nnz, dtype)
+    return block.bind(
+        indptr=csr.indptr.astype(np.int64),
+        indices=csr.indices.astype(np.int32),
+        values=csr.data.astype(dtype),
+        active=active,
+        active_count=active.size,
+        starts=starts,
+        t_rows=csc.indices.astype(np.int32),
+        t_pos=csc.data.astype(np.int32),
+    )

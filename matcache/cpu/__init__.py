@@ -1,0 +1,1 @@
+"""The CPU backend: threads, launches, and kernels written by hand."""

@@ -1,0 +1,168 @@
+"""The CPU backend: compiles generated kernels with Numba and runs them on its pool of threads."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numba
+import numpy as np
+
+from ..containers.slots import allocate_bytes
+from ..emit.source import load_source
+from . import kernels as cpu_kernels
+from .blas import matmul
+from .pool import Pool
+from .processors import available_threads
+
+Kernel = Callable[..., Any]
+Array = np.ndarray[Any, Any]
+ROW_CHUNKS = 32  # chunks of rows handed to threads; never changes a bit, rows are independent
+SUM_CHUNKS = 64  # chunks of a sum; fixed, so that sums do not depend on the number of threads
+
+
+@cache
+def _helpers() -> str:
+    """Digest of the sources that generated kernels call."""
+    here = Path(__file__).parent
+    names = ("gibbs.py", "math32.py", "math64.py", "random.py", "vectors.py")
+    whole = b"".join((here / n).read_bytes() for n in names)
+    return hashlib.blake2b(whole, digest_size=8).hexdigest()
+
+
+_loading = threading.Lock()
+
+
+def compiled(source: str) -> Kernel:
+    """The `run` function of a generated module.
+
+    One per text and process, and never dropped: compiled code is immutable, so learners share it,
+    and there are as many as a program has different kernels.
+    """
+    with _loading:  # two threads that ask for one text get the same function, compiled once
+        return _load(source)
+
+
+@cache
+def _load(source: str) -> Kernel:
+    return load_source(source, _helpers()).run  # type: ignore[no-any-return]
+
+
+def type_of(argument: Any) -> Any:
+    """Numba's type of an argument of a kernel."""
+    if isinstance(argument, np.ndarray):
+        flags = argument.flags
+        layout: Literal["C", "A"] = "C" if flags.c_contiguous else "A"
+        return _array_type(argument.dtype, argument.ndim, layout, flags.writeable, flags.aligned)
+    return numba.typeof(argument)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _array_type(
+    dtype: np.dtype[Any], ndim: int, layout: Literal["C", "A"], writeable: bool, aligned: bool
+) -> Any:
+    return numba.types.Array(
+        numba.from_dtype(dtype), ndim, layout, readonly=not writeable, aligned=aligned
+    )
+
+
+class InPlace:
+    """See `Incoming`."""
+
+    def bind(self, array: Array, count: int | None = None) -> Array:
+        """The array itself."""
+        return array
+
+
+IN_PLACE = InPlace()
+
+
+class CPU:
+    """Kernels and threads of one cache; its arrays are those of NumPy. See `Backend`."""
+
+    kind = "cpu"
+    host_bytes = 0
+    free_bytes = None
+    rounded = np.dtype(np.float32)
+
+    def __init__(self, threads: int | None = None) -> None:
+        """threads: by default as many as the process may use."""
+        self.pool = Pool(available_threads() if threads is None else threads)
+        self.threads = self.pool.threads
+        self.kernels: dict[str, Kernel] = dict(cpu_kernels.KERNELS)
+        self._awaited: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def run(self, kernel: Kernel, chunks: int, *args: Any) -> None:
+        """`kernel(chunk, thread, *args)` for all chunks, on all threads."""
+        self.pool.run(lambda chunk, thread: kernel(chunk, thread, *args), chunks)
+
+    def expect(self, kernel: Kernel, *args: Any) -> None:
+        """Note that `kernel` will be called with arguments of the types of `args`."""
+        self._awaited.append((kernel, tuple(map(type_of, args))))
+
+    def compile_expected(self) -> None:
+        """Compile what was noted (or load it from disk), so that no block waits for a compiler."""
+        for kernel, types in self._awaited:
+            if types not in kernel.overloads:
+                kernel.compile(types)
+        self._awaited.clear()
+
+    def allocate(self, nbytes: int) -> Array:
+        """Zeroed bytes."""
+        return allocate_bytes(nbytes)
+
+    def clear(self, array: Array) -> None:
+        """They are zeros: see `allocate`."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array of NumPy."""
+        return np.zeros(shape, dtype)
+
+    def write(self, array: Array, numbers: Any) -> None:
+        """Copy numbers into an array."""
+        np.copyto(array, numbers, casting="same_kind")
+
+    def read(self, array: Array) -> Array:
+        """A copy."""
+        return array.copy()
+
+    def host(self, array: Array) -> Array:
+        """The array itself."""
+        return array
+
+    def put_back(self, array: Array, shown: Array) -> None:
+        """It is there."""
+
+    def incoming(self, cache: Any, label: str, size: int, dtype: Any, copies: int) -> InPlace:
+        """Kernels read the arrays of blocks where they are."""
+        return IN_PLACE
+
+    def index(self, cache: Any, pattern: Any) -> None:
+        """Blocks bring it: the reader's thread is no slower than this one."""
+
+    def drain(self) -> None:
+        """Nothing is done later here."""
+
+    def begin_block(self) -> None:
+        """Nothing is to be done."""
+
+    def end_block(self) -> None:
+        """Work is done when it is launched."""
+
+    @property
+    def counted(self) -> int:
+        """None: whoever launches a kernel here can count."""
+        return 0
+
+    def matmul(self, left: Any, right: Any, out: Any) -> None:
+        """out = left @ right by BLAS; neither our number of threads nor BLAS's changes a bit."""
+        matmul(self.pool, left, right, out)
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._awaited.clear()
+        self.pool.close()

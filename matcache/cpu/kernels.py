@@ -1,0 +1,162 @@
+"""CPU kernels that are written by hand: the half of the kernel table that no generator prints.
+
+All run one chunk: `kernel(chunk, thread, bounds, ...)`. Each sum runs in a fixed order.
+"""
+
+# Numba infers the types.
+# mypy: allow-untyped-defs
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from .exact import add_exact_columns, add_exact_product, keep_largest
+from .random import random_bits
+from .top import top_products
+
+_FAST = {"contract", "reassoc", "nsz", "arcp"}
+_kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
+_ordered = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+
+
+@_kernel
+def balance(indptr, rows, bounds):
+    """Cut `rows` rows into chunks of about equal work (non-zeros plus rows): fills `bounds`."""
+    chunks = bounds.size - 1
+    work = indptr[rows] - indptr[0] + rows
+    row = 0
+    for chunk in range(chunks):
+        bounds[chunk] = row
+        goal = work * (chunk + 1) // chunks
+        while row < rows and indptr[row] - indptr[0] + row < goal:
+            row += 1
+    bounds[chunks] = rows
+
+
+@_kernel
+def transposed_product(chunk, thread, bounds, active, starts, t_rows, t_pos, values, table, out):
+    """out[c] = sum over the non-zeros (r, c) of value * table[r], for the active columns.
+
+    values: [nnz], table: [rows x k], out: [columns x k]. Rows of columns that do not occur in the
+    block are set to zero by the chunk that comes to them: out is written exactly once.
+    """
+    k = table.shape[1]
+    first, last = bounds[chunk], bounds[chunk + 1]
+    # columns between the previous active one and this one are empty
+    begin = 0 if first == 0 else active[first - 1] + 1
+    for a in range(first, last):
+        column = np.uintp(active[a])
+        for c in range(begin, column):
+            for j in range(k):
+                out[c, j] = 0
+        begin = column + 1
+        for j in range(k):
+            out[column, j] = 0
+        p = starts[a]
+        q = starts[a + 1]
+        full = p + (q - p) // 4 * 4
+        for e in range(p, full, 4):
+            r0, r1 = np.uintp(t_rows[e]), np.uintp(t_rows[e + 1])
+            r2, r3 = np.uintp(t_rows[e + 2]), np.uintp(t_rows[e + 3])
+            x0, x1 = values[t_pos[e]], values[t_pos[e + 1]]
+            x2, x3 = values[t_pos[e + 2]], values[t_pos[e + 3]]
+            for j in range(k):
+                out[column, j] += (
+                    x0 * table[r0, j] + x1 * table[r1, j] + x2 * table[r2, j] + x3 * table[r3, j]
+                )
+        for e in range(full, q):
+            r0 = np.uintp(t_rows[e])
+            x0 = values[t_pos[e]]
+            for j in range(k):
+                out[column, j] += x0 * table[r0, j]
+    if chunk == bounds.size - 2:
+        for c in range(begin, out.shape[0]):
+            for j in range(k):
+                out[c, j] = 0
+
+
+@_ordered
+def add_partials(partials, out):
+    """out[j] = sum of partials[:, j], chunk by chunk."""
+    for j in range(out.shape[1]):
+        total = 0.0
+        for chunk in range(partials.shape[0]):
+            total += partials[chunk, j]
+        out[0, j] = total
+
+
+@_kernel
+def gather(chunk, thread, bounds, source, rows, columns, out, bad):
+    """out[i, j] = source[rows[i], columns[j]]; the first index out of range goes into `bad`."""
+    for i in range(bounds[chunk], bounds[chunk + 1]):
+        r = rows[i]
+        if r < 0 or r >= source.shape[0]:
+            bad[chunk, 0] = i + 1
+            return
+        for j in range(out.shape[1]):
+            c = columns[j]
+            if c < 0 or c >= source.shape[1]:
+                bad[chunk, 1] = j + 1
+                return
+            out[i, j] = source[r, c]
+
+
+@_kernel
+def round_table(chunk, thread, bounds, source, out):
+    """The bits of float32, rounded to those of bfloat16; ties to even, NaN to one NaN."""
+    for e in range(bounds[chunk], bounds[chunk + 1]):
+        x = np.uint64(source[e])
+        nan = (x & np.uint64(0x7FFFFFFF)) > np.uint64(0x7F800000)
+        near = x + np.uint64(0x7FFF) + ((x >> np.uint64(16)) & np.uint64(1))
+        out[e] = np.uint64(0x7FC00000) if nan else near & np.uint64(0xFFFF0000)
+
+
+@_kernel
+def drawn_tokens(count):
+    """How many of `count` tokens are dealt by drawing; the others make an even number."""
+    return count if count <= 64 else 64 + count % 2
+
+
+@_kernel
+def split_tokens(chunk, thread, bounds, indptr, values, row_ids, key, seen, scored):
+    """Deal the tokens of each row to `seen` and `scored`, the half (rounded up) to `seen`.
+
+    Selection sampling (Knuth, TAOCP 2, 3.4.2 S): token t of n is taken with probability
+    (still needed) / (still to come). An entry of weight x counts as ceil(x) tokens of equal weight;
+    of more than 64, all but 64 or 65 are dealt in equal halves without drawing.
+    """
+    for i in range(bounds[chunk], bounds[chunk + 1]):
+        left = 0
+        for j in range(indptr[i], indptr[i + 1]):
+            left += drawn_tokens(int(math.ceil(values[j])))
+        need = (left + 1) // 2
+        token = 0
+        for j in range(indptr[i], indptr[i + 1]):
+            count = int(math.ceil(values[j]))
+            drawn = drawn_tokens(count)
+            taken = (count - drawn) // 2
+            for _ in range(drawn):
+                draw = (np.float64(random_bits(key, row_ids[i, 0], token, 0)) + 0.5) * 2.0**-32
+                if draw * left < need:
+                    taken += 1
+                    need -= 1
+                left -= 1
+                token += 1
+            seen[j] = values[j] * taken / max(count, 1)
+            scored[j] = values[j] - seen[j]
+
+
+KERNELS: dict[str, Any] = {
+    "add_exact_columns": add_exact_columns,
+    "add_exact_product": add_exact_product,
+    "keep_largest": keep_largest,
+    "balance": balance,
+    "transposed_product": transposed_product,
+    "add_partials": add_partials,
+    "gather": gather,
+    "round_table": round_table,
+    "split_tokens": split_tokens,
+    "top_products": top_products,
+}

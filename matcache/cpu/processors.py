@@ -1,0 +1,69 @@
+"""How many processors this process may use, control groups included."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+
+
+def folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
+    """Folders that may hold limits of `controller` ("cpu", "memory"), from the process's own group
+    to the outermost; of both versions of control groups, there or not.
+    """
+    yield from (root, root / controller)
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        base = root / controllers if controllers else root
+        group = Path(path.lstrip("/"))
+        yield from (base / part for part in (group, *group.parents))
+
+
+VARIABLES = ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK")
+
+
+def available_threads(environ: Mapping[str, str] = os.environ, root: Path = ROOT) -> int:
+    """At least 1: the least of `thread_limits`."""
+    return max(1, min(thread_limits(environ, root).values()))
+
+
+def thread_limits(environ: Mapping[str, str] = os.environ, root: Path = ROOT) -> dict[str, int]:
+    """By name: the processors that the scheduler allows, the quota of the control group (rounded
+    up), SLURM_CPUS_PER_TASK and OMP_NUM_THREADS, where they are set. root: of control groups.
+    """
+    limits = {"processors": _allowed()}
+    if quotas := list(_quotas(root)):
+        limits["control group"] = min(quotas)
+    for name in VARIABLES:
+        first = environ.get(name, "").split(",")[0].strip()  # OMP_NUM_THREADS may be a list
+        if first.isdigit() and int(first) > 0:
+            limits[name] = int(first)
+    return limits
+
+
+def _allowed() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _quotas(root: Path) -> Iterator[int]:
+    """Processors that the control groups of this process, and those around them, may use."""
+    for folder in folders("cpu", root):
+        try:  # version 2: "max 100000" or "150000 100000"
+            quota, period = (folder / "cpu.max").read_text().split()
+        except (OSError, ValueError):
+            try:
+                quota = (folder / "cpu.cfs_quota_us").read_text().strip()
+                period = (folder / "cpu.cfs_period_us").read_text().strip()
+            except OSError:
+                continue
+        if quota.isdigit() and period.isdigit() and int(period):
+            yield math.ceil(int(quota) / int(period))

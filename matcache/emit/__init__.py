@@ -1,0 +1,1 @@
+"""Programs printed as source: Numba and CUDA C++."""

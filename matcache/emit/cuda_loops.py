@@ -1,0 +1,337 @@
+"""Print what a group of lanes does for a row as CUDA C++: loops over vectors and over non-zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import ClassVar
+
+from ..notation.elementwise import ELEMENTWISE
+from ..program.instructions import (
+    Access,
+    Apply,
+    Dot,
+    Gather,
+    Kind,
+    Product,
+    Reduce,
+    Value,
+    reads,
+    writes,
+)
+from ..program.schedule import Group, Schedule
+from .cuda_header import C_TYPES, number
+from .cuda_layout import is_shared, layout
+from .rows import LoopBody, RowwisePrinter, plus
+
+_ACROSS = {"sum": "bl_plus", "max": "bl_larger", "min": "bl_smaller"}
+
+
+class CudaLoops(RowwisePrinter):
+    """Prints the work on a row. More locals: m numbers of the row in arguments, w registers of a
+    vector, r the register, s the first one of a pack, v the place in it, b packs of shared vectors.
+    """
+
+    end = ";"
+    declare = "F "
+    count = "F(length)"
+    start: ClassVar[Mapping[str, str]] = {"sum": "F(0)", "max": "-BL_INF(F)", "min": "BL_INF(F)"}
+    fold: ClassVar[Mapping[str, str]] = {
+        "sum": "{0} + {1}",
+        "max": "bl_maximum({0}, {1})",
+        "min": "bl_minimum({0}, {1})",
+    }
+
+    def __init__(self, plan: Schedule, types: Sequence[str] | None = None) -> None:
+        """types: of the arguments in C, where they are not all of the program's dtype."""
+        super().__init__(plan)
+        self.types = types
+        self.float = C_TYPES[self.program.dtype]
+        self.layout = layout(plan, types)
+
+    # -------------------------------------------------------------- names
+
+    def number(self, value: float) -> str:
+        """A constant."""
+        return number(value)
+
+    def cell(self, argument: int) -> str:
+        """The row's number in an argument of one column."""
+        return f"m{argument}"
+
+    def type_of(self, argument: int) -> str:
+        """C type of the numbers of an argument."""
+        return self.float if self.types is None else self.types[argument]
+
+    def register(self, value: Value) -> str:
+        """The registers of a spread vector."""
+        return f"w{value.id}"
+
+    def element(self, value: Value) -> str:
+        """This lane's element of a vector."""
+        if is_shared(value):
+            return f"b{value.arg}[v]"
+        return f"{self.register(value)}[r]"
+
+    def nonzero(self, value: Value, lane: int) -> str:
+        """Non-zero j + lane of a stored value."""
+        if value.access in (Access.COLUMN, Access.ENTRY):
+            return f"F(a{value.arg}[c{lane}])"
+        text = self.nonzero_place(value, lane)
+        own = value.access is not Access.VALUES or self.type_of(value.arg) == self.float
+        return text if own else f"F({text})"
+
+    def nonzero_place(self, value: Value, lane: int) -> str:
+        """Where a value of non-zero j + lane is stored."""
+        return f"{self.array(value)}[{self.index(lane)}]"
+
+    def apply(self, instruction: Apply, texts: list[str]) -> str:
+        """An elementwise operation on these texts."""
+        return ELEMENTWISE[instruction.op].c.format(*texts)
+
+    # -------------------------------------------------------------- vectors in registers
+
+    def pack(self, length: int) -> int:
+        """Numbers of a vector that are side by side in a lane."""
+        return self.layout.pack(length)
+
+    @contextmanager
+    def packs(self, length: int) -> Iterator[None]:
+        """A loop over this lane's packs of a vector: `s` the first register, `k` the place."""
+        pack = self.pack(length)
+        per, step = f"BL_PER({length}, {pack})", f"BL_LANES * {pack}"
+        self.out.line("#pragma unroll")
+        head = f"for (int s = 0, k = lane * {pack}; s < {per}; s += {pack}, k += {step})"
+        with self.out.block(f"{head} if (k < {length}) {{", "}"):
+            yield
+
+    @contextmanager
+    def each(self, length: int) -> Iterator[None]:
+        """Within `packs`, a loop over a pack: `v` the number in it, `r` its register."""
+        self.out.line("#pragma unroll")
+        with self.out.block(f"for (int v = 0; v < {self.pack(length)}; ++v) {{", "}"):
+            self.out.line("const int r = s + v; (void)r;")
+            yield
+
+    def start_gather(self, out: Value) -> None:
+        """A vector of zeros, to which rows of a table will be added."""
+        with self.packs(out.length), self.each(out.length):
+            self.out.line(f"{self.register(out)}[r] = F(0);")
+
+    def shared_pack(self, value: Value) -> None:
+        """Load this lane's pack of a vector that is the same for all rows."""
+        if is_shared(value):
+            pack = self.pack(value.length)
+            self.out.line(f"F b{value.arg}[{pack}];")
+            self.out.line(f"bl_load<{pack}>(b{value.arg}, a{value.arg} + k);")
+
+    # -------------------------------------------------------------- loops and groups
+
+    def repeat(self, count: Value | int) -> AbstractContextManager[None]:
+        """A loop of so many rounds."""
+        rounds = f"(i64)x{count.arg}" if isinstance(count, Value) else str(count)
+        return self.out.block(f"for (i64 round = 0; round < {rounds}; ++round) {{", "}")
+
+    def leave(self, condition: str) -> None:
+        """Leave the loop when the condition is not zero."""
+        self.out.line(f"if ({condition} != F(0)) break;")
+
+    def product(self, product: Product) -> None:
+        """A vector times a small matrix: its numbers go from lane to lane."""
+        out, length, width = self.out, product.vec.length, product.out.length
+        pack = self.pack(length)
+        self.start_gather(product.out)
+        out.line("#pragma unroll")
+        with out.block(f"for (int b = 0; b < BL_PER({length}, {pack}); b += {pack}) {{", "}"):
+            with out.block("for (int from = 0; from < BL_LANES; ++from) {", "}"):
+                out.line(f"const int first = b * BL_LANES + from * {pack};")
+                out.line(f"if (first >= {length}) break;")
+                out.line("#pragma unroll")
+                with out.block(f"for (int u = 0; u < {pack}; ++u) {{", "}"):
+                    if is_shared(product.vec):
+                        out.line(f"const F t = (F)a{product.vec.arg}[first + u];")
+                    else:
+                        register = self.register(product.vec)
+                        out.line(f"const F t = BL_FROM_LANE({register}[b + u], from);")
+                    with self.packs(width):
+                        row = f"a{product.matrix} + (i64)(first + u) * {width} + k"
+                        out.line(f"F g[{self.pack(width)}];")
+                        out.line(f"bl_load<{self.pack(width)}>(g, {row});")
+                        with self.each(width):
+                            out.line(f"{self.element(product.out)} += t * g[v];")
+
+    def vector(self, group: Group) -> None:
+        """A loop over a vector."""
+        shared = {
+            value.arg: value
+            for instruction in group.instructions
+            for value in reads(instruction)
+            if value.kind is Kind.VEC and is_shared(value)
+        }
+        with self.packs(group.length):
+            for value in shared.values():
+                self.shared_pack(value)
+            with self.each(group.length):
+                _Body(self, group).run()
+        self.finish(group)
+
+    def nonzeros(self, group: Group) -> None:
+        """A loop over the non-zeros of the row."""
+        out, rows = self.out, self.layout.rows_in_flight
+        wide = any(
+            isinstance(i, Dot) or (isinstance(i, Gather) and i.out.kind is Kind.VEC)
+            for i in group.instructions
+        )
+        if not wide:  # each lane has non-zeros of its own
+            with out.block("for (i64 j = p + lane; j < q; j += BL_LANES) {", "}"):
+                _Body(self, group).run()
+            self.finish(group)
+        elif rows > 1:  # all lanes work on the vectors of the same non-zeros
+            with out.block("{", "}"):
+                out.line(f"const i64 full = p + (q - p) / {rows} * {rows};")
+                with out.block(f"for (i64 j = p; j < full; j += {rows}) {{", "}"):
+                    _Body(self, group, rows, wide=True).run()
+                with out.block("for (i64 j = full; j < q; ++j) {", "}"):
+                    _Body(self, group, wide=True).run()
+        else:
+            with out.block("for (i64 j = p; j < q; ++j) {", "}"):
+                _Body(self, group, wide=True).run()
+        self.join(group)
+        out.line("BL_SYNC();")  # what was stored is there for every lane
+
+    def finish(self, group: Group) -> None:
+        """Combine the lanes' parts of sums."""
+        for instruction in group.instructions:
+            if isinstance(instruction, Reduce | Gather) and instruction.out.kind is Kind.ROW:
+                name = f"s{instruction.out.id}"
+                self.set(name, f"bl_across<{_across(instruction)}>({name})")
+
+    def join(self, group: Group) -> None:
+        """Of a long row, combine the parts of sums over the non-zeros."""
+        sums = [i for i in group.instructions if isinstance(i, Reduce | Gather)]
+        if not sums:
+            return
+        with self.out.block("if (LONG) {", "}"):
+            for instruction in sums:
+                if instruction.out.kind is Kind.ROW:
+                    name = f"s{instruction.out.id}"
+                    self.set(name, f"bl_across_groups<{_across(instruction)}>({name})")
+                else:
+                    pack, name = self.pack(instruction.out.length), self.register(instruction.out)
+                    per = f"BL_PER({instruction.out.length}, {pack})"
+                    self.out.line(f"bl_add_groups<{per}, {pack}>({name});")
+
+
+def _across(instruction: Reduce | Gather) -> str:
+    """The function that takes two parts of a sum together."""
+    return _ACROSS[instruction.op if isinstance(instruction, Reduce) else "sum"]
+
+
+class _Body(LoopBody):
+    """Elements of vectors are in registers. wide: all lanes have the same non-zeros, and each its
+    part of the vectors; else each lane has non-zeros of its own.
+    """
+
+    def __init__(
+        self, rows: CudaLoops, group: Group, lanes: int = 1, *, wide: bool = False
+    ) -> None:
+        super().__init__(rows, group, lanes)
+        self.cuda = rows
+        self.wide = wide
+        self.held = _read_twice(group)
+        self.loaded: set[int] = set()  # of those tables, once their rows are in registers
+
+    def run(self) -> None:
+        if self.group.kind is Kind.NNZ and self.needs_columns:
+            for lane in self.every:
+                self.out.line(f"const i64 c{lane} = indices[{plus('j', lane)}];")
+        if self.wide:  # these numbers are on their way while table rows are
+            for value in _read_before_made(self.group):
+                self.read(value, 0)
+        for table, length in self.held.items():
+            for lane in self.every:
+                self.out.line(f"F g{table}_{lane}[BL_PER({length}, {self.cuda.pack(length)})];")
+        super().run()
+
+    def read(self, value: Value | float, lane: int) -> str:
+        if isinstance(value, Value) and value.kind is Kind.VEC and value.id not in self.known:
+            return self.cuda.element(value)
+        return super().read(value, lane)
+
+    def load(self, value: Value, lane: int) -> str:
+        return self.cuda.nonzero(value, lane)
+
+    def store(self, value: Value, *, again: bool) -> None:
+        if value.kind is Kind.VEC:
+            self.rows.set(self.cuda.element(value), self.name(value, 0))
+            return
+        if self.wide and again:
+            self.out.line("BL_SYNC();")  # every lane has read what was there before
+        guard = "if (lane == 0) " if self.wide else ""
+        for lane in self.every:
+            place = self.cuda.nonzero_place(value, lane)
+            self.rows.set(f"{guard}{place}", self.name(value, lane))
+
+    def dot(self, dot: Dot) -> list[str]:
+        out, vector = self.out, dot.vec
+        name, lanes = f"d{self.group.instructions.index(dot)}", len(self.every)
+        out.line(f"F {name}[{lanes}] = {{}};")
+        with self.cuda.packs(vector.length):
+            self.cuda.shared_pack(vector)
+            numbers = self.table_rows(dot.table, vector.length)
+            with self.cuda.each(vector.length):
+                out.line(f"const F t = {self.cuda.element(vector)};")
+                for lane, number in enumerate(numbers):
+                    out.line(f"{name}[{lane}] += t * {number};")
+        out.line(f"bl_sums<{lanes}>({name});")
+        return [f"{name}[{lane}]" for lane in self.every]
+
+    def gather(self, gather: Gather) -> None:
+        weights = [self.read(gather.weight, lane) for lane in self.every]
+        if gather.out.kind is Kind.ROW:
+            # a lane that has the same non-zeros as the others adds them once for all
+            for lane, weight in enumerate(weights):
+                entry = f"F(a{gather.table}[c{lane}])"
+                self.out.line(f"{self.rows.place(gather.out)} += {weight} * {entry};")
+            return
+        length = gather.out.length
+        with self.cuda.packs(length):
+            numbers = self.table_rows(gather.table, length)
+            with self.cuda.each(length):
+                for weight, number in zip(weights, numbers, strict=True):
+                    self.out.line(f"{self.cuda.element(gather.out)} += {weight} * {number};")
+
+    def table_rows(self, table: int, length: int) -> list[str]:
+        """Load the lane's packs of a table's rows, unless they are there; returns a number of each
+        row.
+        """
+        held, pack = table in self.held, self.cuda.pack(length)
+        for lane in () if table in self.loaded else self.every:
+            name = f"g{table}_{lane} + s" if held else f"g{lane}"
+            if not held:
+                self.out.line(f"F g{lane}[{pack}];")
+            self.out.line(f"bl_load<{pack}>({name}, a{table} + c{lane} * {length} + k);")
+        if held:
+            self.loaded.add(table)
+        return [f"g{table}_{lane}[r]" if held else f"g{lane}[v]" for lane in self.every]
+
+
+def _read_before_made(group: Group) -> list[Value]:
+    """Values of non-zeros that are in arrays when the group begins."""
+    found: dict[int, Value] = {}
+    made: set[int] = set()
+    for instruction in group.instructions:
+        for value in reads(instruction):
+            if value.kind is group.kind and value.id not in made:
+                found.setdefault(value.id, value)
+        out = writes(instruction)
+        if out is not None:
+            made.add(out.id)
+    return list(found.values())
+
+
+def _read_twice(group: Group) -> dict[int, int]:
+    """Tables whose rows are read by a dot product and by a sum of rows: argument -> length."""
+    dots = {i.table: i.vec.length for i in group.instructions if isinstance(i, Dot)}
+    gathers = {i.table for i in group.instructions if isinstance(i, Gather)}
+    return {table: length for table, length in dots.items() if table in gathers}

@@ -1,0 +1,168 @@
+"""Print a scheduled row-wise program as CUDA C++.
+
+The same schedule as for the CPU. A group of lanes owns a row: 8 to 32, so that a vector of k
+numbers fills them, or, for vectors of more than 1,024, a whole block of 256. Each lane holds every
+(lanes)th pack of 16 bytes of a vector, in registers; k is a literal. Per-row numbers are the same
+on every lane. Sums across lanes run in a fixed order. Loops over lanes are stride loops, so the
+text also runs on the host with one lane (tests/support/cuda_host.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..program.instructions import Access, Kind, Store, Value, walk, writes
+from ..program.schedule import Schedule, all_values
+from .cuda_header import device_header
+from .cuda_loops import CudaLoops
+
+
+def rowwise_source(
+    plan: Schedule, types: Sequence[str] | None = None, *, ordered: bool = False
+) -> str:
+    """Module of a program: `run(rows, [order, split,] [indptr, indices, [active, positions,]]
+    arguments..., outputs..., hidden...)`.
+
+    Over columns, rows is the address of their number. types: of the arguments in C, where they are
+    not all of the program's dtype; a table may be "bfloat16". ordered, for a program with a sparse
+    argument: order, int [rows], names the rows from the longest to the shortest, and the first
+    *split of them, which are long, are left to a second kernel, `run_long` with the same arguments:
+    there a block of threads shares a row. Arrays start at multiples of 16 bytes.
+    """
+    return CudaPrinter(plan, types, ordered=ordered).source()
+
+
+class CudaPrinter(CudaLoops):
+    """Prints the module around what lanes do for a row."""
+
+    restrict = " __restrict__"  # of pointers: nobody else writes to what they point at
+
+    def __init__(
+        self, plan: Schedule, types: Sequence[str] | None = None, *, ordered: bool = False
+    ) -> None:
+        """types, ordered: see `rowwise_source`."""
+        super().__init__(plan, types)
+        self.ordered = ordered and self.sparse
+        self.lanes_of_row = self.layout.lanes
+        every = all_values(self.program.body)
+        self.written = {v.arg for v in every if v.arg >= 0 and v.mutable}
+        self.row_arguments = sorted(
+            {v.arg for v in every if v.kind is Kind.ROW and v.access is Access.ROWS}
+        )
+
+    # -------------------------------------------------------------- module
+
+    def parameters(self) -> list[str]:
+        """Of the function of a row, and (after the number of rows) of the kernels."""
+        f, restrict = self.float, self.restrict
+        names = []
+        if self.sparse:
+            names += [f"const i64*{restrict} indptr", f"const int*{restrict} indices"]
+        if self.program.transposed:
+            position = "int" if self.program.transposed == 4 else "i64"
+            names += [
+                f"const int*{restrict} active",
+                f"const {position}*{restrict} positions",
+            ]
+        for n, argument in enumerate(self.program.arguments):
+            own = self.type_of(n)
+            if argument.form in ("sparse", "mat"):
+                const = "" if n in self.written or not restrict else "const "
+                letter = "v" if argument.form == "sparse" else "a"
+                names.append(f"{const}{own}*{restrict} {letter}{n}")
+            else:
+                names.append(f"{f} n{n}")
+        names += [f"{f}*{restrict} o{n}" for n in self.outputs.values()]
+        return names + [f"{f}*{restrict} h{n}" for n in self.hidden.values()]
+
+    def source(self) -> str:
+        """The module."""
+        out = self.out
+        self.head()
+        parameters = self.parameters()
+        names = ", ".join(self.names())
+        first = ["const i64* count" if self.program.transposed else "i64 rows"]
+        first += ["const int* order", "const i64* split"] if self.ordered else []
+        head = f"({', '.join(first + parameters)}) {{"
+        with out.block(f'extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) run{head}', "}"):
+            if self.program.transposed:
+                out.line("const i64 rows = *count;")
+            start, row = ("*split + BL_WARP", "order[n]") if self.ordered else ("BL_WARP", "n")
+            out.line(f"for (i64 n = {start}; n < rows; n += BL_WARPS)")
+            out.line(f"  one_row<false>({row}, {names});")
+        if self.ordered:
+            name = f"run_long{head}"
+            with out.block(
+                f'extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) {name}', "}"
+            ):
+                out.line("for (i64 n = blockIdx.x; n < *split; n += gridDim.x)")
+                out.line(f"  one_row<true>(order[n], {names});")
+        return out.text()
+
+    def names(self) -> list[str]:
+        """Of the parameters."""
+        return [parameter.split()[-1] for parameter in self.parameters()]
+
+    def head(self) -> None:
+        """What comes before the kernels; ends with `one_row<LONG>(row, parameters...)`."""
+        out = self.out
+        out.raw(f"#ifndef BL_LANES\n#define BL_LANES {self.lanes_of_row}\n#endif")
+        out.raw(device_header())
+        out.line(f"typedef {self.float} F;")
+        out.line("// One row. Of a long one every group of lanes of the block has a part of the")
+        out.line("// non-zeros, and all of the vectors: the parts are added up group by group.")
+        out.line("template <bool LONG>")
+        parameters = ", ".join(["i64 row", *self.parameters()])
+        with out.block(f"__device__ __forceinline__ void one_row({parameters}) {{", "}"):
+            out.line("const int lane = BL_LANE, group = LONG ? threadIdx.x / BL_LANES : 0;")
+            out.line(f"const i64 i = {'active[row]' if self.program.transposed else 'row'};")
+            for n, argument in enumerate(self.program.arguments):
+                if argument.form == "number":
+                    out.line(f"const F x{n} = n{n};")
+                elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
+                    out.line(f"const F x{n} = (F)a{n}[0];")
+            self.row()
+
+    def row(self) -> None:
+        """The body of `one_row`."""
+        out = self.out
+        if self.sparse:
+            out.line("const i64 begin = indptr[row], length = indptr[row + 1] - begin;")
+            out.line("const i64 p = LONG ? begin + length * group / BL_GROUPS : begin;")
+            out.line("const i64 q = begin + (LONG ? length * (group + 1) / BL_GROUPS : length);")
+        for n in self.row_arguments:
+            out.line(f"F m{n} = (F)a{n}[i];")
+        made = (None if isinstance(i, Store) else writes(i) for i in walk(self.program.body))
+        for name in sorted({f"s{v.id}" for v in made if v is not None and v.kind is Kind.ROW}):
+            out.line(f"F {name} = F(0);")
+        for value in self.layout.vectors:
+            pack, register = self.pack(value.length), self.register(value)
+            out.line(f"F {register}[BL_PER({value.length}, {pack})];")
+            if value.access is Access.ROWS:
+                with self.packs(value.length):
+                    out.line(
+                        f"bl_load<{pack}>({register} + s, a{value.arg} + i * {value.length} + k);"
+                    )
+        self.nodes(self.plan.nodes)
+        if self.written:  # all lanes, and all groups of a long row, have read what was there
+            out.line("if (LONG) __syncthreads(); else BL_SYNC();")
+        for value in self.layout.vectors:
+            place = self.home(value)
+            if place:
+                pack = self.pack(value.length)
+                with out.block("if (group == 0) {", "}"), self.packs(value.length):
+                    target = f"{place} + i * {value.length} + k"
+                    out.line(f"bl_store<{pack}>({target}, {self.register(value)} + s);")
+        with out.block("if (lane == 0 && group == 0) {", "}"):
+            for n in self.row_arguments:
+                if n in self.written:
+                    out.line(f"a{n}[i] = m{n};")
+            for value in self.program.returns:
+                if value.kind is Kind.ROW and value.arg < 0:
+                    out.line(f"o{self.outputs[value.id]}[i] = {self.scalar(value)};")
+
+    def home(self, value: Value) -> str:
+        """The array that a register vector is written back to, if any."""
+        if value.access is Access.ROWS:
+            return f"a{value.arg}" if value.mutable else ""
+        return f"o{self.outputs[value.id]}" if value.id in self.outputs else ""

@@ -1,0 +1,38 @@
+"""What generated Numba modules share: the text they start with, and constants."""
+
+from __future__ import annotations
+
+import math
+
+_HEADER = """\
+import numpy as np
+from numba import njit
+from blocklearn.matcache import cpu_math{bits} as m
+from blocklearn.matcache.cpu.random import random_bits
+
+F = np.float{bits}
+{made}
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={flags})
+"""
+
+# Only a sum along a row gains from another order of its terms. Without one nothing is reassociated,
+# so that the arithmetic of a column does not depend on how many columns there are.
+_SUMS = '{"contract", "reassoc", "nsz", "arcp"}'
+_NO_SUMS = '{"contract", "nsz"}'
+
+
+def numba_header(dtype: str, *, sums: bool, made: str = "") -> str:
+    """All that is before the function of a module; `F` is its float type.
+
+    sums: whether it sums along rows. made: statements before the function.
+    """
+    flags = _SUMS if sums else _NO_SUMS
+    return _HEADER.format(bits=dtype.removeprefix("float"), made=made, flags=flags)
+
+
+def number(value: float) -> str:
+    """A constant as source text."""
+    if math.isfinite(value):
+        return f"F({float(value)!r})"
+    return "F(np.nan)" if math.isnan(value) else f"F({'-' if value < 0 else ''}np.inf)"

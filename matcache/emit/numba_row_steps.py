@@ -1,0 +1,193 @@
+"""Print the kernel of `row_steps`: rows in order, each moving the entries that its non-zeros touch.
+
+What a row touches is gathered into strips: one for each table and column of it. Loops over strips
+are loops over consecutive numbers, which LLVM makes vectors of. Sums over the non-zeros have a
+fixed order and nothing is reassociated, so that the arithmetic of a column is the same beside any
+number of other columns. Locals: i row, j column of the tables, t non-zero of the row.
+"""
+
+from __future__ import annotations
+
+from ..program.instructions import Kind
+from ..program.row_steps_plan import EntryProgram, RowStepsPlan
+from .entries import print_entry
+from .numba_rows import NumbaPrinter
+
+LANES = 4  # partial sums of a dot product over the non-zeros of a row
+
+HEADER = """\
+import numpy as np
+from numba import njit
+from blocklearn.matcache import cpu_math{bits} as m
+
+F = np.float{bits}
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "nsz"}})
+"""
+
+
+def row_steps_source(plan: RowStepsPlan) -> str:
+    """Source of the module that runs `plan`; its function is called `run`."""
+    return _Printer(plan).source()
+
+
+class _Printer(NumbaPrinter):
+    """The residual is printed as any row program; this adds what is around it."""
+
+    def __init__(self, plan: RowStepsPlan) -> None:
+        super().__init__(plan.residual)
+        self.steps = plan
+
+    def parameters(self) -> list[str]:
+        steps = self.steps
+        names = ["rows", "indptr", "indices", "values", "weights", "rate_", "pace", "clock_"]
+        names += ["seen"] if steps.seen else []
+        names += [
+            {"mat": "a"}.get(argument.form, "n") + str(n)
+            for n, argument in enumerate(self.program.arguments)
+        ]
+        names += ["o0", "scratch"]
+        names += steps.step.arrays()
+        names += [] if steps.bias is None else steps.bias.arrays()
+        return [*names, "strips"]
+
+    def source(self) -> str:
+        out, steps = self.out, self.steps
+        out.raw(HEADER.format(bits="32" if steps.dtype == "float32" else "64"))
+        out.line(f"def run({', '.join(self.parameters())}):")
+        with out.block():
+            for value in sorted(self.plan.vectors.values()):
+                out.line(f"w{value} = scratch[{value}]")
+            out.line("rate = F(rate_[0, 0])")
+            out.line("now = clock_[0, 0]")
+            out.line("for i in range(rows):")
+            with out.block():
+                out.line("weight = F(weights[i, 0])")
+                out.line("if weight == F(0):  # as if the row was not there")
+                with out.block():
+                    out.line("continue")
+                out.line("cs = indices[indptr[i] : indptr[i + 1]]")
+                out.line("vs = values[indptr[i] : indptr[i + 1]]")
+                out.line("n = cs.size")
+                self.scores()
+                self.residual()
+                out.line("now += np.float64(weight) * pace[0, 0]")
+                out.line("clock = F(now)")
+                self.moves()
+            out.line("clock_[0, 0] = now")
+        return out.text()
+
+    # -------------------------------------------------------------- scores and residuals
+
+    def scores(self) -> None:
+        """Gather what the row touches, wake it, and multiply: a0[i, j] = row i times column j."""
+        out, steps = self.out, self.steps
+        if steps.wake is not None:
+            out.line("clock = F(now)")
+            if steps.seen:
+                out.line("waits = strips[-1]")
+                out.line("for t in range(n):")
+                with out.block():
+                    out.line("waits[t] = F(now - seen[np.uintp(cs[t]), 0])")
+        out.line(f"for j in range({steps.columns}):")
+        with out.block():
+            self.take_strips()
+            out.line("for t in range(n):")
+            with out.block():
+                out.line("c = np.uintp(cs[t])")
+                for n, place in enumerate(steps.step.kept):
+                    column = self.column(steps.step.tables[place])
+                    out.line(f"u{n}[t] = {steps.step.array(place)}[c, {column}]")
+            if steps.wake is not None:
+                self.numbers(steps.wake)
+                out.line("for t in range(n):")
+                with out.block():
+                    if steps.seen:
+                        out.line("elapsed = waits[t]")
+                    self.entry(steps.wake, {place: f"u{n}[t]" for n, place in steps.step.strips})
+            for lane in range(LANES):
+                out.line(f"d{lane} = F(0)")
+            out.line(f"full = n // {LANES} * {LANES}")
+            out.line(f"for t in range(0, full, {LANES}):")
+            with out.block():
+                for lane in range(LANES):
+                    at = f"t + {lane}" if lane else "t"
+                    out.line(f"d{lane} += F(vs[{at}]) * u0[{at}]")
+            out.line("for t in range(full, n):")
+            with out.block():
+                out.line("d0 += F(vs[t]) * u0[t]")
+            out.line(f"a0[i, j] = {' + '.join(f'd{lane}' for lane in range(LANES))}")
+
+    def residual(self) -> None:
+        """o0[i, j], by the row program; what it reads of tables of one row may have moved."""
+        self.single_numbers()
+        self.nodes(self.plan.nodes)
+        (result,) = self.program.returns
+        if result.kind is Kind.ROW:
+            self.out.line(f"o0[i, 0] = {self.scalar(result)}")
+
+    # -------------------------------------------------------------- steps
+
+    def moves(self) -> None:
+        """The step of every entry that was gathered, and of the row of constants."""
+        out, steps = self.out, self.steps
+        out.line(f"for j in range({steps.columns}):")
+        with out.block():
+            self.take_strips()
+            out.line("r = o0[i, j]")
+            self.numbers(steps.step)
+            out.line("for t in range(n):")
+            with out.block():
+                out.line("gradient = F(vs[t]) * r")
+                self.entry(steps.step, {place: f"u{n}[t]" for n, place in steps.step.strips})
+            out.line("for t in range(n):")
+            with out.block():
+                out.line("c = np.uintp(cs[t])")
+                for n, place in steps.step.strips:
+                    if place in steps.moved:
+                        column = self.column(steps.step.tables[place])
+                        out.line(f"{steps.step.array(place)}[c, {column}] = u{n}[t]")
+            if steps.bias is not None:
+                bias = steps.bias
+                out.line("gradient = r")
+                self.numbers(bias)
+                columns = {place: self.column(bias.tables[place]) for place in bias.kept}
+                self.entry(
+                    bias, {place: f"{bias.array(place)}[0, {c}]" for place, c in columns.items()}
+                )
+        if steps.seen:
+            out.line("for t in range(n):")
+            with out.block():
+                out.line("seen[np.uintp(cs[t]), 0] = now")
+
+    def take_strips(self) -> None:
+        """Names of the strips of column j."""
+        count = len(self.steps.step.kept)
+        for n in range(count):
+            at = f"j * {count} + {n}" if self.steps.columns > 1 else str(n)
+            self.out.line(f"u{n} = strips[{at}]")
+
+    def column(self, columns: int) -> str:
+        """Which column of a table or row of numbers belongs to column j of the parameter."""
+        return "0" if columns == 1 else "j"
+
+    def numbers(self, entry: EntryProgram) -> None:
+        """Locals with the numbers of column j."""
+        for n, columns in enumerate(entry.shared):
+            if columns:
+                self.out.line(f"y{n} = F({entry.prefix}s{n}[0, {self.column(columns)}])")
+
+    def entry(self, entry: EntryProgram, where: dict[int, str]) -> None:
+        """The straight code of an entry's program; where: the place of each table's entry."""
+        out = self.out
+        for place, at in where.items():
+            out.line(f"e{place} = {at}")
+        print_entry(self, entry, {place: f"e{place}" for place in where})
+        for place in entry.written:
+            if where[place].endswith("[0, 0]") and self.steps.columns > 1:
+                out.line(f"if j == {self.steps.columns - 1}:  # until then the others read it")
+                with out.block():
+                    out.line(f"{where[place]} = e{place}")
+            else:
+                out.line(f"{where[place]} = e{place}")

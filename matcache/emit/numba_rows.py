@@ -1,0 +1,323 @@
+"""Print a scheduled row-wise program as Numba source.
+
+A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals,
+values inside a loop are scalars, and the loop over non-zeros takes four at a time so that row
+vectors are loaded once for four table rows. `F(...)` around what is read converts other dtypes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import ClassVar
+
+from ..cpu.vectors import SHORT
+from ..notation.elementwise import ELEMENTWISE
+from ..program.instructions import Access, Apply, Dot, Gather, Kind, Product, Reduce, Value, walk
+from ..program.schedule import Group, Schedule, all_values
+from .numba_header import numba_header, number
+from .rows import LoopBody, RowwisePrinter, plus
+
+UNROLL = 4  # non-zeros at a time
+TOGETHER = 8  # rows of a matrix that are added at a time, where they are long
+SHORT_MATRIX = 128  # longest row of a matrix of which several are added at a time
+AHEAD = 2  # rows between the one that is computed and the one that is fetched
+LINE, MOST_LINES = 64, 32  # bytes of a line of the caches; lines fetched of a row, at most
+
+VECTORS = "from blocklearn.matcache.cpu.vectors import fetch, make_add, make_dots\n\n"
+
+
+def rowwise_source(plan: Schedule) -> str:
+    """Source of the module that runs `plan`; its function is called `run`."""
+    return NumbaPrinter(plan).source()
+
+
+class NumbaPrinter(RowwisePrinter):
+    """Prints Numba source."""
+
+    count = "F(q - p)"
+    start: ClassVar[Mapping[str, str]] = {"sum": "F(0)", "max": "F(-np.inf)", "min": "F(np.inf)"}
+    fold: ClassVar[Mapping[str, str]] = {
+        "sum": "{0} + {1}",
+        "max": "m.maximum({0}, {1})",
+        "min": "m.minimum({0}, {1})",
+    }
+
+    def __init__(self, plan: Schedule) -> None:
+        """Nothing is printed yet."""
+        super().__init__(plan)
+        self.made: dict[str, str] = {}  # operations on vectors of one length: name -> text
+        self.fetches = False
+
+    # -------------------------------------------------------------- module
+
+    def parameters(self) -> list[str]:
+        """Names of the kernel's parameters."""
+        names = ["chunk", "thread", "bounds"]
+        if self.sparse:
+            names += ["indptr", "indices"]
+        if self.program.transposed:
+            names += ["active", "positions"]
+        for n, argument in enumerate(self.program.arguments):
+            names.append({"sparse": "v", "mat": "a"}.get(argument.form, "n") + str(n))
+        names += [f"o{n}" for n in self.outputs.values()]
+        names += [f"h{n}" for n in self.hidden.values()]
+        return [*names, "scratch"]
+
+    def source(self) -> str:
+        """The whole module."""
+        out = self.out
+        out.line(f"def run({', '.join(self.parameters())}):")
+        with out.block():
+            self.single_numbers()
+            for value in sorted(self.plan.vectors.values()):
+                out.line(f"w{value} = scratch[thread, {value}]")
+            row = "row" if self.program.transposed else "i"
+            with out.block(f"for {row} in range(bounds[chunk], bounds[chunk + 1]):"):
+                if self.program.transposed:
+                    out.line("i = np.uintp(active[row])")
+                    self.fetch_ahead()
+                if self.sparse:
+                    out.line(f"p = indptr[{row}]")
+                    out.line(f"q = indptr[{row} + 1]")
+                self.nodes(self.plan.nodes)
+                for result in self.program.returns:
+                    if result.kind is Kind.ROW and result.arg < 0:
+                        out.line(f"o{self.outputs[result.id]}[i, 0] = {self.scalar(result)}")
+        made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
+        sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
+        vectors = VECTORS if made or self.fetches else ""
+        header = numba_header(self.program.dtype, sums=sums, made=vectors + made)
+        return header + out.text()
+
+    def fetch_ahead(self) -> None:
+        """Ask for the rows of matrices that a later row of the loop will want."""
+        every = all_values(self.program.body)
+        by_row = [v for v in every if v.access is Access.ROWS and v.kind is Kind.VEC]
+        if not by_row:
+            return
+        self.fetches = True
+        self.out.line(f"ahead = active[min(row + {AHEAD}, bounds[chunk + 1] - 1)]")
+        step = LINE * 8 // int(self.program.dtype.removeprefix("float"))
+        length = min(max(v.length for v in by_row), MOST_LINES * step)
+        with self.out.block(f"for k in range(0, {length}, {step}):"):
+            for matrix in sorted({v.arg for v in by_row}):
+                self.out.line(f"fetch(a{matrix}, ahead, k)")
+
+    def single_numbers(self) -> None:
+        """Locals for the arguments that are one number for all rows."""
+        for n, argument in enumerate(self.program.arguments):
+            if argument.form == "number":
+                self.out.line(f"x{n} = F(n{n})")
+            elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
+                self.out.line(f"x{n} = F(a{n}[0, 0])")
+
+    # -------------------------------------------------------------- names
+
+    def number(self, value: float) -> str:
+        """A constant."""
+        return number(value)
+
+    def scalar(self, value: Value | float) -> str:
+        """A per-row or global number."""
+        text = super().scalar(value)
+        return f"F({text})" if isinstance(value, Value) and value.access is Access.ROWS else text
+
+    def cell(self, argument: int) -> str:
+        """The row's number in an argument of one column."""
+        return f"a{argument}[i, 0]"
+
+    def element(self, value: Value, index: str = "k") -> str:
+        """One element of a stored vector."""
+        array = self.array(value)
+        if value.access is Access.SHARED:
+            return f"F({array}[0, {index}])"
+        if value.access is Access.ENTRY:
+            return f"F({array}[{index}, 0])"
+        return f"{array}[{index}]" if value.id in self.plan.vectors else f"{array}[i, {index}]"
+
+    def home(self, value: Value) -> tuple[str, str]:
+        """The array that holds a stored vector, and where in it the vector begins."""
+        by_row = value.access is Access.ROWS or value.id in self.outputs
+        return self.array(value), f"np.intp(i) * {value.length}" if by_row else "0"
+
+    def short(self, make: str, length: int, lanes: int, options: str = "") -> str:
+        """Name of an operation on short vectors, `lanes` rows at once."""
+        bits = self.program.dtype.removeprefix("float")
+        name = "_".join([make, str(length), str(lanes), *re.findall(r"\w+(?==)", options)])
+        self.made[name] = f"make_{make}({length}, {lanes}, {bits}{options})"
+        return name
+
+    def adder(self, out: Value, lanes: int) -> tuple[str, str, str]:
+        """Name of what adds `lanes` rows to a short vector; the vector's array and its place."""
+        array, at = self.home(out)
+        padded = ", padded=True" if array.startswith("w") else ""
+        return self.short("add", out.length, lanes, padded), array, at
+
+    def nonzero(self, value: Value, lane: int) -> str:
+        """Non-zero j + lane of a stored value."""
+        array = self.array(value)
+        if value.access is Access.COLUMN:
+            return f"F({array}[0, c{lane}])"
+        if value.access is Access.ENTRY:
+            return f"F({array}[c{lane}, 0])"
+        return f"{array}[{self.index(lane)}]"
+
+    def apply(self, instruction: Apply, texts: list[str]) -> str:
+        """An elementwise operation on these texts."""
+        return ELEMENTWISE[instruction.op].numba.format(*texts)
+
+    # -------------------------------------------------------------- loops and groups
+
+    def repeat(self, count: Value | int) -> AbstractContextManager[None]:
+        """A loop of so many rounds."""
+        if isinstance(count, Value):
+            letter = "n" if self.program.arguments[count.arg].form == "number" else "x"
+            return self.out.block(f"for _ in range(np.int64({letter}{count.arg})):")
+        return self.out.block(f"for _ in range({count}):")
+
+    def leave(self, condition: str) -> None:
+        """Leave the loop when the condition is not zero."""
+        with self.out.block(f"if {condition} != F(0):"):
+            self.out.line("break")
+
+    def product(self, product: Product) -> None:
+        """A vector times a small matrix."""
+        out, element = self.out, self.element(product.out)
+        short = product.out.length <= SHORT_MATRIX
+        self.clear(product.out, whole=short)
+        if short:
+            self.short_product(product)
+            return
+        rows = product.vec.length
+        full = rows // TOGETHER * TOGETHER
+        for start, end, count in ((0, full, TOGETHER), (full, rows, 1)):
+            if start == end:
+                continue
+            with out.block(f"for l in range({start}, {end}, {count}):"):
+                every = [plus("l", n) for n in range(count)]
+                for n, row in enumerate(every):
+                    out.line(f"t{n} = F({self.element(product.vec, row)})")
+                with out.block(f"for k in range({product.out.length}):"):
+                    terms = [f"F(a{product.matrix}[{row}, k])" for row in every]
+                    factors = [f"t{n}" for n in range(count)]
+                    out.line(f"{element} += {weighted(factors, terms)}")
+
+    def clear(self, value: Value, *, whole: bool) -> None:
+        """Set a vector to zero. whole: if it is scratch, up to where its last vector ends."""
+        length = value.length
+        if whole and self.home(value)[0].startswith("w"):
+            length = -(-length // 16) * 16
+        with self.out.block(f"for k in range({length}):"):
+            self.out.line(f"{self.element(value)} = F(0)")
+
+    def short_product(self, product: Product) -> None:
+        """The same of a matrix whose rows are a few vectors: several rows of it at a time."""
+        length, rows = product.out.length, product.vec.length
+        full = rows // UNROLL * UNROLL
+        for start, end, count in ((0, full, UNROLL), (full, rows, 1)):
+            if start == end:
+                continue
+            add, array, at = self.adder(product.out, count)
+            every = [plus("l", n) for n in range(count)]
+            places = listed(f"({row}) * {length}" for row in every)
+            factors = listed(f"F({self.element(product.vec, row)})" for row in every)
+            matrix = f"a{product.matrix}"
+            with self.out.block(f"for l in range({start}, {end}, {count}):"):
+                self.out.line(f"{add}({array}, {at}, {matrix}, ({places}), ({factors}))")
+
+    def start_gather(self, out: Value) -> None:
+        """A vector of zeros, to which rows of a table will be added."""
+        self.clear(out, whole=out.length < SHORT)
+
+    def vector(self, group: Group) -> None:
+        """A loop over a vector."""
+        with self.out.block(f"for k in range({group.length}):"):
+            _Body(self, group).run()
+
+    def nonzeros(self, group: Group) -> None:
+        """A loop over the non-zeros of the row."""
+        first = "p"
+        if any(isinstance(i, Dot | Gather) for i in group.instructions):
+            first = "full"
+            self.out.line(f"full = p + (q - p) // {UNROLL} * {UNROLL}")
+            with self.out.block(f"for j in range(p, full, {UNROLL}):"):
+                _Body(self, group, UNROLL).run()
+        with self.out.block(f"for j in range({first}, q):"):
+            _Body(self, group).run()
+
+
+class _Body(LoopBody):
+    """Numbers come from the arrays; sums over table rows are loops, or `cpu_vectors` if short."""
+
+    def __init__(self, rows: NumbaPrinter, group: Group, lanes: int = 1) -> None:
+        super().__init__(rows, group, lanes)
+        self.numba = rows
+
+    def run(self) -> None:
+        if self.group.kind is Kind.NNZ and self.needs_columns:
+            for lane in self.every:
+                self.out.line(f"c{lane} = np.uintp(indices[{plus('j', lane)}])")
+        super().run()
+
+    def stored(self, value: Value, lane: int) -> str:
+        """A value of the loop in its array."""
+        if value.kind is Kind.VEC:
+            return self.numba.element(value)
+        return self.numba.nonzero(value, lane)
+
+    def load(self, value: Value, lane: int) -> str:
+        return f"F({self.stored(value, lane)})"
+
+    def store(self, value: Value, *, again: bool) -> None:
+        for lane in self.every:
+            self.rows.set(self.stored(value, lane), self.name(value, lane))
+
+    def dot(self, dot: Dot) -> list[str]:
+        out, length = self.out, dot.vec.length
+        names = [f"d{lane}" for lane in self.every]
+        if length < SHORT:
+            array, at = self.numba.home(dot.vec)
+            dots = self.numba.short("dots", length, len(names))
+            places = self.offsets(length)
+            out.line(f"{listed(names)}= {dots}({array}, {at}, a{dot.table}, ({places}))")
+            return names
+        for name in names:
+            out.line(f"{name} = F(0)")
+        with out.block(f"for k in range({length}):"):
+            out.line(f"t = F({self.numba.element(dot.vec)})")
+            for lane, name in enumerate(names):
+                out.line(f"{name} += t * F(a{dot.table}[c{lane}, k])")
+        return names
+
+    def gather(self, gather: Gather) -> None:
+        out, length = self.out, gather.out.length
+        weights = [self.read(gather.weight, lane) for lane in self.every]
+        if gather.out.kind is Kind.ROW:
+            numbers = [f"F(a{gather.table}[c{lane}, 0])" for lane in self.every]
+            out.line(f"{self.rows.place(gather.out)} += {weighted(weights, numbers)}")
+        elif length < SHORT:
+            add, array, at = self.numba.adder(gather.out, len(weights))
+            places = self.offsets(length)
+            out.line(f"{add}({array}, {at}, a{gather.table}, ({places}), ({listed(weights)}))")
+        else:
+            numbers = [f"F(a{gather.table}[c{lane}, k])" for lane in self.every]
+            with out.block(f"for k in range({length}):"):
+                out.line(f"{self.numba.element(gather.out)} += {weighted(weights, numbers)}")
+
+    def offsets(self, length: int) -> str:
+        """Where the table rows of the non-zeros begin."""
+        return listed(f"np.intp(c{lane}) * {length}" for lane in self.every)
+
+
+def listed(texts: Iterable[str]) -> str:
+    """The inside of a tuple, also of one."""
+    return "".join(f"{text}, " for text in texts)
+
+
+def weighted(factors: list[str], numbers: list[str]) -> str:
+    """Sum of products. Its order is that of `cpu_vectors.make_add`: the same bits for a column,
+    whatever the number of columns.
+    """
+    return " + ".join(f"{factor} * {x}" for factor, x in zip(factors, numbers, strict=True))

@@ -1,0 +1,257 @@
+"""A schedule printed as far as both languages agree: rows, and the bodies of their loops."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import ClassVar
+
+from ..program.instructions import (
+    Access,
+    Apply,
+    Count,
+    Dot,
+    Gather,
+    Instruction,
+    Kind,
+    Product,
+    Reduce,
+    Store,
+    Value,
+    reads,
+)
+from ..program.schedule import Group, Leave, Loop, Node, Schedule
+from .source import Writer
+
+
+class RowwisePrinter(ABC):
+    """Prints one schedule. Locals: i row, p..q its non-zeros, j non-zero, c column, k vector index.
+
+    Arrays: v values and a matrices of arguments, n numbers, o outputs, h hidden non-zeros. Per-row
+    numbers: x of arguments with one number for all rows, s of what the program makes.
+    """
+
+    end: ClassVar[str] = ""  # of a statement
+    declare: ClassVar[str] = ""  # what is before a name that is new
+    count: ClassVar[str]  # of the non-zeros of the row
+    start: ClassVar[Mapping[str, str]]  # what sums begin with, by their operation
+    fold: ClassVar[Mapping[str, str]]  # how they take one more number
+
+    def __init__(self, plan: Schedule) -> None:
+        self.plan = plan
+        self.program = plan.program
+        self.out = Writer()
+        self.outputs = {v.id: n for n, v in enumerate(self.program.returns) if v.arg < 0}
+        self.hidden = {v.id: n for n, v in enumerate(plan.hidden)}
+        self.sparse = any(a.form == "sparse" for a in self.program.arguments)
+
+    def set(self, name: str, text: str) -> None:
+        """An assignment."""
+        self.out.line(f"{name} = {text}{self.end}")
+
+    # -------------------------------------------------------------- names
+
+    def scalar(self, value: Value | float) -> str:
+        """A per-row or global number."""
+        if not isinstance(value, Value):
+            return self.number(value)
+        return f"x{value.arg}" if value.access is Access.NUMBER else self.place(value)
+
+    @abstractmethod
+    def number(self, value: float) -> str:
+        """A constant."""
+
+    def place(self, value: Value) -> str:
+        """Where a per-row number is stored."""
+        return self.cell(value.arg) if value.access is Access.ROWS else f"s{value.id}"
+
+    @abstractmethod
+    def cell(self, argument: int) -> str:
+        """The row's number in an argument of one column."""
+
+    def array(self, value: Value) -> str:
+        """The array that a stored value is in, or goes to; w are vectors in scratch."""
+        if value.arg >= 0:
+            return f"{'v' if value.access is Access.VALUES else 'a'}{value.arg}"
+        if value.id in self.outputs:
+            return f"o{self.outputs[value.id]}"
+        if value.kind is Kind.NNZ:
+            return f"h{self.hidden[value.id]}"
+        return f"w{self.plan.vectors[value.id]}"
+
+    def index(self, lane: int) -> str:
+        """Index of the value of non-zero j + lane."""
+        return f"positions[{plus('j', lane)}]" if self.program.transposed else plus("j", lane)
+
+    @abstractmethod
+    def apply(self, instruction: Apply, texts: list[str]) -> str:
+        """An elementwise operation on these texts."""
+
+    # -------------------------------------------------------------- loops and groups
+
+    def nodes(self, nodes: list[Node]) -> None:
+        """Loops and groups, in order."""
+        for node in nodes:
+            if isinstance(node, Loop):
+                with self.repeat(node.count):
+                    self.nodes(node.body)
+            elif isinstance(node, Leave):
+                self.leave(self.scalar(node.condition))
+            else:
+                self.group(node)
+
+    @abstractmethod
+    def repeat(self, count: Value | int) -> AbstractContextManager[None]:
+        """A loop of so many rounds."""
+
+    @abstractmethod
+    def leave(self, condition: str) -> None:
+        """Leave the loop when the condition is not zero."""
+
+    def group(self, group: Group) -> None:
+        """The loop, or the straight code, of a group."""
+        if group.product:
+            (product,) = group.instructions
+            assert isinstance(product, Product)
+            self.product(product)
+        elif group.kind is Kind.NNZ:
+            self.starts(group)
+            self.nonzeros(group)
+        elif group.kind is Kind.VEC:
+            self.starts(group)
+            self.vector(group)
+        else:
+            for instruction in group.instructions:
+                self.row_scalar(instruction)
+
+    def row_scalar(self, instruction: Instruction) -> None:
+        """One number for the row."""
+        match instruction:
+            case Apply():
+                texts = [self.scalar(a) for a in instruction.args]
+                self.set(self.place(instruction.out), self.apply(instruction, texts))
+            case Store():
+                self.set(self.place(instruction.target), self.scalar(instruction.value))
+            case Count():
+                self.set(self.place(instruction.out), self.count)
+
+    def starts(self, group: Group) -> None:
+        """What sums begin with."""
+        for instruction in group.instructions:
+            if isinstance(instruction, Reduce):
+                self.set(f"s{instruction.out.id}", self.start[instruction.op])
+            elif isinstance(instruction, Gather) and instruction.out.kind is Kind.ROW:
+                self.set(f"s{instruction.out.id}", "F(0)")
+            elif isinstance(instruction, Gather):
+                self.start_gather(instruction.out)
+
+    @abstractmethod
+    def start_gather(self, out: Value) -> None:
+        """A vector of zeros, to which rows of a table will be added."""
+
+    @abstractmethod
+    def product(self, product: Product) -> None:
+        """A vector times a small matrix."""
+
+    @abstractmethod
+    def nonzeros(self, group: Group) -> None:
+        """A loop over the non-zeros of the row."""
+
+    @abstractmethod
+    def vector(self, group: Group) -> None:
+        """A loop over a vector."""
+
+
+def plus(index: str, lane: int) -> str:
+    """The index `lane` places further on."""
+    return f"{index} + {lane}" if lane else index
+
+
+class LoopBody(ABC):
+    """The body of a group's loop, for `lanes` elements or non-zeros at once.
+
+    A value of the loop is in a local, one for each lane, once it has been read or made: e of a
+    vector, z of a non-zero. Backends say where numbers come from, and print sums over table rows.
+    """
+
+    def __init__(self, printer: RowwisePrinter, group: Group, lanes: int = 1) -> None:
+        """Nothing is printed yet."""
+        self.rows = printer
+        self.out = printer.out
+        self.group = group
+        self.every = range(lanes)
+        self.known: set[int] = set()  # ids of the values that are in locals
+
+    def run(self) -> None:
+        """Print it."""
+        for instruction in self.group.instructions:
+            match instruction:
+                case Apply():
+                    columns = [self.read_all(instruction, lane) for lane in self.every]
+                    self.keep(instruction.out, [self.rows.apply(instruction, c) for c in columns])
+                case Store():
+                    texts = [self.read(instruction.value, lane) for lane in self.every]
+                    self.keep(instruction.target, texts)
+                case Reduce():
+                    name, fold = f"s{instruction.out.id}", self.rows.fold[instruction.op]
+                    for lane in self.every:
+                        self.rows.set(name, fold.format(name, self.read(instruction.source, lane)))
+                case Dot():
+                    self.keep(instruction.out, self.dot(instruction))
+                case Gather():
+                    self.gather(instruction)
+
+    def read_all(self, instruction: Apply, lane: int) -> list[str]:
+        """The arguments of an elementwise operation."""
+        return [self.read(argument, lane) for argument in instruction.args]
+
+    def name(self, value: Value, lane: int) -> str:
+        """The local of a value of the loop."""
+        return f"e{value.id}" if self.group.kind is Kind.VEC else f"z{value.id}_{lane}"
+
+    def read(self, value: Value | float, lane: int) -> str:
+        """A number: of the row, or in a local, to which it is read now if it is not there."""
+        if not isinstance(value, Value) or value.kind is not self.group.kind:
+            return self.rows.scalar(value)
+        if value.id not in self.known:
+            for each in self.every:
+                name = f"{self.rows.declare}{self.name(value, each)}"
+                self.rows.set(name, self.load(value, each))
+            self.known.add(value.id)
+        return self.name(value, lane)
+
+    def keep(self, value: Value, texts: list[str]) -> None:
+        """What was computed, by lane: into locals, and into the array if it has one."""
+        again = value.id in self.known
+        for lane, text in enumerate(texts):
+            name = self.name(value, lane)
+            self.rows.set(name if again else f"{self.rows.declare}{name}", text)
+        self.known.add(value.id)
+        if value.id in self.rows.plan.stored:
+            self.store(value, again=again)
+
+    @property
+    def needs_columns(self) -> bool:
+        """Whether it reads the columns of the non-zeros: c0, c1, ... by lane."""
+        by_column = (Access.COLUMN, Access.ENTRY)
+        return any(
+            isinstance(i, Dot | Gather) or any(v.access in by_column for v in reads(i))
+            for i in self.group.instructions
+        )
+
+    @abstractmethod
+    def load(self, value: Value, lane: int) -> str:
+        """A value of the loop in its array."""
+
+    @abstractmethod
+    def store(self, value: Value, *, again: bool) -> None:
+        """Print how locals go to their array. again: the locals held another value before."""
+
+    @abstractmethod
+    def dot(self, dot: Dot) -> list[str]:
+        """Print dot products with table rows; returns them by lane."""
+
+    @abstractmethod
+    def gather(self, gather: Gather) -> None:
+        """Print how table rows are added up."""

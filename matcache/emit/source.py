@@ -1,0 +1,98 @@
+"""Generated source: its lines, and files that Numba's on-disk cache works on."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+import numba
+
+FORMAT = 1  # raise when what the generated text relies on changes
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: $BLOCKLEARN_CACHE, else the user's cache folder."""
+    if own := os.environ.get("BLOCKLEARN_CACHE"):
+        base = Path(own)
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blocklearn"
+    return base / f"kernels-{FORMAT}-numba-{numba.__version__}"
+
+
+def load_source(text: str, fingerprint: str) -> ModuleType:
+    """Import generated source, from a file named after it and `fingerprint`, which names what it
+    calls: when helpers change, so does the file.
+    """
+    digest = hashlib.blake2b((text + fingerprint).encode(), digest_size=16).hexdigest()
+    name = f"blocklearn_kernel_{digest}"
+    path = kernel_folder() / f"{name}.py"
+    if not path.exists():
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.replace(temporary, path)  # another process may have written the same bytes
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # Numba's cache looks the module up by its name
+    spec.loader.exec_module(module)
+    return module
+
+
+def kernel_folder() -> Path:
+    """`cache_folder`, made if need be; where that cannot be written to, one for temporary files."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    # Code is run from here, so it must be ours: anyone may have made a folder of that name.
+    own = os.getuid() if hasattr(os, "getuid") else 0
+    base = Path(tempfile.gettempdir()) / f"blocklearn-{own}"
+    base.mkdir(exist_ok=True, mode=0o700)
+    if base.stat().st_uid != own or base.is_symlink():
+        base = Path(tempfile.mkdtemp(prefix="blocklearn-"))
+    folder = base / folder.name
+    folder.mkdir(exist_ok=True, mode=0o700)
+    return folder
+
+
+class Writer:
+    """Collects lines; `block()` indents what is written inside it."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def raw(self, text: str) -> None:
+        """Text that is already laid out."""
+        self._lines.append(text.rstrip("\n"))
+
+    def line(self, text: str) -> None:
+        """One line at the present depth."""
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def block(self, opening: str = "", closing: str = "") -> Iterator[None]:
+        """Indent; with `opening` and `closing` for languages that have braces."""
+        if opening:
+            self.line(opening)
+        self._depth += 1
+        yield
+        self._depth -= 1
+        if closing:
+            self.line(closing)
+
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(self._lines) + "\n"

@@ -1,0 +1,1 @@
+"""What model code is written in: operands, functions, elementwise operations."""

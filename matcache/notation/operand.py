@@ -1,0 +1,171 @@
+"""Ordinary Python operators on anything that a model computes with.
+
+An `Operand` only records: it hands the name of the operation and its arguments to `_apply`, which
+each family of operands defines once: `Lazy` builds an expression, `Traced` records an instruction
+of a row-wise program, `Ref` computes with NumPy in float64. So the same model text runs on all
+three.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from ..containers.slots import source_line
+
+OPERATORS = {
+    "add": ("add", False),
+    "subtract": ("sub", False),
+    "multiply": ("mul", False),
+    "divide": ("div", False),
+    "power": ("pow", False),
+    "matmul": ("matmul", False),
+    "less": ("less", False),
+    "less_equal": ("less_equal", False),
+    "greater": ("less", True),
+    "greater_equal": ("less_equal", True),
+}
+"""Of NumPy, by name: the operation here, and whether its arguments change places."""
+
+
+class Operand:
+    """Base of everything that takes part in expressions.
+
+    Not an ABC: `isinstance` of those is slow, and a block asks it hundreds of times.
+    """
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **options: Any) -> Any:
+        """`numpy_array * operand` is as `operand * number`. NumPy's functions are refused: they
+        would read numbers, and ours of the same names do not.
+        """
+        name = ufunc.__name__
+        if name in OPERATORS and method == "__call__" and not options:
+            op, turned = OPERATORS[name]
+            args = tuple(a.item() if isinstance(a, np.ndarray) and a.ndim == 0 else a for a in args)
+            return self._apply(op, args[::-1] if turned else args)
+        raise self._no_array(name)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        """Refused likewise."""
+        raise self._no_array(function.__name__)
+
+    def _no_array(self, name: str) -> TypeError:
+        from . import functions
+
+        ours = name if hasattr(functions, name) else "exp, log, maximum, total and others"
+        return TypeError(
+            f"np.{name} at {source_line()}: a {type(self).__name__} is no NumPy array; use "
+            f"blocklearn.matcache.{ours}"
+        )
+
+    def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
+        """Result of the operation `op` on `args`, at least one of which is of this family."""
+        raise NotImplementedError
+
+    def _assign(self, value: Any) -> None:
+        """Write `value` into this operand's container (`x <<= value`)."""
+        raise NotImplementedError
+
+    def __ilshift__(self, value: Any) -> Self:
+        """Assign into this container."""
+        self._assign(value)
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        """Elementwise sum."""
+        return self._apply("add", (self, other))
+
+    def __radd__(self, other: Any) -> Any:
+        """Elementwise sum."""
+        return self._apply("add", (other, self))
+
+    def __sub__(self, other: Any) -> Any:
+        """Elementwise difference."""
+        return self._apply("sub", (self, other))
+
+    def __rsub__(self, other: Any) -> Any:
+        """Elementwise difference."""
+        return self._apply("sub", (other, self))
+
+    def __mul__(self, other: Any) -> Any:
+        """Elementwise product."""
+        return self._apply("mul", (self, other))
+
+    def __rmul__(self, other: Any) -> Any:
+        """Elementwise product."""
+        return self._apply("mul", (other, self))
+
+    def __truediv__(self, other: Any) -> Any:
+        """Elementwise quotient."""
+        return self._apply("div", (self, other))
+
+    def __rtruediv__(self, other: Any) -> Any:
+        """Elementwise quotient."""
+        return self._apply("div", (other, self))
+
+    def __pow__(self, other: Any) -> Any:
+        """Elementwise power."""
+        if isinstance(other, int | float) and other == 2:  # exact, and 20 times faster than pow
+            return self._apply("mul", (self, self))
+        return self._apply("pow", (self, other))
+
+    def __rpow__(self, other: Any) -> Any:
+        """Elementwise power."""
+        return self._apply("pow", (other, self))
+
+    def __neg__(self) -> Any:
+        """Elementwise negation."""
+        return self._apply("neg", (self,))
+
+    def __pos__(self) -> Any:
+        """A copy."""
+        return self._apply("copy", (self,))
+
+    def __abs__(self) -> Any:
+        """Elementwise absolute value."""
+        return self._apply("abs", (self,))
+
+    def __lt__(self, other: Any) -> Any:
+        """1 where less, else 0."""
+        return self._apply("less", (self, other))
+
+    def __le__(self, other: Any) -> Any:
+        """1 where less or equal, else 0."""
+        return self._apply("less_equal", (self, other))
+
+    def __gt__(self, other: Any) -> Any:
+        """1 where greater, else 0."""
+        return self._apply("less", (other, self))
+
+    def __ge__(self, other: Any) -> Any:
+        """1 where greater or equal, else 0."""
+        return self._apply("less_equal", (other, self))
+
+    def __matmul__(self, other: Any) -> Any:
+        """Matrix product."""
+        return self._apply("matmul", (self, other))
+
+    def __rmatmul__(self, other: Any) -> Any:
+        """Matrix product."""
+        return self._apply("matmul", (other, self))
+
+    def __bool__(self) -> bool:
+        """Always an error: a matrix is neither true nor false."""
+        raise TypeError(
+            f"{type(self).__name__}: the truth of a matrix is not defined. Use where(condition, a, "
+            "b) for an elementwise choice, or float(scalar) to read a number on the host."
+        )
+
+
+def apply(op: str, *args: Any) -> Any:
+    """Apply `op` to `args`, of which one at least must be an `Operand`."""
+    for arg in args:
+        if isinstance(arg, Operand):
+            return arg._apply(op, args)
+    raise TypeError(
+        f"{op}: none of the arguments {args!r} is a matrix of a MatCache; for plain numbers and "
+        "arrays use NumPy's function of that name."
+    )

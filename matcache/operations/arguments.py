@@ -1,0 +1,151 @@
+"""Arguments of a row-wise function: what its compiler knows of them, whether they fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from ..containers.cache import number_key
+from ..containers.matrices import Lazy, Mat, SparseMat, Transposed, result_dtype
+from ..containers.slots import source_line
+from ..errors import ShapeError
+from ..program.instructions import (
+    Access,
+    Argument,
+    Dot,
+    Gather,
+    Kind,
+    Product,
+    Program,
+    Repeat,
+    reads,
+    walk,
+)
+
+
+def is_static(arg: Any) -> bool:
+    """Whether an argument is fixed when a program is traced: None, a flag or a name."""
+    return arg is None or isinstance(arg, bool | str)
+
+
+def row_count(args: tuple[Any, ...]) -> int:
+    """Rows of the first sparse argument, or else of the first matrix."""
+    for arg in args:
+        if isinstance(arg, Lazy) and arg.pattern is not None:
+            return arg.shape[0]
+        if isinstance(arg, Transposed) and arg.of.pattern is not None:
+            return arg.shape[0]
+    return next((a.shape[0] for a in args if isinstance(a, Lazy)), 0)
+
+
+def describe(
+    function: Callable[..., Any], args: tuple[Any, ...], rows: int
+) -> tuple[tuple[Argument, ...], str]:
+    """What the compiler must know of the arguments of `function`, and the dtype of the work.
+
+    X.T of a sparse X makes a program that runs over the columns of X that occur.
+    """
+    title = f"@rowwise {function.__name__}"
+    code = getattr(function, "__code__", None)
+    names = code.co_varnames if code is not None else ()
+    patterns: list[int] = []
+    found: list[Argument] = []
+    for number, arg in enumerate(args):
+        name = names[number] if number < len(names) else f"argument {number}"
+        position = 0
+        if isinstance(arg, Transposed):
+            arg = arg.of
+            position = _position_bytes(arg)
+        if is_static(arg):
+            found.append(Argument("static", name))
+        elif not isinstance(arg, Lazy):
+            try:
+                float(arg)
+            except (TypeError, ValueError):
+                raise ShapeError(
+                    f"{title} at {source_line()}: '{name}' is a "
+                    f"{type(arg).__name__}; arguments are matrices of a cache (see from_array, "
+                    "from_sparse), numbers, strings, booleans or None."
+                ) from None
+            found.append(Argument("number", name))
+        elif arg.pattern is not None:
+            if arg.pattern.guid not in patterns:
+                patterns.append(arg.pattern.guid)
+            place = patterns.index(arg.pattern.guid)
+            found.append(Argument("sparse", name, pattern=place, transposed=position))
+        else:
+            one = arg.shape[0] == 1
+            found.append(Argument("mat", name, arg.shape[1], one, arg.shape[0] == rows))
+    if len(patterns) > 1:
+        raise ShapeError(
+            f"{title} at {source_line()}: {len(patterns)} sparse arguments with "
+            "different patterns of non-zeros; they must share one (results of operations on one "
+            "sparse matrix do)."
+        )
+    if len({a.transposed for a in found if a.form == "sparse"}) > 1:
+        raise ShapeError(
+            f"{title} at {source_line()}: both X and X.T among the arguments; a "
+            "program runs over the rows of one of them."
+        )
+    mats = [
+        a.of if isinstance(a, Transposed) else a for a in args if isinstance(a, Lazy | Transposed)
+    ]
+    if all(mat.shape == (1, 1) for mat in mats):  # as it would be beside other columns
+        mats = [mat for mat in mats if mat.dtype == np.float32] or mats
+    return tuple(found), result_dtype(mats).name
+
+
+def _position_bytes(x: Lazy) -> int:
+    """Bytes of a position in the values of a sparse matrix."""
+    return 4 if x.pattern is None else np.dtype(x.pattern.position_type).itemsize
+
+
+def signature(arg: Any) -> Hashable:
+    """All of an argument that its program and its checks depend on: a container has one shape."""
+    if isinstance(arg, Transposed):
+        return ("T", signature(arg.of))
+    if isinstance(arg, Mat):
+        return arg.guid if arg.pattern is None else (arg.guid, arg.pattern.capacity)
+    return ("static", arg) if is_static(arg) else "number"
+
+
+def key_part(arg: Any) -> Hashable:
+    """What stands for an argument in the names of results."""
+    if isinstance(arg, Mat):
+        return arg.guid
+    return ("static", arg) if is_static(arg) else number_key(arg)
+
+
+def check_shapes(program: Program, args: tuple[Any, ...]) -> None:
+    """Tables must have a row for each column of the sparse argument, and so on."""
+    sparse = next((a for a in args if isinstance(a, SparseMat)), None)
+    across = 0 if program.transposed else 1
+    what_across = f"{'columns' if across else 'rows'} of the sparse argument"
+
+    def expect(argument: int, side: int, size: int, what: str) -> None:
+        if args[argument].shape[side] != size:
+            rows, columns = args[argument].shape
+            raise ShapeError(
+                f"@rowwise {program.name} at {source_line()}: "
+                f"'{program.arguments[argument].name}' is {rows} x {columns}, but there "
+                f"are {size} {what}. A table has one row per column of the data."
+            )
+
+    for instruction in walk(program.body):
+        match instruction:
+            case Dot() | Gather():
+                assert sparse is not None
+                expect(instruction.table, 0, sparse.shape[across], what_across)
+            case Product():
+                expect(instruction.matrix, 0, instruction.vec.length, "numbers in a row vector")
+            case _:
+                pass
+        for value in () if isinstance(instruction, Repeat) else reads(instruction):
+            if value.access is Access.ENTRY and value.kind is Kind.VEC:
+                expect(value.arg, 0, value.length, "numbers in a row vector")
+            elif value.access in (Access.ENTRY, Access.COLUMN):
+                assert sparse is not None
+                side = 0 if value.access is Access.ENTRY else 1
+                expect(value.arg, side, sparse.shape[across], what_across)

@@ -1,0 +1,276 @@
+"""What each operation does on Mats: builds a node, or sends row-local work to a row-wise kernel.
+
+`build(cache, op, args)` is the front door of `Lazy._apply`. Elementwise operations, sums of rows
+and columns and assignment are here; `products.py` and `indexing.py` hold the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..containers.cache import MatCache
+from ..containers.matrices import (
+    Elementwise,
+    Lazy,
+    Mat,
+    Node,
+    Shape,
+    SparseMat,
+    Transposed,
+    handle,
+    result_dtype,
+    slots_of,
+)
+from ..containers.slots import PatternSlot, source_line
+from ..errors import ShapeError
+from ..notation.elementwise import ELEMENTWISE
+from ..notation.operand import Operand, apply
+from . import dense as fused
+from .indexing import sort
+from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
+from .rowwise import Rowwise, run
+
+DEEPEST = 64  # operations on the longest path of a tree; beyond, it is computed in between
+
+
+def build(cache: MatCache, op: str, args: tuple[Any, ...]) -> Any:
+    """The node, or the result, of `op` on `args`."""
+    args = tuple(_operand(cache, op, a) for a in args)
+    if op in ELEMENTWISE:
+        return _elementwise(cache, op, args)
+    if op not in _BUILDERS:
+        raise ShapeError(f"{op}: no such operation on matrices.")
+    for arg in args:
+        if not isinstance(arg, Lazy):
+            raise ShapeError(f"{op} at {source_line()}: {arg!r} is not a matrix.")
+    return _BUILDERS[op](cache, *args)
+
+
+def _operand(cache: MatCache, op: str, arg: Any) -> Any:
+    if isinstance(arg, Lazy):
+        if arg.cache is not cache:
+            raise ShapeError(f"{op} at {source_line()}: {arg.label} belongs to another cache.")
+        return arg
+    if isinstance(arg, Transposed):
+        return transpose(cache, _operand(cache, op, arg.of))
+    if isinstance(arg, int | float | np.number):
+        return float(arg)
+    if isinstance(arg, Operand):
+        raise ShapeError(
+            f"{op} at {source_line()}: a matrix from outside a @rowwise function is used in it; "
+            "pass it as an argument."
+        )
+    if arg is None:
+        raise ShapeError(
+            f"{op} at {source_line()}: None in place of a matrix; block.Y is None where the data "
+            "have no targets: pass (X, Y)."
+        )
+    raise ShapeError(
+        f"{op} at {source_line()}: {type(arg).__name__} is not a matrix of this cache. Bring "
+        "arrays in once, with from_array(cache, array) or from_sparse(cache, matrix)."
+    )
+
+
+# ---------------------------------------------------------------- elementwise
+
+
+def _elementwise(cache: MatCache, op: str, args: tuple[Lazy | float, ...]) -> Elementwise:
+    lazies = [a for a in args if isinstance(a, Lazy)]
+    pattern: PatternSlot | None = None
+    for arg in lazies:
+        if arg.pattern is not None:
+            if pattern is not None and pattern is not arg.pattern:
+                raise ShapeError(
+                    f"{op} at {source_line()}: {lazies[0].label} and {arg.label} have different "
+                    "patterns of non-zeros. Elementwise operations act on the stored entries."
+                )
+            pattern = arg.pattern
+    shape = (pattern.rows, pattern.columns) if pattern is not None else lazies[0].shape
+    for arg in lazies:
+        if arg.pattern is None:
+            together = _broadcast(op, shape, arg.shape)
+            if pattern is not None and (together != shape or _is_full(arg.shape, shape)):
+                raise ShapeError(
+                    f"{op} at {source_line()}: {arg.label} is {_x(arg.shape)}; with the stored "
+                    f"entries of a sparse {_x(shape)} matrix go a number, a column "
+                    f"{_x((shape[0], 1))} and a row {_x((1, shape[1]))}."
+                )
+            shape = together
+    node = Elementwise(cache, op, args, shape, result_dtype(lazies), pattern)
+    if node.depth >= DEEPEST:
+        node.mat()
+        node.depth = 0
+    return node
+
+
+def _is_full(a: Shape, of: Shape) -> bool:
+    return a == of and 1 not in of
+
+
+def _x(shape: Shape) -> str:
+    return f"{shape[0]} x {shape[1]}"
+
+
+def _broadcast(op: str, a: Shape, b: Shape) -> Shape:
+    sides = []
+    for x, y in zip(a, b, strict=True):
+        if x != y and 1 not in (x, y):
+            raise ShapeError(
+                f"{op} at {source_line()}: shapes {_x(a)} and {_x(b)} do not fit; each side must "
+                "be equal, or 1."
+            )
+        sides.append(y if x == 1 else x)
+    return (sides[0], sides[1])
+
+
+def evaluate(node: Elementwise) -> Mat:
+    """Compute an elementwise expression into its container of the cache."""
+    if node.pattern is not None:
+        result = _rowlocal((node,), lambda value: value, node.op, node.label)
+        assert isinstance(result, Mat)
+        return result
+    linear = fused.linearise(node, node.shape, "assign", node.dtype.name)
+    return _fused_result(node.cache, linear, node.shape, node.dtype, node.label)
+
+
+def _fused_result(
+    cache: MatCache, linear: fused.Linear, shape: Shape, dtype: Any, label: str
+) -> Mat:
+    slot = cache.result(linear.key, shape, dtype, label)
+    if cache.begin(slot):
+        fused.run(cache, linear, slot)
+        slot.computed_from(*slots_of(linear.operands))
+    return handle(cache, slot)
+
+
+def _rowlocal(roots: tuple[Any, ...], then: Callable[..., Any], name: str, label: str) -> Any:
+    """Run elementwise trees of one shape (of a sparse matrix, say) as one row-wise kernel.
+
+    then: what to do with their values inside the kernel, and `name` its name; label: of the result.
+    What has another shape is computed first, into a container of its own.
+    """
+    cache, shape, pattern = roots[0].cache, roots[0].shape, roots[0].pattern
+    leaves: list[Any] = []
+    steps: list[tuple[str, tuple[tuple[str, int], ...]]] = []
+    places: dict[Any, tuple[str, int]] = {}
+
+    def visit(node: Lazy | float, version: int) -> tuple[str, int]:
+        if isinstance(node, Mat) and version >= 0:
+            node.check(version)
+        if isinstance(node, Elementwise) and not node.computed:
+            if node.pattern is pattern and node.shape == shape:
+                if id(node) not in places:
+                    references = tuple(
+                        visit(a, v) for a, v in zip(node.args, node.versions, strict=True)
+                    )
+                    steps.append((node.op, references))
+                    places[id(node)] = ("step", len(steps) - 1)
+                return places[id(node)]
+        leaf = node.mat() if isinstance(node, Lazy) else node
+        place = ("leaf", len(leaves))
+        if isinstance(leaf, Mat):
+            place = places.setdefault(("mat", leaf.guid), place)
+        if place == ("leaf", len(leaves)):
+            leaves.append(leaf)
+        return place
+
+    results = tuple(visit(root, -1) for root in roots)
+    structure = ("expression", name, tuple(steps), results)
+    program = cache.programs.get(structure)
+    if program is None:
+
+        def replay(*inputs: Any) -> Any:
+            values = {("leaf", n): value for n, value in enumerate(inputs)}
+            for n, (op, references) in enumerate(steps):
+                values["step", n] = apply(op, *(values[r] for r in references))
+            return then(*(values[r] for r in results))
+
+        replay.__name__ = name
+        program = cache.programs[structure] = Rowwise(replay)
+    return run(program, tuple(leaves), key=structure, rows=shape[0], label=label)
+
+
+# ---------------------------------------------------------------- assignment
+
+
+def assign(target: Mat, value: Any) -> None:
+    """target <<= value: compute into the target's own container."""
+    cache = target.cache
+    cache.require_open(f"{target.label} <<=")
+    value = _operand(cache, "<<=", value)
+    if isinstance(target, SparseMat) or (isinstance(value, Lazy) and value.pattern is not None):
+        _assign_sparse(target, value)
+        return
+    if isinstance(value, Lazy) and _broadcast("<<=", target.shape, value.shape) != target.shape:
+        raise ShapeError(
+            f"<<= at {source_line()}: {target.label} is {_x(target.shape)}, the value "
+            f"{_x(value.shape)}."
+        )
+    if isinstance(value, Node) and value.fits(target):
+        value.run(target.slot)
+        return
+    precise = [x for x in (target, value) if isinstance(x, Lazy) and x.dtype != np.float32]
+    linear = fused.linearise(value, target.shape, "assign", "float64" if precise else "float32")
+    fused.run(cache, linear, target.slot)
+
+
+def _assign_sparse(target: Mat, value: Any) -> None:
+    fits = isinstance(value, float) or value.pattern in (None, target.pattern)
+    if not isinstance(target, SparseMat) or not fits:
+        raise ShapeError(
+            f"<<= at {source_line()}: {target.label} and the value do not have the same pattern of "
+            "non-zeros; a sparse matrix can be assigned only what was computed on its own pattern."
+        )
+
+    def store(place: Any, result: Any) -> None:
+        place <<= result
+
+    _rowlocal((target, value), store, "assign", target.label)
+
+
+# ---------------------------------------------------------------- sums
+
+
+def _sum(ending: fused.Ending) -> Callable[[MatCache, Lazy], Any]:
+    def reduce(cache: MatCache, x: Lazy) -> Any:
+        if x.pattern is not None:
+            if ending == "colsum":
+                raise ShapeError(
+                    f"colsum at {source_line()}: of a sparse matrix, use x.T @ ones instead."
+                )
+            x = apply("rowsum", x)
+        work = result_dtype([x])
+        shape = (1, 1) if ending == "total" else (1, x.shape[1])
+        dtype = np.dtype(np.float64) if ending == "total" else work
+        linear = fused.linearise(x, x.shape, ending, work.name)
+        return _fused_result(cache, linear, shape, dtype, f"{ending}({x.label})")
+
+    return reduce
+
+
+def _rowreduce(op: str) -> Callable[[MatCache, Lazy], Any]:
+    def reduce(cache: MatCache, x: Lazy) -> Any:
+        if op == "rownnz" and x.pattern is None:
+            raise ShapeError(f"rownnz at {source_line()}: {x.label} is not sparse.")
+        return _rowlocal((x,), lambda value: apply(op, value), op, f"{op}({x.label})")
+
+    return reduce
+
+
+_BUILDERS: dict[str, Callable[..., Any]] = {
+    "matmul": matmul,
+    "transposed_matmul": transposed_matmul,
+    "matmul_transposed": matmul_transposed,
+    "gram": gram,
+    "sddmm": sddmm,
+    "total": _sum("total"),
+    "colsum": _sum("colsum"),
+    "rowsum": _rowreduce("rowsum"),
+    "rowmax": _rowreduce("rowmax"),
+    "rowmin": _rowreduce("rowmin"),
+    "rownnz": _rowreduce("rownnz"),
+    "sort": sort,
+}

@@ -1,0 +1,179 @@
+"""Sums whose terms may come in any order, in any blocks, on any thread: the bits are the same.
+
+Every term is rounded to a multiple of one power of two before it is added. Sums of such numbers are
+exact as long as they need no more than 53 bits, and so the order does not matter. How large terms
+may be has to be known beforehand, about; afterwards `largest` says whether it was right. Demmel,
+Nguyen, Fast reproducible floating-point summation, ARITH 2013 (pre-rounding).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..containers.cache import MatCache
+from ..containers.chunks import column_bounds
+from ..containers.dispatch import launch, launches
+from ..containers.matrices import Lazy, Mat
+from ..containers.slots import PatternSlot, Slot, source_line
+from ..cpu.backend import ROW_CHUNKS
+from ..errors import ShapeError
+
+NO_WEIGHTS = np.empty((0, 1), np.float32)
+
+
+@dataclass(frozen=True)
+class ExactSum:
+    """A table of sums; all are float64. total: [n x k]. grid: [1 x k], see `grid_for`; the same for
+    all rows of a column. largest: [1 x k], of the absolute values of all terms of a column.
+    """
+
+    total: Mat
+    grid: Mat
+    largest: Mat
+
+    def add_product(self, X: Lazy, table: Lazy, weights: Lazy | None = None) -> None:
+        """total += X.T @ (table * weights), X sparse [rows x n], table [rows x k], both float32.
+
+        weights: float32 [rows x 1], or None. They multiply the exact products in float64, so a row
+        of weight 2 adds what two rows add.
+        """
+        X, table = X.mat(), table.mat()
+        self._check(table, X.shape[1])
+        cache, pattern, k = X.cache, X.pattern, table.shape[1]
+        if pattern is None or X.shape[0] != table.shape[0]:
+            raise ShapeError(
+                f"add_product at {source_line()}: X is {X.shape}, and must be sparse with "
+                f"{table.shape[0]} rows, as many as the table."
+            )
+        if X.dtype != np.float32 or table.dtype != np.float32:
+            raise ShapeError(
+                f"add_product at {source_line()}: X is {X.dtype} and the table {table.dtype}; both "
+                "must be float32, whose products are exact."
+            )
+        self._written()
+        factors = self._weights(weights, table)
+        launch(cache, "add_exact_product", pattern, X.slot, table.slot, factors, *self._slots())
+        if not cache.reserving:
+            cache.flops += (4 if factors is None else 5) * pattern.nnz * k
+
+    def add_columns(self, table: Lazy, weights: Lazy | None = None) -> None:
+        """total += the sums of the columns of `table`, float32 or float64 [rows x k]; n is 1.
+
+        weights: of the rows, as in `add_product`.
+        """
+        table = table.mat()
+        self._check(table, 1)
+        cache, k = table.cache, table.shape[1]
+        self._written()
+        factors = self._weights(weights, table)
+        launch(cache, "add_exact_columns", table.slot, factors, *self._slots())
+        if not cache.reserving:
+            cache.flops += (3 if factors is None else 4) * table.shape[0] * k
+
+    def _slots(self) -> tuple[Slot, Slot, Slot]:
+        return self.grid.slot, self.total.slot, self.largest.slot
+
+    @staticmethod
+    def _weights(weights: Lazy | None, table: Mat) -> Slot | None:
+        if weights is None:
+            return None
+        found = weights.mat()
+        if found.shape != (table.shape[0], 1) or found.dtype != np.float32:
+            raise ShapeError(
+                f"ExactSum at {source_line()}: weights are {found.dtype} {found.shape}; of a table "
+                f"of {table.shape[0]} rows they must be float32 ({table.shape[0]}, 1)."
+            )
+        return found.slot
+
+    def _check(self, table: Mat, rows: int) -> None:
+        if any(mat.dtype != np.float64 for mat in (self.total, self.grid, self.largest)):
+            raise ShapeError(
+                f"ExactSum at {source_line()}: total is {self.total.dtype}, grid {self.grid.dtype} "
+                f"and largest {self.largest.dtype}; all must be float64."
+            )
+        if self.total.shape != (rows, table.shape[1]):
+            raise ShapeError(
+                f"ExactSum at {source_line()}: the sums are {self.total.shape}, but a table of "
+                f"{table.shape[1]} columns adds to {rows} x {table.shape[1]}."
+            )
+        if self.grid.shape != self.largest.shape or self.grid.shape != (1, table.shape[1]):
+            raise ShapeError(
+                f"ExactSum at {source_line()}: grid is {self.grid.shape} and largest "
+                f"{self.largest.shape}; both must be (1, {table.shape[1]}), a number per column."
+            )
+
+    def _written(self) -> None:
+        where = source_line()
+        for mat in (self.total, self.largest):
+            mat.slot.written(where)
+            mat.version, mat.where = mat.slot.version, where
+
+
+@launches("add_exact_product", "cpu")
+def _add_product(
+    cache: MatCache,
+    pattern: PatternSlot,
+    values: Slot,
+    table: Slot,
+    weights: Slot | None,
+    grid: Slot,
+    total: Slot,
+    largest: Slot,
+) -> None:
+    kernels, backend, k = cache.backend.kernels, cache.backend, table.shape[1]
+    parts = cache.result(("exact", "parts", k), (ROW_CHUNKS, k), np.float64, "largest terms")
+    bounds = column_bounds(cache, pattern)
+    call = [bounds, *pattern.transposed(), values.data()[0], table.data(), _factors(weights)]
+    call += [grid.data(), parts.data(), total.data()]
+    fold = (parts.data()[: len(bounds) - 1], largest.data())
+    if cache.reserving:
+        backend.expect(kernels["add_exact_product"], 0, 0, *call)
+        backend.expect(kernels["keep_largest"], *fold)
+        return
+    backend.run(kernels["add_exact_product"], len(bounds) - 1, *call)
+    kernels["keep_largest"](*fold)
+
+
+@launches("add_exact_columns", "cpu")
+def _add_columns(
+    cache: MatCache, table: Slot, weights: Slot | None, grid: Slot, total: Slot, largest: Slot
+) -> None:
+    kernels, k = cache.backend.kernels, table.shape[1]
+    parts = cache.result(("exact", "part", k), (1, k), np.float64, "largest terms")
+    call = [table.data(), _factors(weights), grid.data(), parts.data(), total.data()]
+    fold = (parts.data(), largest.data())
+    if cache.reserving:
+        cache.backend.expect(kernels["add_exact_columns"], *call)
+        cache.backend.expect(kernels["keep_largest"], *fold)
+        return
+    kernels["add_exact_columns"](*call)
+    kernels["keep_largest"](*fold)
+
+
+def _factors(weights: Slot | None) -> Any:
+    return NO_WEIGHTS if weights is None else weights.data()
+
+
+def grid_for(size: Any) -> Any:
+    """The grid for sums in which (number of terms) times (largest term) is at most `size` > 0.
+
+    It is c = 3 * 2^m >= 3 size: added to a term, it leaves a multiple of 2^(m - 51), so a term
+    is off by 2^(m - 52) at most; sums are exact up to 2^(m + 2).
+
+    >>> c = float(grid_for(1000.0))
+    >>> c, (0.1 + c) - c == 0.1, (0.125 + c) - c
+    (3072.0, False, 0.125)
+    """
+    return 3.0 * np.exp2(np.ceil(np.log2(size)))
+
+
+def fits(grid: Any, size: Any) -> Any:
+    """Whether sums on this grid are exact, (number of terms) times (largest term) being `size`.
+
+    >>> bool(fits(grid_for(1000.0), 1024.0)), bool(fits(grid_for(1000.0), 1025.0))
+    (True, False)
+    """
+    return 3.0 * size <= grid

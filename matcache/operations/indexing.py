@@ -1,0 +1,127 @@
+"""Rows and columns by position, and rows in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..containers.cache import MatCache
+from ..containers.chunks import even_bounds
+from ..containers.dispatch import launch, launches
+from ..containers.matrices import Lazy, Mat, Node
+from ..containers.slots import Slot, source_line
+from ..cpu.backend import ROW_CHUNKS
+from ..errors import ShapeError
+from .dense import CHUNK_ELEMENTS
+from .products import node
+
+
+def sort(cache: MatCache, x: Lazy) -> Node:
+    """Each row in ascending order; NaN last."""
+    source = x.mat()
+    if source.pattern is not None:
+        raise ShapeError(f"sort at {source_line()}: {x.label} is sparse.")
+
+    def compute(slot: Slot) -> None:
+        launch(cache, "sort", source.slot, slot)
+
+    return node(cache, x.shape, "sort", (source,), compute, x.dtype)
+
+
+@launches("sort", "cpu")
+def _sort(cache: MatCache, source: Slot, out: Slot) -> None:
+    if not cache.reserving:
+        np.copyto(out.data(), source.data())
+        out.data().sort(axis=1)
+
+
+def gather(x: Lazy, index: Any) -> Node:
+    """x[rows], x[rows, columns]: each an int, a slice, or positions as an integer Mat or array.
+
+    Returns a Mat [number of rows x number of columns]. Ints and arrays may count from the end, as
+    in NumPy; a Mat of positions [1 x n] may not, and may change its contents from block to block.
+    Positions out of range raise IndexError.
+    """
+    cache = x.cache
+    if x.pattern is not None:
+        raise ShapeError(f"{x.label}[...] at {source_line()}: a sparse matrix cannot be indexed.")
+    both = index if isinstance(index, tuple) else (index, slice(None))
+    if len(both) != 2:
+        raise ShapeError(f"{x.label}[...] at {source_line()}: {len(both)} indices of a matrix.")
+    source = x.mat()
+    rows, columns = (_positions(source, i, axis) for axis, i in enumerate(both))
+    shape = (rows.shape[1], columns.shape[1])
+    checked = not any(isinstance(i, Lazy) for i in both)  # positions of the host are, already
+
+    def compute(slot: Slot) -> None:
+        launch(cache, "gather", source, rows, columns, slot, checked)
+
+    return node(cache, shape, "gather", (source, rows, columns), compute, x.dtype)
+
+
+@launches("gather", "cpu")
+def _gather(
+    cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot, checked: bool
+) -> None:
+    chunks = max(1, min(ROW_CHUNKS, out.shape[0] * out.shape[1] // CHUNK_ELEMENTS, out.shape[0]))
+    bad = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
+    call = (
+        even_bounds(cache, out.shape[0], chunks),
+        source.slot.data(),
+        rows.slot.data()[0],
+        columns.slot.data()[0],
+        out.data(),
+        bad.data(),
+    )
+    kernel = cache.backend.kernels["gather"]
+    if cache.reserving:
+        cache.backend.expect(kernel, 0, 0, *call)
+        return
+    bad.data().fill(0)
+    cache.backend.run(kernel, chunks, *call)
+    for axis, positions in enumerate((rows, columns)):
+        if place := int(bad.data()[:, axis].max()):
+            out_of_range(source, int(positions.slot.data()[0, place - 1]), axis)
+
+
+def out_of_range(x: Mat, position: int, axis: int) -> None:
+    """Raise IndexError for a position on an axis of x."""
+    raise IndexError(
+        f"{x.label}[...] at {source_line()}: position {position} on axis {axis}, which has "
+        f"{x.shape[axis]} entries."
+    )
+
+
+def _positions(x: Mat, index: Any, axis: int) -> Mat:
+    """Positions as an int64 Mat [1 x n]."""
+    cache, size = x.cache, x.shape[axis]
+    if isinstance(index, Lazy):
+        if index.dtype != np.int64 or index.shape[0] != 1 or index.cache is not cache:
+            raise ShapeError(
+                f"{x.label}[...] at {source_line()}: the index {index.label} is {index.shape} "
+                f"{index.dtype}; positions are an int64 Mat of shape (1, n) of the same cache."
+            )
+        return index.mat()
+    key: tuple[Any, ...]
+    positions: Any
+    if isinstance(index, slice):
+        steps = range(*index.indices(size))
+        key, positions = ("positions", steps), steps
+    else:
+        given = np.asarray(index)
+        if given.ndim > 1 or (given.dtype.kind not in "iu" and given.size):
+            raise ShapeError(
+                f"{x.label}[...] at {source_line()}: an index of {given.dtype} {given.shape}; "
+                "positions are integers in one dimension (of a mask, use np.flatnonzero)."
+            )
+        positions = np.atleast_1d(given).astype(np.int64)
+        positions[positions < 0] += size
+        for wrong in positions[(positions < 0) | (positions >= size)]:
+            out_of_range(x, int(wrong if wrong >= 0 else wrong - size), axis)
+        key = ("positions", positions.tobytes())
+    slot = cache.result(key, (1, len(positions)), np.int64, "positions")
+    if slot.array is not None and slot.computed < 0:
+        cache.backend.write(slot.array, np.asarray(positions, np.int64))
+        slot.computed = slot.version
+    return Mat(cache, slot)

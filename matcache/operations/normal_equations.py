@@ -1,0 +1,225 @@
+"""Normal equations of many small least squares problems: made from entries and solved, or summed.
+
+All matrices are float32. A system that is singular to float32 is solved as if with a little ridge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..containers.cache import MatCache
+from ..containers.chunks import column_bounds, even_bounds, row_bounds, turned
+from ..containers.dispatch import launch, launches
+from ..containers.matrices import Lazy, Mat, Node, SparseMat
+from ..containers.slots import PatternSlot, Slot, source_line
+from ..cpu.backend import ROW_CHUNKS, compiled
+from ..cpu.cholesky import packed, rows_source, scratch_length, solve_source, sums_source
+from ..errors import ShapeError
+from .rounding import as_table
+
+Operands = dict[str, tuple[Mat, tuple[int, int]]]  # with the shapes that they must have
+MOST = 130  # unknowns: the text of a kernel grows with their square
+
+
+@dataclass(frozen=True)
+class Systems:
+    """Containers of n systems of k unknowns, but for what their matrices are made of: see
+    `solve_rows`. out: the solutions [n x k].
+    """
+
+    gram: Slot | None
+    free: Slot | None
+    ridge: Slot
+    rhs: Slot
+    out: Slot
+
+    @classmethod
+    def of(cls, mats: Operands, out: Slot) -> Systems:
+        """From operands by these names."""
+        gram, free = (mats[n][0].slot if n in mats else None for n in ("gram", "free"))
+        return cls(gram, free, mats["ridge"][0].slot, mats["rhs"][0].slot, out)
+
+    @property
+    def flops(self) -> int:
+        """Floating point operations of solving all."""
+        n, k = self.out.shape
+        return n * (k**3 // 3 + 2 * k * k)
+
+
+def solve_rows(
+    weights: SparseMat,
+    table: Lazy,
+    ridge: Lazy,
+    rhs: Lazy,
+    *,
+    gram: Lazy | None = None,
+    free: Lazy | None = None,
+) -> Node:
+    """For each row i the solution x of (sum_j w_ij v_j v_j' + gram + ridge_i) x = rhs_i.
+
+    weights: sparse [n x m], not negative; table: [m x k], of rows v_j; ridge: [n x 1], positive;
+    rhs: [n x k]; gram: [k x k], positive semidefinite. free: [1 x k], 0 where x is known: rhs has
+    it, and the other equations are solved for the rest. Returns [n x k].
+    """
+    (n, m), k = weights.shape, table.shape[1]
+    mats: Operands = {
+        "table": (table.mat(), (m, k)),
+        "ridge": (ridge.mat(), (n, 1)),
+        "rhs": (rhs.mat(), (n, k)),
+        **({} if gram is None else {"gram": (gram.mat(), (k, k))}),
+        **({} if free is None else {"free": (free.mat(), (1, k))}),
+    }
+    _check("solve_rows", k, mats)
+    mats["table"] = as_table(mats["table"][0]), (m, k)
+    cache, pattern, weights = table.cache, weights.pattern, _weights("solve_rows", weights)
+
+    def compute(slot: Slot) -> None:
+        systems = Systems.of(mats, slot)
+        launch(cache, "solve_rows", pattern, weights.slot, mats["table"][0].slot, systems)
+        if not cache.reserving:
+            cache.flops += pattern.nnz * k * (k + 1) + systems.flops
+
+    operands = (weights, *(mat for mat, _ in mats.values()))
+    return Node(
+        cache,
+        (n, k),
+        np.float32,
+        key=("solve_rows", gram is None, free is None),
+        operands=operands,
+        compute=compute,
+        label=f"solve_rows({weights.label}, {table.label})",
+    )
+
+
+def packed_columns(k: int) -> int:
+    """Numbers that the sum of one column takes: see `add_outer`."""
+    return packed(k)
+
+
+def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
+    """sums[c] += sum over the stored entries (i, c) of weights[i, c] v_i v_i', in order of rows.
+
+    sums: [m x packed_columns(k)]; weights: sparse [n x m], with its transposed index; table:
+    [n x k], of rows v_i.
+    """
+    (n, m), k = weights.shape, table.shape[1]
+    table = table.mat()
+    _check("add_outer", k, {"table": (table, (n, k)), "sums": (sums, (m, packed(k)))})
+    table = as_table(table)
+    cache, pattern, weights = sums.cache, weights.pattern, _weights("add_outer", weights)
+    sums.check(sums.version)
+    turned(cache, pattern)
+    sums.slot.written()
+    sums.version, sums.where = sums.slot.version, sums.slot.where
+    launch(cache, "add_outer", pattern, weights.slot, table.slot, sums.slot)
+    if not cache.reserving:
+        cache.flops += pattern.nnz * k * (k + 1)
+
+
+def solve_sums(
+    sums: Mat, ridge: Lazy, rhs: Lazy, *, gram: Lazy | None = None, free: Lazy | None = None
+) -> Node:
+    """For each row i the solution x of (sums_i + gram + ridge_i) x = rhs_i, sums by `add_outer`.
+
+    sums: [m x packed_columns(k)]; ridge: [m x 1]; rhs: [m x k]; gram, free: as of `solve_rows`.
+    """
+    m, k = rhs.shape
+    mats: Operands = {
+        "sums": (sums.mat(), (m, packed(k))),
+        "ridge": (ridge.mat(), (m, 1)),
+        "rhs": (rhs.mat(), (m, k)),
+        **({} if gram is None else {"gram": (gram.mat(), (k, k))}),
+        **({} if free is None else {"free": (free.mat(), (1, k))}),
+    }
+    _check("solve_sums", k, mats)
+    cache = sums.cache
+
+    def compute(slot: Slot) -> None:
+        systems = Systems.of(mats, slot)
+        launch(cache, "solve_sums", mats["sums"][0].slot, systems)
+        if not cache.reserving:
+            cache.flops += systems.flops
+
+    return Node(
+        cache,
+        (m, k),
+        np.float32,
+        key=("solve_sums", gram is None, free is None),
+        operands=tuple(mat for mat, _ in mats.values()),
+        compute=compute,
+        label=f"solve_sums({sums.label})",
+    )
+
+
+@launches("solve_rows", "cpu")
+def _solve_rows(
+    cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, systems: Systems
+) -> None:
+    n, k = systems.out.shape
+    kernel = compiled(rows_source(k, **_kind(systems)))
+    call = [row_bounds(cache, n, pattern), *pattern.offsets(), weights.data()[0], table.data()]
+    _run(cache, kernel, [*call, *_arrays(systems), _scratch(cache, k)])
+
+
+@launches("add_outer", "cpu")
+def _add_outer(
+    cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, sums: Slot
+) -> None:
+    call = [column_bounds(cache, pattern), *pattern.transposed(), weights.data()[0]]
+    _run(cache, compiled(sums_source(table.shape[1])), [*call, table.data(), sums.data()])
+
+
+@launches("solve_sums", "cpu")
+def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
+    m, k = systems.out.shape
+    kernel = compiled(solve_source(k, **_kind(systems)))
+    call = [even_bounds(cache, m, min(ROW_CHUNKS, m)), sums.data()]
+    _run(cache, kernel, [*call, *_arrays(systems), _scratch(cache, k)])
+
+
+def _kind(systems: Systems) -> dict[str, bool]:
+    return {"gram": systems.gram is not None, "masked": systems.free is not None}
+
+
+def _arrays(systems: Systems) -> list[Any]:
+    none = np.empty((0, 0), np.float32)
+    given = (none if slot is None else slot.data() for slot in (systems.gram, systems.free))
+    return [*given, systems.ridge.data(), systems.rhs.data(), systems.out.data()]
+
+
+def _run(cache: MatCache, kernel: Callable[..., None], call: list[Any]) -> None:
+    """Run a kernel over the chunks of its first argument."""
+    if cache.reserving:
+        cache.backend.expect(kernel, 0, 0, *call)
+        return
+    cache.backend.run(kernel, len(call[0]) - 1, *call)
+
+
+def _scratch(cache: MatCache, k: int) -> Any:
+    shape = (cache.backend.threads, scratch_length(k))
+    slot = cache.result(("normal equations", k), shape, np.float32, "normal equations of threads")
+    return slot.data()
+
+
+def _weights(what: str, weights: SparseMat) -> Any:
+    """Their Mat. Raises ShapeError if they are not float32."""
+    if weights.dtype != np.float32:
+        raise ShapeError(
+            f"{what} at {source_line()}: {weights.label} is {weights.dtype}; weights are float32."
+        )
+    return weights.mat()
+
+
+def _check(what: str, k: int, mats: Operands) -> None:
+    if not 1 <= k <= MOST:
+        raise ShapeError(f"{what} at {source_line()}: {k:,} unknowns; it takes 1 to {MOST}.")
+    for name, (mat, shape) in mats.items():
+        if mat.shape != shape or mat.dtype != np.float32 or mat.pattern is not None:
+            raise ShapeError(
+                f"{what} at {source_line()}: {name} is {mat.shape[0]} x {mat.shape[1]} "
+                f"{mat.dtype}; expected {shape[0]} x {shape[1]} float32, dense."
+            )

@@ -1,0 +1,223 @@
+"""Products: dense by BLAS, sparse by rows, transposed sparse over the transposed index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..containers.cache import MatCache
+from ..containers.chunks import column_bounds
+from ..containers.dispatch import launch, launches
+from ..containers.matrices import Elementwise, Lazy, Mat, Node, Shape, result_dtype
+from ..containers.slots import PatternSlot, Slot, source_line
+from ..cpu.backend import ROW_CHUNKS
+from ..cpu.blas import CHUNK_ROWS, add_turned
+from ..errors import ShapeError
+from ..notation.operand import apply
+from .rounding import as_table
+from .rowwise import Rowwise, run
+
+
+def matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
+    """left @ right: [n x m] dense or sparse, [m x k] dense -> [n x k]."""
+    _dense("@", right, f"{left.label} @ {right.label}: the right side must be dense")
+    _inner(left.shape, right.shape)
+    if left.pattern is not None:
+        label = f"matmul({left.label}, {right.label})"
+        return run(_SPARSE_MATMUL, (left.mat(), right.mat()), label=label)
+    return _blas(cache, "matmul", left, right)
+
+
+def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
+    """left.T @ right: [n x m] dense or sparse, [n x k] dense -> [m x k]."""
+    _dense("@", right, f"{left.label}.T @ {right.label}: the right side must be dense")
+    _inner((left.shape[1], left.shape[0]), right.shape)
+    if left.pattern is None:
+        return _blas(cache, "transposed_matmul", left, right)
+    dtype = result_dtype((left, right))
+    values, table = left.mat(), as_table(cast(right, dtype))
+    pattern, shape = left.pattern, (left.shape[1], right.shape[1])
+
+    def compute(slot: Slot) -> None:
+        launch(cache, "transposed_product", pattern, values.slot, table.slot, slot)
+        cache.flops += 2 * pattern.nnz * shape[1]
+
+    return node(cache, shape, "transposed_matmul", (values, table), compute, dtype)
+
+
+def matmul_transposed(cache: MatCache, left: Lazy, right: Lazy) -> Any:
+    """left @ right.T: [n x k], [m x k] -> [n x m]; right must be dense."""
+    _dense("@", right, f"{left.label} @ {right.label}.T: the right side must be dense")
+    if left.pattern is not None:
+        return matmul(cache, left, transpose(cache, right))
+    _inner(left.shape, (right.shape[1], right.shape[0]))
+    return _blas(cache, "matmul_transposed", left, right)
+
+
+def gram(cache: MatCache, x: Lazy) -> Any:
+    """x.T @ x: [n x k] dense -> [k x k]."""
+    x = x.mat()
+    return transposed_matmul(cache, x, x)
+
+
+def sddmm(cache: MatCache, rows: Lazy, table: Lazy, pattern: Lazy) -> Any:
+    """rows[i] . table[j] at the stored entries (i, j) of `pattern`."""
+    if pattern.pattern is None:
+        raise ShapeError(f"sddmm at {source_line()}: the third argument must be a sparse matrix.")
+    for side in (rows, table):
+        _dense("sddmm", side, "the first two arguments must be dense")
+    if (rows.shape[0], table.shape[0]) != pattern.shape or rows.shape[1] != table.shape[1]:
+        raise ShapeError(
+            f"sddmm at {source_line()}: rows {_x(rows)}, table {_x(table)}, pattern {_x(pattern)}; "
+            "expected n x k, m x k, n x m."
+        )
+    label = f"sddmm({rows.label}, {table.label}, {pattern.label})"
+    return run(_SDDMM, (rows.mat(), table.mat(), pattern.mat()), label=label)
+
+
+def transpose(cache: MatCache, x: Lazy) -> Node:
+    """A copy of a dense matrix with rows and columns exchanged."""
+    if x.pattern is not None:
+        raise ShapeError(
+            f"{x.label}.T at {source_line()}: of a sparse matrix it can only be the left side of @."
+        )
+    source = x.mat()
+
+    def compute(slot: Slot) -> None:
+        launch(cache, "transpose", source.slot, slot)
+
+    return node(cache, (x.shape[1], x.shape[0]), "transpose", (source,), compute, x.dtype)
+
+
+_SPARSE_MATMUL = Rowwise(lambda x, table: x @ table)
+_SDDMM = Rowwise(lambda rows, table, pattern: apply("sddmm", rows, table, pattern))
+
+
+# ---------------------------------------------------------------- how
+
+
+def _blas(cache: MatCache, op: str, left: Lazy, right: Lazy) -> Node:
+    """A dense product. op says which side is transposed."""
+    dtype = result_dtype((left, right))
+    a, b = cast(left, dtype), cast(right, dtype)
+
+    def compute(slot: Slot) -> None:
+        launch(cache, "product", op, a.slot, b.slot, slot)
+        if not cache.reserving:
+            inner = a.shape[0] if op == "transposed_matmul" else a.shape[1]
+            cache.flops += 2 * slot.shape[0] * inner * slot.shape[1]
+
+    shape = (
+        left.shape[op == "transposed_matmul"],
+        right.shape[op != "matmul_transposed"],
+    )
+    return node(cache, shape, op, (a, b), compute, dtype)
+
+
+@launches("product", "cpu")
+def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> None:
+    if cache.reserving:
+        return
+    x, y = left.data(), right.data()
+    x = x.T if op == "transposed_matmul" else x
+    y = y.T if op == "matmul_transposed" else y
+    cache.backend.matmul(x, y, out.data())
+
+
+@launches("transpose", "cpu")
+def _transpose(cache: MatCache, source: Slot, out: Slot) -> None:
+    if not cache.reserving:
+        np.copyto(out.data(), source.data().T)
+
+
+@launches("transposed_product", "cpu")
+def _transposed_product(
+    cache: MatCache, pattern: PatternSlot, values: Slot, table: Slot, out: Slot
+) -> None:
+    backend = cache.backend
+    bounds = column_bounds(cache, pattern)
+    active, starts, t_rows, t_pos = pattern.transposed()
+    kernel = backend.kernels["transposed_product"]
+    call = (bounds, active, starts, t_rows, t_pos, values.data()[0], table.data(), out.data())
+    if cache.reserving:
+        backend.expect(kernel, 0, 0, *call)
+        return
+    backend.run(kernel, ROW_CHUNKS, *call)
+
+
+def cast(x: Lazy, dtype: np.dtype[Any]) -> Mat:
+    """`x` as a Mat of `dtype`: itself, or a converted copy."""
+    if x.dtype == dtype:
+        return x.mat()
+    return Elementwise(x.cache, "copy", (x,), x.shape, dtype, None).mat()
+
+
+def node(
+    cache: MatCache,
+    shape: Shape,
+    op: str,
+    operands: tuple[Mat, ...],
+    compute: Callable[[Slot], None],
+    dtype: Any,
+) -> Node:
+    """A node called `op`, for its label and its key."""
+    label = f"{op}({', '.join(o.label for o in operands)})"
+    return Node(cache, shape, dtype, key=(op,), operands=operands, compute=compute, label=label)
+
+
+def _dense(op: str, x: Lazy, rule: str) -> None:
+    if x.pattern is not None:
+        raise ShapeError(f"{op} at {source_line()}: {rule}.")
+
+
+def _inner(left: Shape, right: Shape) -> None:
+    if left[1] != right[0]:
+        raise ShapeError(
+            f"@ at {source_line()}: {left[0]} x {left[1]} times {right[0]} x {right[1]}: "
+            f"{left[1]} columns against {right[0]} rows."
+        )
+
+
+def _x(x: Lazy) -> str:
+    return f"{x.shape[0]} x {x.shape[1]}"
+
+
+def add_wide_product(total: Mat, X: Lazy, table: Lazy, weights: Lazy) -> None:
+    """total += X.T @ (table * weights), computed in float64.
+
+    total: float64 [n x k]. X: [rows x n], table: [rows x k], weights: [rows x 1]; dense, float32.
+    """
+    X, table, weights = X.mat(), table.mat(), weights.mat()
+    (rows, n), k = X.shape, table.shape[1]
+    given = [(m.shape, m.dtype.name) for m in (total, table, weights)]
+    wanted = [((n, k), "float64"), ((rows, k), "float32"), ((rows, 1), "float32")]
+    if X.pattern is not None or X.dtype != np.float32 or given != wanted:
+        raise ShapeError(
+            f"add_wide_product at {source_line()}: X is {X.dtype} {X.shape}, total, table and "
+            f"weights are {given}; X must be dense and float32, and the others {wanted}."
+        )
+    where = source_line()
+    total.slot.written(where)
+    total.version, total.where = total.slot.version, where
+    launch(X.cache, "add_wide_product", X.slot, table.slot, weights.slot, total.slot)
+    if not X.cache.reserving:
+        X.cache.flops += 2 * rows * n * k
+
+
+@launches("add_wide_product", "cpu")
+def _add(cache: MatCache, X: Slot, table: Slot, weights: Slot, total: Slot) -> None:
+    (rows, n), k, threads = X.shape, table.shape[1], cache.backend.threads
+
+    def room(name: str, height: int, width: int) -> Any:
+        label = f"{name} of a sum in float64"
+        return cache.result(("wide", name, height, width), (height, width), np.float64, label)
+
+    weighted, parts = room("weighted table", rows, k), room("parts", n, k)
+    wide = room("columns", threads * rows, CHUNK_ROWS)
+    if cache.reserving:
+        return
+    np.multiply(table.data(), weights.data(), out=weighted.data(), dtype=np.float64)
+    columns = wide.data().reshape(threads, rows, CHUNK_ROWS)
+    add_turned(cache.backend.pool, X.data(), weighted.data(), columns, parts.data(), total.data())

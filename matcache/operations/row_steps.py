@@ -1,0 +1,265 @@
+"""Rows that are stepped one after another: each reads what those before it have written.
+
+The operation behind stochastic gradient methods that take one example at a time. What it does to a
+row of scores and to an entry of a table are traced functions, so that every link, rule and penalty
+that can be written for a block acts here too. Rows are sequential: it runs on one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..containers.cache import MatCache
+from ..containers.dispatch import launch, launches
+from ..containers.matrices import Lazy, Mat, SparseMat, result_dtype
+from ..containers.slots import Slot, source_line
+from ..cpu.backend import Kernel, compiled
+from ..emit.numba_row_steps import row_steps_source
+from ..errors import ShapeError
+from ..notation.elementwise import ELEMENTWISE
+from ..program.instructions import Apply, Argument, Program
+from ..program.row_steps_plan import SIGNALS, EntryProgram, RowStepsPlan
+from ..program.schedule import flops
+from ..program.trace import Recorder, Traced, recorder_in_use
+from .arguments import is_static, signature
+from .rowwise import Rowwise
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a row says to a function that moves entries: operands, one number each.
+
+    gradient: x r, the row's value at the entry's feature times the row's residual at the entry's
+    column. rate: that of all rows. weight: of the row. clock: after this row (in `wake`, before
+    it). elapsed: what the clock gained since the entry was last moved, without this row.
+    """
+
+    gradient: Any
+    rate: Any
+    weight: Any
+    clock: Any
+    elapsed: Any
+
+
+Move = Callable[[Moment, tuple[Any, ...], tuple[Any, ...]], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """How entries of tables move: `move(moment, entries, numbers)` assigns to the entries.
+
+    tables: Mats [n x k], the parameter first, or [n x 1], one number for all columns of a row.
+    numbers: Mats [1 x k] or [1 x 1]. None: not there; `move` is handed None in its place. wake:
+    what brings an entry up to date before it is read.
+    """
+
+    tables: tuple[Mat | None, ...]
+    numbers: tuple[Mat | None, ...]
+    move: Move
+    wake: Move | None = None
+
+    @cached_property
+    def mats(self) -> list[Mat]:
+        """All that are there, the parameter first."""
+        return [mat for mat in (*self.tables, *self.numbers) if mat is not None]
+
+    @cached_property
+    def key(self) -> tuple[Hashable, ...]:
+        """What a compiled program depends on."""
+        every = (*self.tables, *self.numbers)
+        return (self.move, self.wake, *(None if mat is None else mat.guid for mat in every))
+
+
+def row_steps(
+    X: SparseMat,
+    residual: Rowwise,
+    arguments: Sequence[Any],
+    entries: Entries,
+    bias: Entries | None = None,
+    *,
+    weights: Mat,
+    rate: Mat,
+    pace: Mat,
+    clock: Mat,
+    seen: Mat | None = None,
+) -> None:
+    """Step all rows of X in order, in place; a row of weight 0 is as if it were not there.
+
+    A row's scores are its product with the first table of `entries`, [k]; `residual(scores,
+    *arguments)` gives its residuals [k] as a row-wise function; then every entry at the row's
+    non-zeros moves, and every entry of `bias`, tables of one row whose value in X is always 1.
+
+    arguments: Mats with a row for each row of X or one for all, and numbers. weights: [rows x 1].
+    rate, pace, clock: 1 x 1; a row adds weight * pace to the clock, which is float64. seen: float64
+    [columns x 1], where the clock stood when the entries of a column of X last moved.
+    """
+    cache, where = X.cache, source_line()
+    given = [a.mat() if isinstance(a, Lazy) else a for a in arguments]
+    fixed = [X.mat(), weights.mat(), rate.mat(), pace.mat(), clock.mat()]
+    fixed += [] if seen is None else [seen.mat()]
+    known = (row_steps, residual, *entries.key, *(() if bias is None else bias.key))
+    known += tuple(map(signature, (*fixed, *given)))
+    found: StepsCompiled | None = cache.programs.get(known)
+    if found is None:
+        found = StepsCompiled.of(X, residual, given, entries, bias, seen is not None)
+        if cache.enabled:
+            cache.programs[known] = found
+    tables = entries.mats if bias is None else entries.mats + bias.mats
+    for mat in (*(tables[place] for place in found.written), *fixed[4:]):
+        mat.slot.written(where)
+        mat.version, mat.where = mat.slot.version, where
+    launch(cache, "row_steps", found, X, fixed[1:], given, tables)
+    if not cache.reserving:
+        per_entry, per_row = found.flops_each
+        cache.flops += per_entry * X.pattern.nnz + per_row * X.shape[0]
+
+
+@launches("row_steps", "cpu")
+def _launch(
+    cache: MatCache,
+    found: StepsCompiled,
+    X: SparseMat,
+    fixed: list[Mat],
+    given: list[Any],
+    tables: list[Mat],
+) -> None:
+    call: list[Any] = [X.shape[0], *X.pattern.offsets(), X.slot.data()[0]]
+    call += [mat.slot.data() for mat in fixed]
+    call.append(found.scores.data())
+    call += [a.slot.data() if isinstance(a, Mat) else number_of(a) for a in given]
+    call += [found.residuals.data(), found.scratch.data()]
+    call += [mat.slot.data() for mat in tables]
+    call.append(found.strips.data())
+    if cache.reserving:
+        cache.backend.expect(found.kernel, *call)
+    else:
+        found.kernel(*call)
+
+
+@dataclass(frozen=True, eq=False)
+class StepsCompiled:
+    """What follows from the signature of a call. written: which of all tables change.
+
+    Containers: scores and residuals [rows x k]; scratch, vectors of the residual's; strips, one for
+    each table and column and one of times, as long as the longest row may be.
+    """
+
+    plan: RowStepsPlan
+    written: tuple[int, ...]
+    scores: Slot
+    residuals: Slot
+    scratch: Slot
+    strips: Slot
+
+    @classmethod
+    def of(
+        cls,
+        X: SparseMat,
+        residual: Rowwise,
+        given: Sequence[Any],
+        entries: Entries,
+        bias: Entries | None,
+        seen: bool,
+    ) -> StepsCompiled:
+        """Trace all programs. Raises ShapeError for what does not fit together."""
+        cache, pattern, parameter = X.cache, X.pattern, entries.mats[0]
+        rows, k = X.shape[0], parameter.shape[1]
+        dtype = result_dtype([X, parameter])
+
+        def container(name: str, *shape: Any) -> Slot:
+            key = ("row steps", name, shape, X.guid, parameter.guid)
+            return cache.result(key, shape, dtype, f"{name} (row steps)")
+
+        _check(entries, X.shape[1], k)
+        step, wake, constants = _traced(entries, entries.move, "t", dtype.name), None, None
+        if entries.wake is not None:
+            wake = _traced(entries, entries.wake, "t", dtype.name)
+        written = _written(entries, 0, step, wake)
+        if bias is not None:
+            _check(bias, 1, k)
+            constants = _traced(bias, bias.move, "b", dtype.name)
+            written += _written(bias, len(entries.mats), constants)
+        scores = container("scores", rows, k)
+        program = residual.compile(Mat(cache, scores), *given, rows=rows).plan
+        strips = container("strips", 1 + k * len(step.kept), min(pattern.columns, pattern.capacity))
+        if cache.enabled and pattern.capacity < pattern.columns:
+            pattern.dependents.setdefault(strips.guid, strips)  # grows with the blocks
+        vectors = max(1, len(program.vectors)), max(1, program.scratch_length)
+        return cls(
+            RowStepsPlan(k, program, step, wake, constants, seen, dtype.name),
+            written,
+            scores,
+            container("residuals", rows, k),
+            container("scratch", *vectors),
+            strips,
+        )
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The compiled CPU kernel."""
+        return compiled(row_steps_source(self.plan))
+
+    @cached_property
+    def flops_each(self) -> tuple[int, int]:
+        """Operations per non-zero, and per row."""
+        plan = self.plan
+        wake = 0 if plan.wake is None else _flops(plan.wake)
+        bias = 0 if plan.bias is None else _flops(plan.bias)
+        per_entry = (3 + wake + _flops(plan.step)) * plan.columns
+        return per_entry, flops(plan.residual, {}, 0, 1) + bias * plan.columns
+
+
+def _traced(entries: Entries, move: Move, prefix: str, dtype: str) -> EntryProgram:
+    """Record what `move` does to one entry of each table."""
+    arguments = [Argument("mat", name, 1, rows_one=True) for name in SIGNALS]
+    for kind, mats in (("entry", entries.tables), ("number", entries.numbers)):
+        for n, mat in enumerate(mats):
+            form = "static" if mat is None else "mat"
+            rowlike = kind == "entry"
+            arguments.append(Argument(form, f"{kind} {n}", 1, not rowlike, rowlike))
+    recorder = Recorder(tuple(arguments))
+    operands = [
+        None if argument.form == "static" else Traced(recorder, None, number)
+        for number, argument in enumerate(arguments)
+    ]
+    first, after = len(SIGNALS), len(SIGNALS) + len(entries.tables)
+    token = recorder_in_use.set(recorder)
+    try:
+        move(Moment(*operands[:first]), tuple(operands[first:after]), tuple(operands[after:]))
+    finally:
+        recorder_in_use.reset(token)
+    tables, numbers = (
+        tuple(0 if mat is None else mat.shape[1] for mat in mats)
+        for mats in (entries.tables, entries.numbers)
+    )
+    program = Program("move", tuple(arguments), recorder.body, (), dtype)
+    return EntryProgram(program, tables, numbers, prefix)
+
+
+def _check(entries: Entries, n: int, k: int) -> None:
+    shapes = [(m, n) for m in entries.tables] + [(m, 1) for m in entries.numbers]
+    for mat, rows in shapes:
+        if mat is not None and (mat.shape[0] != rows or mat.shape[1] not in (1, k)):
+            raise ShapeError(
+                f"row_steps at {source_line()}: {mat.label} is {mat.shape[0]} x {mat.shape[1]}; "
+                f"expected {rows} x {k}, or one column."
+            )
+
+
+def _written(entries: Entries, first: int, *programs: EntryProgram | None) -> tuple[int, ...]:
+    """Numbers of the Mats that the programs assign to; those of `entries` begin at `first`."""
+    places = {place for program in programs if program is not None for place in program.written}
+    there = [place for place, mat in enumerate(entries.tables) if mat is not None]
+    return tuple(first + n for n, place in enumerate(there) if place in places)
+
+
+def _flops(entry: EntryProgram) -> int:
+    return sum(ELEMENTWISE[i.op].flops for i in entry.program.body if isinstance(i, Apply))
+
+
+def number_of(arg: Any) -> float:
+    """An argument that is no matrix, as a number."""
+    return 0.0 if is_static(arg) else float(arg)

@@ -1,0 +1,419 @@
+"""`@rowwise`: trace a row-local function once, compile it to one kernel, run it over the rows.
+
+A row sees its own row of the row-shaped arguments, and tables as a whole: row i of every result
+depends on row i of the row-shaped arguments only, so rows may run in any order on any thread.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..containers.cache import MatCache
+from ..containers.chunks import column_bounds, row_bounds, turned
+from ..containers.dispatch import launch, launches
+from ..containers.matrices import Lazy, Mat, SparseMat, Transposed, handle, slots_of
+from ..containers.slots import PatternSlot, Slot, source_line
+from ..cpu.backend import ROW_CHUNKS, compiled
+from ..emit.numba_rows import rowwise_source
+from ..errors import ShapeError
+from ..notation.operand import Operand
+from ..program.instructions import (
+    Access,
+    Apply,
+    Argument,
+    Dot,
+    Gather,
+    Kind,
+    Product,
+    Program,
+    Repeat,
+    Value,
+    loops_that_must_run,
+    tables_of,
+    walk,
+)
+from ..program.schedule import Schedule, all_values, flops, schedule
+from ..program.trace import Recorder, Traced, recorder_in_use
+from .arguments import check_shapes, describe, is_static, key_part, row_count, signature
+from .rounding import as_table
+
+CHUNK_WORK = 2**17  # numbers to work on that are worth a second chunk, and waking a thread
+MORE_WORK = 2**19  # that are worth a chunk more than there are threads: a call costs 10 us
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A traced and scheduled function for one signature."""
+
+    plan: Schedule
+    single: bool  # returned one value, not a tuple
+    returned: tuple[int, ...]  # argument number for a returned argument, else -1
+    writes: tuple[int, ...]  # arguments that the function assigns to
+    must_run: tuple[Repeat, ...]  # loops that need a round, since their values are used after them
+
+    @functools.cached_property
+    def loops(self) -> bool:
+        """Whether there is a `repeat` in it, so that the work of a row is not known beforehand."""
+        return any(isinstance(i, Repeat) for i in self.plan.program.body)
+
+    @functools.cached_property
+    def counts(self) -> list[int]:
+        """Arguments that say how often a loop runs."""
+        loops = [i for i in walk(self.plan.program.body) if isinstance(i, Repeat)]
+        return sorted({i.count.arg for i in loops if isinstance(i.count, Value)})
+
+    @functools.cached_property
+    def width(self) -> int:
+        """Numbers in the longest vector."""
+        return max((v.length for v in all_values(self.plan.program.body)), default=1)
+
+    @functools.cached_property
+    def flops_each(self) -> tuple[int, int]:
+        """Operations per non-zero and per row, of a program without loops."""
+        return flops(self.plan, {}, 1, 0), flops(self.plan, {}, 0, 1)
+
+    @functools.cached_property
+    def gathered(self) -> tuple[int, ...]:
+        """Tables that rows gather from, of which nothing else is read."""
+        body = self.plan.program.body
+        found = {i.table for i in walk(body) if isinstance(i, Dot | Gather)}
+        found -= {i.matrix for i in walk(body) if isinstance(i, Product)}
+        read = {value.arg for value in (*all_values(body), *self.plan.program.returns)}
+        return tuple(sorted(found - read))
+
+    def flops(self, numbers: dict[int, float], nnz: int, rows: int) -> int:
+        """Operations of one call; numbers: argument -> value, for loop counts."""
+        if self.loops:
+            return flops(self.plan, numbers, nnz, rows)
+        per_entry, per_row = self.flops_each
+        return per_entry * nnz + per_row * rows
+
+    def chunks(self, nnz: int, rows: int, threads: int) -> int:
+        """How many chunks are worth their while: a power of two."""
+        work = (nnz + rows) * self.width
+        chunks = ROW_CHUNKS
+        while chunks > 1 and not self.loops:
+            if work >= chunks * (CHUNK_WORK if chunks <= threads else MORE_WORK):
+                break
+            chunks //= 2
+        return chunks
+
+    @functools.cached_property
+    def kernel(self) -> Callable[..., None]:
+        """The compiled CPU kernel."""
+        return compiled(rowwise_source(self.plan))
+
+
+class Rowwise:
+    """A function of rows. Call it with Mats; `reference` runs the same text in NumPy float64.
+
+    It is traced once for each signature (shapes of vectors, dtype, which arguments are sparse), so
+    what it takes from outside its arguments is fixed then.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Nothing is traced yet."""
+        self.function = function
+        self.name = function.__name__
+        self._compiled: dict[Hashable, Compiled] = {}
+        functools.update_wrapper(self, function)
+
+    # ------------------------------------------------------------- tracing
+
+    def compile(self, *args: Any, rows: int | None = None) -> Compiled:
+        """The program for arguments of these shapes; traced at the first call only.
+
+        rows: by default those of the first sparse argument, or else of the first matrix.
+        """
+        arguments, dtype = describe(self.function, args, row_count(args) if rows is None else rows)
+        statics = tuple(a for a in args if is_static(a))
+        key = (arguments, dtype, statics)
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = self._trace(arguments, dtype, args)
+        return found
+
+    def _trace(
+        self, arguments: tuple[Argument, ...], dtype: str, args: tuple[Any, ...]
+    ) -> Compiled:
+        recorder = Recorder(arguments)
+        inputs: list[Any] = []
+        for number, (argument, arg) in enumerate(zip(arguments, args, strict=True)):
+            if argument.form == "static":
+                inputs.append(arg)
+            elif argument.form == "sparse":
+                value = recorder.argument(number, Access.VALUES, Kind.NNZ)
+                inputs.append(Traced(recorder, value, number))
+            elif argument.form == "number":
+                value = recorder.argument(number, Access.NUMBER, Kind.UNI)
+                inputs.append(Traced(recorder, value, number))
+            else:
+                inputs.append(Traced(recorder, None, number))
+        token = recorder_in_use.set(recorder)
+        try:
+            result = self.function(*inputs)
+        finally:
+            recorder_in_use.reset(token)
+        if len(recorder.open) > 1:
+            raise ShapeError(
+                f"@rowwise {self.name}: break or return inside a repeat; the rows would leave it "
+                "one by one. Use until(condition) as its last statement."
+            )
+        single = not isinstance(result, tuple)
+        results = () if result is None else ((result,) if single else result)
+        if not all(isinstance(r, Traced) for r in results):
+            raise ShapeError(
+                f"@rowwise {self.name}: returns {result!r}; return values it computed."
+            )
+        values: list[Value] = []
+        for value in (r.as_value() for r in results):
+            if value.arg < 0 and value in values:  # each result has a container of its own
+                twin = recorder.new(value.kind, value.length)
+                recorder.add(Apply(twin, "copy", (value,)))
+                value = twin
+            values.append(value)
+        program = Program(self.name, arguments, recorder.body, tuple(values), dtype)
+        writes = tuple(sorted({v.arg for v in recorder.argument_values.values() if v.mutable}))
+        self._check_writes(program, recorder, writes)
+        return Compiled(
+            schedule(program),
+            single,
+            returned=tuple(v.arg for v in values),
+            writes=writes,
+            must_run=tuple(loops_that_must_run(program)),
+        )
+
+    def _check_writes(self, program: Program, recorder: Recorder, writes: tuple[int, ...]) -> None:
+        """An argument that a row writes to may be read by that row only, and in one way only."""
+        tables = tables_of(program)
+        for number in writes:
+            accesses = {access for n, access, _ in recorder.argument_values if n == number}
+            if number in tables or len(accesses) > 1:
+                raise ShapeError(
+                    f"@rowwise {self.name}: '{program.arguments[number].name}' is assigned to, and "
+                    "also read across rows (as a table, or by column), while other rows write to "
+                    "it. Pass copy(...) of it as another argument for that."
+                )
+
+    # ------------------------------------------------------------- running
+
+    def __call__(self, *args: Any) -> Any:
+        """Run over all rows. Returns Mats and SparseMats, found again by the operands' GUIDs.
+
+        Inside another `@rowwise` function it becomes part of it.
+        """
+        if any(isinstance(a, Operand) and not isinstance(a, Lazy | Transposed) for a in args):
+            return self.function(*args)
+        return run(self, args)
+
+    def reference(self, *args: Any) -> Any:
+        """The same text, row by row, with NumPy and SciPy in float64: the definition.
+
+        args: SciPy sparse arrays, NumPy arrays (written by <<= in place) and numbers.
+        """
+        from ..program.reference import run_rows
+
+        return run_rows(self.function, args)
+
+
+def rowwise(function: Callable[..., Any]) -> Rowwise:
+    """Compile a row-local function to one kernel. See `docs/design.md`, section 3.3."""
+    return Rowwise(function)
+
+
+def run(
+    rowwise: Rowwise,
+    args: tuple[Any, ...],
+    *,
+    key: Hashable = None,
+    rows: int | None = None,
+    label: str | None = None,
+) -> Any:
+    """Call a row-wise function.
+
+    key: its identity in the cache, by default the function itself (which the cache then keeps
+    alive, so that no other one can take its identity). rows: as in `Rowwise.compile`. label: of its
+    result.
+    """
+    args = tuple(_current(a) for a in args)
+    rows = row_count(args) if rows is None else rows
+    given, args = args, tuple(a.of if isinstance(a, Transposed) else a for a in args)
+    mats = [a for a in args if isinstance(a, Mat)]
+    if not mats:
+        raise ShapeError(f"@rowwise {rowwise.name}: no matrix among its arguments.")
+    cache = mats[0].cache
+    for mat in mats:
+        if mat.cache is not cache:
+            raise ShapeError(
+                f"@rowwise {rowwise.name} at {source_line()}: {mat.label} belongs to another cache."
+            )
+    known = (rowwise, rows, *map(signature, given))
+    found = cache.programs.get(known)
+    if found is None:
+        found = rowwise.compile(*given, rows=rows)
+        for argument in found.writes:
+            if sum(m.guid == args[argument].guid for m in mats) > 1:
+                raise ShapeError(
+                    f"@rowwise {rowwise.name} at {source_line()}: '{args[argument].label}' is "
+                    "written to, and is passed as another argument too; pass copy(...) of it there."
+                )
+        check_shapes(found.plan.program, args)
+        if cache.enabled:
+            cache.programs[known] = found
+    if cache.rounds_tables and found.plan.program.dtype == "float32":
+        args = tuple(as_table(a) if n in found.gathered else a for n, a in enumerate(args))
+        mats = [a for a in args if isinstance(a, Mat)]
+    sparse = next((a for a in args if isinstance(a, SparseMat)), None)
+    transposed = found.plan.program.transposed
+    identity = (("rowwise", rowwise if key is None else key, transposed), *map(key_part, args))
+
+    slots: list[Slot] = []
+    for number, value in enumerate(found.plan.program.returns):
+        if value.arg < 0:
+            title = label or rowwise.name + "()" + ("" if found.single else f"[{number}]")
+            place = (*identity, ("result", number))
+            dtype = found.plan.program.dtype
+            if value.kind is Kind.NNZ:
+                assert sparse is not None
+                slots.append(values_container(cache, place, sparse.pattern, dtype, title))
+            elif transposed:
+                raise ShapeError(
+                    f"@rowwise {rowwise.name} at {source_line()}: a program over X.T visits only "
+                    "the columns that occur in the block, so it cannot return a row per column; "
+                    "assign to an argument with <<=."
+                )
+            else:
+                slots.append(cache.result(place, (rows, value.length), dtype, title))
+    due = [cache.begin(slot) for slot in slots]
+    if found.writes or any(due):
+        changed = [args[argument] for argument in found.writes]
+        for slot in [*slots, *(mat.slot for mat in changed)]:
+            slot.written()  # first: should it fail half-way, handles on the old contents are stale
+        for mat in changed:
+            mat.version, mat.where = mat.slot.version, mat.slot.where
+        _work(rowwise, cache, found, args, slots, rows, sparse)
+        for slot in slots:
+            slot.computed_from(*slots_of(mats))
+    fresh = iter(slots)
+    results: list[Any] = []
+    for argument, value in zip(found.returned, found.plan.program.returns, strict=True):
+        if argument >= 0:
+            results.append(args[argument])
+        elif value.kind is Kind.NNZ:
+            assert sparse is not None
+            results.append(SparseMat(cache, next(fresh), sparse.pattern))
+        else:
+            results.append(handle(cache, next(fresh)))
+    if not results:
+        return None
+    return results[0] if found.single else tuple(results)
+
+
+def _current(arg: Any) -> Any:
+    """An argument as a Mat, or as X.T of a sparse Mat, after checking that it is not stale."""
+    if isinstance(arg, Transposed) and arg.of.pattern is not None:
+        return Transposed(arg.of.mat())
+    return arg.mat() if isinstance(arg, Lazy | Transposed) else arg
+
+
+def values_container(
+    cache: MatCache, key: tuple[Hashable, ...], pattern: PatternSlot, dtype: Any, label: str
+) -> Slot:
+    """A container for values on a pattern, which grows with it."""
+    slot = cache.result(key, (1, pattern.capacity), dtype, label)
+    if cache.enabled:
+        pattern.dependents.setdefault(slot.guid, slot)
+    return slot
+
+
+def _work(
+    rowwise: Rowwise,
+    cache: MatCache,
+    found: Compiled,
+    args: tuple[Any, ...],
+    slots: list[Slot],
+    rows: int,
+    sparse: SparseMat | None,
+) -> None:
+    """Run the kernel over all rows; while memory is being planned, reserve what it needs."""
+    pattern = None if sparse is None else sparse.pattern
+    transposed = pattern is not None and bool(found.plan.program.transposed)
+    if pattern is not None and transposed:
+        turned(cache, pattern)
+    counts: dict[int, float] = {}
+    if not cache.reserving:
+        counts = _rounds(rowwise, found, args)
+    launch(cache, "rowwise", found, args, slots, rows, pattern)
+    if not cache.reserving:
+        nnz = 0 if pattern is None else pattern.nnz
+        if pattern is not None and transposed:
+            rows = pattern.active_count
+        cache.flops += found.flops(counts, nnz, rows)
+
+
+def _rounds(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> dict[int, float]:
+    """Numbers that say how often loops run, by argument. Raises ShapeError for one that must run at
+    least once, and does not.
+    """
+    counts = {n: float(args[n]) for n in found.counts}
+    for loop in found.must_run:
+        rounds = loop.count if isinstance(loop.count, int) else counts[loop.count.arg]
+        if not rounds >= 1:
+            raise ShapeError(
+                f"@rowwise {rowwise.name} at {source_line()}: repeat({rounds:g}), but a value made "
+                "in the loop is used after it, so it needs one round at least."
+            )
+    return counts
+
+
+@launches("rowwise", "cpu")
+def _launch(
+    cache: MatCache,
+    found: Compiled,
+    args: tuple[Any, ...],
+    slots: list[Slot],
+    rows: int,
+    pattern: PatternSlot | None,
+) -> None:
+    plan, backend = found.plan, cache.backend
+    dtype = plan.program.dtype
+    vectors, width = max(1, len(plan.vectors)), -(-max(1, plan.scratch_length) // 16) * 16
+    scratch = cache.result(
+        ("scratch", vectors, width, dtype),
+        (backend.threads * vectors, width),
+        dtype,
+        "scratch rows of threads",
+    )
+    nnz = 0 if pattern is None else pattern.nnz
+    if pattern is not None and plan.program.transposed:
+        rows = pattern.active_count
+        bounds = column_bounds(cache, pattern, found.chunks(nnz, rows, backend.threads))
+        active, starts, t_rows, positions = pattern.transposed()
+        call: list[Any] = [bounds, starts, t_rows, active, positions]
+    else:
+        bounds = row_bounds(cache, rows, pattern, found.chunks(nnz, rows, backend.threads))
+        call = [bounds, *(() if pattern is None else pattern.offsets())]
+    for arg in args:
+        if isinstance(arg, SparseMat):
+            call.append(arg.slot.data()[0])
+        elif isinstance(arg, Mat):
+            call.append(arg.slot.data())
+        else:
+            call.append(0.0 if is_static(arg) else float(arg))
+    fresh = [v for v in plan.program.returns if v.arg < 0]
+    for slot, value in zip(slots, fresh, strict=True):
+        call.append(slot.data()[0] if value.kind is Kind.NNZ else slot.data())
+    for n, _ in enumerate(plan.hidden):
+        assert pattern is not None
+        key = ("hidden", pattern.guid, dtype, n)
+        call.append(values_container(cache, key, pattern, dtype, "non-zeros").data()[0])
+    if cache.reserving:
+        backend.expect(found.kernel, 0, 0, *call, np.empty((0, 0, 0), dtype))
+        return
+    call.append(scratch.data().reshape(backend.threads, vectors, width))
+    backend.run(found.kernel, len(bounds) - 1, *call)

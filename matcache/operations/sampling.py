@@ -1,0 +1,161 @@
+"""Sampling topics: the operation that is sequential within a document, and its counts."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from ..containers.cache import MatCache
+from ..containers.chunks import column_bounds, row_bounds, turned
+from ..containers.dispatch import launch, launches
+from ..containers.matrices import Mat, SparseMat, slots_of
+from ..containers.slots import PatternSlot, Slot, source_line
+from ..cpu.backend import ROW_CHUNKS, compiled
+from ..cpu.gibbs import CAP, GROUP, count_particles, gibbs_source, padded, topic_counts
+from ..errors import ShapeError
+from .rounding import as_table
+from .rowwise import values_container
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Topics drawn for the particles of X: `z` [sweeps x particles]; `first` [nnz], of an entry."""
+
+    X: SparseMat
+    first: Slot
+    z: Slot
+
+    def counts(self, topics: int) -> Mat:
+        """Weight of each topic in each column of X, averaged over the sweeps [columns x topics]."""
+        X, cache = self.X, self.X.cache
+        pattern = X.pattern
+        shape = (pattern.columns, topics)
+        slot = cache.result((("topic counts",), self.z.guid), shape, np.float32, "topic counts")
+        if cache.begin(slot):
+            turned(cache, pattern)
+            slot.written()
+            launch(cache, "topic_counts", pattern, X.slot, self.first, self.z, slot)
+            slot.computed_from(self.z, *slots_of([X]))
+        return Mat(cache, slot)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What a launch reads and writes: the operands of `sample_topics`, and `first` and `z`."""
+
+    X: SparseMat
+    phi: Mat
+    alpha: Mat
+    row_ids: Mat
+    key: Mat
+    burn: int
+    first: Slot
+    z: Slot
+
+    def scratch(self, name: str, dtype: Any) -> Slot:
+        """A number for each particle, in a container that grows with X."""
+        key = ("sample_topics", self.z.guid, name, np.dtype(dtype).name)
+        return _of_particles(self.X, key, 1, dtype, name)
+
+    @property
+    def flops_each(self) -> int:
+        """Floating point operations of a particle: weights of topics, and their sums."""
+        return 2 * self.phi.shape[1] * (self.burn + self.z.shape[0])
+
+
+def _of_particles(
+    X: SparseMat, key: tuple[Hashable, ...], rows: int, dtype: Any, name: str
+) -> Slot:
+    cache, pattern = X.cache, X.pattern
+    slot = cache.result(key, (rows, pattern.capacity * CAP), dtype, f"{name} (sampler)")
+    if cache.enabled:
+        pattern.dependents.setdefault(slot.guid, slot)
+    return slot
+
+
+def sample_topics(
+    X: SparseMat, phi: Mat, alpha: Mat, row_ids: Mat, key: Mat, *, burn: int, save: int
+) -> Samples:
+    """Collapsed Gibbs sweeps over the tokens of each row, the table held fixed.
+
+    X: float32 counts [n x m]; phi: positive float32 [m x k]; alpha: float32 [1 x k]; row_ids: int64
+    [n x 1]; key: int64 [1 x 3] (seed, pass, block). The first `burn` sweeps are dropped, the next
+    `save` kept. What a row draws depends on (seed, pass), its row id, its entries and the tables
+    alone. An entry of weight x counts as min(ceil(x), 8) particles of equal weight. Mimno, Hoffman,
+    Blei (2012).
+    """
+    cache, k = X.cache, phi.shape[1]
+    mats = [m.mat() for m in (X, phi, alpha, row_ids, key)]
+    single, whole = np.float32, np.int64
+    expected = [
+        (X.shape, single),
+        ((X.shape[1], k), single),
+        ((1, k), single),
+        ((X.shape[0], 1), whole),
+        ((1, 3), whole),
+    ]
+    for mat, (shape, dtype) in zip(mats, expected, strict=True):
+        if mat.shape != shape or mat.dtype != dtype:
+            raise ShapeError(
+                f"sample_topics at {source_line()}: {mat.label} is {mat.shape} {mat.dtype}, "
+                f"expected {shape} {np.dtype(dtype)}."
+            )
+    if not 1 <= k <= 2**16:
+        raise ShapeError(f"sample_topics: {k:,} topics; the sampler takes 1 to 65,536.")
+    mats[1] = as_table(mats[1])
+    pattern, identity = X.pattern, (("sample_topics", burn, save), *(m.guid for m in mats))
+    first = values_container(cache, (*identity, "first"), pattern, np.int64, "particles of entries")
+    z = _of_particles(X, (*identity, "z"), save, np.uint16, "topics of saved sweeps")
+    if cache.begin(z):
+        phi, alpha, row_ids, key = mats[1:]
+        draws = Draws(X, phi, alpha, row_ids, key, burn, first, z)
+        launch(cache, "sample_topics", draws)
+        z.written()
+        z.computed_from(*slots_of(mats))
+    return Samples(X, first, z)
+
+
+@launches("topic_counts", "cpu")
+def _count(
+    cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, z: Slot, out: Slot
+) -> None:
+    active, starts, _, positions = pattern.transposed()
+    call = [column_bounds(cache, pattern), active, starts, positions, values.data()[0]]
+    call += [first.data()[0], z.data(), out.data()]
+    if cache.reserving:
+        cache.backend.expect(topic_counts, 0, 0, *call)
+    else:
+        cache.backend.run(topic_counts, ROW_CHUNKS, *call)
+
+
+@launches("sample_topics", "cpu")
+def _sample(cache: MatCache, draws: Draws) -> None:
+    X, phi, first, z = draws.X, draws.phi, draws.first, draws.z
+    pattern, k = X.pattern, phi.shape[1]
+    u, weights = (draws.scratch(name, np.float32) for name in ("uniform numbers", "weights"))
+    words, topics = draws.scratch("words", np.int64), draws.scratch("topics", np.int32)
+    counts = cache.result(
+        ("sampler counts", k), (cache.backend.threads, GROUP * padded(k)), np.float32, "counts"
+    )
+    kernel = compiled(gibbs_source(k))
+    indptr, indices = pattern.offsets()
+    values = X.slot.data()[0]
+    call = [row_bounds(cache, X.shape[0], pattern), indptr, indices, values, first.data()[0]]
+    call += [mat.slot.data() for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
+    call += [draws.burn, z.data(), counts.data()]
+    call += [slot.data()[0] for slot in (u, weights, words, topics)]
+    if cache.reserving:
+        cache.backend.expect(count_particles, indptr, X.shape[0], values, first.data()[0])
+        cache.backend.expect(kernel, 0, 0, *call)
+        return
+    count_particles(indptr, X.shape[0], values, first.data()[0])
+    cache.backend.run(kernel, len(call[0]) - 1, *call)
+    if pattern.nnz:  # particles before the last entry, and of it
+        last = float(values[pattern.nnz - 1])
+        particles = int(first.data()[0, pattern.nnz - 1])
+        particles += ceil(min(last, CAP)) if last > 0 else 0
+        cache.flops += draws.flops_each * particles

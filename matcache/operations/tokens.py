@@ -1,0 +1,69 @@
+"""Operations on counts that are sequential within a row, and so have kernels of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..containers.cache import MatCache
+from ..containers.chunks import row_bounds
+from ..containers.dispatch import launch, launches
+from ..containers.matrices import Mat, SparseMat, slots_of
+from ..containers.slots import PatternSlot, Slot, source_line
+from ..errors import ShapeError
+from .rowwise import values_container
+
+
+def split_tokens(X: SparseMat, row_ids: Mat, key: Mat) -> tuple[SparseMat, SparseMat]:
+    """Split each row's tokens at random into two halves: `(seen, scored)`, which add up to X.
+
+    X: counts [n x m]; row_ids: int64 [n x 1], the numbers of the rows in their source; key: int64
+    [1 x 3]. The split of a row depends on its number and the key alone, not on its block.
+    """
+    cache = X.cache
+    X.mat(), row_ids.mat(), key.mat()
+    fits = row_ids.shape == (X.shape[0], 1) and key.shape == (1, 3)
+    if not fits or any(mat.dtype != np.int64 for mat in (row_ids, key)):
+        raise ShapeError(
+            f"split_tokens at {source_line()}: row_ids {row_ids.shape} {row_ids.dtype} and key "
+            f"{key.shape} {key.dtype} of a matrix of {X.shape[0]} rows; expected "
+            f"({X.shape[0]}, 1) and (1, 3), int64."
+        )
+    identity = (("split_tokens",), X.guid, row_ids.guid, key.guid)
+    slots = [
+        values_container(cache, (*identity, half), X.pattern, X.dtype, f"{half} half of {X.label}")
+        for half in ("seen", "scored")
+    ]
+    if any([cache.begin(slot) for slot in slots]):
+        for slot in slots:
+            slot.written()
+        launch(cache, "split_tokens", X.pattern, X.slot, row_ids.slot, key.slot, *slots)
+        for slot in slots:
+            slot.computed_from(*slots_of([X, row_ids, key]))
+    first, second = (SparseMat(cache, slot, X.pattern) for slot in slots)
+    return first, second
+
+
+@launches("split_tokens", "cpu")
+def _launch(
+    cache: MatCache,
+    pattern: PatternSlot,
+    values: Slot,
+    row_ids: Slot,
+    key: Slot,
+    seen: Slot,
+    scored: Slot,
+) -> None:
+    kernel = cache.backend.kernels["split_tokens"]
+    call = [
+        row_bounds(cache, pattern.rows, pattern),
+        pattern.offsets()[0],
+        values.data()[0],
+        row_ids.data(),
+        key.data(),
+        seen.data()[0],
+        scored.data()[0],
+    ]
+    if cache.reserving:
+        cache.backend.expect(kernel, 0, 0, *call)
+    else:
+        cache.backend.run(kernel, len(call[0]) - 1, *call)

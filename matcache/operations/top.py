@@ -1,0 +1,102 @@
+"""The largest entries of each row of a product, without the product."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..containers.cache import MatCache
+from ..containers.chunks import even_bounds
+from ..containers.dispatch import launch, launches
+from ..containers.matrices import Lazy, Mat, SparseMat, slots_of
+from ..containers.slots import PatternSlot, Slot, source_line
+from ..cpu.top import GROUP, TILE
+from ..errors import ShapeError
+
+FEWEST_ROWS = 8 * GROUP  # of a chunk: each chunk transposes the whole table once
+MOST_CHUNKS = 4  # for each thread: uneven ones balance
+
+
+class Top(NamedTuple):
+    """Of each row, `ids` int32 [rows x n] of table rows, best first, and their `scores` float32
+    [rows x n]. Where a row has no n table rows that count, its last ids are -1, with score -inf.
+    """
+
+    ids: Mat
+    scores: Mat
+
+
+def top_products(
+    rows: Lazy, table: Lazy, n: int, *, leave_out: SparseMat | None = None, unit: bool = False
+) -> Top:
+    """For each row, the n rows of the table with the largest products rows[i] . table[j].
+
+    rows: float32 [r x k]. table: float32 [m x k or more], of which the first k columns count.
+    leave_out: [r x m]; the entries that it stores, whatever their values, are not considered, nor
+    are products that are NaN. unit: table rows count as if of length 1 (with rows of length 1,
+    products are cosines). Of equal products the lower number comes first. Memory beyond the result:
+    a tile of the table for each thread. A row's result, to the last bit, follows from that row, the
+    table and what it leaves out alone.
+    """
+    mats = [rows.mat(), table.mat()]
+    if any(m.pattern is not None or m.dtype != np.float32 for m in mats):
+        raise ShapeError(f"top_products at {source_line()}: rows and table are dense float32.")
+    (r, k), (m, columns) = mats[0].shape, mats[1].shape
+    if k > columns or n < 1:
+        raise ShapeError(
+            f"top_products at {source_line()}: rows {r} x {k}, table {m} x {columns}, n={n}; the "
+            "table has as many columns or more, and n is at least 1."
+        )
+    if leave_out is not None:
+        if leave_out.shape != (r, m):
+            raise ShapeError(
+                f"top_products at {source_line()}: leave_out is {leave_out.shape}; expected "
+                f"{(r, m)}, a row for each row and a column for each row of the table."
+            )
+        mats.append(leave_out.mat())
+    cache = mats[0].cache
+    key = (("top_products", n, unit), *(mat.guid for mat in mats))
+    ids = cache.result((*key, "ids"), (r, n), np.int32, "numbers of the largest products")
+    scores = cache.result((*key, "scores"), (r, n), np.float32, "largest products")
+    if any([cache.begin(slot) for slot in (ids, scores)]):
+        for slot in (ids, scores):
+            slot.written()
+        pattern = None if leave_out is None else leave_out.pattern
+        launch(cache, "top_products", mats[0].slot, mats[1].slot, unit, pattern, scores, ids)
+        if not cache.reserving:
+            cache.flops += 2 * r * m * k
+        for slot in (ids, scores):
+            slot.computed_from(*slots_of(mats))
+    return Top(Mat(cache, ids), Mat(cache, scores))
+
+
+@launches("top_products", "cpu")
+def _launch(
+    cache: MatCache,
+    rows: Slot,
+    table: Slot,
+    unit: bool,
+    leave_out: PatternSlot | None,
+    scores: Slot,
+    ids: Slot,
+) -> None:
+    backend, (r, k) = cache.backend, rows.shape
+    threads = backend.threads
+    chunks = max(1, min(MOST_CHUNKS * threads, r // FEWEST_ROWS))
+    at = cache.result(("top_products", "at", r), (r, 1), np.int64, "places in leave_out")
+    tiles = cache.result(
+        ("top_products", "tile", k), (threads, k * TILE), np.float32, "tiles of a table"
+    )
+    sums = cache.result(
+        ("top_products", "sums"), (threads, GROUP * TILE), np.float32, "products of a tile"
+    )
+    none = [np.empty(0, np.int64), np.empty(0, np.int32)]
+    call = [even_bounds(cache, r, chunks), rows.data(), table.data(), unit]
+    call += none if leave_out is None else leave_out.offsets()
+    call += [at.data(), tiles.data(), sums.data(), scores.data(), ids.data()]
+    kernel = backend.kernels["top_products"]
+    if cache.reserving:
+        backend.expect(kernel, 0, 0, *call)
+    else:
+        backend.run(kernel, chunks, *call)

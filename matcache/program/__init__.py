@@ -1,0 +1,1 @@
+"""A traced row program as data: instructions, trace, schedule, reference."""

@@ -1,0 +1,130 @@
+"""The definition of row-wise programs: the same Python text, run row by row with NumPy in float64.
+
+Slow and obvious. Tests compare every compiled function with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..notation.elementwise import ELEMENTWISE
+from ..notation.operand import Operand
+from .trace import EagerLoop, eager_loop
+
+_REDUCE: dict[str, tuple[Callable[..., Any], float]] = {
+    "rowsum": (np.sum, 0.0),
+    "rowmax": (np.max, -np.inf),
+    "rowmin": (np.min, np.inf),
+}
+
+
+class Ref(Operand):
+    """One row of a matrix (or a whole table) as a NumPy array; `columns` marks non-zeros."""
+
+    def __init__(self, array: Any, columns: Any = None, table: Any = None) -> None:
+        """array: [1 x k], or the values of one row's non-zeros, at `columns`. table: all rows."""
+        self.array = array
+        self.columns = columns
+        self.table = array if table is None else table
+
+    def _apply(self, op: str, args: tuple[Any, ...]) -> Ref:
+        if op in ELEMENTWISE:
+            columns = next((a.columns for a in args if _sparse(a)), None)
+            arrays = [_values(a, columns) for a in args]
+            with np.errstate(all="ignore"):
+                return Ref(np.array(ELEMENTWISE[op].define(*arrays), dtype=np.float64), columns)
+        if op == "sddmm":
+            row, table, pattern = args
+            return Ref(table.table[pattern.columns] @ row.array.ravel(), pattern.columns)
+        if op == "matmul":
+            left, table = args
+            rows = table.table if left.columns is None else table.table[left.columns]
+            return Ref((left.array.ravel() @ rows)[None, :])
+        if op in _REDUCE:
+            array = args[0].array
+            reduce, start = _REDUCE[op]
+            return Ref(np.array([[reduce(array, initial=start)]]))
+        if op == "rownnz":
+            return Ref(np.array([[float(len(args[0].columns))]]))
+        raise TypeError(f"{op} is not row-local")
+
+    def _assign(self, value: Any) -> None:
+        self.array[...] = value.array if isinstance(value, Ref) else value
+
+    def __float__(self) -> float:
+        """The first number."""
+        return float(self.array.ravel()[0])
+
+    def __int__(self) -> int:
+        """The first number, as a count of rounds."""
+        return int(float(self))
+
+
+def _sparse(arg: Any) -> bool:
+    return isinstance(arg, Ref) and arg.columns is not None
+
+
+def _values(arg: Any, columns: Any) -> Any:
+    """An argument of an elementwise operation, brought to the non-zeros where there are any."""
+    if not isinstance(arg, Ref):
+        return arg
+    if columns is None or arg.columns is not None:
+        return arg.array
+    return arg.array.ravel()[columns] if arg.array.size > 1 else arg.array.ravel()
+
+
+def run_rows(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Run `function` for each row. Dense arguments with a row per row are written in place by <<=.
+
+    Returns what the function returns, stacked: arrays [rows x k], or SciPy CSR for non-zeros.
+    """
+    work = [_float64(a) for a in args]
+    shapes = [a.shape for a in work if sp.issparse(a)]
+    rows = (shapes or [np.shape(a) for a in work if np.ndim(a) == 2])[0][0]
+    results: list[tuple[Any, ...]] = []
+    single = False
+    for i in range(rows):
+        inputs = [_row(a, i, rows) for a in work]
+        token = eager_loop.set(EagerLoop())
+        try:
+            result = function(*inputs)
+        finally:
+            eager_loop.reset(token)
+        single = not isinstance(result, tuple)
+        results.append((result,) if single else result)
+    for arg, after in zip(args, work, strict=True):
+        if isinstance(arg, np.ndarray):
+            arg[...] = after
+    if not results or results[0][0] is None:
+        return None
+    pattern = next((a for a in work if sp.issparse(a)), None)
+    stacked = tuple(_stack([r[n] for r in results], pattern) for n in range(len(results[0])))
+    return stacked[0] if single else stacked
+
+
+def _row(arg: Any, i: int, rows: int) -> Any:
+    if sp.issparse(arg):
+        part = slice(arg.indptr[i], arg.indptr[i + 1])
+        return Ref(arg.data[part], arg.indices[part])
+    if np.ndim(arg) == 2:
+        return Ref(arg[i : i + 1], table=arg) if arg.shape[0] == rows else Ref(arg)
+    return arg
+
+
+def _float64(arg: Any) -> Any:
+    if sp.issparse(arg):
+        csr = sp.csr_array(arg, dtype=np.float64, copy=True)
+        csr.sort_indices()
+        return csr
+    return arg.astype(np.float64) if isinstance(arg, np.ndarray) else arg
+
+
+def _stack(values: list[Ref], pattern: Any) -> Any:
+    if values[0].columns is not None:
+        data = np.concatenate([v.array.ravel() for v in values])
+        return sp.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+    return np.vstack([np.atleast_2d(v.array) for v in values])

@@ -1,0 +1,280 @@
+"""Order a row-wise program into loops: what shares a loop, and where values are kept.
+
+The result is the same for every backend. A group is one loop over the row's non-zeros, one loop
+over a vector, a vector-matrix product, or straight scalar code; instructions join an earlier group
+of their class unless something in between, or a sum that ends with that group, stands in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ..notation.elementwise import ELEMENTWISE
+from .instructions import (
+    Apply,
+    Dot,
+    Gather,
+    Instruction,
+    Kind,
+    Product,
+    Program,
+    Reduce,
+    Repeat,
+    Store,
+    Until,
+    Value,
+    reads,
+    writes,
+)
+
+
+@dataclass(eq=False)
+class Group:
+    """Instructions of one loop. kind: NNZ, VEC (with `length`), ROW (no loop); or one Product."""
+
+    kind: Kind
+    length: int
+    instructions: list[Instruction] = field(default_factory=list)
+    product: bool = False
+
+
+@dataclass(eq=False)
+class Loop:
+    """A `repeat` with its own groups."""
+
+    count: Value | int
+    body: list[Node]
+
+
+@dataclass(eq=False)
+class Leave:
+    """An `until`: leave the loop when the row scalar is not zero."""
+
+    condition: Value
+
+
+Node = Group | Loop | Leave
+
+
+@dataclass(eq=False)
+class Schedule:
+    """A program in loops, and the storage of its values.
+
+    vectors: values kept in scratch of their length, by value id -> index; hidden: non-zero values
+    that need an array of their own though they are not returned; stored: ids of every value that is
+    kept in an array (arguments, results, scratch), all others are scalars inside their loop.
+    """
+
+    program: Program
+    nodes: list[Node]
+    vectors: dict[int, int]
+    hidden: list[Value]
+    stored: set[int]
+
+    @cached_property
+    def scratch_length(self) -> int:
+        """Longest scratch vector."""
+        values = [v for v in all_values(self.program.body) if v.id in self.vectors]
+        return max((v.length for v in values), default=0)
+
+
+def schedule(program: Program) -> Schedule:
+    """Group the instructions of `program` and decide where each value lives."""
+    nodes = _group(program.body)
+    returned = {v.id for v in program.returns}
+    places: dict[int, set[int]] = {}  # value -> groups that touch it
+    whole: set[int] = set()  # values read as a whole, not element by element
+    _collect(nodes, places, whole)
+    vectors: dict[int, int] = {}
+    hidden: list[Value] = []
+    stored: set[int] = set()
+    for value in all_values(program.body):
+        if value.kind not in (Kind.VEC, Kind.NNZ):
+            continue
+        if value.arg >= 0 or value.id in returned:
+            stored.add(value.id)
+        elif len(places.get(value.id, ())) > 1 or value.id in whole or value.mutable:
+            stored.add(value.id)
+            if value.kind is Kind.VEC:
+                vectors[value.id] = len(vectors)
+            else:
+                hidden.append(value)
+    return Schedule(program, nodes, vectors, hidden, stored)
+
+
+def all_values(body: list[Instruction]) -> list[Value]:
+    """Every value that the instructions mention, once, in order of first mention."""
+    seen: dict[int, Value] = {}
+
+    def visit(instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, Repeat):
+                if isinstance(instruction.count, Value):
+                    seen.setdefault(instruction.count.id, instruction.count)
+                visit(instruction.body)
+                continue
+            for value in reads(instruction):
+                seen.setdefault(value.id, value)
+            if (out := writes(instruction)) is not None:
+                seen.setdefault(out.id, out)
+
+    visit(body)
+    return list(seen.values())
+
+
+def _loop_class(instruction: Instruction) -> tuple[Kind, int]:
+    """The kind of loop that an instruction needs."""
+    match instruction:
+        case Apply():
+            return _shape(instruction.out)
+        case Dot():
+            return Kind.NNZ, 1
+        case Gather():
+            return Kind.NNZ, 1
+        case Reduce():
+            return _shape(instruction.source)
+        case Store():
+            return _shape(instruction.target)
+        case Product():
+            return Kind.VEC, instruction.out.length
+        case _:
+            return Kind.ROW, 1
+
+
+def _shape(value: Value) -> tuple[Kind, int]:
+    if value.kind is Kind.VEC:
+        return Kind.VEC, value.length
+    return (Kind.NNZ, 1) if value.kind is Kind.NNZ else (Kind.ROW, 1)
+
+
+def _group(body: list[Instruction]) -> list[Node]:
+    nodes: list[Node] = []
+    for instruction in body:
+        if isinstance(instruction, Repeat):
+            nodes.append(Loop(instruction.count, _group(instruction.body)))
+        elif isinstance(instruction, Until):
+            nodes.append(Leave(instruction.condition))
+        else:
+            _place(nodes, instruction)
+    return nodes
+
+
+def _place(nodes: list[Node], instruction: Instruction) -> None:
+    """Put `instruction` into an existing group if nothing forbids it, else into a new one.
+
+    What is one number goes before the loops that do not make it: those after it may then be one.
+    """
+    kind, length = _loop_class(instruction)
+    product = isinstance(instruction, Product)
+    place = len(nodes)
+    if not product:
+        for at in reversed(range(len(nodes))):
+            node = nodes[at]
+            if not isinstance(node, Group):
+                break
+            if (node.kind, node.length) == (kind, length) and not node.product:
+                if _may_join(node, instruction):
+                    node.instructions.append(instruction)
+                    return
+                break
+            if _conflict(node, instruction):
+                break
+            if kind is Kind.ROW:
+                place = at
+    nodes.insert(place, Group(kind, length, [instruction], product))
+
+
+def _conflict(group: Group, instruction: Instruction) -> bool:
+    """Whether `instruction` must stay behind `group`."""
+    ours = {v.id for v in reads(instruction)}
+    out = writes(instruction)
+    for other in group.instructions:
+        made = writes(other)
+        if made is not None and (made.id in ours or made is out):
+            return True
+        if out is not None and any(v is out for v in reads(other)):
+            return True
+    return False
+
+
+def _may_join(group: Group, instruction: Instruction) -> bool:
+    """Whether `instruction` can run in the same loop as `group`, element by element."""
+    out = writes(instruction)
+    for other in group.instructions:
+        made = writes(other)
+        # a sum, or a vector gathered over the non-zeros, exists only when the loop has ended
+        finished_later = isinstance(other, Reduce | Gather) and group.kind is not Kind.ROW
+        if finished_later and made in reads(instruction):
+            return False
+        # a whole vector is read for each non-zero: it may not be written in the same loop
+        if isinstance(instruction, Dot) and made is instruction.vec:
+            return False
+        if isinstance(other, Dot) and out is other.vec:
+            return False
+        if finished_later and made is out:
+            return False
+    return True
+
+
+def groups(nodes: list[Node]) -> Iterator[Group]:
+    """All groups in order, those inside loops too."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield from groups(node.body)
+        elif isinstance(node, Group):
+            yield node
+
+
+def _collect(nodes: list[Node], places: dict[int, set[int]], whole: set[int]) -> None:
+    for group in groups(nodes):
+        for instruction in group.instructions:
+            for value in (*reads(instruction), writes(instruction)):
+                if value is not None:
+                    places.setdefault(value.id, set()).add(id(group))
+            if isinstance(instruction, Dot | Product):
+                whole.add(instruction.vec.id)
+            if isinstance(instruction, Gather | Product):
+                whole.add(instruction.out.id)
+
+
+def flops(schedule: Schedule, numbers: dict[int, float], nnz: int, rows: int) -> int:
+    """Floating-point operations of one call: 2 per multiply-add, 1 per elementwise operation.
+
+    numbers: argument index -> value, for loop counts that are arguments.
+    """
+
+    def of(instruction: Instruction) -> float:
+        match instruction:
+            case Apply():
+                per = ELEMENTWISE[instruction.op].flops
+                return per * _extent(instruction.out, nnz, rows)
+            case Dot():
+                return 2.0 * nnz * instruction.vec.length
+            case Gather():
+                return 2.0 * nnz * instruction.out.length
+            case Product():
+                return 2.0 * rows * instruction.vec.length * instruction.out.length
+            case Reduce():
+                return _extent(instruction.source, nnz, rows)
+            case _:
+                return 0.0
+
+    def visit(nodes: list[Node]) -> float:
+        count = 0.0
+        for node in nodes:
+            if isinstance(node, Loop):
+                times = node.count if isinstance(node.count, int) else numbers[node.count.arg]
+                count += times * visit(node.body)
+            elif isinstance(node, Group):
+                count += sum(of(i) for i in node.instructions)
+        return count
+
+    return int(visit(schedule.nodes))
+
+
+def _extent(value: Value, nnz: int, rows: int) -> float:
+    if value.kind is Kind.NNZ:
+        return float(nnz)
+    return float(rows * value.length) if value.kind is Kind.VEC else float(rows)

@@ -1,0 +1,386 @@
+"""Tracing a row-local function: it runs once with `Traced` arguments, which record what it does.
+
+What the arguments are (a vector per row, a vector for all rows, a number per column, a table)
+follows from their shapes and their use. Vectors of one number are treated as numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from numbers import Real
+from typing import Any
+
+from ..errors import ShapeError
+from ..notation.elementwise import ELEMENTWISE
+from ..notation.operand import Operand
+from .instructions import (
+    Access,
+    Apply,
+    Argument,
+    Count,
+    Dot,
+    Gather,
+    Instruction,
+    Kind,
+    Product,
+    Reduce,
+    Repeat,
+    Store,
+    Until,
+    Value,
+    made_in,
+    reads,
+    walk,
+)
+
+_REDUCE = {"rowsum": "sum", "rowmax": "max", "rowmin": "min"}
+
+
+class Recorder:
+    """What is being recorded: instructions, and the stack of open `repeat` bodies."""
+
+    def __init__(self, arguments: tuple[Argument, ...]) -> None:
+        """Nothing is recorded yet."""
+        self.arguments = arguments
+        self.body: list[Instruction] = []
+        self.open = [self.body]
+        self.ids = itertools.count()
+        self.argument_values: dict[tuple[int, Access, Kind], Value] = {}
+
+    def add(self, instruction: Instruction) -> None:
+        """Append to the innermost open body."""
+        if self.open[-1] and isinstance(self.open[-1][-1], Until):
+            raise ShapeError("@rowwise: until(...) must be the last statement of its repeat.")
+        self.open[-1].append(instruction)
+
+    def new(self, kind: Kind, length: int = 1) -> Value:
+        """A fresh value."""
+        return Value(next(self.ids), kind, length)
+
+    def argument(self, number: int, access: Access, kind: Kind, length: int = 1) -> Value:
+        """The one value that stands for an argument read in this way."""
+        key = (number, access, kind)
+        if key not in self.argument_values:
+            value = Value(next(self.ids), kind, length, number, access)
+            self.argument_values[key] = value
+        return self.argument_values[key]
+
+
+recorder_in_use: ContextVar[Recorder | None] = ContextVar("recorder_in_use", default=None)
+
+
+class Traced(Operand):
+    """A value, or an argument whose use decides what it is, inside a function being traced."""
+
+    def __init__(self, recorder: Recorder, value: Value | None, argument: int = -1) -> None:
+        """value: None for a matrix argument, which `argument` is then the number of."""
+        self.recorder = recorder
+        self.value = value
+        self.argument = argument
+
+    # ------------------------------------------------------------- what an argument is
+
+    def described(self) -> str:
+        """Name for messages."""
+        return (
+            f"'{self.recorder.arguments[self.argument].name}'" if self.argument >= 0 else "a value"
+        )
+
+    def as_value(self, target: Kind | None = None) -> Value:
+        """This operand as a value; `target` is the kind of the others in the same operation."""
+        if self.value is not None:
+            return self.value
+        recorder, number = self.recorder, self.argument
+        argument = recorder.arguments[number]
+        if target is Kind.NNZ and argument.rows_one and argument.columns != 1:
+            return recorder.argument(number, Access.COLUMN, Kind.NNZ)
+        if argument.rowlike:
+            kind = Kind.ROW if argument.columns == 1 else Kind.VEC
+            return recorder.argument(number, Access.ROWS, kind, argument.columns)
+        if argument.rows_one and argument.columns == 1:
+            return recorder.argument(number, Access.NUMBER, Kind.UNI)
+        if argument.rows_one:
+            return recorder.argument(number, Access.SHARED, Kind.VEC, argument.columns)
+        raise ShapeError(
+            f"@rowwise: {self.described()} is used element by element, but has neither one row per "
+            "row of the block nor a single row. (The rows are those of the sparse arguments, or "
+            "else of the first matrix.) A table can be used in sddmm(rows, table, pattern), in "
+            "sparse @ table and in rows @ matrix."
+        )
+
+    def kind(self) -> Kind | None:
+        """Kind, or None for an argument that adapts (1 x n)."""
+        if self.value is not None:
+            return self.value.kind
+        argument = self.recorder.arguments[self.argument]
+        return None if argument.rows_one and argument.columns != 1 else self.as_value().kind
+
+    def table(self, what: str) -> int:
+        """The number of the argument that is used as a table."""
+        if self.argument < 0 or self.recorder.arguments[self.argument].form != "mat":
+            raise ShapeError(
+                f"@rowwise: {what} needs a whole matrix, an argument of the function, as its "
+                f"table; got {self.described()} computed inside it, of which each row has only its "
+                "own."
+            )
+        return self.argument
+
+    @property
+    def T(self) -> Any:
+        """Not row-local: always an error."""
+        raise ShapeError(
+            f"@rowwise: {self.described()}.T: a transposed matrix is not row-local. Transpose "
+            "outside the function."
+        )
+
+    # ------------------------------------------------------------- operations
+
+    def _apply(self, op: str, args: tuple[Any, ...]) -> Traced:
+        for arg in args:
+            if isinstance(arg, Operand) and not isinstance(arg, Traced):
+                raise ShapeError(
+                    f"@rowwise: {op} mixes an argument with {arg!r} from outside the function; "
+                    "pass it as an argument."
+                )
+            if not isinstance(arg, Operand | Real):
+                raise ShapeError(
+                    f"@rowwise: {op} of {type(arg).__name__}; operands are arguments of the "
+                    "function, values computed in it, and numbers."
+                )
+        if op in ELEMENTWISE:
+            return Traced(self.recorder, self._elementwise(op, args))
+        if op not in _OPERATIONS:
+            raise ShapeError(
+                f"@rowwise: '{op}' is not row-local: its result for a row depends on other rows. "
+                "Compute it outside the function."
+            )
+        traced = [a for a in args if isinstance(a, Traced)]
+        if len(traced) < len(args):
+            raise ShapeError(f"@rowwise: {op} of a Python number; it needs matrices.")
+        return Traced(self.recorder, _OPERATIONS[op](self.recorder, op, *traced))
+
+    def _elementwise(self, op: str, args: tuple[Any, ...]) -> Value:
+        kinds = [a.kind() for a in args if isinstance(a, Traced)]
+        known = [k for k in kinds if k is not None]
+        target = max(known, key=lambda k: k.value) if known else Kind.VEC
+        if None in kinds and target in (Kind.ROW, Kind.UNI):
+            target = Kind.VEC
+        if Kind.NNZ in known and Kind.VEC in known:
+            raise ShapeError(
+                f"@rowwise: {op} mixes a value per non-zero with a row vector; use sddmm to bring "
+                "vectors to the non-zeros, or sparse @ table for the other way."
+            )
+        values = tuple(a.as_value(target) if isinstance(a, Traced) else float(a) for a in args)
+        lengths = {v.length for v in values if isinstance(v, Value) and v.kind is Kind.VEC}
+        if len(lengths) > 1:
+            raise ShapeError(f"@rowwise: {op} of row vectors of lengths {sorted(lengths)}.")
+        kind = Kind.ROW if target is Kind.UNI else target
+        out = self.recorder.new(kind, lengths.pop() if lengths else 1)
+        self.recorder.add(Apply(out, op, values))
+        return out
+
+    def _assign(self, value: Any) -> None:
+        target = self.as_value()
+        if target.access not in (None, Access.ROWS, Access.VALUES):
+            raise ShapeError(
+                f"@rowwise: <<= to {self.described()}, which all rows share; a row may write only "
+                "to its own row."
+            )
+        source: Value | float
+        if isinstance(value, Traced):
+            source = value.as_value(target.kind)
+            fits = source.kind in (Kind.UNI, Kind.ROW) or source.kind is target.kind
+            if not fits or (source.kind is Kind.VEC and source.length != target.length):
+                raise ShapeError(
+                    f"@rowwise: <<= to {self.described()}, {_describe(target)}: got "
+                    f"{_describe(source)}."
+                )
+        elif isinstance(value, Real):
+            source = float(value)
+        else:
+            raise ShapeError(
+                f"@rowwise: <<= of {value!r} to {self.described()}; pass matrices as arguments."
+            )
+        target.mutable = True
+        self.recorder.add(Store(target, source))
+
+
+def _describe(value: Value) -> str:
+    return {
+        Kind.UNI: "one number",
+        Kind.ROW: "one number per row",
+        Kind.VEC: f"a row vector of {value.length} numbers",
+        Kind.NNZ: "one number per non-zero",
+    }[value.kind]
+
+
+# ---------------------------------------------------------------- the other operations
+
+
+def _sddmm(recorder: Recorder, op: str, rows: Traced, table: Traced, pattern: Traced) -> Value:
+    vector = rows.as_value(Kind.VEC)
+    _expect(vector.kind in (Kind.VEC, Kind.ROW), op, "its first argument must be row vectors")
+    _expect(pattern.kind() is Kind.NNZ, op, "its third argument must be sparse")
+    number = table.table(op)
+    columns = recorder.arguments[number].columns
+    _expect(
+        vector.length == columns,
+        op,
+        f"row vectors have {vector.length} numbers, the table's rows have {columns}",
+    )
+    out = recorder.new(Kind.NNZ)
+    if vector.kind is Kind.ROW:  # vectors of one number
+        entries = recorder.argument(number, Access.ENTRY, Kind.NNZ)
+        recorder.add(Apply(out, "mul", (vector, entries)))
+    else:
+        recorder.add(Dot(out, vector, number))
+    return out
+
+
+def _matmul(recorder: Recorder, op: str, left: Traced, right: Traced) -> Value:
+    """left @ right, where vectors of one number are numbers."""
+    matrix = right.table("@")
+    argument = recorder.arguments[matrix]
+    columns = argument.columns
+    value = left.as_value(Kind.VEC)
+    _expect(value.kind is not Kind.UNI, "@", "its left side must be sparse or row vectors")
+    out = recorder.new(Kind.VEC if columns > 1 else Kind.ROW, columns)
+    if value.kind is Kind.ROW:
+        _expect(argument.rows_one, "@", "row vectors of 1 number need a matrix of 1 row")
+        row = recorder.argument(matrix, Access.SHARED, Kind.VEC, columns)
+        if columns == 1:
+            row = recorder.argument(matrix, Access.NUMBER, Kind.UNI)
+        recorder.add(Apply(out, "mul", (value, row)))
+    elif value.kind is Kind.NNZ:
+        recorder.add(Gather(out, value, matrix))
+    elif columns == 1:
+        entries = recorder.argument(matrix, Access.ENTRY, value.kind, value.length)
+        terms = recorder.new(value.kind, value.length)
+        recorder.add(Apply(terms, "mul", (value, entries)))
+        recorder.add(Reduce(out, "sum", terms))
+    else:
+        recorder.add(Product(out, value, matrix))
+    return out
+
+
+def _reduce(recorder: Recorder, op: str, operand: Traced) -> Value:
+    source = operand.as_value(Kind.VEC)
+    out = recorder.new(Kind.ROW)
+    if source.kind in (Kind.VEC, Kind.NNZ):
+        recorder.add(Reduce(out, _REDUCE[op], source))
+    else:  # a vector of one number
+        recorder.add(Apply(out, "copy", (source,)))
+    return out
+
+
+def _rownnz(recorder: Recorder, op: str, operand: Traced) -> Value:
+    _expect(operand.kind() is Kind.NNZ, op, "its argument must be sparse")
+    out = recorder.new(Kind.ROW)
+    recorder.add(Count(out))
+    return out
+
+
+_OPERATIONS: dict[str, Callable[..., Value]] = {
+    "sddmm": _sddmm,
+    "matmul": _matmul,
+    "rownnz": _rownnz,
+    **dict.fromkeys(_REDUCE, _reduce),
+}
+
+
+def _expect(condition: bool, op: str, rule: str) -> None:
+    if not condition:
+        raise ShapeError(f"@rowwise: {op}: {rule}.")
+
+
+# ---------------------------------------------------------------- loops
+
+
+class EagerLoop:
+    """State of a `repeat` that runs for real (in the reference): whether `until` was reached."""
+
+    def __init__(self) -> None:
+        """Not reached."""
+        self.stop = False
+
+
+eager_loop: ContextVar[EagerLoop | None] = ContextVar("eager_loop", default=None)
+
+
+def repeat(count: Any) -> Iterator[None]:
+    """A loop of `count` rounds inside a `@rowwise` function, compiled as a loop.
+
+    count: an int, or an argument of the function (a number or a 1 x 1 Mat), the same for all rows.
+    What a round hands to the next one must be assigned with `<<=`.
+    """
+    recorder = recorder_in_use.get()
+    if recorder is None:
+        loop = eager_loop.get()
+        for _ in range(int(count)):
+            yield None
+            if loop is not None and loop.stop:
+                loop.stop = False
+                return
+        return
+    times = _rounds(recorder, count)
+    # The body runs twice. What the second round reads of the first one's values, a compiled loop
+    # would not: its text is the same in every round.
+    first: list[Instruction] = []
+    recorder.open.append(first)
+    yield None
+    recorder.open.pop()
+    names = _names(sys._getframe(1).f_locals)
+    body: list[Instruction] = []
+    recorder.open.append(body)
+    yield None
+    recorder.open.pop()
+    handed_over = made_in(first) & {v.id for i in walk(body) for v in reads(i)}
+    if handed_over:
+        found = ", ".join(sorted(names.get(i, "a value") for i in handed_over))
+        raise ShapeError(
+            f"@rowwise: the name {found} is bound anew in each round of a repeat, and read in the "
+            "next one. A loop is compiled once: make the value before the loop and assign to it "
+            "with <<=."
+        )
+    recorder.add(Repeat(times, body))
+
+
+def _rounds(recorder: Recorder, count: Any) -> Value | int:
+    if not isinstance(count, Traced):
+        return int(count)
+    if count.value is not None and count.value.access is Access.NUMBER:
+        return count.value
+    if count.argument >= 0:
+        argument = recorder.arguments[count.argument]
+        if argument.form == "mat" and argument.rows_one and argument.columns == 1:
+            return recorder.argument(count.argument, Access.NUMBER, Kind.UNI)
+    raise ShapeError("@rowwise: repeat(n): n must be an int or an argument that is one number.")
+
+
+def _names(variables: dict[str, Any]) -> dict[int, str]:
+    """Names of the values that local variables stand for, by the value's id."""
+    traced = ((n, v.value) for n, v in variables.items() if isinstance(v, Traced))
+    return {value.id: f"'{name}'" for name, value in traced if value is not None}
+
+
+def until(condition: Any) -> None:
+    """End the innermost `repeat` for this row when the condition, one number per row, is not zero.
+
+    It must be the last statement of the loop.
+    """
+    recorder = recorder_in_use.get()
+    if recorder is None:
+        loop = eager_loop.get()
+        if loop is None:
+            raise ShapeError("until(...) belongs inside a @rowwise function.")
+        loop.stop = bool(float(condition))
+        return
+    if not isinstance(condition, Traced) or len(recorder.open) < 2:
+        raise ShapeError("@rowwise: until(c) needs one number per row, inside a repeat.")
+    value = condition.as_value()
+    if value.kind not in (Kind.ROW, Kind.UNI):
+        raise ShapeError(f"@rowwise: until(c): c is {_describe(value)}; it needs one per row.")
+    recorder.add(Until(value))

@@ -1,0 +1,266 @@
+"""The scripts that need a GPU, on a stand-in for one; no figure is tested."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from blocklearn.matcache.cuda import devices
+from scripts.benchmarks.__main__ import main as bench
+from scripts.gpu_check import __main__ as gpu_check
+from scripts.gpu_check import apart
+from scripts.gpu_check.measure import Row, agreement
+from tests.support import cuda_host
+from tests.support.cuda_device import HostDriver
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "gpu-check"
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not cuda_host.available():
+        pytest.skip("no g++ on this machine")
+    monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver())
+    monkeypatch.setattr(devices, "count", lambda: 1)
+
+
+def test_the_script() -> None:
+    subprocess.run(["bash", "-n", str(SCRIPT)], check=True)
+    assert os.access(SCRIPT, os.X_OK)
+
+
+def test_without_a_device(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(devices, "count", lambda: 0)
+    assert gpu_check.main([]) == 2
+    assert "CuPy sees no CUDA device" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_tests_that_need_a_device_are_skipped_without_one() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-m", "gpu", "tests/cuda/test_gpu.py"]
+    done = subprocess.run(
+        command,
+        cwd=SCRIPT.parents[1],
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "CuPy sees no CUDA device" in done.stdout
+    assert " passed" not in done.stdout
+
+
+STAND_IN = """
+import sys
+missing = "xxhash threadpoolctl pydantic ruamel rich typer pytest hypothesis cupy torch"
+if sys.argv[1] == "alone":
+    sys.modules |= dict.fromkeys([*missing.split(), "pyarrow", "sklearn"])
+from blocklearn.matcache.cuda import devices
+devices.count, devices.nccl = lambda: 1, lambda: None
+if sys.argv[2] == "run":
+    from scripts.gpu_check import __main__, apart
+    apart.SECTION = (sys.executable, "-W", "error", "-c", sys.orig_argv[-4], sys.argv[1], "part")
+    sys.exit(__main__.main(["--quick", "--no-tests", "--json", sys.argv[3]]))
+from tests.support.cuda_device import HostDriver
+devices.open_driver = lambda number: HostDriver(number=number)
+from scripts.gpu_check.section import main
+main(sys.argv[3:])
+"""
+
+
+def run(how: str, file: Path) -> tuple[str, dict[str, Any]]:
+    """Output, and rows by name, of all sections on the stand-in. how: "alone": in processes that
+    have NumPy, SciPy and Numba only.
+    """
+    if not cuda_host.available():
+        pytest.skip("no g++ on this machine")
+    command = [sys.executable, "-W", "error", "-c", STAND_IN, how, "run", str(file)]
+    root = SCRIPT.parents[1]
+    done = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
+    assert not done.returncode, done.stdout + done.stderr
+    return done.stdout + done.stderr, {row["name"]: row for row in json.loads(file.read_text())}
+
+
+@pytest.mark.slow
+def test_one_table_at_the_end(tmp_path: Path) -> None:
+    printed, rows = run("with all", tmp_path / "gpu.json")
+    assert all(printed.count(name) >= 2 for name in rows)  # as it comes, and in the table
+    for name in ("SGEMM", "SPMV", "sort of rows of 256", "log(exp(x))"):
+        assert rows[name]["seconds"] > 0 < rows[name]["cpu"]
+    assert "same bits as on the CPU" in rows["merge of 2 replicas on one card, 60 x 5"]["note"]
+    measured = [name for name, row in rows.items() if row["seconds"]]
+    for start in ("LDA E-step", "LDA training", "GLM, 1 targets", "GLM, 3 targets", "ALS, rank 4"):
+        assert any(name.startswith(start) for name in measured)
+
+
+def test_the_script_needs_few_packages() -> None:
+    code = STAND_IN.split("if sys.argv[2]")[0] + "from scripts.gpu_check import __main__, section"
+    command = [sys.executable, "-W", "error", "-c", code, "alone"]
+    subprocess.run(command, cwd=SCRIPT.parents[1], check=True)
+
+
+@pytest.mark.slow
+def test_with_few_packages_the_matrix_layer_is_measured(tmp_path: Path) -> None:
+    printed, rows = run("alone", tmp_path / "gpu.json")
+    assert "threadpoolctl is not installed: the last bits" in printed
+    assert rows["trainings"]["note"].startswith("not run: ")
+    assert rows["without the cache"]["note"].startswith("not run: ")
+    for peer in ("PyTorch, eager", "PyTorch, torch.compile", "CuPy and cupyx"):
+        found = [row for name, row in rows.items() if name.endswith(f": {peer}")]
+        assert len(found) == 3  # LDA, ALS, GLM
+        assert all(row["note"].startswith("not installed: ") for row in found)
+    for name, row in rows.items():
+        if name.startswith(("ALS, 3 steps", "GLM, gradient")) and row["seconds"]:
+            assert row["note"].startswith("differs from the CPU by")
+    for name in ("SGEMM", "sort of rows of 256", "random numbers"):
+        assert rows[name]["note"] == "same bits as on the CPU"
+    assert sum(name.startswith(("ALS", "GLM")) for name in rows if rows[name]["seconds"]) == 5
+    assert rows["LDA E-step, K = 8"]["note"].startswith("differs from the CPU by")
+
+
+def test_numbers_that_differ_from_the_cpus_are_a_failure() -> None:
+    numbers = np.arange(5.0)
+    assert agreement(numbers, numbers) == "same bits as on the CPU"
+    assert agreement(numbers + 0.0004, numbers) == "differs from the CPU by 0.0001 of the largest"
+    assert agreement(numbers + 0.4, numbers).startswith("failed: ")
+    assert agreement(np.where(numbers == 2, np.nan, numbers), numbers).startswith("failed: ")
+
+
+def sections(monkeypatch: pytest.MonkeyPatch, **behaviour: str) -> None:
+    """Instead of those that there are: what they do, by name."""
+    script = f"""
+import sys, time
+from scripts.gpu_check import section
+from scripts.gpu_check.measure import Row
+
+def rows(scale):
+    yield Row("first", 1.0)
+    how = {behaviour}[sys.argv[1]]
+    if how == "raises":
+        raise ArithmeticError("no good")
+    if how == "dies":
+        import os
+        os._exit(3)
+    while how == "hangs" or not (scale.late or how == "ends"):
+        time.sleep(0.01)
+    yield Row("second", 2.0)
+    yield Row("third", 3.0)
+
+section.SECTIONS = dict.fromkeys({list(behaviour)}, rows)
+section.main(sys.argv[1:])
+"""
+    monkeypatch.setattr(devices, "count", lambda: 1)
+    monkeypatch.setattr(gpu_check, "PARTS", dict.fromkeys(behaviour, 1))
+    monkeypatch.setattr(apart, "SECTION", (sys.executable, "-W", "error", "-c", script))
+
+
+def test_what_goes_wrong_in_a_section_is_a_line_of_the_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sections(monkeypatch, raises="raises", dies="dies")
+    assert gpu_check.main(["--json", str(tmp_path / "rows")]) == 1
+    rows = [(r["name"], r["note"]) for r in json.loads((tmp_path / "rows").read_text())]
+    assert rows == [
+        ("first", ""),
+        ("raises", "failed: ArithmeticError: no good"),
+        ("first", ""),
+        ("dies", "failed: the process ended with exit code 3"),
+    ]
+    table = capsys.readouterr().out
+    assert all(name in table for name, _ in rows)
+
+
+@pytest.mark.slow
+def test_a_section_that_hangs_is_ended_and_the_others_have_their_time(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sections(monkeypatch, hangs="hangs", slow="slow")
+    monkeypatch.setattr(apart, "GRACE", 0.5)
+    assert gpu_check.main(["--minutes", "0.1"]) == 1  # and is not for ever
+    printed = capfd.readouterr()
+    assert "failed: it hung, and was ended after 3 seconds" in printed.out
+    assert "in rows" in printed.err  # where it hung
+    assert "slow" in printed.out and "its time is over" in printed.out
+    assert "\nsecond " in printed.out and "third" not in printed.out
+
+
+def test_what_ends_the_script_leaves_the_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ended(name: str, seconds: float, *, quick: bool) -> list[Row]:
+        if name == "second":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return [Row(f"of {name}", 1.0)]
+
+    sections(monkeypatch, first="", second="")
+    monkeypatch.setattr(apart, "section", ended)
+    with pytest.raises(SystemExit) as stop:
+        gpu_check.main([])
+    assert stop.value.code == 128 + signal.SIGTERM
+    assert "of first" in capsys.readouterr().out
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_time_that_is_left_is_for_those_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_check, "PARTS", {"a": 1, "b": 2, "c": 1})
+    monkeypatch.setattr(gpu_check.time, "monotonic", lambda: now)
+    now = 100.0
+    shares = gpu_check.shares(["a", "b", "c"], 140.0)
+    assert next(shares) == ("a", 10.0)
+    now = 101.0
+    assert next(shares) == ("b", 26.0)
+    now = 150.0
+    assert next(shares) == ("c", 0.0)
+
+
+def test_tests_that_take_too_long_are_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = "print('1 of 9'); import time; time.sleep(60)"
+    ours, run = [sys.executable, "-u", "-c", script], apart._run
+    monkeypatch.setattr(apart, "_run", lambda command, *given, **more: run(ours, *given, **more))
+    row = apart.tests(0.7)
+    assert row.note == "failed: not done after 1 s, last: 1 of 9"
+    assert "1 of 9" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("missing", ["", "ruamel.yaml", "pydantic"])
+def test_tests_are_those_that_can_be_imported(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(apart, "_run", lambda command, *_, **__: bool(given.extend(command)))
+    find_spec = apart.find_spec
+
+    def found(name: str) -> object:
+        if missing and name.startswith(missing.split(".")[0]):
+            raise ModuleNotFoundError(name)
+        return find_spec(name)
+
+    monkeypatch.setattr(apart, "find_spec", found)
+    row = apart.tests(1.0)
+    files = [name for name in given if name.startswith("tests/")]
+    assert {"tests/cuda/test_cuda_kernels.py", "tests/cuda/test_gpu.py"} <= set(files)
+    assert ("tests/cuda/test_gpu_learner.py" in files) == (not missing)
+    assert missing in row.note and row.note.startswith("passed")
+
+
+@pytest.mark.slow
+def test_bench_launch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stand_in(monkeypatch)
+    file = tmp_path / "launch.json"
+    assert bench(["launch", "--quick", "--json", str(file)]) == 0
+    for row in json.loads(file.read_text())["rows"]:
+        assert row["seconds"] > 0
+        graphs = row["system"] == "graphs"
+        assert (row["quality"]["launches"] < 1) == graphs
+        assert (row["quality"]["graphs"] >= 1) == graphs

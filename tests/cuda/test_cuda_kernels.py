@@ -1,0 +1,356 @@
+"""CUDA kernels written by hand: on the host, against the CPU kernels and float64; what they need.
+
+With one thread per block, and with as many as on a device, which take turns.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from blocklearn.matcache import MatCache, cuda, from_array, from_sparse, top_products
+from blocklearn.matcache.cpu.cholesky import groups, packed
+from blocklearn.matcache.cpu.gibbs import CAP
+from blocklearn.matcache.cpu.kernels import KERNELS
+from blocklearn.matcache.cuda import kernels as sources
+from blocklearn.matcache.operations.normal_equations import MOST
+from blocklearn.matcache.operations.sampling import sample_topics
+from tests.support import cuda_host
+from tests.support.cubin import nvrtc, resources
+from tests.support.cuda_gpu import DeviceModule
+
+pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+GPU = pytest.param(0, marks=pytest.mark.gpu)  # on a device
+THREADS = [1, 64, -64, GPU]  # of a block; negative: the last one first
+
+
+@cache
+def module(source: str, threads: int) -> cuda_host.HostModule | DeviceModule:
+    if threads == 0:
+        return DeviceModule(source)
+    return cuda_host.HostModule(source, abs(threads), backwards=threads < 0)
+
+
+def counts(rows: int, columns: int, seed: int = 0) -> Any:
+    """Counts with empty and full rows and columns, fractions, and large ones."""
+    rng = np.random.default_rng(seed)
+    X = rng.poisson(0.7, (rows, columns)).astype(np.float32)
+    X[3], X[4], X[:, 2], X[:, columns - 1] = 0, 1, 0, 0
+    X[5, 6], X[6, 0] = 150, 9
+    X[7:9] *= 0.75
+    return sp.csr_array(X)
+
+
+def index(X: Any) -> list[Any]:
+    """counts[1:], active, starts, t_rows and t_pos of a matrix."""
+    with MatCache(threads=1) as memory:
+        pattern = from_sparse(memory, X).pattern
+        return [np.array([pattern.active_count]), *(a.copy() for a in pattern.transposed())]
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_split_tokens_has_the_bits_of_the_cpu(threads: int) -> None:
+    X = counts(40, 30)
+    indptr, values = X.indptr.astype(np.int64), X.data
+    ids = np.arange(1000, 1040)[:, None]
+    key = np.array([[2**40 + 7, 3, 5]])
+    seen, scored, got_seen, got_scored = (np.full(X.nnz, np.nan, np.float32) for _ in range(4))
+    KERNELS["split_tokens"](0, 0, np.array([0, 40]), indptr, values, ids, key, seen, scored)
+    call = (40, indptr, values, ids, key, got_seen, got_scored)
+    module(sources.tokens_source(), threads).call("split_tokens", *call, blocks=2)
+    np.testing.assert_array_equal(got_seen, seen)
+    np.testing.assert_array_equal(got_scored, scored)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_rows_are_ordered_by_length(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    lengths = np.concatenate([rng.integers(0, 40, 300), [1000, 1001, 70000, 0]])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    order, split = np.full(len(lengths), -1, np.int32), np.zeros(1, np.int64)
+    scratch = np.zeros(256 * 256, np.int32)
+    run = module(sources.order_source(), threads)
+    run.call("length_order", 0, len(lengths), indptr, 512, order, split, scratch)
+    assert sorted(order) == list(range(len(lengths)))
+    sorted_lengths = lengths[order]
+    assert split[0] == 3
+    assert (sorted_lengths[:3] >= 1000).all()
+    assert (sorted_lengths[1:] <= sorted_lengths[:-1] * 1.125).all()
+    same = (lengths == 7).nonzero()[0]
+    np.testing.assert_array_equal(order[sorted_lengths == 7], same)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize(("k", "n", "left_out"), [(3, 5, True), (20, 90, False), (17, 1, True)])
+def test_top_products_are_those_of_the_cpu(
+    threads: int, unit: bool, k: int, n: int, left_out: bool
+) -> None:
+    rng = np.random.default_rng(k)
+    rows = rng.integers(-2, 3, (37, k)).astype(np.float32)
+    table = rng.integers(-2, 3, (150, k + 1)).astype(np.float32)  # many ties
+    table[7] = 0
+    table[8, 0] = np.nan
+    seen = sp.random(37, 150, 0.3, format="csr", random_state=0, dtype=np.float32)
+    with MatCache(threads=1) as memory:
+        given = from_sparse(memory, seen) if left_out else None
+        mats = from_array(memory, rows), from_array(memory, table)
+        found = top_products(*mats, n, leave_out=given, unit=unit)
+        ids, scores = found.ids.numpy(), found.scores.numpy()
+    run = module(sources.top_source(), threads)
+    inverse: Any = np.empty(150, np.float32)
+    run.call("inverse_lengths", 150, k + 1, k, table, inverse)
+    out = [seen.indptr.astype(np.int64), seen.indices.astype(np.int32)] if left_out else [0, 0]
+    best, numbers = np.zeros((37, n), np.float32), np.zeros((37, n), np.int32)
+    inverse = inverse if unit else 0
+    call = (37, 150, k + 1, k, n, rows, table, inverse, *out, best, numbers)
+    run.call("top_products", *call, blocks=2)
+    np.testing.assert_array_equal(numbers, ids)
+    np.testing.assert_array_equal(best, scores)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("k", [1, 16, 40])
+def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int) -> None:
+    X, rng = counts(23, 31), np.random.default_rng(k)
+    phi = rng.uniform(0.1, 1, (31, k)).astype(np.float32)
+    alpha = np.full((1, k), 0.1, np.float32)
+    ids, key = np.arange(100, 123)[:, None] + 2**33, np.array([[7 + 2**35, 3, 0]])
+    burn, save = 2, 3
+    with MatCache(threads=1) as memory:
+        mats = [from_array(memory, a) for a in (phi, alpha, ids, key)]
+        samples = sample_topics(from_sparse(memory, X), *mats, burn=burn, save=save)
+        table, z = samples.counts(k).numpy(), samples.z.data().copy()
+        first = samples.first.data()[0, : X.nnz].copy()
+        flops = memory.stats().flops
+    indptr, indices, values = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
+    width = X.nnz * CAP
+    run = module(sources.gibbs_source(k), threads)
+    sums, got_first = np.empty(1024, np.int64), np.empty(X.nnz, np.int64)
+    run.call("count_sums", 23, indptr, values, sums, blocks=2)
+    work = np.array([5])
+    run.call("count_starts", sums, 7, work)
+    run.call("count_particles", 23, indptr, values, sums, got_first, blocks=2)
+    np.testing.assert_array_equal(got_first, first)
+    got_z = np.zeros((save, width), np.uint16)
+    weights, words, topics = (np.empty(width, t) for t in (np.float32, np.int32, np.int32))
+    call = [23, indptr, indices, values, first, ids, key, phi, alpha, burn, save, width, got_z]
+    run.call("sample", *call, weights, words, topics, blocks=2)
+    particles = int(np.minimum(np.ceil(values), CAP).sum())
+    assert work[0] == 5 + 7 * particles
+    assert flops == 2 * k * (burn + save) * particles
+    np.testing.assert_array_equal(got_z[:, :particles], z[:, :particles])
+    active_count, active, starts, _, t_pos = index(X)
+    out = np.full((31, k), np.nan, np.float32)
+    call = [active_count, 31, active, starts, t_pos, values, first, save, width, got_z, out]
+    run.call("topic_counts_32", *call, blocks=2)
+    np.testing.assert_array_equal(out, table)
+
+
+def check_solved(x: Any, A: Any, b: Any, free: Any) -> None:
+    """A x = b as nearly as float32 can (Higham, Accuracy and Stability, 10.1: the residual is small
+    however badly A is conditioned); where free is 0, x is what b has.
+    """
+    known = free == 0
+    np.testing.assert_array_equal(x[known], b[known])
+    x, A = x.astype(np.float64), A[~known]
+    most = np.linalg.norm(A) * np.linalg.norm(x) + np.linalg.norm(b)
+    assert np.linalg.norm(A @ x - b[~known]) <= 1e-6 * most
+
+
+@pytest.mark.parametrize(
+    ("k", "gram", "masked", "threads"),
+    [
+        *[(k, True, True, 64) for k in (1, 20, 33, 50)],
+        (7, True, True, 1),
+        (33, True, True, -64),
+        (50, False, False, 1),
+        (100, False, True, 256),
+        *[pytest.param(k, True, True, 0, marks=pytest.mark.gpu) for k in (1, 20, 50, 100, 130)],
+    ],
+)
+def test_normal_equations_are_solved(k: int, gram: bool, masked: bool, threads: int) -> None:
+    rng = np.random.default_rng(k)
+    X = counts(12, 31)
+    table = rng.normal(size=(31, k)).astype(np.float32)
+    ridge = rng.uniform(0.5, 2, (12, 1)).astype(np.float32)
+    rhs = rng.normal(size=(12, k)).astype(np.float32)
+    G = (table.T @ table).astype(np.float32)
+    free = (rng.random((1, k)) < 0.7).astype(np.float32)
+    wide = table.astype(np.float64)
+    outer = np.stack([(wide.T * X[[i]].toarray()[0]) @ wide for i in range(12)])
+    systems = outer + (G if gram else 0) + ridge[:, :, None] * np.eye(k)
+    mask = free[0] if masked else np.ones(k)
+    run = module(sources.cholesky_source(k, gram=gram, masked=masked), threads)
+    out = np.full((12, k), np.nan, np.float32)
+    call = [X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, table, G, free, ridge]
+    run.call("solve_rows", 12, *call, rhs, out, blocks=2)
+    for x, A, b in zip(out, systems, rhs, strict=True):
+        check_solved(x, A, b, mask)
+    turned = sp.csr_array(X.T)  # the same sums by columns, onto what was there
+    sums = np.ones((12, packed(k)), np.float32)
+    run.call("add_outer_32", *index(turned), turned.data, table, sums, blocks=2)
+    for group in groups(k):
+        for r in range(group.first, group.end):
+            at = group.offset + (r - group.first) * group.width + r - group.first
+            got = sums[:, at : at + k - r]
+            np.testing.assert_allclose(got, outer[:, r, r:] + 1, rtol=1e-4, atol=1e-3)
+            got -= 1
+    out[:] = np.nan
+    run.call("solve_sums", 12, sums, G, free, ridge, rhs, out, blocks=2)
+    for x, A, b in zip(out, systems, rhs, strict=True):
+        check_solved(x, A, b, mask)
+
+
+def ordered(lengths: Any) -> Any:
+    return np.argsort(-lengths, kind="stable").astype(np.int32)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("k", [1, 3, 36, 128])
+def test_transposed_products(k: int, threads: int) -> None:
+    X = counts(70, 31)
+    table = np.random.default_rng(k).normal(size=(70, k)).astype(np.float32)
+    count, active, starts, t_rows, t_pos = index(X)
+    order, split = ordered(np.diff(starts)), np.array([5])
+    out = np.full((31, k), np.nan, np.float32)
+    call = [count, 31, order, split, active, starts, t_rows, t_pos, X.data, table, out]
+    run = module(sources.transposed_source(k), threads)
+    for name in ("transposed_product", "transposed_long"):
+        run.call(name, *call, blocks=2)
+    np.testing.assert_allclose(out, X.T @ table, rtol=1e-4, atol=1e-4)
+
+
+def test_transposed_products_of_other_types_and_of_wide_tables() -> None:
+    X = counts(20, 31)
+    table = np.random.default_rng(0).normal(size=(20, 1028))
+    count, active, starts, t_rows, t_pos = index(X)
+    order, split = ordered(np.diff(starts)), np.array([1])
+    out = np.full((31, 1028), np.nan)
+    call = [count, 31, order, split, active, starts, t_rows, t_pos.astype(np.int64), X.data]
+    run = module(sources.transposed_source(1028, "float", "double", "double", "i64"), 256)
+    for name in ("transposed_product", "transposed_long"):
+        run.call(name, *call, table, out, blocks=2)
+    np.testing.assert_allclose(out, X.T @ table, rtol=1e-12)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("k", [1, 40])
+def test_exact_sums_have_the_bits_of_the_cpu(k: int, threads: int) -> None:
+    X = counts(70, 31)
+    rng = np.random.default_rng(k)
+    table = (rng.normal(size=(70, k)) * 10.0 ** rng.integers(-6, 3, (70, k))).astype(np.float32)
+    grid = np.full((1, k), 3.0 * 2**20)
+    before = np.round(rng.normal(size=(31, k)) * 64) / 64
+    count, active, starts, t_rows, t_pos = index(X)
+    total, largest, parts = before.copy(), np.full((1, k), np.nan), np.full((2, k), np.nan)
+    weights = rng.random((70, 1)).astype(np.float32)
+    transposed = [active, starts, t_rows, t_pos, X.data, table, weights]
+    bounds = np.array([0, count[0]])
+    KERNELS["add_exact_product"](0, 0, bounds, *transposed, grid, largest, total)
+    got = before.copy()
+    run = module(sources.exact_source(), threads)
+    run.call("add_exact_product", count, *transposed, k, grid, parts, got, blocks=2)
+    np.testing.assert_array_equal(got, total)
+    np.testing.assert_array_equal(parts.max(axis=0, keepdims=True), largest)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_sums_in_float64(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    X, table, weights = (rng.normal(size=(40, m)).astype(np.float32) for m in (11, 3, 1))
+    total = np.ones((11, 3))
+    run = module(sources.wide_source(), threads)
+    run.call("add_wide_product", 40, 11, 3, X, table, weights, total, blocks=2)
+    expected = 1.0 + X.astype(float).T @ (table.astype(float) * weights)
+    np.testing.assert_allclose(total, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("threads", [1, 256, GPU])
+@pytest.mark.parametrize("columns", [1, 2, 700, 1024, 1025, 5000])
+def test_rows_are_sorted(columns: int, threads: int) -> None:
+    rng = np.random.default_rng(columns)
+    x = rng.integers(-50, 50, (2, columns)).astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    x[rng.random(x.shape) < 0.1] = np.inf
+    out = np.zeros_like(x)
+    run = module(sources.sort_source(), threads)
+    run.call("sort_tiles", 2, columns, x, out, blocks=3)
+    for name, number in sources.sort_launches(columns):
+        run.call(name, 2, columns, *([number] if number else []), out, blocks=3)
+    np.testing.assert_array_equal(out, np.sort(x, axis=1))
+
+
+@pytest.mark.parametrize("threads", [1, 64, GPU])
+def test_matrices_are_turned_and_tables_rounded(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(70, 45)).astype(np.float32)
+    out = np.zeros((45, 70), np.float32)
+    run = module(sources.move_source(), threads)
+    run.call("transpose_tiles", 70, 45, x, out, blocks=2)
+    np.testing.assert_array_equal(out, x.T)
+    x[0, :4] = np.inf, -np.inf, np.nan, 0
+    half = np.zeros(x.shape, np.uint16)
+    run.call("to_bfloat16", x.size, x, half)
+    back = (half.astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_allclose(back, x, rtol=2.0**-8)
+    ties = np.array([1 + 2.0**-8, 1 + 3 * 2.0**-8], np.float32)  # half-way: to even
+    run.call("to_bfloat16", 2, ties, half)
+    np.testing.assert_array_equal(half.reshape(-1)[:2], [0x3F80, 0x3F82])
+
+
+KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\('
+EVERY = {
+    "transposed": sources.transposed_source(256),
+    "transposed one": sources.transposed_source(1),
+    "exact": sources.exact_source(),
+    "wide": sources.wide_source(),
+    "sort": sources.sort_source(),
+    "move": sources.move_source(),
+    "merge": sources.merge_source(),
+    "merge of doubles": sources.merge_source("double"),
+    "tokens": sources.tokens_source(),
+    "order": sources.order_source(),
+    "index": sources.index_source(),
+    "index of many": sources.index_source("i64"),
+    "top": sources.top_source(),
+    "gibbs": sources.gibbs_source(100),
+    "cholesky": sources.cholesky_source(100, gram=True, masked=True),
+}
+
+
+def test_every_kernel_has_its_floor() -> None:
+    folder, docs = Path(cuda.__file__).parent, Path(__file__).parents[2] / "docs" / "gpu.md"
+    if not docs.exists():
+        pytest.skip("the documentation is not here")
+    page, texts = docs.read_text(), [*folder.glob("*.cu"), *folder.parent.glob("cuda_text/*.cu")]
+    names = {name for text in texts for name in re.findall(KERNEL, text.read_text())}
+    assert len(names) > 30
+    assert not [name for name in names if f"`{re.sub('_(32|64)$', '', name)}`" not in page]
+
+
+@pytest.mark.parametrize("architecture", ["80", "90", "100"])
+@pytest.mark.parametrize("name", EVERY)
+def test_modules_compile_and_keep_to_registers(name: str, architecture: str) -> None:
+    needed = resources(nvrtc(EVERY[name], architecture))
+    assert needed
+    for kernel, needs in needed.items():
+        assert needs.frame == 0, (kernel, needs)
+        assert needs.registers <= 168, (kernel, needs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 32, 100, 130, 256, 1000])
+def test_modules_of_every_k_compile(k: int) -> None:
+    for architecture in ("80", "90", "100"):
+        assert nvrtc(sources.gibbs_source(k), architecture)
+        if k <= MOST:
+            for flag in (False, True):
+                source = sources.cholesky_source(k, gram=flag, masked=flag)
+                assert nvrtc(source, architecture)

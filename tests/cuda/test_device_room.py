@@ -1,0 +1,107 @@
+"""What does not fit on a device is refused before files are made, with what to lower."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from blocklearn.learner.command_line.cli import main
+from blocklearn.matcache.cuda import devices
+from tests.support import cuda_host
+from tests.support.cuda_device import HostDriver
+
+pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+
+CONFIG = """
+model: {kind: nmf, components: 3}
+data: {train: {kind: file, path: counts.npz}, block_rows: 30}
+learner: {device: cuda, threads: 1}
+"""
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
+    """Bytes of the devices that are not usual."""
+    found: dict[int, int] = {}
+
+    def open_driver(number: int) -> HostDriver:
+        return HostDriver(memory=found.get(number, 1 << 30), number=number)
+
+    monkeypatch.setattr(devices, "open_driver", open_driver)
+    monkeypatch.setattr(devices, "nccl", lambda: None)
+    return found
+
+
+@pytest.fixture
+def learn(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    memory: dict[int, int],
+) -> Any:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    sp.save_npz("counts.npz", sp.csr_array(rng.poisson(0.3, (130, 30)).astype(np.float32)))
+    Path("nmf.yaml").write_text(CONFIG)
+
+    def run(*settings: str, dry: bool = True) -> tuple[int, str, str]:
+        options = [part for setting in settings for part in ("--set", setting)]
+        with pytest.raises(SystemExit) as stop:
+            main(["--config", "nmf.yaml", *options, *(["--dry-run"] if dry else [])])
+        captured = capsys.readouterr()
+        assert isinstance(stop.value.code, int)
+        return stop.value.code, captured.out, captured.err
+
+    return run
+
+
+def test_the_page_of_a_run_has_both_plans(learn: Any) -> None:
+    assert learn("out=run", dry=False)[0] == 0
+    with pytest.raises(SystemExit):
+        main(["report", "run"])
+    page = Path("run/report.html").read_text()
+    assert page.index(">planned<") < page.index("planned on the device of each replica")
+    assert "pinned, for copies" in page and "room for dense products" in page
+
+
+def on_device(out: str) -> int:
+    return int(re.search(r"([\d,]+) bytes  on the device", out)[1].replace(",", ""))  # type: ignore[index]
+
+
+def test_a_limit_of_ones_own(learn: Any) -> None:
+    code, out, _ = learn()
+    needed = on_device(out)
+    assert code == 0 and f"{1 << 30:,} bytes  free there, for each replica\n" in out
+    code, out, _ = learn(f"learner.memory_limit.device={needed}")
+    assert code == 0 and f"{needed:,} bytes  allowed by learner.memory_limit.device there" in out
+    before = set(Path().rglob("*"))
+    for dry in (True, False):
+        code, _, err = learn(f"learner.memory_limit.device={needed - 1}", dry=dry)
+        assert code == 71 and set(Path().rglob("*")) == before
+        assert re.search(
+            r"training needs [\d.]+ M?k?B of the memory of cuda:0, and [\d.]+ M?k?B are allowed by "
+            r"learner.memory_limit.device. Largest:",
+            err,
+        )
+        assert "data.block_rows: 30\n" in err
+
+
+def test_replicas_share_the_limit_of_their_device(learn: Any) -> None:
+    both = "learner.replicas=2", "learner.devices=[cuda:0, cuda:0]"
+    needed = on_device(learn(*both)[1])
+    assert learn(*both, f"learner.memory_limit.device={2 * needed}")[0] == 0
+    code, _, err = learn(*both, f"learner.memory_limit.device={2 * needed - 2}")
+    assert code == 71 and "of the memory of cuda:0 for each of its replicas, and" in err
+    apart = "learner.replicas=2", "learner.devices=[cuda:0, cuda:1]"
+    assert learn(*apart, f"learner.memory_limit.device={needed}")[0] == 0
+
+
+def test_every_device_is_looked_at(learn: Any, memory: dict[int, int]) -> None:
+    memory[1] = 20_000
+    code, _, err = learn("learner.replicas=2", "learner.devices=[cuda:0, cuda:1]")
+    assert code == 71 and "of the memory of cuda:1, and 20.0 kB are free" in err

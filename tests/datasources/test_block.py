@@ -1,0 +1,59 @@
+"""HostBlock: what a source may not write, and the transposed index for any number of columns."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from blocklearn.datasources import BlockShape, DataError, HostBlock
+from blocklearn.datasources.arrays.transpose import plan_digits, transpose_csr
+
+
+def test_a_block_refuses_what_a_source_must_not_write() -> None:
+    block = HostBlock(BlockShape(rows=3, columns=4, nnz=5, total_rows=3))
+    block.row_ids[:] = [10, 11, 12]
+    with pytest.raises(DataError, match="4 rows, but a block holds 0 to 3"):
+        block.finish(pass_=0, index=0, rows=4)
+    block.indptr[:3] = [0, 1, 2]
+    block.indices[:2] = [3, 4]
+    with pytest.raises(DataError, match="block 7 of pass 2: row 11 has column index 4"):
+        block.finish(pass_=2, index=7, rows=2)
+    block.indptr[:3], block.indices[:3] = [0, 1, 3], [0, 2, 2]
+    block.row_ids[:] = [10, 11, 12]
+    with pytest.raises(DataError, match="row 11 has column index 2 twice"):
+        block.finish(pass_=0, index=0, rows=2)
+    block.indptr[:2] = [1, 2]
+    with pytest.raises(DataError, match="offsets start at 1"):
+        block.finish(pass_=0, index=0, rows=1)
+    with pytest.raises(DataError, match="BlockShape: columns=0"):
+        BlockShape(rows=1, columns=0, nnz=0, total_rows=1)
+    assert block.nbytes > 0
+
+
+@pytest.mark.parametrize("columns", [1, 2, 2048, 2049, 2**22, 2**22 + 1, 2**31 - 1])
+@pytest.mark.parametrize("positions", [np.int32, np.int64])
+def test_transposed_index_for_any_width(columns: int, positions: Any) -> None:
+    rng = np.random.default_rng(0)
+    rows, width = 50, min(columns, 40)
+    drawn = [np.unique(rng.integers(0, columns, width)) for _ in range(rows)]
+    drawn[3] = drawn[7] = np.empty(0, np.int64)
+    indptr = np.concatenate([[0], np.cumsum([len(d) for d in drawn])])
+    indices = np.concatenate(drawn).astype(np.int32)
+    nnz = indices.size
+    passes, bits = plan_digits(columns)
+    assert passes * bits >= (columns - 1).bit_length() and bits <= 11
+    ints = [np.empty(nnz, np.int32) for _ in range(5)]
+    spare_keys, spare_rows, keys, t_rows, active = ints
+    spare_pos, t_pos = np.empty(nnz, positions), np.empty(nnz, positions)
+    starts = np.empty(nnz + 1, np.int64)
+    n = transpose_csr(
+        indptr, indices, rows, passes, np.empty(1 << bits, np.int64),
+        spare_keys, spare_rows, spare_pos, keys, t_rows, t_pos, active, starts,
+    )  # fmt: skip
+    order = np.argsort(indices, kind="stable")
+    row_of = np.repeat(np.arange(rows), np.diff(indptr))
+    features, counts = np.unique(indices, return_counts=True)
+    np.testing.assert_array_equal(t_pos, order)
+    np.testing.assert_array_equal(t_rows, row_of[order])
+    np.testing.assert_array_equal(active[:n], features)
+    np.testing.assert_array_equal(np.diff(starts[: n + 1]), counts)

@@ -1,0 +1,28 @@
+"""The repository layout and the import names must tell the same story."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SETUP = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+FOLDERS = {n: f for n, f in SETUP["package-dir"].items() if "." in n}
+
+
+def test_every_package_is_listed() -> None:
+    if not (ROOT / "learner").exists():
+        pytest.skip("the tests of an installed wheel: its sources are not here")
+    found = {"blocklearn"}
+    for name, folder in FOLDERS.items():
+        for init in (ROOT / folder).rglob("__init__.py"):
+            found.add(".".join([name, *init.parent.relative_to(ROOT / folder).parts]))
+    assert found == set(SETUP["packages"])
+
+
+@pytest.mark.parametrize("name, folder", FOLDERS.items())
+def test_link_matches_mapping(name: str, folder: str) -> None:
+    link = ROOT / "blocklearn" / name.split(".")[1]
+    if not link.is_symlink():
+        pytest.skip("checked out without symbolic links (Windows)")
+    assert link.resolve() == ROOT / folder

@@ -1,0 +1,143 @@
+"""Numbers that are not finite: which are found, where, and what a look costs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from safetensors.numpy import load_file
+
+import blocklearn as bl
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.errors import DivergedError
+from blocklearn.learner.training.divergence import FiniteCheck, is_finite
+from blocklearn.matcache import colsum, exp
+from tests.support.beside import CONFIGS
+
+FLOATS = st.sampled_from([np.float32, np.float64])
+
+
+@settings(deadline=None)
+@given(
+    data=st.data(),
+    dtype=FLOATS,
+    shape=arrays.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=40),
+)
+def test_found_wherever_it_is(data: Any, dtype: Any, shape: tuple[int, int]) -> None:
+    array = data.draw(
+        arrays.arrays(dtype, shape, elements=st.floats(width=32, allow_subnormal=False))
+    )
+    assert is_finite(array) == bool(np.isfinite(array).all())
+
+
+def test_large_numbers_are_finite_though_their_sum_is_not() -> None:
+    assert is_finite(np.full((1000, 1000), 3e38, np.float32))
+    assert not is_finite(np.array([[3e38, 3e38, np.nan]], np.float32))
+
+
+class Sums(bl.Model):
+    """Column sums; from block `fails` of pass `fails_in` on they are NaN."""
+
+    fails_in: int = 0
+    fails: int = 0
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        self.sums = self.parameter("sums", 1, shapes.columns, merge="sum")
+        self.fault = self.number("fault")
+        self.seen = [0, -1]
+
+    def update(self, block: Any) -> None:
+        if block.rows:  # not while memory is planned
+            self.seen = [block.pass_, self.seen[1] + 1 if block.pass_ == self.seen[0] else 0]
+        broken = self.seen >= [self.fails_in, self.fails]
+        self.fault.set(1e38 if broken else 0.0)
+        self.sums <<= self.sums + colsum(block.X) + (exp(self.fault) - 1.0) * 0.0
+
+    def score(self, block: Any) -> Any:
+        return {}
+
+    def predict(self, block: Any) -> Any:
+        return (block.X + self.sums).mat()
+
+
+def learner(fails_in: int, fails: int, **settings: Any) -> bl.Learner:
+    X = np.ones((40, 3), np.float32)
+    model = Sums(fails_in=fails_in, fails=fails)
+    return bl.Learner(model, X, passes=3, block_rows=4, threads=1, **settings)
+
+
+def test_the_first_block_is_named() -> None:
+    with pytest.raises(DivergedError, match=r"sums is not finite after block 0 of pass 0 \("):
+        learner(0, 0).fit()
+
+
+@pytest.mark.parametrize("fails_in, fails", [(0, 3), (1, 7), (2, 9)])
+def test_the_block_is_named_when_every_block_is_looked_at(
+    fails_in: int, fails: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blocklearn.learner.training.divergence.SHARE", np.inf)
+    with pytest.raises(DivergedError, match=f"after block {fails} of pass {fails_in} "):
+        learner(fails_in, fails).fit()
+
+
+@pytest.mark.parametrize("fails_in", [0, 1, 2])
+def test_found_at_the_end_of_the_pass_at_the_latest(
+    fails_in: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "blocklearn.learner.training.divergence.SHARE", 1e-12
+    )  # no look after the first
+    first = 1 if fails_in == 0 else 0
+    with pytest.raises(DivergedError, match=f"after blocks {first} to 9 of pass {fails_in} "):
+        learner(fails_in, 5).fit()
+
+
+def test_looks_take_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes a second is not repeated for a hundred."""
+    clock = [0.0]
+    looks: list[float] = []
+
+    def look(*arguments: Any, **more: Any) -> None:
+        looks.append(clock[0])
+        clock[0] += 1.0
+
+    check = FiniteCheck()
+    team: Any = type("Team", (), {"first": None})
+    progress: Any = None
+    monkeypatch.setattr("blocklearn.learner.training.divergence.check_finite", look)
+    monkeypatch.setattr("blocklearn.learner.training.divergence.learnt", lambda *_, **__: ())
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    while clock[0] < 1000:
+        check.after_block(team, progress)
+        clock[0] += 0.5
+    assert 9 <= len(looks) <= 11
+
+
+def test_replicas_are_looked_at_when_they_are_merged() -> None:
+    with pytest.raises(DivergedError, match="sums is not finite after block"):
+        learner(0, 2, replicas=2, sync_every=1).fit()
+
+
+def test_the_command_stops_with_76_and_keeps_what_was_good(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rate without bounds: the run ends, names the blocks, and what is on disk is finite."""
+    config = str(CONFIGS / "glm.yaml")
+    settings = ["optimizer={kind: sgd, rate: 1.0e+38}", "checkpoint.every_blocks=1",
+                "model.targets=[{link: linear, column: class}]", "data.eval=null"]  # fmt: skip
+    given = [part for setting in settings for part in ("--set", setting)]
+    with pytest.raises(SystemExit) as stop:
+        main(["--config", config, "--out", str(tmp_path / "run"), "-q", *given])
+    err = capsys.readouterr().err
+    assert stop.value.code == 76 and "Traceback" not in err
+    assert re.search(r"(W|intercept) is not finite after blocks? [\d to]+ of pass \d+", err)
+    assert "are from before it did" in err or "None is saved" in err
+    for path in (tmp_path / "run" / "checkpoints").glob("*/state.safetensors"):
+        tensors = load_file(path)
+        assert all(np.isfinite(tensors[name]).all() for name in ("W", "intercept"))

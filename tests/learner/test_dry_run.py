@@ -1,0 +1,261 @@
+"""Before a run: what it needs, whether that is there, what to lower, and how long it takes."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import blocklearn as bl
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.configuration.config import MemoryLimit
+from blocklearn.learner.memory import memory_limits
+from blocklearn.learner.training.plan import Plan
+from blocklearn.learner.training.trial import Trial
+from tests.support.corpora import planted
+
+LDA = """
+model: {kind: lda, topics: 7, inference: gibbs}
+data:
+  train: {kind: file, path: counts.npz}
+  eval: {kind: holdout, share: 0.1}
+  block_rows: 50
+learner: {passes: 20, seed: 1}
+"""
+ALS = """
+model: {kind: als, rank: 9}
+data:
+  train: {kind: time-zones}
+  block_rows: 64
+  shuffle: false
+learner: {passes: 3, row_folder: state}
+"""
+
+
+@pytest.fixture
+def learn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
+    import scipy.sparse as sp
+
+    monkeypatch.chdir(tmp_path)
+    X, _ = planted(documents=400, words=60)
+    sp.save_npz("counts.npz", X.tocsr())
+    Path("lda.yaml").write_text(LDA)
+    Path("als.yaml").write_text(ALS)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        captured = capsys.readouterr()
+        assert isinstance(stop.value.code, int)
+        return stop.value.code, captured.out, captured.err
+
+    return run
+
+
+def files() -> set[str]:
+    return {str(path) for path in Path().rglob("*")}
+
+
+def test_says_what_a_run_needs_and_leaves_nothing(learn: Any) -> None:
+    before = files()
+    code, out, err = learn("--config", "lda.yaml", "--dry-run", "--threads", "1")
+    assert (code, err) == (0, "")
+    assert files() == before
+    assert re.search(r"1,680 bytes  lambda: float32 60 x 7\n", out)
+    assert re.search(r"\d bytes  in all\n", out)
+    assert re.search(r"[\d,]+ bytes  (free on this machine|left in the control group)\n", out)
+    assert re.search(r"a pass: 8 blocks of 50 rows; ", out)
+    assert re.search(r"a pass: about [\d.]+ ms\na pass from pass 2 on: about [\d.]+ ms\n", out)
+    assert re.search(r"in all: about [\d.]+ m?s, as 6 blocks say that were tried\n$", out)
+
+
+def test_the_lines_add_up(learn: Any) -> None:
+    _, out, _ = learn("--config", "lda.yaml", "--dry-run", "--set", "learner.replicas=3")
+    lines = [line for line in out.splitlines() if " bytes  " in line]
+    end = next(i for i, line in enumerate(lines) if line.endswith("in all"))
+
+    def count(line: str) -> int:
+        times, _, number = line.split(" bytes")[0].rpartition(" x ")
+        return int(times or 1) * int(number.replace(",", ""))
+
+    assert sum(map(count, lines[:end])) == count(lines[end])
+    assert any("3 x" in line for line in lines[:end])
+    assert re.search(r"bytes  of it in each of 3 replicas", out)
+    assert "in all: about" in out and "as 16 blocks" in out  # 8 of either phase, no more are there
+
+
+def test_replicas_for_devices_are_counted(learn: Any) -> None:
+    auto = ["--config", "lda.yaml", "--set", "learner.replicas=auto"]
+    _, out, _ = learn(*auto, "--dry-run", "--set", "learner.devices=[cpu, cpu]")
+    assert re.search(r"bytes  of it in each of 2 replicas", out)
+    _, out, _ = learn(*auto, "--dry-run")
+    assert "replicas" not in out
+    assert learn(*auto, "-q", "--out", "m", "--set", "learner.passes=1")[0] == 0
+    assert "replicas: 1\n" in Path("m/config.yaml").read_text()
+    code, _, err = learn("--config", "lda.yaml", "--dry-run", "--set", "learner.replicas=many")
+    assert code == 78 and "learner.replicas: should be" in err and "'auto'" in err
+
+
+def test_state_of_rows_in_files_does_not_count_and_is_removed(learn: Any) -> None:
+    before = files()
+    code, out, _ = learn("--config", "als.yaml", "--dry-run")
+    assert code == 0 and files() == before
+    assert re.search(r"users \(row state\): float32 \d+ x 11, in a file\n", out)
+    assert re.search(r"a pass: 1\d blocks of 64 rows, then \d blocks of 64 columns; ", out)
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_too_much_is_refused_with_what_to_lower(
+    learn: Any, dry: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blocklearn.learner.runs.memory_check.resident_bytes", lambda: 10**8)
+    arguments = ["--config", "lda.yaml", "--set", "learner.memory_limit.host=100050000"]
+    before = files()
+    code, out, err = learn(*arguments, *(["--dry-run"] if dry else []))
+    assert code == 71 and files() == before
+    assert ("bytes  in all" in out) == dry
+    assert re.search(
+        r"training needs [\d.]+ kB of memory, and [\d.]+ k?B are left of learner.memory_limit.host",
+        err,
+    )
+    assert re.search(r" bytes  ring of 3 training blocks: ", err)
+    assert re.search(r"  [\d.]+ kB  data.block_rows: 50\n", err)
+    assert re.search(r"  [\d.]+ kB  model.topics: 7\n", err)
+
+
+def test_the_remedies_work(learn: Any) -> None:
+    """Lowering what is named brings the run under the limit."""
+
+    def needed(*settings: str) -> int:
+        options = [part for s in settings for part in ("--set", s)]
+        _, out, _ = learn("--config", "lda.yaml", "--dry-run", *options)
+        return int(re.search(r"([\d,]+) bytes  in all", out)[1].replace(",", ""))  # type: ignore[index]
+
+    most = needed("learner.replicas=2")
+    assert needed("learner.replicas=1") < most
+    assert needed("learner.replicas=2", "data.block_rows=10") < most
+    assert needed("learner.replicas=2", "model.topics=2") < most
+
+
+def test_state_of_rows_may_go_to_files(learn: Any) -> None:
+    arguments = ["--config", "als.yaml", "--dry-run", "--set", "learner.row_folder=null"]
+    code, _, err = learn(*arguments, "--set", "learner.memory_limit.host=1MB")
+    assert code == 71
+    assert "model.rank: 9" in err
+    assert "learner.row_folder: DIR keeps the state of rows in files." in err
+
+
+def test_a_run_that_is_there_is_not_tried(learn: Any) -> None:
+    assert learn("--config", "lda.yaml", "-q", "--out", "m", "--set", "learner.passes=1")[0] == 0
+    code, _, err = learn("--config", "lda.yaml", "--out", "m", "--dry-run")
+    assert code == 2 and "a run is there already" in err
+    plan = Plan.from_json(Path("m/plan.json").read_text())
+    assert plan.total == json.loads(Path("m/plan.json").read_text())["total"] > 0
+    assert plan.json() == Path("m/plan.json").read_text()
+
+
+def test_data_that_cannot_be_read_are_found(learn: Any) -> None:
+    code, _, err = learn(
+        "--config", "lda.yaml", "--dry-run", "--set", "data.train={kind: file, path: none.npz}"
+    )
+    assert code == 66 and "none.npz" in err
+
+
+GROWTH = """
+import numpy as np, scipy.sparse as sp
+import blocklearn as bl
+from blocklearn.learner.memory import resident_bytes
+rng = np.random.default_rng(0)
+X = sp.csr_array((rng.random((1000, 60_000)) < 0.001).astype(np.float32))
+small = X[:, :50]  # the same kernels: compiling them takes memory, too
+bl.Learner(bl.models.LDA(topics=100, inference="cvb0"), small, block_rows=250, threads=1).fit()
+learner = bl.Learner(
+    bl.models.LDA(topics=100, inference="cvb0"), X, block_rows=250, threads=1, replicas={replicas}
+)
+plan, before = learner.plan().total, resident_bytes()
+learner.fit()
+print(plan, resident_bytes() - before)
+"""
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_the_plan_is_what_a_process_takes(replicas: int) -> None:
+    code = GROWTH.format(replicas=replicas)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    planned, taken = map(int, found.stdout.split())
+    assert planned > replicas * 70e6
+    assert 0.85 * planned < taken < 1.15 * planned + 20e6
+
+
+# ---- how long ------------------------------------------------------------------------------------
+
+
+def test_time_of_phases() -> None:
+    trial = Trial([(0, 10.0), (2, 1.0)], 5.0, 6)
+    assert [trial.seconds(n) for n in (1, 2, 3, 10)] == [10.0, 20.0, 21.0, 28.0]
+
+
+@pytest.mark.slow
+def test_the_estimate_is_about_right() -> None:
+    X, _ = planted(documents=20_000, words=600, topics=6, length=100)
+    options: Any = {"passes": 6, "block_rows": 500, "threads": 1, "seed": 1}
+    learner = bl.Learner(bl.models.LDA(topics=50), X, **options)
+    estimate = learner.trial(3).seconds(6)
+    learner.close()
+    done = bl.Learner(bl.models.LDA(topics=50), X, **options).fit()
+    assert 0.2 < estimate / done.progress.seconds < 5.0  # the machine may have changed meanwhile
+
+
+# ---- limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "group, left",
+    [
+        ({"memory.max": "max", "memory.current": "5", "memory.stat": "inactive_file 0"}, None),
+        ({"memory.max": "1000", "memory.current": "700", "memory.stat": "inactive_file 50"}, 350),
+        ({"memory.max": "1000", "memory.current": "1200", "memory.stat": "anon 1"}, 0),
+        ({"memory.max": "1000"}, None),
+        ({"memory.limit_in_bytes": "1000", "memory.usage_in_bytes": "300",
+          "memory.stat": "inactive_file 1\ntotal_inactive_file 7"}, 707),
+        ({"memory.limit_in_bytes": "9223372036854771712", "memory.usage_in_bytes": "300",
+          "memory.stat": ""}, None),
+    ],
+)  # fmt: skip
+def test_control_groups(group: dict[str, str], left: int | None, tmp_path: Path) -> None:
+    for name, text in group.items():
+        (tmp_path / name).write_text(text + "\n")
+    assert memory_limits(root=tmp_path).get("left in the control group") == left
+
+
+def test_what_is_free(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:  3 kB\n")
+    assert memory_limits(tmp_path, tmp_path)["free on this machine"] == 3072
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\n")
+    assert "free on this machine" not in memory_limits(tmp_path, tmp_path)
+
+
+def test_address_space() -> None:
+    """`ulimit -v`, as some batch systems set it."""
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))\n"
+        "from blocklearn.learner.memory import memory_limits\n"
+        "print(memory_limits()['left of ulimit -v'])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < int(found.stdout) < 2**34
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        assert "left of ulimit -v" not in memory_limits()
+
+
+@pytest.mark.parametrize("text, count", [("8GiB", 2**33), ("1.5 GB", 1.5e9), (4096, 4096)])
+def test_sizes_with_units(text: Any, count: float) -> None:
+    assert MemoryLimit.model_validate({"host": text}).host == count

@@ -1,0 +1,340 @@
+"""The page of a run: valid, alone, complete; and looked at by a browser where there is one."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.inspection.run_record import read_run
+from blocklearn.learner.page.axes import HEIGHT, WIDTH
+from blocklearn.learner.page.bars import Bar, bars
+from blocklearn.learner.page.line_chart import MOST, Curve, line_chart, thinned
+from blocklearn.learner.page.markup import Markup, tag
+from blocklearn.learner.page.model_sections import singular_values
+from blocklearn.learner.page.report import report
+from blocklearn.learner.page.strips import strips
+from blocklearn.learner.page.ticks import label, linear_ticks, log_ticks
+from tests.support.beside import CONFIGS as FOLDER
+
+CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit"]
+VOID = {"meta"}
+
+
+class Page(HTMLParser):
+    """Checks that elements are closed in order, and keeps texts and attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: dict[str, int] = {}
+        self.classes: dict[str, int] = {}
+        self.texts: dict[str, list[str]] = {}
+        self.attributes: list[tuple[str, str]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen[tag] = self.seen.get(tag, 0) + 1
+        self.attributes += [(name, value or "") for name, value in attrs]
+        for name in dict(attrs).get("class", "").split():  # type: ignore[union-attr]
+            self.classes[name] = self.classes.get(name, 0) + 1
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+
+def learn(*arguments: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 0
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of each configuration that comes with the package, shortened."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in CONFIGS:
+        learn("--config", str(FOLDER / f"{name}.yaml"), "--out", str(folder / name), "-q",
+              "--set", "learner.passes=5", "--set", "evaluation.every_passes=1")  # fmt: skip
+    return folder
+
+
+def check_alone(text: str) -> None:
+    """It refers to nothing outside."""
+    assert "<script" not in text and "@import" not in text and "url(" not in text
+    assert not re.search(r"https?:|//[a-z]", text)
+    names = {name for name, _ in Page(text).attributes}
+    assert not names & {"src", "href", "srcset", "data", "action", "onclick", "onload"}
+
+
+def numbers_of(text: str) -> list[float]:
+    """Coordinates in all paths, rectangles and circles."""
+    found: list[float] = []
+    for path in re.findall(r' d="([^"]*)"', text):
+        found += [float(n) for n in re.findall(r"-?[\d.]+(?:e-?\d+)?|nan|inf", path)]
+    for value in re.findall(r' (?:x|y|x1|x2|y1|y2|cx|cy|width|height)="([^"]*)"', text):
+        found.append(float(value))
+    return found
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_page_is_valid_alone_and_complete(runs: Path, name: str) -> None:
+    text = report(read_run(runs / name))
+    check_alone(text)
+    page = Page(text)
+    headings = page.texts["h2"]
+    for heading in ("Scores", "Speed", "Where the time went", "Memory", "Settings"):
+        assert heading in headings
+    assert page.texts["h1"] == [name] and "finished" in page.texts["b"]
+    coordinates = numbers_of(text)
+    assert all(math.isfinite(n) for n in coordinates)
+    assert min(coordinates) >= 0 and max(coordinates) <= 1180
+    assert page.classes["curve"] >= 6 and page.classes["strip"] == 1
+    assert "prefers-color-scheme: dark" in text
+    scores = [n for n in read_run(runs / name).scores if "/" not in n]
+    for score in scores:
+        assert score in page.texts["span"]
+
+
+def test_topics_are_bars_of_words(runs: Path) -> None:
+    for name, words in [("lda", "Topics"), ("nmf", "Parts")]:
+        page = Page(report(read_run(runs / name)))
+        assert words in page.texts["h2"]
+        assert page.classes["topic"] == 40 and "16 more " in " ".join(page.texts["summary"])
+        widths = [value for key, value in page.attributes if key == "style"]
+        assert widths.count("width:100.0%") >= 40  # each has one bar that is full
+    assert "Spectrum of factors" in page.texts["h2"]
+
+
+def test_topics_come_in_order_of_size(runs: Path) -> None:
+    shares = [
+        float(share)
+        for share in re.findall(r"<small>([\d.]+)% of words", report(read_run(runs / "lda")))
+    ]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=2)
+
+
+def test_targets_have_figures_and_features(runs: Path) -> None:
+    page = Page(report(read_run(runs / "glm")))
+    assert {"Targets", "Features that weigh most"} <= set(page.texts["h2"])
+    assert {"kind.class", "module"} <= set(page.texts["span"]) | set(page.texts["h3"])
+    assert page.classes["topic"] == 6
+    path = Page(report(read_run(runs / "glm-path")))
+    assert "Paths of regularisation" in path.texts["h2"] and "Targets" not in path.texts["h2"]
+
+
+def test_factors_have_a_spectrum_and_neighbours(runs: Path) -> None:
+    page = Page(report(read_run(runs / "als-implicit")))
+    assert {"Spectrum of factors", "What is alike", "Ranking"} <= set(page.texts["h2"])
+    assert "ndcg@10" in page.texts["span"]
+
+
+def test_singular_values_are_those_of_the_product() -> None:
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(30, 4)), rng.normal(size=(50, 4))
+    expected = np.linalg.svd(left @ right.T, compute_uv=False)[:4]
+    np.testing.assert_allclose(singular_values(left, right), expected, rtol=1e-6)
+
+
+def test_the_command_writes_into_the_run_or_where_it_is_told(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learn("report", str(runs / "als"))
+    assert capsys.readouterr().out.strip() == str(runs / "als" / "report.html")
+    learn("report", str(runs / "als"), "--out", str(tmp_path / "page.html"))
+    assert (tmp_path / "page.html").read_text() == (runs / "als" / "report.html").read_text()
+    with pytest.raises(SystemExit) as stop:
+        main(["report", str(tmp_path)])
+    assert stop.value.code == 66
+    config = str(FOLDER / "als.yaml")
+    learn("--config", config, "--out", str(runs / "als"), "-q", "--overwrite")
+    assert not (runs / "als" / "report.html").exists()  # of the run before
+
+
+# ---- runs that are not as they should be ---------------------------------------------------------
+
+
+def copy(runs: Path, tmp_path: Path, name: str) -> Path:
+    return Path(shutil.copytree(runs / name, tmp_path / name))
+
+
+def test_a_run_that_is_not_finished(runs: Path, tmp_path: Path) -> None:
+    run = copy(runs, tmp_path, "lda")
+    for name in ("model.json", "metrics.json"):
+        (run / name).unlink()
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    for count in (0, 1, 2, 3, 4):
+        (run / "metrics.jsonl").write_text("".join(lines[:count]) + '{"event": "tr')
+        text = report(read_run(run))
+        check_alone(text)
+        assert "finished" not in Page(text).texts["b"]
+        assert "written at the end" in text
+    for name in ("metrics.jsonl", "plan.json", "config.yaml"):
+        (run / name).unlink()
+        Page(report(read_run(run)))
+
+
+def test_a_damaged_model_leaves_the_rest(runs: Path, tmp_path: Path) -> None:
+    run = copy(runs, tmp_path, "nmf")
+    (run / "weights.safetensors").write_bytes(b"x")
+    text = report(read_run(run))
+    assert "cannot be read" in text and "Speed" in Page(text).texts["h2"]
+
+
+def test_names_cannot_break_the_page(runs: Path, tmp_path: Path) -> None:
+    run = copy(runs, tmp_path, "als").rename(tmp_path / "<script>alert(1)<")
+    mark = json.loads((run / "run.json").read_text())
+    mark["command"] = ["learn", "--set", '"><img src=x onerror=alert(1)>', "&amp;"]
+    (run / "run.json").write_text(json.dumps(mark))
+    text = report(read_run(run))
+    page = Page(text)
+    assert page.texts["h1"] == ["<script>alert(1)<"]
+    assert "script" not in page.seen and "img" not in page.seen
+
+
+def test_scores_that_are_missing_or_far_apart(runs: Path, tmp_path: Path) -> None:
+    run = copy(runs, tmp_path, "glm")
+    events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    for number, event in enumerate(event for event in events if event["event"] == "eval"):
+        event["log_loss"] = None if number == 1 else 10.0 ** (number * 10 - 20)
+        event["auc"] = None
+    (run / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    text = report(read_run(run))
+    assert all(math.isfinite(n) for n in numbers_of(text))
+
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+NUMBERS = st.floats(-1e30, 1e30, allow_subnormal=False)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=30), st.booleans(), st.booleans())
+def test_any_curve_stays_in_its_chart(points: Any, steps: bool, zero: bool) -> None:
+    points = sorted((abs(x), y) for x, y in points)
+    curve = Curve("c", [x for x, _ in points], [y for _, y in points], steps=steps)
+    text = line_chart([curve], x_label="x", zero=zero)
+    Page(text)
+    found = numbers_of(text)
+    assert all(-1 <= n <= max(WIDTH, HEIGHT) + 1 for n in found)
+
+
+@settings(deadline=None)
+@given(NUMBERS, st.floats(1e-6, 1e6), st.integers(1, 9))
+def test_ticks_are_few_and_inside(low: float, width: float, most: int) -> None:
+    high = low + width * max(abs(low), 1.0)
+    ticks = linear_ticks(low, high, most)
+    assert len(ticks) <= most + 1
+    room = 1e-6 * (high - low)
+    assert all(low - room <= tick <= high + room for tick in ticks)
+    for tick in ticks:
+        assert label(tick, ticks)
+
+
+@given(st.floats(1e-30, 1e30), st.floats(1.01, 1e30))
+def test_logarithmic_ticks_are_few_and_inside(low: float, ratio: float) -> None:
+    ticks = log_ticks(low, low * ratio)
+    assert len(ticks) <= 12
+    assert all(low * 0.999 <= tick <= low * ratio * 1.001 for tick in ticks)
+
+
+def test_many_points_become_few_with_the_same_mean() -> None:
+    y = np.random.default_rng(0).random(10_000)
+    few = thinned(Curve("c", list(range(10_000)), list(y)))
+    assert len(few.x) == MOST and few.x[-1] == 9999
+    assert np.mean(few.y) == pytest.approx(y.mean(), rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 3, 240, 5000])
+def test_strips_fill_every_interval(count: int) -> None:
+    ends = np.cumsum(np.random.default_rng(0).random(count))
+    parts = {"a": list(np.ones(count)), "b": list(np.full(count, 3.0))}
+    text = strips(list(ends), parts, {"a": 1, "b": 2}, "s")
+    tops = [float(h) for h in re.findall(r'height="([\d.]+)" class="area c1"', text)]
+    rest = [float(h) for h in re.findall(r'height="([\d.]+)" class="area c2"', text)]
+    assert len(tops) == len(rest) == min(count, 240)
+    np.testing.assert_allclose(rest, 3 * np.array(tops), rtol=1e-3)
+
+
+def test_bars_are_as_long_as_their_numbers() -> None:
+    text = bars([Bar("a", 2.0), Bar("b", -1.0), Bar("c", 0.0)])
+    assert re.findall(r"width:([\d.]+)%", text) == ["100.0", "50.0", "0.0"]
+    assert 'class="fill c2"' in text
+    Page(bars([]))
+    Page(bars([Bar("", 0.0)]))
+
+
+@given(st.text(), st.text())
+def test_text_stays_text(inside: str, attribute: str) -> None:
+    text = tag("p", inside, title=attribute)
+    if "\r" in inside + attribute or "\0" in inside + attribute:
+        return  # parsers replace these
+    page = Page(text)
+    assert "".join(page.texts.get("p", [])) == inside
+    assert page.attributes == [("title", attribute)]
+    assert tag("b", Markup("<i></i>")) == "<b><i></i></b>"
+
+
+# ---- a browser -----------------------------------------------------------------------------------
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_browser_lays_it_out_without_overlap(runs: Path, tmp_path: Path, name: str) -> None:
+    """Texts of charts do not touch each other, and nothing is wider than the window."""
+    text = report(read_run(runs / name))
+    measure = """<script>
+    const wrong = [];
+    if (document.documentElement.scrollWidth > innerWidth) wrong.push('wider than the window');
+    for (const svg of document.querySelectorAll('svg')) {
+      const boxes = [...svg.querySelectorAll('text')].map(t => [t, t.getBoundingClientRect()]);
+      const frame = svg.getBoundingClientRect();
+      for (const [t, a] of boxes) {
+        if (a.width && (a.left < frame.left - 1 || a.right > frame.right + 1
+            || a.bottom > frame.bottom + 1 || a.top < frame.top - 1))
+          wrong.push(`outside: ${t.textContent}`);
+        for (const [u, b] of boxes)
+          if (t !== u && a.width && a.left < b.right && b.left < a.right
+              && a.top + 2 < b.bottom && b.top + 2 < a.bottom)
+            wrong.push(`overlap: ${t.textContent} and ${u.textContent}`);
+      }
+      if (!frame.height) wrong.push('an empty chart');
+    }
+    document.title = 'measured ' + JSON.stringify(wrong.slice(0, 9));
+    </script>"""
+    file = tmp_path / "page.html"
+    file.write_text(text.replace("</body>", measure + "</body>"))
+    for width in (500, 1280):
+        found = subprocess.run(
+            [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+             f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},2000",
+             file.as_uri()],
+            capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+        assert "<title>measured []</title>" in found.stdout, re.search(
+            "<title>.*?</title>", found.stdout
+        )

@@ -1,0 +1,58 @@
+"""`learn factors`: states of rows in files, in the order of the rows, with their names."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.exit_codes import ExitCode
+from tests.support.formats import example
+
+
+def learn(*arguments: Any) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> bl.Learner:
+    X = abs(example(40, 9))
+    users, items = [f"u{i}" for i in range(40)], [f"i{i}" for i in range(9)]
+    source = MatrixSource(X, block_rows=16, names=items, row_names=users)
+    learner = bl.Learner(bl.models.ALS(rank=4), train=source, passes=2, threads=1).fit()
+    bl.save(learner, tmp_path / "model")
+    return learner
+
+
+@pytest.mark.parametrize("step", [7, 1 << 14])
+def test_factors_are_written_in_order(
+    tmp_path: Path, model: bl.Learner, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blocklearn.learner.storage.predictions.STEP", step)
+    for state, letter in [("users", "u"), ("items", "i")]:
+        want = model.row_state(state)
+        out = tmp_path / f"{state}.parquet"
+        assert learn("factors", tmp_path / "model", state, "--out", out) == 0
+        found = parquet.read_table(out)
+        np.testing.assert_array_equal(np.array(found["prediction"].to_pylist(), np.float32), want)
+        assert found["row"].to_pylist() == list(range(len(want)))
+        assert found["document"].to_pylist() == [f"{letter}{i}" for i in range(len(want))]
+        assert learn("factors", tmp_path / "model", state, "--out", tmp_path / "a.npy") == 0
+        np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), want)
+
+
+def test_what_cannot_be_written(
+    tmp_path: Path, model: bl.Learner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = ["factors", tmp_path / "model"]
+    assert learn(*job, "friends", "--out", tmp_path / "a.npy") == ExitCode.CONFIG
+    assert "no state of rows called 'friends': it has users, items" in capsys.readouterr().err
+    assert learn(*job, "users", "--out", tmp_path / "a.csv") == ExitCode.USAGE
+    assert not (tmp_path / "a.npy").exists()

@@ -1,0 +1,131 @@
+"""Scores of training rows before they are trained on: honest, cheap, and without any influence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn import mixins, optimizers
+from blocklearn.learner.training.scoring import TrainingScores
+from tests.support.corpora import planted
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch, every_block_is_scored: None) -> list[dict[str, float]]:
+    """Every block is scored; all that is found."""
+    found: list[dict[str, float]] = []
+    take = TrainingScores.take
+
+    def kept(self: TrainingScores, replica: Any, block: Any) -> None:
+        take(self, replica, block)
+        found.append(self._progress.train_scores)
+
+    monkeypatch.setattr(TrainingScores, "take", kept)
+    return found
+
+
+def labelled(dense: bool = False) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 20)) * (rng.random((300, 20)) < 0.3)
+    Y = np.stack([X[:, 0] > 0.1, X[:, 1] + X[:, 2] > 0.2], axis=1).astype(np.float32)
+    return (X.astype(np.float32) if dense else sp.csr_array(X)), Y
+
+
+def counts() -> Any:
+    return planted(documents=200)[0]
+
+
+LEARNERS: dict[str, Any] = {
+    "vb": lambda: (bl.models.LDA(topics=4, inference="vb"), counts(), {}),
+    "cvb0": lambda: (bl.models.LDA(topics=4, inference="cvb0"), counts(), {}),
+    "gibbs": lambda: (bl.models.LDA(topics=4, inference="gibbs"), counts(), {}),
+    "nmf": lambda: (bl.models.NMF(components=4), counts(), {}),
+    "nmf-kl": lambda: (bl.models.NMF(components=4, loss="kullback-leibler"), counts(), {}),
+    "als": lambda: (bl.models.ALS(rank=3), counts(), {}),
+    "als-implicit": lambda: (bl.models.ALS(rank=3, loss="implicit"), counts(), {}),
+    "adagrad": lambda: (bl.models.GLM(l1=1e-3), labelled(), {"optimizer": optimizers.AdaGrad()}),
+    "rows": lambda: (bl.models.GLM(), labelled(), {}),
+    "dense": lambda: (bl.models.GLM(l2=1e-2), labelled(dense=True), {}),
+    "ftrl": lambda: (bl.models.GLM(l1=1e-3), labelled(), {"optimizer": optimizers.FTRL()}),
+    "adam": lambda: (bl.models.GLM(), labelled(), {"optimizer": optimizers.Adam()}),
+    "lbfgs": lambda: (bl.models.GLM(l2=1e-2), labelled(), {"optimizer": optimizers.LBFGS()}),
+    "group": lambda: (
+        bl.models.GLM(),
+        labelled(),
+        {"optimizer": optimizers.SGD(), "mixins": [mixins.GroupLasso(weight=1e-3)]},
+    ),
+}
+
+
+def learn(name: str, **more: Any) -> tuple[bl.Learner, dict[str, bytes]]:
+    model, data, settings = LEARNERS[name]()
+    learner = bl.Learner(
+        model, data, passes=3, block_rows=32, threads=1, seed=3, **settings, **more
+    ).fit()
+    return learner, {k: v.tobytes() for k, v in learner.state().tensors.items()}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_looking_changes_nothing(
+    name: str, replicas: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TrainingScores, "due", lambda self, replica, block: False)
+    _, without = learn(name, replicas=replicas, sync_every=2)
+    monkeypatch.undo()
+    found = request.getfixturevalue("always")
+    learner, bits = learn(name, replicas=replicas, sync_every=2)
+    assert bits == without
+    assert learner.progress.allocations_after_warmup == 0
+    assert len(found) > 8 and all(found)
+
+
+def test_the_score_is_that_of_the_model_before_the_block(always: list[dict[str, float]]) -> None:
+    """The first block is scored by a model that knows nothing but the mean."""
+    X, Y = labelled()
+    learner = bl.Learner(bl.models.GLM(intercept=False), (X, Y), passes=1, block_rows=50, threads=1)
+    learner.fit()
+    assert always[0]["log_loss"] == pytest.approx(np.log(2), rel=1e-5)
+    assert always[-1]["log_loss"] < 0.9 * np.log(2)
+    assert all("/" not in name for scores in always for name in scores)
+
+
+def test_the_time_that_it_takes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    taken: list[float] = []
+
+    class Slow:
+        complete = True
+
+        def score(self, block: Any) -> Any:
+            clock[0] += 1.0
+            return {}
+
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    scores = TrainingScores(bl.Progress(1, 1))
+    replica: Any = Slow()
+    block: Any = type("Block", (), {"side": 0})
+    while clock[0] < 1000:
+        if scores.due(replica, block):
+            taken.append(clock[0])
+            scores.take(replica, block)
+        clock[0] += 0.5
+    assert 9 <= len(taken) <= 11
+    block.side = 1
+    assert not scores.due(replica, block)
+
+
+def test_a_model_that_reads_numbers_is_not_scored(always: list[dict[str, float]]) -> None:
+    """Its plan is incomplete, so a score might need memory that nobody reserved."""
+
+    class Reads(bl.models.GLM):
+        def update(self, block: Any) -> None:
+            float(self.norm)
+            super().update(block)
+
+    bl.Learner(Reads(), labelled(), passes=2, block_rows=50, threads=1).fit()
+    assert always == []

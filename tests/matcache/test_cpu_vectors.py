@@ -1,0 +1,74 @@
+"""Short rows as vector instructions, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import njit
+
+from blocklearn.matcache.cpu.vectors import fetch, make_add, make_dots
+
+LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 33]
+
+
+def arrays(length: int, dtype: Any) -> tuple[Any, Any]:
+    rng = np.random.default_rng(length)
+    table = (100 * rng.normal(size=(9, length))).astype(dtype)
+    return table, rng.normal(size=9)
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("count", [1, 4, 8])
+def test_dots(count: int, dtype: Any, bits: int) -> None:
+    for length in LENGTHS[:: 3 if count > 1 else 1]:
+        table, _ = arrays(length, dtype)
+        rows = tuple((np.arange(count) * 5 % 9 * length).tolist())
+        dots = make_dots(length, count, bits)
+
+        @njit
+        def run(vector: Any, at: int, table: Any, rows: Any, dots: Any = dots) -> Any:
+            return dots(vector, at, table, rows)
+
+        got = run(table, 3 * length, table, rows)
+        wanted = [table[3].astype(np.float64) @ table.ravel()[r : r + length] for r in rows]
+        assert len(got) == count
+        np.testing.assert_allclose(got, wanted, rtol=1e-12 if bits == 64 else 2e-5, atol=0.1)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("count", [1, 4, 8])
+def test_add(count: int, padded: bool) -> None:
+    for length in LENGTHS[:: 3 if count > 1 else 1]:
+        table, weights = arrays(length, np.float32)
+        places = np.arange(count) * 5 % 9
+        room = -(-length // 16) * 16 if padded else length
+        out = np.full(3 + room + 20, 7.0, np.float32)
+        add = make_add(length, count, 32, padded=padded)
+
+        @njit
+        def run(out: Any, table: Any, rows: Any, weights: Any, add: Any = add) -> None:
+            add(out, 3, table, rows, weights)
+
+        factors = tuple(np.float32(w) for w in weights[:count])
+        run(out, table, tuple((places * length).tolist()), factors)
+        wanted = 7.0 + np.array(factors, np.float64) @ table[places]
+        scale = np.abs(wanted).max()
+        np.testing.assert_allclose(out[3 : 3 + length], wanted, rtol=1e-5, atol=1e-5 * scale)
+        assert np.all(out[:3] == 7.0) and np.all(out[3 + room :] == 7.0)  # and nothing else
+
+
+def test_fetch_changes_nothing() -> None:
+    table = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+
+    @njit
+    def run(table: Any, row: int) -> None:
+        fetch(table, row, 2)
+
+    before = table.copy()
+    run(table, 2)
+    run(table[:, ::2], 1)  # rows that are not one after another
+    np.testing.assert_array_equal(table, before)
+    assert all("llvm.prefetch" in text for text in run.inspect_llvm().values())

@@ -1,0 +1,277 @@
+"""A CUDA device that is none: device memory is host memory, kernels are compiled by g++.
+
+Streams are threads that run what they are given in order, after random delays; events are real.
+It finds what a card would not tell: copies from memory that is not pinned, or that was written to
+before the copy ran; addresses that belong to nobody; writes just outside an allocation. Memory is
+full of NaN when it is allocated, so that numbers nobody wrote show in the results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+import random
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from blocklearn.matcache.cuda.driver import Bytes, Limits, Product
+from tests.support import cuda_host
+
+POISON = 0xFF  # of which floats are NaN
+GUARD = 4096
+DELAYS = 0.2  # share of the steps that are late
+LONGEST = 0.002  # seconds
+
+
+@cache
+def module(source: str, threads: int) -> cuda_host.HostModule:
+    """One for each text and process."""
+    return cuda_host.HostModule(source, threads)
+
+
+class HostEvent:
+    """The last record of it; it has happened where there is none."""
+
+    def __init__(self) -> None:
+        self.flag = threading.Event()
+        self.flag.set()
+
+
+class HostStream:
+    """A thread that runs steps in order. noted: what a capture has seen; None: there is none."""
+
+    def __init__(self, late: random.Random) -> None:
+        self.late, self.ptr = late, id(self)
+        self.noted: list[Callable[[], Callable[[], None]]] | None = None
+        self.error: BaseException | None = None
+        self._steps: queue.SimpleQueue[tuple[Callable[[], None], bool] | None]
+        self._steps = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="cuda-stream")
+        self._thread.start()
+
+    def _run(self) -> None:
+        while (given := self._steps.get()) is not None:
+            step, always = given
+            if self.late.random() < DELAYS:
+                time.sleep(self.late.random() * LONGEST)
+            try:
+                if self.error is None or always:
+                    step()
+            except BaseException as error:
+                self.error = error
+
+    def give(self, ready: Callable[[], Callable[[], None]]) -> None:
+        """ready: called when the step is handed over; what it returns does the work."""
+        if self.noted is not None:
+            self.noted.append(ready)
+        else:
+            self._steps.put((ready(), False))
+
+    def always(self, step: Callable[[], None]) -> None:
+        """The same of what cannot be captured, and happens whatever went wrong before."""
+        assert self.noted is None, "a stream that captures was asked for something else"
+        self._steps.put((step, True))
+
+    def close(self) -> None:
+        self._steps.put(None)
+        self._thread.join()
+
+
+class HostDriver:
+    """See `Driver`. memory: bytes that the device has. seed: of the delays. threads: of a block: 1,
+    or 256 that take turns, which takes a hundred times as long.
+    """
+
+    def __init__(
+        self, memory: int = 1 << 30, seed: int = 0, threads: int = 1, number: int = 0
+    ) -> None:
+        self.memory, self.threads, self.number = memory, threads, number
+        self.copied = 0  # bytes that came from other devices
+        self.allocations = self.graphs = 0
+        self.replayed = 0
+        self.launched: list[str] = []
+        self._late = random.Random(seed)
+        self._live: dict[int, tuple[int, Any]] = {}
+        self._pinned: list[Bytes] = []
+        self._streams: list[HostStream] = []
+        self.closed = False
+
+    # ------------------------------------------------------------------ memory
+
+    def limits(self) -> Limits:
+        used = sum(size for size, _ in self._live.values())
+        return Limits("a stand-in for a device", self.memory - used, self.memory, 2)
+
+    def allocate(self, nbytes: int) -> int:
+        raw = np.full(nbytes + 2 * GUARD + 256, POISON, np.uint8)
+        start = raw.ctypes.data + GUARD
+        address: int = start + -start % 256
+        self._live[address] = nbytes, raw
+        self.allocations += 1
+        return address
+
+    def free(self, address: int) -> None:
+        self._check_guards()
+        del self._live[address]
+
+    def _check_guards(self) -> None:
+        for address, (size, raw) in self._live.items():
+            first = address - raw.ctypes.data
+            around = raw[first - GUARD : first], raw[first + size : first + size + GUARD // 2]
+            assert all((part == POISON).all() for part in around), "written outside an allocation"
+
+    def _bytes(self, address: int, nbytes: int) -> Any:
+        """The memory; an error if it is not all of one allocation."""
+        for start, (size, raw) in self._live.items():
+            if start <= address and address + nbytes <= start + size:
+                first = address - raw.ctypes.data
+                return raw[first : first + nbytes]
+        raise AssertionError(f"{nbytes} bytes at {address:#x} are nobody's")
+
+    def pinned(self, nbytes: int) -> Bytes:
+        self._pinned.append(np.full(nbytes, POISON, np.uint8))
+        return self._pinned[-1]
+
+    def is_pinned(self, array: np.ndarray[Any, Any]) -> bool:
+        start, end = np.lib.array_utils.byte_bounds(array)
+        for held in self._pinned:
+            first, last = np.lib.array_utils.byte_bounds(held)
+            if first <= start and end <= last:
+                return True
+        return False
+
+    # ------------------------------------------------------------------ order
+
+    def stream(self) -> HostStream:
+        self._streams.append(HostStream(random.Random(self._late.random())))
+        return self._streams[-1]
+
+    def event(self) -> HostEvent:
+        return HostEvent()
+
+    def record(self, event: HostEvent, stream: HostStream) -> None:
+        flag = event.flag = threading.Event()
+        stream.always(flag.set)
+
+    def wait(self, stream: HostStream, event: HostEvent) -> None:
+        flag = event.flag
+        stream.always(lambda: _await(flag))
+
+    def synchronize(self, what: HostStream | HostEvent) -> None:
+        event = what
+        if isinstance(event, HostStream):
+            event = HostEvent()
+            self.record(event, what)  # type: ignore[arg-type]
+        deadline = time.monotonic() + 60
+        while not event.flag.wait(0.01):
+            self._raise()
+            assert time.monotonic() < deadline, "nothing moves any more"
+        self._raise()
+        self._check_guards()
+
+    def _raise(self) -> None:
+        for stream in self._streams:
+            if stream.error is not None:
+                raise AssertionError(f"a stream failed: {stream.error}") from stream.error
+
+    # ------------------------------------------------------------------ work
+
+    def copy_in(self, address: int, source: Bytes, stream: HostStream) -> None:
+        assert self.is_pinned(source), "a copy from memory that is not pinned"
+        target = self._bytes(address, source.size)
+
+        def ready() -> Callable[[], None]:
+            digest = zlib.crc32(source)
+
+            def copy() -> None:
+                assert zlib.crc32(source) == digest, (
+                    "the source of a copy was written to before the copy ran"
+                )
+                np.copyto(target, source)
+
+            return copy
+
+        stream.give(ready)
+
+    def copy_out(self, target: Bytes, address: int, stream: HostStream) -> None:
+        assert self.is_pinned(target), "a copy into memory that is not pinned"
+        source = self._bytes(address, target.size)
+        stream.give(lambda: lambda: np.copyto(target, source))
+
+    def copy_from(
+        self, address: int, other: Any, source: int, nbytes: int, stream: HostStream
+    ) -> None:
+        target, origin = self._bytes(address, nbytes), other._bytes(source, nbytes)
+        self.copied += nbytes if other is not self else 0
+        stream.give(lambda: lambda: np.copyto(target, origin))
+
+    def clear(self, address: int, nbytes: int, stream: HostStream) -> None:
+        target = self._bytes(address, nbytes)
+        stream.give(lambda: lambda: target.fill(0))
+
+    def function(self, source: str, name: str) -> Any:
+        return module(source, self.threads), name
+
+    def launch(
+        self, function: Any, grid: int, block: int, args: tuple[Any, ...], stream: HostStream
+    ) -> None:
+        for arg in args:
+            if isinstance(arg, int) and arg >= 1 << 32:
+                self._bytes(arg, 1)
+        host, name = function
+        self.launched.append(name)
+        stream.give(lambda: lambda: host.call(name, *args, blocks=grid))
+
+    def product(self, product: Product, stream: HostStream) -> None:
+        p, dtype = product, np.dtype(product.dtype)
+
+        def view(address: int, rows: int, columns: int) -> Any:
+            part = self._bytes(address, rows * columns * dtype.itemsize)
+            return part.view(dtype).reshape(rows, columns)
+
+        left = view(p.left, p.k, p.m).T if p.left_turned else view(p.left, p.m, p.k)
+        right = view(p.right, p.n, p.k).T if p.right_turned else view(p.right, p.k, p.n)
+        out = view(p.out, p.m, p.n)
+        self._bytes(*p.workspace)
+
+        def multiply() -> None:
+            with np.errstate(all="ignore"):
+                np.matmul(left, right, out=out)
+
+        stream.give(lambda: multiply)
+
+    def begin_capture(self, stream: HostStream) -> None:
+        stream.noted = []
+
+    def end_capture(self, stream: HostStream) -> Any:
+        noted, stream.noted = stream.noted, None
+        self.graphs += 1
+        return noted
+
+    def launch_graph(self, graph: Any, stream: HostStream) -> None:
+        self.replayed += 1
+        for ready in graph:
+            stream.give(ready)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            for stream in self._streams:
+                stream.close()
+
+
+def _await(flag: threading.Event) -> None:
+    assert flag.wait(60), "an event never happened"
+
+
+def view(address: int, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Numbers at an address, for tests that look into the device."""
+    count = int(np.prod(shape))
+    kind = np.ctypeslib.as_ctypes_type(np.dtype(dtype)) * count
+    return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)).contents).reshape(shape)
