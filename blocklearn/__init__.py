@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .learner.estimators import GLMRegressor as GLMRegressor
     from .learner.estimators import LatentDirichletAllocation as LatentDirichletAllocation
     from .learner.hooks import Hook as Hook
-    from .learner.hooks import Progress as Progress
     from .learner.learner import Learner as Learner
     from .learner.recommendation.lists import write_lists as write_lists
     from .learner.recommendation.ranking_evaluation import RankingEvaluation as RankingEvaluation
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from .learner.storage.persistence import load as load
     from .learner.storage.persistence import save as save
     from .learner.training.evaluation import Evaluation as Evaluation
+    from .learner.training.progress import Progress as Progress
     from .matcache.errors import BlocklearnError as BlocklearnError
     from .models.base import Block as Block
     from .models.base import Model as Model
@@ -62,7 +62,7 @@ _NAMES = {
     "Learner": ".learner.learner",
     "Model": ".models.base",
     "NMF": ".learner.estimators",
-    "Progress": ".learner.hooks",
+    "Progress": ".learner.training.progress",
     "RankingEvaluation": ".learner.lists.ranking_evaluation",
     "Sum": ".models.score",
     "fold_in": ".learner.lists.recommend",

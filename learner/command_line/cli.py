@@ -121,11 +121,19 @@ def train(
         for line in dry_run_lines(run, overwrite=overwrite, resume=resume is not None):
             print(line, flush=True)
         return
-    from ..runs.training import Manners
+    from ..runs.run_folder import RunFolder
+    from ..runs.training import RunOptions
     from ..runs.training import train as train_run
 
     json = log_format is LogFormat.json
-    trained = train_run(run, Manners(overwrite, resume is not None, quiet, json))
+    options = RunOptions(overwrite, resume is not None, quiet, json)
+    folder = RunFolder(run.out)
+    trained = train_run(run, options)
+    if run.learner.report and (trained is not None or not folder.report.exists()):
+        from ..page import write_report
+
+        write_report(folder.path, folder.report)
+        options.say(f"the report is in {folder.report}")
     if plot is not None:
         from ..reports.targets import plot_path
         from ..storage.persistence import load
@@ -133,10 +141,9 @@ def train(
         plot_path(load(run.out), plot)
     if trained is not None and not quiet and not json:
         from ..reports.lines import summary_lines
-        from ..runs.run_folder import RunFolder
         from ..watch.events import evaluations
 
-        held_out = evaluations(RunFolder(run.out).metrics)
+        held_out = evaluations(folder.metrics)
         for line in [*summary_lines(trained, held_out), *trained.report()]:
             print(line)
 

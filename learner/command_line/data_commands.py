@@ -192,8 +192,8 @@ def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> Non
     """Convert, and say what was done."""
     from ..conversion.convert import convert
     from ..conversion.display import ConversionDisplay, Silent
+    from ..figures import size
     from ..runs.signals import interruptible
-    from ..watch.display import size
 
     dst = job.folders[0]
     with interruptible(dst):

@@ -7,8 +7,8 @@ from typing import Protocol, Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ..figures import size
 from ..training.schedule import Interval
-from ..watch.display import size
 
 
 class Watch(Protocol):

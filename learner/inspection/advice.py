@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import log2
 from typing import Any
 
-from ..watch.display import size
+from ..figures import size
 
 Report = Mapping[str, Any]
 SMALL_BLOCK, LARGE_BLOCK = 1 << 18, 1 << 28  # decoded bytes

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..configuration.config import flat
+from ..figures import number, overall
 from ..reports.targets import aligned
-from ..watch.display import number, overall
 from .run_record import RunRecord, read_run
 
 Table = dict[str, list[Any]]

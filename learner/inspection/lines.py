@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..watch.display import number, size
+from ..figures import number, size
 from .advice import called
 
 Report = Mapping[str, Any]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from ..exit_codes import ExitCode
-from ..watch.display import number
+from ..figures import number
 from . import surroundings
 from .machine import limits
 from .self_test import self_test

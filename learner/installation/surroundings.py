@@ -23,8 +23,8 @@ from blocklearn.matcache.cuda import devices
 from blocklearn.matcache.emit.source import cache_folder, kernel_folder
 
 from ..exit_codes import message
+from ..figures import size
 from ..memory import memory_limits
-from ..watch.display import size
 from .accelerators import find_driver
 from .machine import cpu_name
 

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from blocklearn.models import ALS, GLM, LDA, NMF
 
+from ..figures import number
 from ..learner import Learner
 from ..recommendation.factors import factors_of
 from ..reports.factors import list_lines
 from ..reports.lines import topic_words
-from ..reports.targets import PATH_METRICS, fits_of
-from ..watch.display import number
+from ..reports.targets import PATH_METRICS
+from ..storage.outputs import fits_of
 from .bars import Bar, bars, table
 from .frame import figure, figures, section
 from .line_chart import Curve, line_chart

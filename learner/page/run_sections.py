@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..configuration.config import flat
+from ..figures import duration, number, overall, size
 from ..inspection.run_record import RunRecord
-from ..watch.display import duration, number, overall, size
 from ..watch.events import scores_of
 from .bars import Bar, bars, table
 from .frame import figure, figures, section, tiles

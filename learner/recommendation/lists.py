@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import Ids
 
+from ..figures import number
 from ..storage.durable import new_file
-from ..watch.display import number
 
 Array = NDArray[Any]
 

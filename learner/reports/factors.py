@@ -8,11 +8,11 @@ import numpy as np
 from blocklearn.datasources import Ids
 from blocklearn.models import ALS
 
+from ..figures import number
 from ..learner import Learner
 from ..recommendation.factors import factors_of
 from ..recommendation.lists import Ranked
 from ..recommendation.recommend import recommend, similar_items
-from ..watch.display import number
 
 PASSES = 12  # of which scores are shown, at most
 ROWS = 6  # users and items whose lists are shown

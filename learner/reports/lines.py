@@ -9,10 +9,10 @@ import numpy as np
 from blocklearn.models import ALS, GLM, LDA, NMF
 
 from ..errors import ConfigError
+from ..figures import number, overall
 from ..learner import Learner
 from ..storage.manifest import finite
 from ..storage.predictions import Predicted
-from ..watch.display import number, overall
 from . import factors as factor_reports
 from . import targets as target_reports
 

@@ -7,32 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.models import GLM, Model, Shapes
-from blocklearn.models.targets import Fit
+from blocklearn.models import GLM, Model
 
 from ..errors import ConfigError
+from ..figures import number
 from ..learner import Learner
+from ..storage.outputs import fits_of
 from ..storage.predictions import Predicted
-from ..watch.display import number
 
 PATH_METRICS = ("auc", "accuracy", "r2", "log_loss", "squared_error", "deviance", "hinge_loss")
 MENTIONED = 5  # targets of a row, at most
-
-
-def fits_of(learner: Learner) -> list[Fit]:
-    """The fits of a learner's model; it may have been loaded without being used."""
-    model = learner.model
-    assert isinstance(model, GLM)
-    columns = model.parameters["W"].shape[0]
-    shapes = Shapes(
-        0,
-        columns,
-        0,
-        targets=learner.targets or 0,
-        names=learner.names,
-        target_names=learner.target_names,
-    )
-    return model.resolve(shapes)
 
 
 def target_lines(learner: Learner) -> Iterator[str]:

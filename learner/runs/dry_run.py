@@ -10,9 +10,9 @@ from pathlib import Path
 from blocklearn.datasources import DataSource
 
 from ..configuration.config import RunConfig
+from ..figures import duration, size
 from ..learner import Learner
 from ..training.plan import Plan
-from ..watch.display import duration, size
 from .inputs import open_data
 from .memory_check import array_lines, check_room, device_room, room
 from .run_folder import RunFolder

@@ -37,10 +37,10 @@ from blocklearn.models import ALS
 from ..configuration.config import DataConfig, LearnerConfig, RunConfig, renamed
 from ..configuration.yaml_config import resolve
 from ..conversion.folder import states
+from ..figures import size
 from ..learner import Learner
 from ..memory import memory_limits
 from ..training.team import one_each
-from ..watch.display import size
 from .new_data import Told, columns_of, converted
 from .run_folder import RunFolder
 

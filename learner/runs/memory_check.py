@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from blocklearn.matcache.errors import MemoryPlanError
 
 from ..configuration.config import RunConfig
+from ..figures import size
 from ..memory import memory_limits, resident_bytes
 from ..recommendation.ranking_evaluation import ranking_of
 from ..training.plan import Plan, Planned
-from ..watch.display import size
 
 NAMED = 5  # arrays of a message
 BIASES = 2  # numbers that a model may keep beside those that it is configured to

@@ -14,16 +14,16 @@ from blocklearn.datasources import DataSource, notes_of
 from ..configuration.config import RunConfig, renamed
 from ..configuration.yaml_config import to_yaml
 from ..errors import DivergedError, ModelFolderError, ModelMissingError, RunInterrupted
+from ..figures import size
 from ..hooks import Hook, Progress
 from ..learner import Learner
-from ..page import write_report
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..storage import model_folder
 from ..storage.durable import write_file
 from ..storage.persistence import save
 from ..training.plan import Plan
 from ..watch import events as metrics
-from ..watch.display import LiveTable, display, size
+from ..watch.display import LiveTable, display
 from ..watch.prometheus import Prometheus
 from ..watch.tensorboard import TensorBoard
 from ..watch.watchdog import watching
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Manners:
+class RunOptions:
     """How a run behaves towards its user: `resume` and `overwrite` an existing run folder, `quiet`
     says nothing, `json` prints events instead of lines.
     """
@@ -59,16 +59,16 @@ class Manners:
 class SayNotes(Hook):
     """Says at the start what data and model chose or left out by themselves."""
 
-    manners: Manners
+    options: RunOptions
 
     def start(self, learner: Learner, progress: Progress) -> None:
         """Before the first block."""
         notes = [note for data in (learner.train, learner.eval) for note in notes_of(data)]
         for note in dict.fromkeys([*notes, *learner.model.notes]):
-            self.manners.say(note)
+            self.options.say(note)
 
 
-def train(config: RunConfig, manners: Manners) -> Learner | None:
+def train(config: RunConfig, options: RunOptions) -> Learner | None:
     """Trains, leaves the model in `config.out`, and returns its learner. None: the model was there
     already, all passes done.
 
@@ -78,17 +78,17 @@ def train(config: RunConfig, manners: Manners) -> Learner | None:
     """
     requests = Requests()
     with requests.caught(), _saying_how_to_go_on(config):
-        return _train(config, manners, requests)
+        return _train(config, options, requests)
 
 
-def _train(config: RunConfig, manners: Manners, requests: Requests) -> Learner | None:
+def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learner | None:
     folder = RunFolder(config.out)
-    folder.check(overwrite=manners.overwrite, resume=manners.resume)
+    folder.check(overwrite=options.overwrite, resume=options.resume)
     config = settled(config)
     train_data, eval_data = open_data(config)
     plan = build(config, train_data, eval_data, []).plan()
     check_room(plan, config)  # what cannot work fails before files are made
-    with folder.opened(overwrite=manners.overwrite, resume=manners.resume):
+    with folder.opened(overwrite=options.overwrite, resume=options.resume):
         last = checkpoint.newest(folder.checkpoints)
         settings = config.model_dump(mode="json")
         if last:
@@ -96,12 +96,10 @@ def _train(config: RunConfig, manners: Manners, requests: Requests) -> Learner |
             checkpoint.check_same(old, settings, train_data.fingerprint)
         done = _passes_done(folder, last)
         if done >= config.learner.passes:
-            manners.say(
+            options.say(
                 f"{config.out}: finished, {done} passes are done. A higher learner.passes trains "
                 "on, --overwrite starts afresh."
             )
-            if config.learner.report and not folder.report.exists():
-                write_report(folder.path, folder.report)
             return None
         write_file(folder.config, to_yaml(config).encode())
         write_file(folder.plan, plan.json().encode())
@@ -111,7 +109,7 @@ def _train(config: RunConfig, manners: Manners, requests: Requests) -> Learner |
             folder.metrics,
             run=folder.path.resolve().name,
             every=config.learner.log_every_seconds,
-            echo=sys.stderr if manners.json else None,
+            echo=sys.stderr if options.json else None,
             sinks=sinks_of(config),
             after=checkpoint.name_of(last.position) if last else None,
         )
@@ -123,25 +121,22 @@ def _train(config: RunConfig, manners: Manners, requests: Requests) -> Learner |
             saved=events.saved,
             keep_best=config.evaluation.keep_best,
         )
-        with _shown(config, manners) as shown:
-            hooks = [SayNotes(manners), *shown, events, saver, StopOnSignal(requests, saver.save)]
+        with _shown(config, options) as shown:
+            hooks = [SayNotes(options), *shown, events, saver, StopOnSignal(requests, saver.save)]
             learner = build(config, train_data, eval_data, hooks)
-            manners.say(f"{summary(config, learner, plan)}; to {config.out}")
+            options.say(f"{summary(config, learner, plan)}; to {config.out}")
             if last:
                 learner.restore(last.state)
                 learner.progress.scores = last.scores
-                manners.say(f"going on after {checkpoint.where(last.position)}")
+                options.say(f"going on after {checkpoint.where(last.position)}")
                 warn_of_other_passes(config, last)
             patience = config.learner.watchdog_seconds, config.learner.watchdog_exit_seconds
             with watching(learner.progress, *patience):
                 learner.fit()
         for line in choose_model(learner, config.evaluation, folder.checkpoints):
-            manners.say(line)
+            options.say(line)
         save(learner, config.out)
-        manners.say(f"the model is in {config.out}")
-        if config.learner.report:
-            write_report(folder.path, folder.report)
-            manners.say(f"the report is in {folder.report}")
+        options.say(f"the model is in {config.out}")
     return learner
 
 
@@ -218,9 +213,9 @@ def _saying_how_to_go_on(config: RunConfig) -> Iterator[None]:
 
 
 @contextmanager
-def _shown(config: RunConfig, manners: Manners) -> Iterator[list[Hook]]:
+def _shown(config: RunConfig, options: RunOptions) -> Iterator[list[Hook]]:
     """The display as a hook, or none; gives the terminal back whatever happens."""
-    if manners.quiet or manners.json:
+    if options.quiet or options.json:
         yield []
         return
     shown = display(sys.stderr, config.learner.log_every_seconds)

@@ -7,13 +7,13 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from blocklearn.matcache import MatCache, from_array
-from blocklearn.models import GLM, MODELS, Model
+from blocklearn.models import MODELS, Model
 
 from ..errors import ModelFolderError
 from ..hooks import Progress
 from ..learner import Learner, State
-from ..reports.targets import fits_of
 from . import model_folder
+from .outputs import outputs_of
 
 POSITION = {"passes": "pass", "rows": "rows", "seconds": "seconds"}
 """Names in `metrics.json` and, for the same numbers, in a state's position."""
@@ -57,19 +57,6 @@ def save(learner: Learner, path: Path | str) -> None:
         row_names=learner.row_names if 0 in model.row_states.values() else None,
         outputs=outputs_of(learner),
     )
-
-
-def outputs_of(learner: Learner) -> list[dict[str, str]] | None:
-    """What the columns of a GLM's predictions are: their names, their links, and which of them are
-    the classes of one softmax group (the same `fit`). None of other models.
-    """
-    if not isinstance(learner.model, GLM):
-        return None
-    return [
-        {"name": name, "fit": fit.name, "link": fit.link}
-        for fit in fits_of(learner)
-        for name in fit.names
-    ]
 
 
 def _which(progress: Progress) -> str:

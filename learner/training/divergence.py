@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DivergedError
-from ..hooks import Progress
+from .progress import Progress
 from .replica import Replica
 from .team import Team
 

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt, model_valida
 from blocklearn.fields import Fields
 
 from ..errors import ConfigError
-from ..hooks import Best, Progress
+from .progress import Best, Progress
 from .schedule import Cadence
 
 LOWER = frozenset(

@@ -9,9 +9,9 @@ from itertools import islice
 
 from blocklearn.datasources import DataSource, HostBlock, Reader
 
-from ..hooks import Progress
 from .divergence import FiniteCheck
 from .evaluation import Evaluator
+from .progress import Progress
 from .replica import Replica
 from .scoring import TrainingScores
 from .team import Team

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..hooks import Progress
+from .progress import Progress
 
 
 class Interval:

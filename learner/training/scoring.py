@@ -11,7 +11,7 @@ from blocklearn.models import Block, Score
 from blocklearn.models.score import add_scores, values
 
 from ..errors import DivergedError
-from ..hooks import Progress
+from .progress import Progress
 from .replica import Replica
 from .team import Team
 

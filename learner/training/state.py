@@ -18,7 +18,7 @@ from blocklearn.datasources import BlockShape, DataSource, Ids, row_names
 from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
-from ..hooks import Best, Progress
+from .progress import Best, Progress
 from .replica import OPTIMIZER
 from .team import Team
 

@@ -18,7 +18,7 @@ from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.learner import Learner
 from blocklearn.learner.recommendation.recommend import recommend, similar_items
 from blocklearn.learner.runs.memory_check import check_room
-from blocklearn.learner.runs.training import Manners, train
+from blocklearn.learner.runs.training import RunOptions, train
 from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import devices
 from blocklearn.mixins import MIXINS
@@ -245,20 +245,20 @@ def test_as_many_replicas_as_devices(
         "learner": {"device": device, "replicas": "auto", "threads": 1, "sync_every": 1},
         "out": "run",
     }
-    train(RunConfig.model_validate(given), Manners(quiet=True))
+    train(RunConfig.model_validate(given), RunOptions(quiet=True))
     assert len(drivers) == 2 * count  # the plan looks at each
     written = resolve(RunConfig, [Path("run/config.yaml")], {})
     assert written.learner.replicas == count
     assert written.learner.devices == (["cuda:0", "cuda:1"] if count == 2 else None)
     given["learner"]["passes"] = 2
     again = RunConfig.model_validate(given)
-    assert train(again, Manners(resume=True, quiet=True)) is not None
+    assert train(again, RunOptions(resume=True, quiet=True)) is not None
     monkeypatch.setattr(devices, "count", lambda: 3)
     given["learner"] = written.learner.model_copy(update={"passes": 3}).model_dump()
-    assert train(RunConfig.model_validate(given), Manners(resume=True, quiet=True)) is not None
+    assert train(RunConfig.model_validate(given), RunOptions(resume=True, quiet=True)) is not None
     if device != "cuda:1":
         with pytest.raises(ConfigError, match=f"replicas: 3, but the run was started with {count}"):
-            train(again, Manners(resume=True, quiet=True))
+            train(again, RunOptions(resume=True, quiet=True))
 
 
 @pytest.mark.parametrize("name", ["glm", "als"])

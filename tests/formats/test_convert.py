@@ -23,7 +23,7 @@ from blocklearn.learner.conversion.display import ConversionDisplay, Silent
 from blocklearn.learner.conversion.folder import READING
 from blocklearn.learner.errors import RunFolderError
 from blocklearn.learner.exit_codes import ExitCode
-from blocklearn.learner.watch.display import size
+from blocklearn.learner.figures import size
 from tests.formats.test_format_hostile import FILES
 from tests.support.formats import bidmat, example, packed
 from tests.support.learn_command import started, wait_until_ready
