@@ -12,7 +12,6 @@ from .containers.inputs import SparseInput as SparseInput
 from .containers.inputs import from_array as from_array
 from .containers.inputs import from_sparse as from_sparse
 from .containers.inputs import named as named
-from .containers.inputs import random as random
 from .containers.inputs import scalar as scalar
 from .containers.matrices import Mat as Mat
 from .containers.matrices import Scalar as Scalar
@@ -58,6 +57,7 @@ from .notation.functions import sort as sort
 from .notation.functions import sqrt as sqrt
 from .notation.functions import total as total
 from .notation.functions import where as where
+from .operations.dense import random as random
 from .operations.exact import ExactSum as ExactSum
 from .operations.exact import fits as fits
 from .operations.exact import grid_for as grid_for

@@ -1,4 +1,14 @@
-"""What can go wrong, by name. Every error of the package derives from `BlocklearnError`."""
+"""What can go wrong, by name, and the line that caused it.
+
+Every error of the package derives from `BlocklearnError`.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+_HERE = str(Path(__file__).resolve().parent) + os.sep
+_LINKED = str(Path(__file__).absolute().parent) + os.sep
 
 
 class BlocklearnError(Exception):
@@ -31,3 +41,15 @@ class MissingKernelError(BlocklearnError):
 
 class DeviceError(BlocklearnError):
     """A device that is not there, or whose name nobody knows."""
+
+
+def source_line() -> str:
+    """`file:line` of the nearest caller outside this folder, and outside of modules that say of
+    themselves `__hands_on__ = True`: their lines say nothing to those who call them.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith((_HERE, _LINKED)) or "__hands_on__" in frame.f_globals
+    ):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

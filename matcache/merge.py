@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -37,11 +37,34 @@ class Merger(Protocol):
         """Let go of what only merging needs."""
 
 
+MergerType = TypeVar("MergerType", bound=type)
+
+_mergers: dict[str, Any] = {}
+
+
+def merges(kind: str) -> Callable[[MergerType], MergerType]:
+    """Enter the decorated class as what merges the Mats of backends of `kind`.
+
+    Its `plan(cache, mats, replicas)` reserves the memory that merging takes on one device.
+    """
+
+    def enter(merger: MergerType) -> MergerType:
+        _mergers[kind] = merger
+        return merger
+
+    return enter
+
+
+@merges("cpu")
 class HostMerger:
     """Merges Mats in the memory of the host; without allocating after the first time."""
 
-    def __init__(self) -> None:
-        """With room for a chunk."""
+    @staticmethod
+    def plan(cache: MatCache, mats: Iterable[tuple[Merge, Mat]], replicas: int) -> None:
+        """Reserve nothing: merging takes no memory of a cache."""
+
+    def __init__(self, caches: Sequence[MatCache], mats: Iterable[tuple[Merge, Mat]]) -> None:
+        """Make room for a chunk."""
         self._sum = np.empty(CHUNK)
         self._part = np.empty(CHUNK)
         self._bases: dict[int, np.ndarray[Any, Any]] = {}  # by the GUID of the first Mat
@@ -117,16 +140,10 @@ def make_merger(caches: Sequence[MatCache], mats: Iterable[tuple[Merge, Mat]]) -
     """For the Mats of these caches, one of each replica: all on the CPU, or each on a device. mats:
     those of one replica, as for `plan_merge`.
     """
-    if caches[0].backend.kind == "cpu":
-        return HostMerger()
-    from .cuda.merging import DeviceMerger
-
-    return DeviceMerger(caches, mats)
+    merger: Merger = _mergers[caches[0].backend.kind](caches, mats)
+    return merger
 
 
 def plan_merge(cache: MatCache, mats: Iterable[tuple[Merge, Mat]], replicas: int) -> None:
     """While memory is planned: the room that merging these Mats takes on the device of `cache`."""
-    if cache.backend.kind != "cpu":
-        from .cuda import merging
-
-        merging.plan(cache, mats, replicas)
+    _mergers[cache.backend.kind].plan(cache, mats, replicas)

@@ -16,10 +16,16 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from ..cpu.backend import CPU
-from ..errors import AllocationAfterWarmupError, MemoryPlanError, ReadDuringPlanError, ShapeError
+from ..errors import (
+    AllocationAfterWarmupError,
+    MemoryPlanError,
+    ReadDuringPlanError,
+    ShapeError,
+    source_line,
+)
 from .backend import Backend
-from .slots import PatternSlot, Slot, aligned, carve, source_line, type_name
+from .dispatch import make_backend
+from .slots import PatternSlot, Slot, aligned, carve, type_name
 
 log = logging.getLogger("blocklearn.matcache")
 
@@ -82,7 +88,7 @@ class MatCache:
         if reserving and not enabled:
             raise ValueError("MatCache: without a cache (enabled=False) there is nothing to plan.")
         # a Backend; launches of its kind know it better than that
-        self.backend: Any = CPU(threads) if backend is None else backend
+        self.backend: Any = make_backend("cpu", threads) if backend is None else backend
         self.enabled = enabled
         self.reserving = reserving
         self.frozen: Literal[False, "raise", "warn"] = False

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..cpu.backend import ROW_CHUNKS
 from ..errors import ShapeError
 from .cache import MatCache
 from .slots import PatternSlot
+
+ROW_CHUNKS = 32  # chunks of rows handed to threads; never changes a bit, rows are independent
+SUM_CHUNKS = 64  # chunks of a sum; fixed, so that sums do not depend on the number of threads
 
 
 def row_bounds(

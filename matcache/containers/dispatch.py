@@ -1,7 +1,8 @@
-"""The kernel table: who does the work of an operation, by the kind of backend.
+"""Who does what: backends, launches and operations, by name.
 
-An operation says what is to be computed from which containers; its launch, one for each kind of
-backend, says how. Nothing above this table asks where numbers live.
+An operation names what is computed from which containers. Its launch, one for each kind of
+backend, computes it. Rooms above this one enter themselves here when they are imported, so
+containers know neither operations nor devices.
 """
 
 from __future__ import annotations
@@ -9,15 +10,49 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import MissingKernelError
-from .slots import source_line
+from ..errors import MissingKernelError, source_line
 
 if TYPE_CHECKING:
     from .cache import MatCache
 
 Launch = TypeVar("Launch", bound=Callable[..., None])
 
+_backends: dict[str, Callable[..., Any]] = {}
+_operations: dict[str, Callable[..., Any]] = {}
 _launches: dict[tuple[str, str], Callable[..., None]] = {}
+
+
+Entry = TypeVar("Entry", bound=Callable[..., Any])
+
+
+def backend(kind: str) -> Callable[[Entry], Entry]:
+    """Enter the decorated class as the backend of `kind`."""
+
+    def enter(make: Entry) -> Entry:
+        _backends[kind] = make
+        return make
+
+    return enter
+
+
+def make_backend(kind: str, *args: Any) -> Any:
+    """Make the backend of `kind` from the arguments of its class."""
+    return _backends[kind](*args)
+
+
+def operation(name: str) -> Callable[[Entry], Entry]:
+    """Enter the decorated function as what matrices call `name`."""
+
+    def enter(function: Entry) -> Entry:
+        _operations[name] = function
+        return function
+
+    return enter
+
+
+def operate(name: str, *args: Any) -> Any:
+    """Call the function that was entered as `name`."""
+    return _operations[name](*args)
 
 
 def launches(operation: str, kind: str) -> Callable[[Launch], Launch]:

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import ShapeError
-from ..operations.dense import Random
+from ..errors import ShapeError, source_line
 from .backend import Backend, Incoming
 from .cache import MatCache
 from .matrices import Mat, Scalar, SparseMat, handle
-from .slots import PatternSlot, Slot, source_line
+from .slots import PatternSlot, Slot
 
 BUFFERS = 2  # blocks on a device at a time: one in use, the next one on its way
 
@@ -50,16 +49,6 @@ def scalar(
     mat.set(value)
     assert isinstance(mat, Scalar)
     return mat
-
-
-def random(cache: MatCache, shape: tuple[int, int], key: Mat, stream: int = 0) -> Random:
-    """Uniform random numbers in (0, 1), by counter: see `Random`."""
-    if key.shape != (1, 3) or key.dtype != np.int64:
-        raise ShapeError(
-            f"random at {source_line()}: the key {key.label} is {key.shape} {key.dtype}; it must "
-            "be int64 of shape (1, 3): seed, pass, block."
-        )
-    return Random(cache, shape, key, stream)
 
 
 class SparseInput:

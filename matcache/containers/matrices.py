@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ShapeError, StaleValueError
+from ..errors import ShapeError, StaleValueError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand
-from .slots import PatternSlot, Slot, source_line
+from .dispatch import operate
+from .slots import PatternSlot, Slot
 
 if TYPE_CHECKING:
     from .cache import MatCache
@@ -46,9 +47,7 @@ class Lazy(Operand):
         self.where = source_line() if where is None else where
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
-        from ..operations.build import build  # operations know how to make every node from its name
-
-        return build(self.cache, op, args)
+        return operate("build", self.cache, op, args)
 
     def _assign(self, value: Any) -> None:
         raise ShapeError(
@@ -91,9 +90,7 @@ class Lazy(Operand):
 
     def __getitem__(self, index: Any) -> Any:
         """`x[rows]`, `x[rows, columns]`: see `gather`."""
-        from ..operations.indexing import gather
-
-        return gather(self, index)
+        return operate("gather", self, index)
 
     def __repr__(self) -> str:
         """Kind, label, shape and dtype; never the contents."""
@@ -140,9 +137,7 @@ class Mat(Lazy):
             raise ShapeError(f"{self.label} at {source_line()}: no block is bound to it yet.")
 
     def _assign(self, value: Any) -> None:
-        from ..operations.build import assign
-
-        assign(self, value)
+        operate("assign", self, value)
         self.version = self.slot.version
         self.where = self.slot.where
 
@@ -252,9 +247,7 @@ class Transposed(Operand):
 
     def mat(self) -> Mat:
         """A copy with rows and columns exchanged."""
-        from ..operations.products import transpose
-
-        return transpose(self.of.cache, self.of).mat()
+        return self.of._apply("transpose", (self.of,)).mat()  # type: ignore[no-any-return]
 
     @property
     def shape(self) -> Shape:
@@ -375,9 +368,7 @@ class Elementwise(Lazy):
     def mat(self) -> Mat:
         """The value in its container of the cache."""
         if self._result is None:
-            from ..operations.build import evaluate
-
-            self._result = evaluate(self)
+            self._result = operate("evaluate", self)
         self._result.check(self._result.version)
         return self._result
 

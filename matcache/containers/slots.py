@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ..errors import source_line
 
 ALIGNMENT = 256  # bytes; what cudaMalloc guarantees, and four cache lines
 
 BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", np.uint16)])
 """The upper halves of float32: NumPy has no such numbers, so this only says what a container has in
 it. Kernels of devices read them."""
-
-_HERE = str(Path(__file__).resolve().parents[1]) + os.sep
-_LINKED = str(Path(__file__).absolute().parents[1]) + os.sep
 
 
 def type_name(dtype: Any) -> str:
@@ -28,18 +24,6 @@ def type_name(dtype: Any) -> str:
     ('float32', 'bfloat16')
     """
     return "bfloat16" if dtype == BFLOAT16 else np.dtype(dtype).name
-
-
-def source_line() -> str:
-    """`file:line` of the nearest caller outside this folder, and outside of modules that say of
-    themselves `__hands_on__ = True`: their lines say nothing to those who call them.
-    """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith((_HERE, _LINKED)) or "__hands_on__" in frame.f_globals
-    ):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 @dataclass(eq=False)

@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 import numba
 import numpy as np
 
+from ..containers.dispatch import backend
 from ..containers.slots import allocate_bytes
-from ..emit.source import load_source
 from . import kernels as cpu_kernels
+from . import launches as launches
 from .blas import matmul
+from .compiled import Kernel
 from .pool import Pool
 from .processors import available_threads
 
-Kernel = Callable[..., Any]
 Array = np.ndarray[Any, Any]
-ROW_CHUNKS = 32  # chunks of rows handed to threads; never changes a bit, rows are independent
-SUM_CHUNKS = 64  # chunks of a sum; fixed, so that sums do not depend on the number of threads
-
-
-@cache
-def _helpers() -> str:
-    """Digest of the sources that generated kernels call."""
-    here = Path(__file__).parent
-    names = ("gibbs.py", "math32.py", "math64.py", "random.py", "vectors.py")
-    whole = b"".join((here / n).read_bytes() for n in names)
-    return hashlib.blake2b(whole, digest_size=8).hexdigest()
-
-
-_loading = threading.Lock()
-
-
-def compiled(source: str) -> Kernel:
-    """The `run` function of a generated module.
-
-    One per text and process, and never dropped: compiled code is immutable, so learners share it,
-    and there are as many as a program has different kernels.
-    """
-    with _loading:  # two threads that ask for one text get the same function, compiled once
-        return _load(source)
-
-
-@cache
-def _load(source: str) -> Kernel:
-    return load_source(source, _helpers()).run  # type: ignore[no-any-return]
 
 
 def type_of(argument: Any) -> Any:
@@ -81,6 +49,7 @@ class InPlace:
 IN_PLACE = InPlace()
 
 
+@backend("cpu")
 class CPU:
     """Kernels and threads of one cache; its arrays are those of NumPy. See `Backend`."""
 

@@ -1,55 +1,19 @@
 """CPU kernels for normal equations: sums of outer products, and solving by Cholesky factors.
 
-A symmetric matrix [k x k] is packed into one row of numbers: its rows in groups of 16, those of a
-group from the group's first column to the last, filled up to whole vectors. So all but the squares
-on the diagonal is the upper half, and rows are vectors of few lengths, each of which is compiled.
-What is left of the diagonal does not matter; the filling is zero.
+Symmetric matrices are packed, see operations/packing.py: rows are vectors of few lengths, each of
+which is compiled.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import NamedTuple
 
 from ..emit.source import Writer
-from .vectors import lanes
+from ..operations.packing import groups, packed, padded
 
-LANES = lanes(32)
 COUNT = 8  # outer products added at a time
 FLOOR = 1e-6  # of a pivot, in parts of the diagonal it came from: what float32 can tell from zero
-
-
-class Group(NamedTuple):
-    """Rows [first, end); offset: of the first one's first number; width: numbers of each."""
-
-    first: int
-    end: int
-    offset: int
-    width: int
-
-    def row(self, r: str) -> str:
-        """Offset of row r, as text."""
-        return f"{self.offset} + ({r} - {self.first}) * {self.width}"
-
-
-def padded(k: int) -> int:
-    """k rounded up to whole vectors."""
-    return -(-k // LANES) * LANES
-
-
-def groups(k: int) -> list[Group]:
-    """The groups of rows of a packed matrix."""
-    found, offset = [], 0
-    for first in range(0, k, LANES):
-        found.append(Group(first, min(first + LANES, k), offset, padded(k) - first))
-        offset += LANES * found[-1].width
-    return found
-
-
-def packed(k: int) -> int:
-    """Numbers of a packed matrix: k (k + 1) / 2 and some."""
-    return sum(LANES * group.width for group in groups(k))
 
 
 def scratch_length(k: int) -> int:

@@ -16,9 +16,9 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
+from ..operations.sampling import CAP
 from .random import philox
 
-CAP = 8  # most particles of an entry: larger counts get heavier particles
 GROUP = 4  # rows sampled in step: 34 ns a token alone, 19 with 4, since their chains overlap
 LANES = 16  # LLVM splits the vectors where the machine's are shorter
 

@@ -15,7 +15,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-SHORT = 24  # rounds
 _I32, _I64, _BYTES = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
 _FLOAT = {32: ir.FloatType(), 64: ir.DoubleType()}
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..containers.slots import BFLOAT16, source_line
-from ..errors import MemoryPlanError
-from . import launches, launches_by_hand  # noqa: F401 (they enter the kernel table)
+from ..containers.slots import BFLOAT16
+from ..errors import MemoryPlanError, source_line
+from . import launches, merging  # noqa: F401 (they enter what they do)
 from .arrays import DeviceArray
 from .driver import Bytes, Driver, Product
 from .incoming import DeviceIncoming

@@ -19,7 +19,7 @@ from ..containers.cache import MatCache
 from ..containers.matrices import Mat
 from ..containers.slots import Slot
 from ..emit.cuda_header import C_TYPES
-from ..merge import Merge, opened
+from ..merge import Merge, merges, opened
 from .arrays import DeviceArray
 from .kernels import merge_source
 from .wires import Move, Wire, connect
@@ -30,18 +30,19 @@ ALIGNED = 64  # numbers that slices are multiples of
 KERNELS: dict[Merge, str] = {"mean": "merge_mean", "sum": "merge_sum", "max": "merge_max"}
 
 
-def plan(cache: MatCache, mats: Iterable[tuple[Merge, Mat]], replicas: int) -> None:
-    """While memory is planned: a device's room for parts, what sums were, and the kernels."""
-    merged = [(rule, mat) for rule, mat in mats if rule in KERNELS]
-    for rule, mat in merged:
-        _text(cache, rule, mat.dtype)
-        if rule == "sum":
-            _base(cache, mat, replicas)
-    _parts(cache, replicas, _room(merged, replicas))
-
-
+@merges("cuda")
 class DeviceMerger:
     """See `Merger`. Its memory is that of the plan."""
+
+    @staticmethod
+    def plan(cache: MatCache, mats: Iterable[tuple[Merge, Mat]], replicas: int) -> None:
+        """While memory is planned: a device's room for parts, what sums were, and the kernels."""
+        merged = [(rule, mat) for rule, mat in mats if rule in KERNELS]
+        for rule, mat in merged:
+            _text(cache, rule, mat.dtype)
+            if rule == "sum":
+                _base(cache, mat, replicas)
+        _parts(cache, replicas, _room(merged, replicas))
 
     def __init__(self, caches: Sequence[MatCache], mats: Iterable[tuple[Merge, Mat]]) -> None:
         """caches: of the replicas, in their order. mats: those of one replica, as for `plan`."""

@@ -10,7 +10,7 @@ from .cuda_header import device_header
 from .source import Writer
 
 if TYPE_CHECKING:
-    from ..operations.dense import Fused
+    from ..program.dense import Fused
 
 
 def fused_source(

@@ -9,7 +9,7 @@ from .numba_header import numba_header
 from .source import Writer
 
 if TYPE_CHECKING:
-    from ..operations.dense import Fused, Leaf
+    from ..program.dense import Fused, Leaf
 
 
 def fused_source(fused: Fused) -> str:

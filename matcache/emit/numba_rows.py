@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
-from ..cpu.vectors import SHORT
 from ..notation.elementwise import ELEMENTWISE
 from ..program.instructions import Access, Apply, Dot, Gather, Kind, Product, Reduce, Value, walk
 from ..program.schedule import Group, Schedule, all_values
@@ -21,6 +20,7 @@ from .rows import LoopBody, RowwisePrinter, plus
 
 UNROLL = 4  # non-zeros at a time
 TOGETHER = 8  # rows of a matrix that are added at a time, where they are long
+SHORT = 24  # rounds of a loop that LLVM unrolls instead of making vectors of it
 SHORT_MATRIX = 128  # longest row of a matrix of which several are added at a time
 AHEAD = 2  # rows between the one that is computed and the one that is fetched
 LINE, MOST_LINES = 64, 32  # bytes of a line of the caches; lines fetched of a row, at most

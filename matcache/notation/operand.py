@@ -12,7 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..containers.slots import source_line
+from ..errors import source_line
+from .elementwise import ELEMENTWISE
 
 OPERATORS = {
     "add": ("add", False),
@@ -27,6 +28,9 @@ OPERATORS = {
     "greater_equal": ("less_equal", True),
 }
 """Of NumPy, by name: the operation here, and whether its arguments change places."""
+
+REDUCTIONS = ("colsum", "copy", "rowmax", "rowmin", "rowsum", "sort", "total")
+"""Functions of `functions.py` that are no elementwise operations and could be meant by NumPy's."""
 
 
 class Operand:
@@ -53,9 +57,8 @@ class Operand:
         raise self._no_array(function.__name__)
 
     def _no_array(self, name: str) -> TypeError:
-        from . import functions
-
-        ours = name if hasattr(functions, name) else "exp, log, maximum, total and others"
+        known = name in ELEMENTWISE or name in REDUCTIONS
+        ours = name if known else "exp, log, maximum, total and others"
         return TypeError(
             f"np.{name} at {source_line()}: a {type(self).__name__} is no NumPy array; use "
             f"blocklearn.matcache.{ours}"

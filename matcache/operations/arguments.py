@@ -9,8 +9,7 @@ import numpy as np
 
 from ..containers.cache import number_key
 from ..containers.matrices import Lazy, Mat, SparseMat, Transposed, result_dtype
-from ..containers.slots import source_line
-from ..errors import ShapeError
+from ..errors import ShapeError, source_line
 from ..program.instructions import (
     Access,
     Argument,

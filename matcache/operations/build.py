@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..containers.cache import MatCache
+from ..containers.dispatch import operation
 from ..containers.matrices import (
     Elementwise,
     Lazy,
@@ -24,10 +25,11 @@ from ..containers.matrices import (
     result_dtype,
     slots_of,
 )
-from ..containers.slots import PatternSlot, source_line
-from ..errors import ShapeError
+from ..containers.slots import PatternSlot
+from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand, apply
+from ..program.dense import Ending
 from . import dense as fused
 from .indexing import sort
 from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
@@ -36,6 +38,7 @@ from .rowwise import Rowwise, run
 DEEPEST = 64  # operations on the longest path of a tree; beyond, it is computed in between
 
 
+@operation("build")
 def build(cache: MatCache, op: str, args: tuple[Any, ...]) -> Any:
     """The node, or the result, of `op` on `args`."""
     args = tuple(_operand(cache, op, a) for a in args)
@@ -126,6 +129,7 @@ def _broadcast(op: str, a: Shape, b: Shape) -> Shape:
     return (sides[0], sides[1])
 
 
+@operation("evaluate")
 def evaluate(node: Elementwise) -> Mat:
     """Compute an elementwise expression into its container of the cache."""
     if node.pattern is not None:
@@ -196,6 +200,7 @@ def _rowlocal(roots: tuple[Any, ...], then: Callable[..., Any], name: str, label
 # ---------------------------------------------------------------- assignment
 
 
+@operation("assign")
 def assign(target: Mat, value: Any) -> None:
     """target <<= value: compute into the target's own container."""
     cache = target.cache
@@ -234,7 +239,7 @@ def _assign_sparse(target: Mat, value: Any) -> None:
 # ---------------------------------------------------------------- sums
 
 
-def _sum(ending: fused.Ending) -> Callable[[MatCache, Lazy], Any]:
+def _sum(ending: Ending) -> Callable[[MatCache, Lazy], Any]:
     def reduce(cache: MatCache, x: Lazy) -> Any:
         if x.pattern is not None:
             if ending == "colsum":
@@ -266,6 +271,7 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "matmul_transposed": matmul_transposed,
     "gram": gram,
     "sddmm": sddmm,
+    "transpose": transpose,
     "total": _sum("total"),
     "colsum": _sum("colsum"),
     "rowsum": _rowreduce("rowsum"),

@@ -8,22 +8,17 @@ of threads.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache as remembered
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ..containers.cache import Key, MatCache, number_key
-from ..containers.chunks import even_bounds
-from ..containers.dispatch import launch, launches
+from ..containers.dispatch import launch
 from ..containers.matrices import Elementwise, Lazy, Mat
-from ..containers.slots import Slot, source_line
-from ..cpu.backend import ROW_CHUNKS, SUM_CHUNKS, Kernel, compiled
-from ..emit.numba_dense import fused_source
-from ..errors import ShapeError
-from ..notation.elementwise import ELEMENTWISE
+from ..containers.slots import Slot
+from ..errors import ShapeError, source_line
+from ..program.dense import Ending, Fused, Leaf
 
-Ending = Literal["assign", "total", "colsum"]
 CHUNK_ELEMENTS = 8192  # of a chunk, at least
 WAKE_WORK = 2**19  # less is done before a second thread is awake: a number read is 1, a step 2
 COLSUM_ROWS = 256  # rows that are summed at a time, whatever the number of columns beside a column
@@ -52,38 +47,14 @@ class Random(Lazy):
         return self._apply("copy", (self,)).mat()  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """How one input is read. kind: full, row (1 x n), column (m x 1), one (1 x 1), random."""
-
-    kind: str
-    stream: int = 0
-
-
-@dataclass(frozen=True)
-class Fused:
-    """A linearised expression: hashable, so that it is the key of the compiled kernel.
-
-    steps: (operation, references); a reference is ("leaf", n), ("number", n) or ("step", n).
-    The value of the last step (or `result`) is the value of the expression.
-    """
-
-    leaves: tuple[Leaf, ...]
-    numbers: int
-    steps: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
-    result: tuple[str, int]
-    ending: Ending
-    dtype: str
-
-    @property
-    def flat(self) -> bool:
-        """Whether rows and columns do not matter, so that it runs over the elements in one loop."""
-        return self.ending != "colsum" and all(x.kind in ("full", "one") for x in self.leaves)
-
-    @property
-    def flops(self) -> int:
-        """Operations per element."""
-        return sum(ELEMENTWISE[op].flops for op, _ in self.steps) + (self.ending != "assign")
+def random(cache: MatCache, shape: tuple[int, int], key: Mat, stream: int = 0) -> Random:
+    """Uniform random numbers in (0, 1), by counter: see `Random`."""
+    if key.shape != (1, 3) or key.dtype != np.int64:
+        raise ShapeError(
+            f"random at {source_line()}: the key {key.label} is {key.shape} {key.dtype}; it must "
+            "be int64 of shape (1, 3): seed, pass, block."
+        )
+    return Random(cache, shape, key, stream)
 
 
 @dataclass
@@ -160,54 +131,9 @@ def _kind(shape: tuple[int, int], of: tuple[int, int]) -> str:
     return "row" if shape[0] == 1 else "column"
 
 
-@remembered
-def _kernel(fused: Fused) -> Kernel:
-    """The compiled kernel; one for each structure that a process uses."""
-    return compiled(fused_source(fused))
-
-
 def run(cache: MatCache, linear: Linear, out: Slot) -> None:
     """Compute the expression, or its sums, into `out`; while planning, reserve what it needs."""
     out.written()  # first: should it fail half-way, handles on the old contents are stale
     launch(cache, "fused", linear, out)
     if not cache.reserving:
         cache.flops += linear.fused.flops * linear.shape[0] * linear.shape[1]
-
-
-@launches("fused", "cpu")
-def _launch(cache: MatCache, linear: Linear, out: Slot) -> None:
-    fused, (rows, columns), backend = linear.fused, linear.shape, cache.backend
-    extent = rows * columns if fused.flat else rows
-    if fused.ending == "assign":
-        chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, extent))
-        target = out
-    else:  # by shape alone
-        colsum = fused.ending == "colsum"
-        pieces = rows // COLSUM_ROWS if colsum else rows * columns // CHUNK_ELEMENTS
-        chunks = max(1, min(SUM_CHUNKS, pieces))
-        target = cache.result(
-            ("partials", fused.ending, out.shape[1]),
-            (SUM_CHUNKS, out.shape[1]),
-            np.float64,
-            "partial sums",
-        )
-    call: list[Any] = [even_bounds(cache, extent, chunks)]
-    for mat, leaf in zip(linear.operands, fused.leaves, strict=True):
-        data = mat.slot.data()
-        call.append(data.reshape(-1) if fused.flat and leaf.kind == "full" else data)
-    result = target.data().reshape(-1) if fused.flat and target is out else target.data()
-    call += [*linear.numbers, columns, result]
-    ends = () if target is out else (target.data()[:chunks], out.data())
-    add_partials = backend.kernels["add_partials"]
-    if cache.reserving:
-        backend.expect(_kernel(fused), 0, 0, *call)
-        if ends:
-            backend.expect(add_partials, *ends)
-        return
-    if chunks > 1 and rows * columns * (2 * len(fused.steps) + 1) < WAKE_WORK:
-        for chunk in range(chunks):
-            _kernel(fused)(chunk, 0, *call)
-    else:
-        backend.run(_kernel(fused), chunks, *call)
-    if ends:
-        add_partials(*ends)

@@ -13,13 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..containers.cache import MatCache
-from ..containers.chunks import column_bounds
-from ..containers.dispatch import launch, launches
+from ..containers.dispatch import launch
 from ..containers.matrices import Lazy, Mat
-from ..containers.slots import PatternSlot, Slot, source_line
-from ..cpu.backend import ROW_CHUNKS
-from ..errors import ShapeError
+from ..containers.slots import Slot
+from ..errors import ShapeError, source_line
 
 NO_WEIGHTS = np.empty((0, 1), np.float32)
 
@@ -110,51 +107,6 @@ class ExactSum:
         for mat in (self.total, self.largest):
             mat.slot.written(where)
             mat.version, mat.where = mat.slot.version, where
-
-
-@launches("add_exact_product", "cpu")
-def _add_product(
-    cache: MatCache,
-    pattern: PatternSlot,
-    values: Slot,
-    table: Slot,
-    weights: Slot | None,
-    grid: Slot,
-    total: Slot,
-    largest: Slot,
-) -> None:
-    kernels, backend, k = cache.backend.kernels, cache.backend, table.shape[1]
-    parts = cache.result(("exact", "parts", k), (ROW_CHUNKS, k), np.float64, "largest terms")
-    bounds = column_bounds(cache, pattern)
-    call = [bounds, *pattern.transposed(), values.data()[0], table.data(), _factors(weights)]
-    call += [grid.data(), parts.data(), total.data()]
-    fold = (parts.data()[: len(bounds) - 1], largest.data())
-    if cache.reserving:
-        backend.expect(kernels["add_exact_product"], 0, 0, *call)
-        backend.expect(kernels["keep_largest"], *fold)
-        return
-    backend.run(kernels["add_exact_product"], len(bounds) - 1, *call)
-    kernels["keep_largest"](*fold)
-
-
-@launches("add_exact_columns", "cpu")
-def _add_columns(
-    cache: MatCache, table: Slot, weights: Slot | None, grid: Slot, total: Slot, largest: Slot
-) -> None:
-    kernels, k = cache.backend.kernels, table.shape[1]
-    parts = cache.result(("exact", "part", k), (1, k), np.float64, "largest terms")
-    call = [table.data(), _factors(weights), grid.data(), parts.data(), total.data()]
-    fold = (parts.data(), largest.data())
-    if cache.reserving:
-        cache.backend.expect(kernels["add_exact_columns"], *call)
-        cache.backend.expect(kernels["keep_largest"], *fold)
-        return
-    kernels["add_exact_columns"](*call)
-    kernels["keep_largest"](*fold)
-
-
-def _factors(weights: Slot | None) -> Any:
-    return NO_WEIGHTS if weights is None else weights.data()
 
 
 def grid_for(size: Any) -> Any:

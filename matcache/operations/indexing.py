@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..containers.cache import MatCache
-from ..containers.chunks import even_bounds
-from ..containers.dispatch import launch, launches
+from ..containers.dispatch import launch, operation
 from ..containers.matrices import Lazy, Mat, Node
-from ..containers.slots import Slot, source_line
-from ..cpu.backend import ROW_CHUNKS
-from ..errors import ShapeError
-from .dense import CHUNK_ELEMENTS
+from ..containers.slots import Slot
+from ..errors import ShapeError, source_line
 from .products import node
 
 
@@ -29,13 +26,7 @@ def sort(cache: MatCache, x: Lazy) -> Node:
     return node(cache, x.shape, "sort", (source,), compute, x.dtype)
 
 
-@launches("sort", "cpu")
-def _sort(cache: MatCache, source: Slot, out: Slot) -> None:
-    if not cache.reserving:
-        np.copyto(out.data(), source.data())
-        out.data().sort(axis=1)
-
-
+@operation("gather")
 def gather(x: Lazy, index: Any) -> Node:
     """x[rows], x[rows, columns]: each an int, a slice, or positions as an integer Mat or array.
 
@@ -58,31 +49,6 @@ def gather(x: Lazy, index: Any) -> Node:
         launch(cache, "gather", source, rows, columns, slot, checked)
 
     return node(cache, shape, "gather", (source, rows, columns), compute, x.dtype)
-
-
-@launches("gather", "cpu")
-def _gather(
-    cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot, checked: bool
-) -> None:
-    chunks = max(1, min(ROW_CHUNKS, out.shape[0] * out.shape[1] // CHUNK_ELEMENTS, out.shape[0]))
-    bad = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
-    call = (
-        even_bounds(cache, out.shape[0], chunks),
-        source.slot.data(),
-        rows.slot.data()[0],
-        columns.slot.data()[0],
-        out.data(),
-        bad.data(),
-    )
-    kernel = cache.backend.kernels["gather"]
-    if cache.reserving:
-        cache.backend.expect(kernel, 0, 0, *call)
-        return
-    bad.data().fill(0)
-    cache.backend.run(kernel, chunks, *call)
-    for axis, positions in enumerate((rows, columns)):
-        if place := int(bad.data()[:, axis].max()):
-            out_of_range(source, int(positions.slot.data()[0, place - 1]), axis)
 
 
 def out_of_range(x: Mat, position: int, axis: int) -> None:

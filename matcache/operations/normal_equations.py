@@ -5,20 +5,17 @@ All matrices are float32. A system that is singular to float32 is solved as if w
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..containers.cache import MatCache
-from ..containers.chunks import column_bounds, even_bounds, row_bounds, turned
-from ..containers.dispatch import launch, launches
+from ..containers.chunks import turned
+from ..containers.dispatch import launch
 from ..containers.matrices import Lazy, Mat, Node, SparseMat
-from ..containers.slots import PatternSlot, Slot, source_line
-from ..cpu.backend import ROW_CHUNKS, compiled
-from ..cpu.cholesky import packed, rows_source, scratch_length, solve_source, sums_source
-from ..errors import ShapeError
+from ..containers.slots import Slot
+from ..errors import ShapeError, source_line
+from .packing import packed
 from .rounding import as_table
 
 Operands = dict[str, tuple[Mat, tuple[int, int]]]  # with the shapes that they must have
@@ -153,56 +150,6 @@ def solve_sums(
         compute=compute,
         label=f"solve_sums({sums.label})",
     )
-
-
-@launches("solve_rows", "cpu")
-def _solve_rows(
-    cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, systems: Systems
-) -> None:
-    n, k = systems.out.shape
-    kernel = compiled(rows_source(k, **_kind(systems)))
-    call = [row_bounds(cache, n, pattern), *pattern.offsets(), weights.data()[0], table.data()]
-    _run(cache, kernel, [*call, *_arrays(systems), _scratch(cache, k)])
-
-
-@launches("add_outer", "cpu")
-def _add_outer(
-    cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, sums: Slot
-) -> None:
-    call = [column_bounds(cache, pattern), *pattern.transposed(), weights.data()[0]]
-    _run(cache, compiled(sums_source(table.shape[1])), [*call, table.data(), sums.data()])
-
-
-@launches("solve_sums", "cpu")
-def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
-    m, k = systems.out.shape
-    kernel = compiled(solve_source(k, **_kind(systems)))
-    call = [even_bounds(cache, m, min(ROW_CHUNKS, m)), sums.data()]
-    _run(cache, kernel, [*call, *_arrays(systems), _scratch(cache, k)])
-
-
-def _kind(systems: Systems) -> dict[str, bool]:
-    return {"gram": systems.gram is not None, "masked": systems.free is not None}
-
-
-def _arrays(systems: Systems) -> list[Any]:
-    none = np.empty((0, 0), np.float32)
-    given = (none if slot is None else slot.data() for slot in (systems.gram, systems.free))
-    return [*given, systems.ridge.data(), systems.rhs.data(), systems.out.data()]
-
-
-def _run(cache: MatCache, kernel: Callable[..., None], call: list[Any]) -> None:
-    """Run a kernel over the chunks of its first argument."""
-    if cache.reserving:
-        cache.backend.expect(kernel, 0, 0, *call)
-        return
-    cache.backend.run(kernel, len(call[0]) - 1, *call)
-
-
-def _scratch(cache: MatCache, k: int) -> Any:
-    shape = (cache.backend.threads, scratch_length(k))
-    slot = cache.result(("normal equations", k), shape, np.float32, "normal equations of threads")
-    return slot.data()
 
 
 def _weights(what: str, weights: SparseMat) -> Any:

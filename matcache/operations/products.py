@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..containers.cache import MatCache
-from ..containers.chunks import column_bounds
-from ..containers.dispatch import launch, launches
+from ..containers.dispatch import launch
 from ..containers.matrices import Elementwise, Lazy, Mat, Node, Shape, result_dtype
-from ..containers.slots import PatternSlot, Slot, source_line
-from ..cpu.backend import ROW_CHUNKS
-from ..cpu.blas import CHUNK_ROWS, add_turned
-from ..errors import ShapeError
+from ..containers.slots import Slot
+from ..errors import ShapeError, source_line
 from ..notation.operand import apply
 from .rounding import as_table
 from .rowwise import Rowwise, run
@@ -116,37 +113,6 @@ def _blas(cache: MatCache, op: str, left: Lazy, right: Lazy) -> Node:
     return node(cache, shape, op, (a, b), compute, dtype)
 
 
-@launches("product", "cpu")
-def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> None:
-    if cache.reserving:
-        return
-    x, y = left.data(), right.data()
-    x = x.T if op == "transposed_matmul" else x
-    y = y.T if op == "matmul_transposed" else y
-    cache.backend.matmul(x, y, out.data())
-
-
-@launches("transpose", "cpu")
-def _transpose(cache: MatCache, source: Slot, out: Slot) -> None:
-    if not cache.reserving:
-        np.copyto(out.data(), source.data().T)
-
-
-@launches("transposed_product", "cpu")
-def _transposed_product(
-    cache: MatCache, pattern: PatternSlot, values: Slot, table: Slot, out: Slot
-) -> None:
-    backend = cache.backend
-    bounds = column_bounds(cache, pattern)
-    active, starts, t_rows, t_pos = pattern.transposed()
-    kernel = backend.kernels["transposed_product"]
-    call = (bounds, active, starts, t_rows, t_pos, values.data()[0], table.data(), out.data())
-    if cache.reserving:
-        backend.expect(kernel, 0, 0, *call)
-        return
-    backend.run(kernel, ROW_CHUNKS, *call)
-
-
 def cast(x: Lazy, dtype: np.dtype[Any]) -> Mat:
     """`x` as a Mat of `dtype`: itself, or a converted copy."""
     if x.dtype == dtype:
@@ -204,20 +170,3 @@ def add_wide_product(total: Mat, X: Lazy, table: Lazy, weights: Lazy) -> None:
     launch(X.cache, "add_wide_product", X.slot, table.slot, weights.slot, total.slot)
     if not X.cache.reserving:
         X.cache.flops += 2 * rows * n * k
-
-
-@launches("add_wide_product", "cpu")
-def _add(cache: MatCache, X: Slot, table: Slot, weights: Slot, total: Slot) -> None:
-    (rows, n), k, threads = X.shape, table.shape[1], cache.backend.threads
-
-    def room(name: str, height: int, width: int) -> Any:
-        label = f"{name} of a sum in float64"
-        return cache.result(("wide", name, height, width), (height, width), np.float64, label)
-
-    weighted, parts = room("weighted table", rows, k), room("parts", n, k)
-    wide = room("columns", threads * rows, CHUNK_ROWS)
-    if cache.reserving:
-        return
-    np.multiply(table.data(), weights.data(), out=weighted.data(), dtype=np.float64)
-    columns = wide.data().reshape(threads, rows, CHUNK_ROWS)
-    add_turned(cache.backend.pool, X.data(), weighted.data(), columns, parts.data(), total.data())

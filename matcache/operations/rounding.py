@@ -13,12 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..containers.cache import MatCache
-from ..containers.chunks import even_bounds
-from ..containers.dispatch import launch, launches
+from ..containers.dispatch import launch
 from ..containers.matrices import Mat, Node
 from ..containers.slots import Slot
-from ..cpu.backend import ROW_CHUNKS
 
 Tables = Literal["float32", "bfloat16"]
 """How updates of a model read tables."""
@@ -59,15 +56,3 @@ def as_table(table: Mat) -> Mat:
         compute=compute,
         label=f"{table.label}, rounded",
     ).mat()
-
-
-@launches("round_table", "cpu")
-def _round_table(cache: MatCache, source: Slot, out: Slot) -> None:
-    backend, size = cache.backend, source.shape[0] * source.shape[1]
-    kernel = backend.kernels["round_table"]
-    bounds = even_bounds(cache, size, min(ROW_CHUNKS, size))
-    call = (bounds, *(slot.data().reshape(-1).view(np.uint32) for slot in (source, out)))
-    if cache.reserving:
-        backend.expect(kernel, 0, 0, *call)
-    else:
-        backend.run(kernel, len(bounds) - 1, *call)

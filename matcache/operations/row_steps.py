@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..containers.cache import MatCache
-from ..containers.dispatch import launch, launches
+from ..containers.dispatch import launch
 from ..containers.matrices import Lazy, Mat, SparseMat, result_dtype
-from ..containers.slots import Slot, source_line
-from ..cpu.backend import Kernel, compiled
-from ..emit.numba_row_steps import row_steps_source
-from ..errors import ShapeError
+from ..containers.slots import Slot
+from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..program.instructions import Apply, Argument, Program
 from ..program.row_steps_plan import SIGNALS, EntryProgram, RowStepsPlan
@@ -117,28 +114,6 @@ def row_steps(
         cache.flops += per_entry * X.pattern.nnz + per_row * X.shape[0]
 
 
-@launches("row_steps", "cpu")
-def _launch(
-    cache: MatCache,
-    found: StepsCompiled,
-    X: SparseMat,
-    fixed: list[Mat],
-    given: list[Any],
-    tables: list[Mat],
-) -> None:
-    call: list[Any] = [X.shape[0], *X.pattern.offsets(), X.slot.data()[0]]
-    call += [mat.slot.data() for mat in fixed]
-    call.append(found.scores.data())
-    call += [a.slot.data() if isinstance(a, Mat) else number_of(a) for a in given]
-    call += [found.residuals.data(), found.scratch.data()]
-    call += [mat.slot.data() for mat in tables]
-    call.append(found.strips.data())
-    if cache.reserving:
-        cache.backend.expect(found.kernel, *call)
-    else:
-        found.kernel(*call)
-
-
 @dataclass(frozen=True, eq=False)
 class StepsCompiled:
     """What follows from the signature of a call. written: which of all tables change.
@@ -196,11 +171,6 @@ class StepsCompiled:
             container("scratch", *vectors),
             strips,
         )
-
-    @cached_property
-    def kernel(self) -> Kernel:
-        """The compiled CPU kernel."""
-        return compiled(row_steps_source(self.plan))
 
     @cached_property
     def flops_each(self) -> tuple[int, int]:

@@ -11,16 +11,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..containers.cache import MatCache
-from ..containers.chunks import column_bounds, row_bounds, turned
-from ..containers.dispatch import launch, launches
+from ..containers.chunks import ROW_CHUNKS, turned
+from ..containers.dispatch import launch
 from ..containers.matrices import Lazy, Mat, SparseMat, Transposed, handle, slots_of
-from ..containers.slots import PatternSlot, Slot, source_line
-from ..cpu.backend import ROW_CHUNKS, compiled
-from ..emit.numba_rows import rowwise_source
-from ..errors import ShapeError
+from ..containers.slots import PatternSlot, Slot
+from ..errors import ShapeError, source_line
 from ..notation.operand import Operand
 from ..program.instructions import (
     Access,
@@ -102,11 +98,6 @@ class Compiled:
                 break
             chunks //= 2
         return chunks
-
-    @functools.cached_property
-    def kernel(self) -> Callable[..., None]:
-        """The compiled CPU kernel."""
-        return compiled(rowwise_source(self.plan))
 
 
 class Rowwise:
@@ -369,51 +360,3 @@ def _rounds(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> dict[in
                 "in the loop is used after it, so it needs one round at least."
             )
     return counts
-
-
-@launches("rowwise", "cpu")
-def _launch(
-    cache: MatCache,
-    found: Compiled,
-    args: tuple[Any, ...],
-    slots: list[Slot],
-    rows: int,
-    pattern: PatternSlot | None,
-) -> None:
-    plan, backend = found.plan, cache.backend
-    dtype = plan.program.dtype
-    vectors, width = max(1, len(plan.vectors)), -(-max(1, plan.scratch_length) // 16) * 16
-    scratch = cache.result(
-        ("scratch", vectors, width, dtype),
-        (backend.threads * vectors, width),
-        dtype,
-        "scratch rows of threads",
-    )
-    nnz = 0 if pattern is None else pattern.nnz
-    if pattern is not None and plan.program.transposed:
-        rows = pattern.active_count
-        bounds = column_bounds(cache, pattern, found.chunks(nnz, rows, backend.threads))
-        active, starts, t_rows, positions = pattern.transposed()
-        call: list[Any] = [bounds, starts, t_rows, active, positions]
-    else:
-        bounds = row_bounds(cache, rows, pattern, found.chunks(nnz, rows, backend.threads))
-        call = [bounds, *(() if pattern is None else pattern.offsets())]
-    for arg in args:
-        if isinstance(arg, SparseMat):
-            call.append(arg.slot.data()[0])
-        elif isinstance(arg, Mat):
-            call.append(arg.slot.data())
-        else:
-            call.append(0.0 if is_static(arg) else float(arg))
-    fresh = [v for v in plan.program.returns if v.arg < 0]
-    for slot, value in zip(slots, fresh, strict=True):
-        call.append(slot.data()[0] if value.kind is Kind.NNZ else slot.data())
-    for n, _ in enumerate(plan.hidden):
-        assert pattern is not None
-        key = ("hidden", pattern.guid, dtype, n)
-        call.append(values_container(cache, key, pattern, dtype, "non-zeros").data()[0])
-    if cache.reserving:
-        backend.expect(found.kernel, 0, 0, *call, np.empty((0, 0, 0), dtype))
-        return
-    call.append(scratch.data().reshape(backend.threads, vectors, width))
-    backend.run(found.kernel, len(bounds) - 1, *call)

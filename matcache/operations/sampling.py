@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from math import ceil
 from typing import Any
 
 import numpy as np
 
-from ..containers.cache import MatCache
-from ..containers.chunks import column_bounds, row_bounds, turned
-from ..containers.dispatch import launch, launches
+from ..containers.chunks import turned
+from ..containers.dispatch import launch
 from ..containers.matrices import Mat, SparseMat, slots_of
-from ..containers.slots import PatternSlot, Slot, source_line
-from ..cpu.backend import ROW_CHUNKS, compiled
-from ..cpu.gibbs import CAP, GROUP, count_particles, gibbs_source, padded, topic_counts
-from ..errors import ShapeError
+from ..containers.slots import Slot
+from ..errors import ShapeError, source_line
 from .rounding import as_table
 from .rowwise import values_container
+
+CAP = 8  # most particles of an entry: larger counts get heavier particles
 
 
 @dataclass(frozen=True)
@@ -117,45 +115,3 @@ def sample_topics(
         z.written()
         z.computed_from(*slots_of(mats))
     return Samples(X, first, z)
-
-
-@launches("topic_counts", "cpu")
-def _count(
-    cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, z: Slot, out: Slot
-) -> None:
-    active, starts, _, positions = pattern.transposed()
-    call = [column_bounds(cache, pattern), active, starts, positions, values.data()[0]]
-    call += [first.data()[0], z.data(), out.data()]
-    if cache.reserving:
-        cache.backend.expect(topic_counts, 0, 0, *call)
-    else:
-        cache.backend.run(topic_counts, ROW_CHUNKS, *call)
-
-
-@launches("sample_topics", "cpu")
-def _sample(cache: MatCache, draws: Draws) -> None:
-    X, phi, first, z = draws.X, draws.phi, draws.first, draws.z
-    pattern, k = X.pattern, phi.shape[1]
-    u, weights = (draws.scratch(name, np.float32) for name in ("uniform numbers", "weights"))
-    words, topics = draws.scratch("words", np.int64), draws.scratch("topics", np.int32)
-    counts = cache.result(
-        ("sampler counts", k), (cache.backend.threads, GROUP * padded(k)), np.float32, "counts"
-    )
-    kernel = compiled(gibbs_source(k))
-    indptr, indices = pattern.offsets()
-    values = X.slot.data()[0]
-    call = [row_bounds(cache, X.shape[0], pattern), indptr, indices, values, first.data()[0]]
-    call += [mat.slot.data() for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
-    call += [draws.burn, z.data(), counts.data()]
-    call += [slot.data()[0] for slot in (u, weights, words, topics)]
-    if cache.reserving:
-        cache.backend.expect(count_particles, indptr, X.shape[0], values, first.data()[0])
-        cache.backend.expect(kernel, 0, 0, *call)
-        return
-    count_particles(indptr, X.shape[0], values, first.data()[0])
-    cache.backend.run(kernel, len(call[0]) - 1, *call)
-    if pattern.nnz:  # particles before the last entry, and of it
-        last = float(values[pattern.nnz - 1])
-        particles = int(first.data()[0, pattern.nnz - 1])
-        particles += ceil(min(last, CAP)) if last > 0 else 0
-        cache.flops += draws.flops_each * particles

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..containers.cache import MatCache
-from ..containers.chunks import row_bounds
-from ..containers.dispatch import launch, launches
+from ..containers.dispatch import launch
 from ..containers.matrices import Mat, SparseMat, slots_of
-from ..containers.slots import PatternSlot, Slot, source_line
-from ..errors import ShapeError
+from ..errors import ShapeError, source_line
 from .rowwise import values_container
 
 
@@ -41,29 +38,3 @@ def split_tokens(X: SparseMat, row_ids: Mat, key: Mat) -> tuple[SparseMat, Spars
             slot.computed_from(*slots_of([X, row_ids, key]))
     first, second = (SparseMat(cache, slot, X.pattern) for slot in slots)
     return first, second
-
-
-@launches("split_tokens", "cpu")
-def _launch(
-    cache: MatCache,
-    pattern: PatternSlot,
-    values: Slot,
-    row_ids: Slot,
-    key: Slot,
-    seen: Slot,
-    scored: Slot,
-) -> None:
-    kernel = cache.backend.kernels["split_tokens"]
-    call = [
-        row_bounds(cache, pattern.rows, pattern),
-        pattern.offsets()[0],
-        values.data()[0],
-        row_ids.data(),
-        key.data(),
-        seen.data()[0],
-        scored.data()[0],
-    ]
-    if cache.reserving:
-        cache.backend.expect(kernel, 0, 0, *call)
-    else:
-        cache.backend.run(kernel, len(call[0]) - 1, *call)

@@ -6,16 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..containers.cache import MatCache
-from ..containers.chunks import even_bounds
-from ..containers.dispatch import launch, launches
+from ..containers.dispatch import launch
 from ..containers.matrices import Lazy, Mat, SparseMat, slots_of
-from ..containers.slots import PatternSlot, Slot, source_line
-from ..cpu.top import GROUP, TILE
-from ..errors import ShapeError
-
-FEWEST_ROWS = 8 * GROUP  # of a chunk: each chunk transposes the whole table once
-MOST_CHUNKS = 4  # for each thread: uneven ones balance
+from ..errors import ShapeError, source_line
 
 
 class Top(NamedTuple):
@@ -69,34 +62,3 @@ def top_products(
         for slot in (ids, scores):
             slot.computed_from(*slots_of(mats))
     return Top(Mat(cache, ids), Mat(cache, scores))
-
-
-@launches("top_products", "cpu")
-def _launch(
-    cache: MatCache,
-    rows: Slot,
-    table: Slot,
-    unit: bool,
-    leave_out: PatternSlot | None,
-    scores: Slot,
-    ids: Slot,
-) -> None:
-    backend, (r, k) = cache.backend, rows.shape
-    threads = backend.threads
-    chunks = max(1, min(MOST_CHUNKS * threads, r // FEWEST_ROWS))
-    at = cache.result(("top_products", "at", r), (r, 1), np.int64, "places in leave_out")
-    tiles = cache.result(
-        ("top_products", "tile", k), (threads, k * TILE), np.float32, "tiles of a table"
-    )
-    sums = cache.result(
-        ("top_products", "sums"), (threads, GROUP * TILE), np.float32, "products of a tile"
-    )
-    none = [np.empty(0, np.int64), np.empty(0, np.int32)]
-    call = [even_bounds(cache, r, chunks), rows.data(), table.data(), unit]
-    call += none if leave_out is None else leave_out.offsets()
-    call += [at.data(), tiles.data(), sums.data(), scores.data(), ids.data()]
-    kernel = backend.kernels["top_products"]
-    if cache.reserving:
-        backend.expect(kernel, 0, 0, *call)
-    else:
-        backend.run(kernel, chunks, *call)

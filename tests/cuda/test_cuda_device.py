@@ -29,7 +29,7 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.containers.dispatch import _launches, launch
 from blocklearn.matcache.cuda import Cuda
-from blocklearn.matcache.cuda.launches import library_source
+from blocklearn.matcache.cuda.kernels import library_source
 from blocklearn.matcache.notation.elementwise import ELEMENTWISE
 from blocklearn.matcache.notation.operand import apply
 from tests.support import cuda_host

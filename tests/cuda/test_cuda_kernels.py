@@ -15,12 +15,11 @@ import pytest
 import scipy.sparse as sp
 
 from blocklearn.matcache import MatCache, cuda, from_array, from_sparse, top_products
-from blocklearn.matcache.cpu.cholesky import groups, packed
-from blocklearn.matcache.cpu.gibbs import CAP
 from blocklearn.matcache.cpu.kernels import KERNELS
 from blocklearn.matcache.cuda import kernels as sources
 from blocklearn.matcache.operations.normal_equations import MOST
-from blocklearn.matcache.operations.sampling import sample_topics
+from blocklearn.matcache.operations.packing import groups, packed
+from blocklearn.matcache.operations.sampling import CAP, sample_topics
 from tests.support import cuda_host
 from tests.support.cubin import nvrtc, resources
 from tests.support.cuda_gpu import DeviceModule

@@ -12,10 +12,28 @@ FOLDERS = {
 }  # fmt: skip
 """The floor of each folder: imports point to lower floors only."""
 
+ROOMS = {
+    "matcache": (
+        "errors notation containers program emit operations cpu merge cuda devices"
+    ),
+    "datasources": (
+        "errors separators arrays block source read_ahead reader memory holdout data_kind blocks"
+        " tables packed text ids ratings examples remote parquet formats hugectr config"
+    ),
+    "learner": (
+        "errors exit_codes figures memory training configuration learner storage recommendation"
+        " installation conversion watch runs reports inspection page command_line estimators"
+    ),
+}  # fmt: skip
+"""The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py."""
 
-def imports(path: Path) -> list[tuple[int, str]]:
+SHARED = {"learner": {"hooks": "learner"}}
+"""Files of a root that are one room with another file."""
+
+
+def imports(path: Path, root: Path = ROOT) -> list[tuple[int, str]]:
     """Line and absolute module of every import in `path`, also type-only ones and in functions."""
-    here = ["blocklearn", *path.relative_to(ROOT).with_suffix("").parts]
+    here = ["blocklearn", *path.relative_to(root).with_suffix("").parts]
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -33,16 +51,62 @@ def sources(folder: str) -> list[Path]:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_imports_between_folders_point_down(folder: str) -> None:
-    climbing = [
-        f"{path.relative_to(ROOT)}:{line} imports {module}"
-        for path in sources(folder)
-        for line, module in imports(path)
-        if module.startswith("blocklearn.")
-        and (other := module.split(".")[1]) != folder
-        and FOLDERS.get(other, 0 if other == "fields" else 9) >= FOLDERS[folder]
-        and other != "fields"
-    ]
+    climbing = []
+    for path in sources(folder):
+        for line, module in imports(path):
+            other = (module.split(".") + [""])[1] if module.startswith("blocklearn.") else folder
+            if other != folder and other in FOLDERS and FOLDERS[other] >= FOLDERS[folder]:
+                climbing.append(f"{path.relative_to(ROOT)}:{line} imports {module}")
     assert climbing == []
+
+
+def rooms_of(folder: str, root: Path) -> dict[str, int]:
+    """Floor of each room; a room that the table does not know fails the test."""
+    order = {room: floor for floor, room in enumerate(ROOMS[folder].split())}
+    order |= {file: order[room] for file, room in SHARED.get(folder, {}).items()}
+    found = {p.stem for p in (root / folder).iterdir() if p.suffix == ".py" or p.is_dir()}
+    assert found - {"__init__", "__pycache__"} == set(order), "ROOMS and the folder differ"
+    return order
+
+
+def climbing_between_rooms(folder: str, root: Path = ROOT) -> list[str]:
+    """Imports of a room from one that is not below it, type-only and in-function ones included."""
+    order = rooms_of(folder, root)
+    climbing = []
+    for path in sorted((root / folder).rglob("*.py")):
+        own = path.relative_to(root / folder).parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue
+        for line, module in imports(path, root):
+            parts = module.split(".")
+            other = parts[2] if parts[:2] == ["blocklearn", folder] and len(parts) > 2 else own
+            if other in order and other != own and order[other] > order[own]:
+                climbing.append(f"{path.relative_to(root)}:{line} imports {module}")
+    return climbing
+
+
+@pytest.mark.parametrize("folder", ROOMS)
+def test_imports_between_rooms_point_down(folder: str) -> None:
+    assert climbing_between_rooms(folder) == []
+
+
+@pytest.mark.parametrize("planted", ["from ..cpu import pool", "import blocklearn.matcache.cuda"])
+def test_a_planted_upward_import_is_found(planted: str, tmp_path: Path) -> None:
+    copy = tmp_path / "matcache"
+    for room in ROOMS["matcache"].split():
+        (copy / room).mkdir(parents=True)
+    (copy / "__init__.py").touch()
+    (copy / "emit" / "fine.py").write_text("from ..program import schedule\n")
+    assert climbing_between_rooms("matcache", tmp_path) == []
+    text = f"def late() -> None:\n    {planted}\n"
+    (copy / "emit" / "upward.py").write_text(text)
+    found = climbing_between_rooms("matcache", tmp_path)
+    assert len(found) == 1 and found[0].startswith("matcache/emit/upward.py:2 imports")
+
+
+@pytest.mark.parametrize("folder, most", [("matcache", 6), ("datasources", 12), ("learner", 8)])
+def test_the_root_of_a_folder_holds_what_a_newcomer_opens_first(folder: str, most: int) -> None:
+    assert len(list((ROOT / folder).glob("*.py"))) <= most
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

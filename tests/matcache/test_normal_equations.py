@@ -20,8 +20,8 @@ from blocklearn.matcache import (
     solve_rows,
     solve_sums,
 )
-from blocklearn.matcache.cpu.cholesky import groups, packed, padded
 from blocklearn.matcache.operations.normal_equations import MOST
+from blocklearn.matcache.operations.packing import groups, packed, padded
 
 
 class Problem:

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklearn.matcache import MatCache, ShapeError, from_array, from_sparse
-from blocklearn.matcache.cpu.gibbs import CAP
-from blocklearn.matcache.operations.sampling import sample_topics
+from blocklearn.matcache.operations.sampling import CAP, sample_topics
 
 
 def draw(

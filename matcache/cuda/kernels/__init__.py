@@ -19,6 +19,12 @@ def _text(name: str) -> str:
     return (Path(__file__).parent / f"{name}.cu").read_text()
 
 
+def library_source(v: str = "float", t: str = "float", o: str = "float") -> str:
+    """The module of `dense.cu` for these types of numbers."""
+    types = f"typedef {v} V;\ntypedef {t} T;\ntypedef {o} O;\n"
+    return device_header() + types + _text("dense")
+
+
 def tokens_source(value: str = "float") -> str:
     """`split_tokens(rows, indptr, values, row_ids, key, seen, scored)`. value: C type of values."""
     return device_header() + f"typedef {value} V;\n" + _text("tokens")

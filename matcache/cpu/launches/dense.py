@@ -1,0 +1,124 @@
+"""How the CPU runs dense expressions, products, transposes, sorting and gathering."""
+
+from __future__ import annotations
+
+from functools import cache as remembered
+from typing import Any
+
+import numpy as np
+
+from ...containers.cache import MatCache
+from ...containers.chunks import ROW_CHUNKS, SUM_CHUNKS, even_bounds
+from ...containers.dispatch import launches
+from ...containers.matrices import Mat
+from ...containers.slots import Slot
+from ...emit.numba_dense import fused_source
+from ...operations.dense import CHUNK_ELEMENTS, COLSUM_ROWS, WAKE_WORK, Linear
+from ...operations.indexing import out_of_range
+from ...program.dense import Fused
+from ..compiled import Kernel, compiled
+
+
+@remembered
+def _kernel(fused: Fused) -> Kernel:
+    """The compiled kernel; one for each structure that a process uses."""
+    return compiled(fused_source(fused))
+
+
+@launches("fused", "cpu")
+def _fused(cache: MatCache, linear: Linear, out: Slot) -> None:
+    fused, (rows, columns), backend = linear.fused, linear.shape, cache.backend
+    extent = rows * columns if fused.flat else rows
+    if fused.ending == "assign":
+        chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, extent))
+        target = out
+    else:  # by shape alone
+        colsum = fused.ending == "colsum"
+        pieces = rows // COLSUM_ROWS if colsum else rows * columns // CHUNK_ELEMENTS
+        chunks = max(1, min(SUM_CHUNKS, pieces))
+        target = cache.result(
+            ("partials", fused.ending, out.shape[1]),
+            (SUM_CHUNKS, out.shape[1]),
+            np.float64,
+            "partial sums",
+        )
+    call: list[Any] = [even_bounds(cache, extent, chunks)]
+    for mat, leaf in zip(linear.operands, fused.leaves, strict=True):
+        data = mat.slot.data()
+        call.append(data.reshape(-1) if fused.flat and leaf.kind == "full" else data)
+    result = target.data().reshape(-1) if fused.flat and target is out else target.data()
+    call += [*linear.numbers, columns, result]
+    ends = () if target is out else (target.data()[:chunks], out.data())
+    add_partials = backend.kernels["add_partials"]
+    if cache.reserving:
+        backend.expect(_kernel(fused), 0, 0, *call)
+        if ends:
+            backend.expect(add_partials, *ends)
+        return
+    if chunks > 1 and rows * columns * (2 * len(fused.steps) + 1) < WAKE_WORK:
+        for chunk in range(chunks):
+            _kernel(fused)(chunk, 0, *call)
+    else:
+        backend.run(_kernel(fused), chunks, *call)
+    if ends:
+        add_partials(*ends)
+
+
+@launches("sort", "cpu")
+def _sort(cache: MatCache, source: Slot, out: Slot) -> None:
+    if not cache.reserving:
+        np.copyto(out.data(), source.data())
+        out.data().sort(axis=1)
+
+
+@launches("gather", "cpu")
+def _gather(
+    cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot, checked: bool
+) -> None:
+    chunks = max(1, min(ROW_CHUNKS, out.shape[0] * out.shape[1] // CHUNK_ELEMENTS, out.shape[0]))
+    bad = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
+    call = (
+        even_bounds(cache, out.shape[0], chunks),
+        source.slot.data(),
+        rows.slot.data()[0],
+        columns.slot.data()[0],
+        out.data(),
+        bad.data(),
+    )
+    kernel = cache.backend.kernels["gather"]
+    if cache.reserving:
+        cache.backend.expect(kernel, 0, 0, *call)
+        return
+    bad.data().fill(0)
+    cache.backend.run(kernel, chunks, *call)
+    for axis, positions in enumerate((rows, columns)):
+        if place := int(bad.data()[:, axis].max()):
+            out_of_range(source, int(positions.slot.data()[0, place - 1]), axis)
+
+
+@launches("product", "cpu")
+def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> None:
+    if cache.reserving:
+        return
+    x, y = left.data(), right.data()
+    x = x.T if op == "transposed_matmul" else x
+    y = y.T if op == "matmul_transposed" else y
+    cache.backend.matmul(x, y, out.data())
+
+
+@launches("transpose", "cpu")
+def _transpose(cache: MatCache, source: Slot, out: Slot) -> None:
+    if not cache.reserving:
+        np.copyto(out.data(), source.data().T)
+
+
+@launches("round_table", "cpu")
+def _round_table(cache: MatCache, source: Slot, out: Slot) -> None:
+    backend, size = cache.backend, source.shape[0] * source.shape[1]
+    kernel = backend.kernels["round_table"]
+    bounds = even_bounds(cache, size, min(ROW_CHUNKS, size))
+    call = (bounds, *(slot.data().reshape(-1).view(np.uint32) for slot in (source, out)))
+    if cache.reserving:
+        backend.expect(kernel, 0, 0, *call)
+    else:
+        backend.run(kernel, len(bounds) - 1, *call)

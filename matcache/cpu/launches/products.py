@@ -1,0 +1,126 @@
+"""How the CPU runs transposed, exact, wide and top products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...containers.cache import MatCache
+from ...containers.chunks import ROW_CHUNKS, column_bounds, even_bounds
+from ...containers.dispatch import launches
+from ...containers.slots import PatternSlot, Slot
+from ...operations.exact import NO_WEIGHTS
+from ..blas import CHUNK_ROWS, add_turned
+from ..top import GROUP, TILE
+
+FEWEST_ROWS = 8 * GROUP  # of a chunk: each chunk transposes the whole table once
+MOST_CHUNKS = 4  # for each thread: uneven ones balance
+
+
+@launches("add_exact_product", "cpu")
+def _add_exact_product(
+    cache: MatCache,
+    pattern: PatternSlot,
+    values: Slot,
+    table: Slot,
+    weights: Slot | None,
+    grid: Slot,
+    total: Slot,
+    largest: Slot,
+) -> None:
+    kernels, backend, k = cache.backend.kernels, cache.backend, table.shape[1]
+    parts = cache.result(("exact", "parts", k), (ROW_CHUNKS, k), np.float64, "largest terms")
+    bounds = column_bounds(cache, pattern)
+    call = [bounds, *pattern.transposed(), values.data()[0], table.data(), _factors(weights)]
+    call += [grid.data(), parts.data(), total.data()]
+    fold = (parts.data()[: len(bounds) - 1], largest.data())
+    if cache.reserving:
+        backend.expect(kernels["add_exact_product"], 0, 0, *call)
+        backend.expect(kernels["keep_largest"], *fold)
+        return
+    backend.run(kernels["add_exact_product"], len(bounds) - 1, *call)
+    kernels["keep_largest"](*fold)
+
+
+@launches("add_exact_columns", "cpu")
+def _add_exact_columns(
+    cache: MatCache, table: Slot, weights: Slot | None, grid: Slot, total: Slot, largest: Slot
+) -> None:
+    kernels, k = cache.backend.kernels, table.shape[1]
+    parts = cache.result(("exact", "part", k), (1, k), np.float64, "largest terms")
+    call = [table.data(), _factors(weights), grid.data(), parts.data(), total.data()]
+    fold = (parts.data(), largest.data())
+    if cache.reserving:
+        cache.backend.expect(kernels["add_exact_columns"], *call)
+        cache.backend.expect(kernels["keep_largest"], *fold)
+        return
+    kernels["add_exact_columns"](*call)
+    kernels["keep_largest"](*fold)
+
+
+def _factors(weights: Slot | None) -> Any:
+    return NO_WEIGHTS if weights is None else weights.data()
+
+
+@launches("transposed_product", "cpu")
+def _transposed_product(
+    cache: MatCache, pattern: PatternSlot, values: Slot, table: Slot, out: Slot
+) -> None:
+    backend = cache.backend
+    bounds = column_bounds(cache, pattern)
+    active, starts, t_rows, t_pos = pattern.transposed()
+    kernel = backend.kernels["transposed_product"]
+    call = (bounds, active, starts, t_rows, t_pos, values.data()[0], table.data(), out.data())
+    if cache.reserving:
+        backend.expect(kernel, 0, 0, *call)
+        return
+    backend.run(kernel, ROW_CHUNKS, *call)
+
+
+@launches("add_wide_product", "cpu")
+def _add_wide_product(cache: MatCache, X: Slot, table: Slot, weights: Slot, total: Slot) -> None:
+    (rows, n), k, threads = X.shape, table.shape[1], cache.backend.threads
+
+    def room(name: str, height: int, width: int) -> Any:
+        label = f"{name} of a sum in float64"
+        return cache.result(("wide", name, height, width), (height, width), np.float64, label)
+
+    weighted, parts = room("weighted table", rows, k), room("parts", n, k)
+    wide = room("columns", threads * rows, CHUNK_ROWS)
+    if cache.reserving:
+        return
+    np.multiply(table.data(), weights.data(), out=weighted.data(), dtype=np.float64)
+    columns = wide.data().reshape(threads, rows, CHUNK_ROWS)
+    add_turned(cache.backend.pool, X.data(), weighted.data(), columns, parts.data(), total.data())
+
+
+@launches("top_products", "cpu")
+def _top_products(
+    cache: MatCache,
+    rows: Slot,
+    table: Slot,
+    unit: bool,
+    leave_out: PatternSlot | None,
+    scores: Slot,
+    ids: Slot,
+) -> None:
+    backend, (r, k) = cache.backend, rows.shape
+    threads = backend.threads
+    chunks = max(1, min(MOST_CHUNKS * threads, r // FEWEST_ROWS))
+    at = cache.result(("top_products", "at", r), (r, 1), np.int64, "places in leave_out")
+    tiles = cache.result(
+        ("top_products", "tile", k), (threads, k * TILE), np.float32, "tiles of a table"
+    )
+    sums = cache.result(
+        ("top_products", "sums"), (threads, GROUP * TILE), np.float32, "products of a tile"
+    )
+    none = [np.empty(0, np.int64), np.empty(0, np.int32)]
+    call = [even_bounds(cache, r, chunks), rows.data(), table.data(), unit]
+    call += none if leave_out is None else leave_out.offsets()
+    call += [at.data(), tiles.data(), sums.data(), scores.data(), ids.data()]
+    kernel = backend.kernels["top_products"]
+    if cache.reserving:
+        backend.expect(kernel, 0, 0, *call)
+    else:
+        backend.run(kernel, chunks, *call)

@@ -1,0 +1,102 @@
+"""How the CPU runs row-wise programs and row steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ...containers.cache import MatCache
+from ...containers.chunks import column_bounds, row_bounds
+from ...containers.dispatch import launches
+from ...containers.matrices import Mat, SparseMat
+from ...containers.slots import PatternSlot, Slot
+from ...emit.numba_row_steps import row_steps_source
+from ...emit.numba_rows import rowwise_source
+from ...operations.arguments import is_static
+from ...operations.row_steps import StepsCompiled, number_of
+from ...operations.rowwise import Compiled, values_container
+from ...program.instructions import Kind
+from ..compiled import Kernel, compiled
+
+_kernels: WeakKeyDictionary[Compiled | StepsCompiled, Kernel] = WeakKeyDictionary()
+
+
+def _kernel(found: Any, source: Callable[[Any], str]) -> Kernel:
+    """The kernel of a compiled program; its text is printed once."""
+    kernel = _kernels.get(found)
+    if kernel is None:
+        kernel = _kernels[found] = compiled(source(found.plan))
+    return kernel
+
+
+@launches("row_steps", "cpu")
+def _row_steps(
+    cache: MatCache,
+    found: StepsCompiled,
+    X: SparseMat,
+    fixed: list[Mat],
+    given: list[Any],
+    tables: list[Mat],
+) -> None:
+    call: list[Any] = [X.shape[0], *X.pattern.offsets(), X.slot.data()[0]]
+    call += [mat.slot.data() for mat in fixed]
+    call.append(found.scores.data())
+    call += [a.slot.data() if isinstance(a, Mat) else number_of(a) for a in given]
+    call += [found.residuals.data(), found.scratch.data()]
+    call += [mat.slot.data() for mat in tables]
+    call.append(found.strips.data())
+    if cache.reserving:
+        cache.backend.expect(_kernel(found, row_steps_source), *call)
+    else:
+        _kernel(found, row_steps_source)(*call)
+
+
+@launches("rowwise", "cpu")
+def _rowwise(
+    cache: MatCache,
+    found: Compiled,
+    args: tuple[Any, ...],
+    slots: list[Slot],
+    rows: int,
+    pattern: PatternSlot | None,
+) -> None:
+    plan, backend = found.plan, cache.backend
+    dtype = plan.program.dtype
+    vectors, width = max(1, len(plan.vectors)), -(-max(1, plan.scratch_length) // 16) * 16
+    scratch = cache.result(
+        ("scratch", vectors, width, dtype),
+        (backend.threads * vectors, width),
+        dtype,
+        "scratch rows of threads",
+    )
+    nnz = 0 if pattern is None else pattern.nnz
+    if pattern is not None and plan.program.transposed:
+        rows = pattern.active_count
+        bounds = column_bounds(cache, pattern, found.chunks(nnz, rows, backend.threads))
+        active, starts, t_rows, positions = pattern.transposed()
+        call: list[Any] = [bounds, starts, t_rows, active, positions]
+    else:
+        bounds = row_bounds(cache, rows, pattern, found.chunks(nnz, rows, backend.threads))
+        call = [bounds, *(() if pattern is None else pattern.offsets())]
+    for arg in args:
+        if isinstance(arg, SparseMat):
+            call.append(arg.slot.data()[0])
+        elif isinstance(arg, Mat):
+            call.append(arg.slot.data())
+        else:
+            call.append(0.0 if is_static(arg) else float(arg))
+    fresh = [v for v in plan.program.returns if v.arg < 0]
+    for slot, value in zip(slots, fresh, strict=True):
+        call.append(slot.data()[0] if value.kind is Kind.NNZ else slot.data())
+    for n, _ in enumerate(plan.hidden):
+        assert pattern is not None
+        key = ("hidden", pattern.guid, dtype, n)
+        call.append(values_container(cache, key, pattern, dtype, "non-zeros").data()[0])
+    if cache.reserving:
+        backend.expect(_kernel(found, rowwise_source), 0, 0, *call, np.empty((0, 0, 0), dtype))
+        return
+    call.append(scratch.data().reshape(backend.threads, vectors, width))
+    backend.run(_kernel(found, rowwise_source), len(bounds) - 1, *call)

@@ -1,0 +1,140 @@
+"""How a CUDA device runs dense expressions, products, transposes, sorting and gathering."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...containers.cache import MatCache
+from ...containers.dispatch import launches
+from ...containers.matrices import Mat
+from ...containers.slots import Slot
+from ...emit.cuda_dense import fused_source
+from ...operations.dense import Linear
+from ...operations.indexing import out_of_range
+from ..driver import Product
+from ..kernels import SORT_TILE, move_source, sort_launches, sort_source
+from .common import CHUNKS, COLSUM_ROWS, PARTIALS, c_type, library_kernel, scratch
+
+TILE = 32  # rows and columns that are turned at a time
+CHUNK_ELEMENTS = 16384  # of a chunk of a sum of all numbers, at least
+WORKSPACE = 32 << 20  # bytes that dense products may use
+
+
+@launches("fused", "cuda")
+def _fused(cache: MatCache, linear: Linear, out: Slot) -> None:
+    fused, (rows, columns), backend = linear.fused, linear.shape, cache.backend
+    types = tuple(c_type(m.dtype) for m in linear.operands)
+    result = c_type(out.dtype)
+    text = backend.text(("fused", fused, types, result), lambda: fused_source(fused, types, result))
+    extent = rows * columns if fused.flat else rows
+    chunks, target = 0, out
+    if fused.ending != "assign":
+        colsum = fused.ending == "colsum"
+        pieces = rows // COLSUM_ROWS if colsum else rows * columns // CHUNK_ELEMENTS
+        most = max(1, min(CHUNKS, PARTIALS // max(1, out.shape[1])))
+        chunks = max(1, min(most, pieces, extent))
+        target = scratch(cache, "partial sums", most, out.shape[1])
+    end = library_kernel(cache, "end_sum", o=result) if chunks else None
+    if cache.reserving:
+        return
+    dtype = np.dtype(fused.dtype).type
+    call: list[Any] = [rows, columns, *(m.slot.array for m in linear.operands)]
+    call += [dtype(n) for n in linear.numbers]
+    if end is None:
+        backend.launch(text, rows * columns, 256, *call, out.array)
+        return
+    backend.launch_blocks(text, chunks, *call, target.array)
+    backend.launch(end, out.shape[1], 256, chunks, out.shape[1], target.array, out.array)
+
+
+@launches("product", "cuda")
+def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> None:
+    room = cache.result(("cuda", "workspace"), (1, WORKSPACE), np.uint8, "room for dense products")
+    if cache.reserving:
+        return
+    (m, n), turn_left, turn_right = out.shape, op == "transposed_matmul", op == "matmul_transposed"
+    cache.backend.product(
+        Product(
+            out.dtype.name,
+            m,
+            n,
+            left.shape[0] if turn_left else left.shape[1],
+            left.array.address,
+            turn_left,
+            right.array.address,
+            turn_right,
+            out.array.address,
+            (room.array.address, WORKSPACE),
+        )
+    )
+
+
+@launches("transpose", "cuda")
+def _transpose(cache: MatCache, source: Slot, out: Slot) -> None:
+    value = c_type(source.dtype)
+    key = ("transpose", value)
+    text = cache.backend.text(key, lambda: move_source(value), "transpose_tiles")
+    if not cache.reserving:
+        rows, columns = source.shape
+        call = [rows, columns, source.array, out.array]
+        cache.backend.launch(text, rows * columns, TILE**2, *call)
+
+
+@launches("round_table", "cuda")
+def _round_table(cache: MatCache, source: Slot, out: Slot) -> None:
+    text = cache.backend.text(("to_bfloat16",), move_source, "to_bfloat16")
+    if not cache.reserving:
+        size = source.shape[0] * source.shape[1]
+        cache.backend.launch(text, size, 4 * 256, size, source.array, out.array)
+
+
+@launches("sort", "cuda")
+def _sort(cache: MatCache, source: Slot, out: Slot) -> None:
+    value, (rows, columns), backend = c_type(source.dtype), source.shape, cache.backend
+
+    def text(name: str) -> Any:
+        return backend.text((name, value), lambda: sort_source(value), name)
+
+    steps = [(text(name), size) for name, size in sort_launches(columns)]
+    tiles = text("sort_tiles")
+    if cache.reserving or not source.nbytes:
+        return
+    units, each = rows * -(-columns // SORT_TILE), [rows, columns]
+    backend.launch(tiles, units, 1, *each, source.array, out.array)
+    for step, size in steps:
+        if size:
+            backend.launch(step, rows * columns, 2 * 256, *each, size, out.array)
+        else:
+            backend.launch(step, units, 1, *each, out.array)
+
+
+@launches("gather", "cuda")
+def _gather(
+    cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot, checked: bool
+) -> None:
+    bad = cache.result(("cuda", "bad index"), (1, 2), np.int64, "positions out of range")
+    text, backend = library_kernel(cache, "gather", v=c_type(source.dtype)), cache.backend
+    if cache.reserving:
+        return
+    if not checked:
+        backend.clear(bad.array)
+    backend.launch(
+        text,
+        out.shape[0] * out.shape[1],
+        256,
+        *source.shape,
+        source.slot.array,
+        *out.shape,
+        rows.slot.array,
+        columns.slot.array,
+        out.array,
+        bad.array,
+    )
+    if checked:
+        return
+    found = backend.read(bad.array)[0]
+    for axis, positions in enumerate((rows, columns)):
+        if place := int(found[axis]):
+            out_of_range(source, int(positions.numpy()[0, place - 1]), axis)

@@ -1,0 +1,142 @@
+"""How a CUDA device runs transposed, exact, wide and top products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...containers.cache import MatCache
+from ...containers.chunks import turned
+from ...containers.dispatch import launches
+from ...containers.slots import PatternSlot, Slot
+from ..kernels import exact_source, top_source, transposed_source, wide_source
+from ..order import active_count, length_order
+from .common import (
+    CHUNKS,
+    COLSUM_ROWS,
+    LONG_BLOCKS,
+    PARTIALS,
+    WARPS,
+    c_type,
+    kernel,
+    library_kernel,
+    scratch,
+)
+
+TOP_ROWS = 32  # rows of a block of threads, of `top_products`
+EXACT_BLOCKS = 512  # of threads, that note their largest terms
+
+
+def _address(weights: Slot | None) -> Any:
+    return 0 if weights is None else weights.array
+
+
+def _index(cache: MatCache, pattern: PatternSlot) -> list[Any]:
+    active, starts, t_rows, t_pos = turned(cache, pattern)
+    return [active_count(pattern), active, starts, t_rows, t_pos]
+
+
+def _types(pattern: PatternSlot, values: Slot, table: Slot, out: Slot) -> dict[str, str]:
+    position = "int" if pattern.capacity < 2**31 else "i64"
+    v, t, o = (c_type(slot.dtype) for slot in (values, table, out))
+    return {"v": v, "t": t, "o": o, "p": position}
+
+
+@launches("transposed_product", "cuda")
+def _transposed_product(
+    cache: MatCache, pattern: PatternSlot, values: Slot, table: Slot, out: Slot
+) -> None:
+    backend, k, types = cache.backend, table.shape[1], _types(pattern, values, table, out)
+    v, t, o, p = (types[name] for name in "vtop")
+
+    def text(name: str) -> Any:
+        return backend.text((name, k, v, t, o, p), lambda: transposed_source(k, v, t, o, p), name)
+
+    each, long = text("transposed_product"), text("transposed_long")
+    active, starts, t_rows, t_pos = turned(cache, pattern)
+    order = length_order(cache, pattern, by_column=True)
+    if cache.reserving:
+        return
+    call = [active_count(pattern), pattern.columns, *order, active, starts, t_rows, t_pos]
+    call += [values.array, table.array, out.array]
+    backend.launch(each, pattern.columns, WARPS, *call)
+    backend.launch_blocks(long, LONG_BLOCKS * backend.processors, *call)
+
+
+@launches("add_exact_product", "cuda")
+def _add_exact_product(
+    cache: MatCache,
+    pattern: PatternSlot,
+    values: Slot,
+    table: Slot,
+    weights: Slot | None,
+    grid: Slot,
+    total: Slot,
+    largest: Slot,
+) -> None:
+    k, backend = table.shape[1], cache.backend
+    position = _types(pattern, values, table, total)["p"]
+    text = backend.text(
+        ("add_exact_product", position), lambda: exact_source(position), "add_exact_product"
+    )
+    end = library_kernel(cache, "end_exact")
+    parts = scratch(cache, "largest terms", EXACT_BLOCKS, k)
+    turned(cache, pattern)
+    if cache.reserving:
+        return
+    call = [*_index(cache, pattern), values.array, table.array, _address(weights), k]
+    backend.launch_blocks(text, EXACT_BLOCKS, *call, grid.array, parts.array, total.array)
+    backend.launch(end, k, 256, EXACT_BLOCKS, k, 0, parts.array, total.array, largest.array)
+
+
+@launches("add_wide_product", "cuda")
+def _add_wide_product(cache: MatCache, X: Slot, table: Slot, weights: Slot, total: Slot) -> None:
+    (rows, n), k, backend = X.shape, table.shape[1], cache.backend
+    text = backend.text(("add_wide_product",), wide_source, "add_wide_product")
+    if not cache.reserving:
+        call = [rows, n, k, X.array, table.array, weights.array, total.array]
+        backend.launch(text, n * k, 256, *call)
+
+
+@launches("add_exact_columns", "cuda")
+def _add_exact_columns(
+    cache: MatCache, table: Slot, weights: Slot | None, grid: Slot, total: Slot, largest: Slot
+) -> None:
+    (rows, k), backend = table.shape, cache.backend
+    text = library_kernel(cache, "exact_columns", t=c_type(table.dtype))
+    end = library_kernel(cache, "end_exact")
+    most = max(1, min(CHUNKS, PARTIALS // max(1, k)))
+    sums, parts = (scratch(cache, name, most, k) for name in ("exact parts", "largest parts"))
+    if cache.reserving:
+        return
+    chunks = max(1, min(most, rows // COLSUM_ROWS))
+    call = [rows, k, table.array, _address(weights), grid.array, sums.array, parts.array]
+    backend.launch_blocks(text, chunks, *call)
+    call = [chunks, k, sums.array, parts.array, total.array, largest.array]
+    backend.launch(end, k, 256, *call)
+
+
+@launches("top_products", "cuda")
+def _top_products(
+    cache: MatCache,
+    rows: Slot,
+    table: Slot,
+    unit: bool,
+    leave_out: PatternSlot | None,
+    scores: Slot,
+    ids: Slot,
+) -> None:
+    backend, (r, k), (m, columns) = cache.backend, rows.shape, table.shape
+    lengths, top = (
+        kernel(cache, name, (), top_source) for name in ("inverse_lengths", "top_products")
+    )
+    inverse = cache.result(("cuda", "inverse", m), (1, m), np.float32, "lengths of table rows")
+    if cache.reserving:
+        return
+    if unit:
+        backend.launch(lengths, m, 256, m, columns, k, table.array, inverse.array)
+    call = [r, m, columns, k, scores.shape[1], rows.array, table.array]
+    call += [inverse.array if unit else 0]
+    call += [0, 0] if leave_out is None else leave_out.offsets()
+    backend.launch(top, r, TOP_ROWS, *call, scores.array, ids.array)

@@ -1,0 +1,66 @@
+"""How a CUDA device runs normal equations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...containers.cache import MatCache
+from ...containers.chunks import turned
+from ...containers.dispatch import launches
+from ...containers.slots import PatternSlot, Slot
+from ...operations.normal_equations import Systems
+from ..kernels import cholesky_source
+from ..order import active_count
+from .common import c_type, kernel, turned_name
+
+
+@launches("solve_rows", "cuda")
+def _solve_rows(
+    cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, systems: Systems
+) -> None:
+    n, k = systems.out.shape
+    text = _cholesky(cache, "solve_rows", k, systems, table)
+    if cache.reserving:
+        return
+    call = [n, *pattern.offsets(), weights.array, table.array, *_arrays(systems)]
+    cache.backend.launch(text, n, 1, *call)
+
+
+@launches("add_outer", "cuda")
+def _add_outer(
+    cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, sums: Slot
+) -> None:
+    name = turned_name("add_outer", pattern)
+    text = _cholesky(cache, name, table.shape[1], None, table)
+    index = turned(cache, pattern)
+    if cache.reserving:
+        return
+    call = [active_count(pattern), *index, weights.array, table.array, sums.array]
+    cache.backend.launch(text, pattern.columns, 1, *call)
+
+
+@launches("solve_sums", "cuda")
+def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
+    m, k = systems.out.shape
+    text = _cholesky(cache, "solve_sums", k, systems, None)
+    if cache.reserving:
+        return
+    cache.backend.launch(text, m, 1, m, sums.array, *_arrays(systems))
+
+
+def _cholesky(
+    cache: MatCache, name: str, k: int, systems: Systems | None, table: Slot | None
+) -> Any:
+    own = "float" if table is None else c_type(table.dtype)
+    gram, free = (None, None) if systems is None else (systems.gram, systems.free)
+    facts = (k, gram is not None, free is not None, own)
+
+    def source() -> str:
+        return cholesky_source(k, gram=facts[1], masked=facts[2], table=own)
+
+    return kernel(cache, name, facts, source)
+
+
+def _arrays(systems: Systems) -> list[Any]:
+    given = (0 if slot is None else slot.array for slot in (systems.gram, systems.free))
+    return [*given, systems.ridge.array, systems.rhs.array, systems.out.array]
