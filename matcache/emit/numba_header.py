@@ -7,7 +7,7 @@ import math
 _HEADER = """\
 import numpy as np
 from numba import njit
-from blocklearn.matcache import cpu_math{bits} as m
+from blocklearn.matcache.cpu import math{bits} as m
 from blocklearn.matcache.cpu.random import random_bits
 
 F = np.float{bits}

@@ -18,7 +18,7 @@ LANES = 4  # partial sums of a dot product over the non-zeros of a row
 HEADER = """\
 import numpy as np
 from numba import njit
-from blocklearn.matcache import cpu_math{bits} as m
+from blocklearn.matcache.cpu import math{bits} as m
 
 F = np.float{bits}
 

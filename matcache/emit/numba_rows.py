@@ -249,7 +249,7 @@ class NumbaPrinter(RowwisePrinter):
 
 
 class _Body(LoopBody):
-    """Numbers come from the arrays; sums over table rows are loops, or `cpu_vectors` if short."""
+    """Numbers come from the arrays; sums over table rows are loops, or `cpu.vectors` if short."""
 
     def __init__(self, rows: NumbaPrinter, group: Group, lanes: int = 1) -> None:
         super().__init__(rows, group, lanes)
@@ -317,7 +317,7 @@ def listed(texts: Iterable[str]) -> str:
 
 
 def weighted(factors: list[str], numbers: list[str]) -> str:
-    """Sum of products. Its order is that of `cpu_vectors.make_add`: the same bits for a column,
+    """Sum of products. Its order is that of `cpu.vectors.make_add`: the same bits for a column,
     whatever the number of columns.
     """
     return " + ".join(f"{factor} * {x}" for factor, x in zip(factors, numbers, strict=True))

@@ -14,7 +14,7 @@ import pytest
 import blocklearn as bl
 from blocklearn.learner.configuration.config import CheckpointConfig, LearnerConfig
 from blocklearn.learner.errors import ConfigError, DivergedError, ModelFolderError, RunInterrupted
-from blocklearn.learner.hooks import Best, Progress
+from blocklearn.learner.training.progress import Best, Progress
 from blocklearn.learner.learner import State
 from blocklearn.learner.runs import checkpoint
 from blocklearn.learner.runs.checkpoint import Checkpoint, check_same, newest

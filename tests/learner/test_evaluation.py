@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 import blocklearn as bl
 from blocklearn.learner.errors import ConfigError
-from blocklearn.learner.hooks import Best, Progress
+from blocklearn.learner.training.progress import Best, Progress
 from blocklearn.learner.training.evaluation import Evaluation, Evaluator
 from blocklearn.models import GLM, LDA
 from blocklearn.optimizers import SGD, Adam
