@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,33 @@ Zeros = Callable[[tuple[int, ...], Any], npt.NDArray[Any]]
 """Makes an array of a shape and dtype, of zeros."""
 
 MAX_COLUMNS = 2**31 - 1  # column indices of a block are int32
-CSR_PART = ("indptr", "indices", "values")
-TRANSPOSED_PART = ("active", "starts", "t_rows", "t_pos")
+
+
+class CsrArrays(NamedTuple):
+    """The sparse rows of a block; see `HostBlock`."""
+
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float32]
+
+
+class IndexArrays(NamedTuple):
+    """The transposed index of a block; see `HostBlock`."""
+
+    active: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int64]
+    t_rows: npt.NDArray[np.int32]
+    t_pos: npt.NDArray[np.signedinteger[Any]]
+
+
+class _SortRoom(NamedTuple):
+    """Scratch of `HostBlock.transpose`."""
+
+    counts: npt.NDArray[np.signedinteger[Any]]
+    keys: npt.NDArray[np.int32]
+    spare_keys: npt.NDArray[np.int32]
+    spare_rows: npt.NDArray[np.int32]
+    spare_pos: npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True)
@@ -59,20 +84,16 @@ class BlockShape:
 
 @dataclass(frozen=True, eq=False)
 class KeptBlock:
-    """The sparse part of a block that is finished, in arrays of its own, not to be written to.
+    """The sparse part of a finished block, in arrays of its own that are never written to.
 
-    arrays: by name, those of `CSR_PART`, and those of `TRANSPOSED_PART` if it is `indexed`.
+    turned: its transposed index, if that is kept too; n_active: features in it.
     """
 
     rows: int
     nnz: int
     n_active: int
-    arrays: dict[str, npt.NDArray[Any]]
-
-    @property
-    def indexed(self) -> bool:
-        """Whether its transposed index is kept, too."""
-        return "active" in self.arrays
+    csr: CsrArrays
+    turned: IndexArrays | None
 
 
 class HostBlock:
@@ -109,23 +130,6 @@ class HostBlock:
     [1.0, 1.0, 0.0]
     """
 
-    row_ids: npt.NDArray[np.int64]
-    indptr: npt.NDArray[np.int64]
-    indices: npt.NDArray[np.int32]
-    values: npt.NDArray[np.float32]
-    active: npt.NDArray[np.int32]
-    starts: npt.NDArray[np.int64]
-    t_rows: npt.NDArray[np.int32]
-    t_pos: npt.NDArray[np.signedinteger[Any]]
-    dense: npt.NDArray[np.float32]
-    targets: npt.NDArray[np.float32]
-    weights: npt.NDArray[np.float32]
-    _count: npt.NDArray[np.signedinteger[Any]]
-    _keys: npt.NDArray[np.int32]
-    _spare_keys: npt.NDArray[np.int32]
-    _spare_rows: npt.NDArray[np.int32]
-    _spare_pos: npt.NDArray[np.signedinteger[Any]]
-
     def __init__(self, shape: BlockShape, *, indexed: bool = True, zeros: Zeros = np.zeros) -> None:
         """Allocate everything that blocks of `shape` need. indexed: False for whoever never reads
         the transposed index; there is none then, and its arrays have length 0. zeros: makes the
@@ -135,16 +139,53 @@ class HostBlock:
         self.indexed = indexed and not shape.dense
         self.pass_, self.index, self.rows, self.nnz, self.n_active = 0, 0, 0, 0, 0
         sizes = buffers(shape, indexed=indexed)
-        self._own = {name: zeros(size, dtype) for name, (size, dtype) in sizes.items()}
-        for name, array in self._own.items():
-            setattr(self, name, array)
+        own = {name: zeros(size, dtype) for name, (size, dtype) in sizes.items()}
+        self.nbytes = sum(array.nbytes for array in own.values())
+        self.row_ids: npt.NDArray[np.int64] = own["row_ids"]
+        self.dense: npt.NDArray[np.float32] = own["dense"]
+        self.targets: npt.NDArray[np.float32] = own["targets"]
+        self.weights: npt.NDArray[np.float32] = own["weights"]
+        self._own_csr = CsrArrays(*(own[name] for name in CsrArrays._fields))
+        self._own_turned = IndexArrays(*(own[name] for name in IndexArrays._fields))
+        self._room = _SortRoom(*(own[name] for name in _SortRoom._fields))
+        self.csr, self.turned = self._own_csr, self._own_turned
         self._passes, _ = plan_digits(shape.columns)
         self._transposed = False
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all buffers, scratch included."""
-        return sum(array.nbytes for array in self._own.values())
+    def indptr(self) -> npt.NDArray[np.int64]:
+        """Offsets of the rows."""
+        return self.csr.indptr
+
+    @property
+    def indices(self) -> npt.NDArray[np.int32]:
+        """Columns of the non-zeros."""
+        return self.csr.indices
+
+    @property
+    def values(self) -> npt.NDArray[np.float32]:
+        """Values of the non-zeros."""
+        return self.csr.values
+
+    @property
+    def active(self) -> npt.NDArray[np.int32]:
+        """Features that occur."""
+        return self.turned.active
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Offsets of the features that occur."""
+        return self.turned.starts
+
+    @property
+    def t_rows(self) -> npt.NDArray[np.int32]:
+        """Rows of the non-zeros, by feature."""
+        return self.turned.t_rows
+
+    @property
+    def t_pos(self) -> npt.NDArray[np.signedinteger[Any]]:
+        """Positions of the non-zeros in `values`, by feature."""
+        return self.turned.t_pos
 
     def finish(self, *, pass_: int, index: int, rows: int, checked: bool = False) -> None:
         """Declare `rows` rows filled: pad the rest, check everything, forget the old transpose.
@@ -166,40 +207,42 @@ class HostBlock:
         """
         if not self.indexed or self._transposed:
             return
+        room = self._room
         if count_columns(self.shape.columns, self.shape.nnz):
             self.n_active = transpose_by_counting(
-                self.indptr, self.indices, self.rows, self._count,
+                self.indptr, self.indices, self.rows, room.counts,
                 self.t_rows, self.t_pos, self.active, self.starts,
             )  # fmt: skip
         else:
             self.n_active = transpose_csr(
-                self.indptr, self.indices, self.rows, self._passes, self._count,
-                self._spare_keys, self._spare_rows, self._spare_pos,
-                self._keys, self.t_rows, self.t_pos, self.active, self.starts,
+                self.indptr, self.indices, self.rows, self._passes, room.counts,
+                room.spare_keys, room.spare_rows, room.spare_pos,
+                room.keys, self.t_rows, self.t_pos, self.active, self.starts,
             )  # fmt: skip
         self._transposed = True
 
     def show(self, kept: KeptBlock, *, pass_: int, index: int) -> None:
-        """`finish` with the sparse part of `kept`, and its transposed index if both have one, which
-        nobody copies or checks again; row_ids, targets and weights are filled as ever.
+        """`finish` with the arrays of `kept`, which are neither copied nor checked again.
+
+        Its transposed index counts if both have one. row_ids, targets and weights are filled as by
+        `finish`.
         """
         self._finish_rows(pass_, index, kept.rows, checked=True)
-        self.write()
-        self._transposed = self.indexed and kept.indexed
-        for name in CSR_PART + (TRANSPOSED_PART if self._transposed else ()):
-            setattr(self, name, kept.arrays[name])
-        self.nnz, self.n_active = kept.nnz, kept.n_active if self._transposed else 0
+        self.csr, self.turned = kept.csr, self._own_turned
+        self.nnz = kept.nnz
+        if self.indexed and kept.turned is not None:
+            self.turned, self.n_active, self._transposed = kept.turned, kept.n_active, True
 
     def borrow(self, indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
-        """Let these arrays, which nobody may write to, be the block's columns and values until
-        `write`, `borrow` or `show`; they are C-contiguous, with as many numbers as the offsets say.
+        """Let these arrays be the block's columns and values until `write`, `borrow` or `show`.
+
+        They are C-contiguous, never written to, and as long as the offsets say.
         """
-        self.indices, self.values = indices, values
+        self.csr = CsrArrays(self._own_csr.indptr, indices, values)
 
     def write(self) -> None:
-        """Make the arrays those of this block again, after `show` or `borrow`."""
-        for name in CSR_PART + TRANSPOSED_PART:
-            setattr(self, name, self._own[name])
+        """Make the block's arrays its own again, after `show` or `borrow`."""
+        self.csr, self.turned = self._own_csr, self._own_turned
 
     def _finish_rows(self, pass_: int, index: int, rows: int, checked: bool = False) -> None:
         """What all kinds of blocks have: numbers, row_ids, targets and weights."""
@@ -262,7 +305,7 @@ def block_bytes(shape: BlockShape, *, indexed: bool = True) -> int:
 def buffers(
     shape: BlockShape, *, indexed: bool = True
 ) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
-    """Size and dtype of every array of a `HostBlock`, by the name of its attribute."""
+    """Size and dtype of every array of a `HostBlock`, by name."""
     capacity = 0 if shape.dense else shape.nnz
     sparse = 0 if shape.dense else 1
     turned = capacity if indexed else 0  # non-zeros of the transposed index
@@ -284,9 +327,9 @@ def buffers(
         "dense": ((shape.rows, shape.columns) if shape.dense else (0, 0), np.float32),
         "targets": ((shape.rows, shape.targets), np.float32),
         "weights": ((shape.rows,), np.float32),
-        "_count": ((counts,), positions),
-        "_keys": ((sorted_,), np.int32),
-        "_spare_keys": ((spare,), np.int32),
-        "_spare_rows": ((spare,), np.int32),
-        "_spare_pos": ((spare,), positions),
+        "counts": ((counts,), positions),
+        "keys": ((sorted_,), np.int32),
+        "spare_keys": ((spare,), np.int32),
+        "spare_rows": ((spare,), np.int32),
+        "spare_pos": ((spare,), positions),
     }

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..block import CSR_PART, TRANSPOSED_PART, HostBlock, KeptBlock
+from ..block import CsrArrays, HostBlock, IndexArrays, KeptBlock
 
 ALIGNMENT = 64  # bytes, a cache line
 
@@ -46,28 +46,31 @@ class Shelf:
             return
         block.transpose()
         nnz, n = block.nnz, block.n_active
-        lengths = {"indptr": len(block.indptr), "active": n, "starts": n + 1}
-        arrays: dict[str, npt.NDArray[Any]] = {
-            name: getattr(block, name)[: lengths.get(name, nnz)]
-            for name in CSR_PART + (TRANSPOSED_PART if block.indexed else ())
-        }
-        given: dict[str, npt.NDArray[Any]] = {}
-        if indices is not None and values is not None:
-            given = {"indices": indices, "values": values}
-        copies = {name: array for name, array in arrays.items() if name not in given}
+        copied: list[npt.NDArray[Any]] = [block.indptr]
+        if indices is None or values is None:
+            copied += [block.indices[:nnz], block.values[:nnz]]
+        if block.indexed:
+            copied += [block.active[:n], block.starts[: n + 1]]
+            copied += [block.t_rows[:nnz], block.t_pos[:nnz]]
         with self._lock:
             if number in self._kept:
                 return
             if not self._slab.size:
                 self._slab = np.empty(self.nbytes, np.uint8)
-            end = self._used + sum(aligned(array.nbytes) for array in copies.values())
-            if end > self.nbytes:
+            if self._used + sum(aligned(array.nbytes) for array in copied) > self.nbytes:
                 return
-            for name, array in copies.items():
-                given[name] = self._slab[self._used :][: array.nbytes].view(array.dtype)
-                given[name][:] = array
-                self._used += aligned(array.nbytes)
-            self._kept[number] = KeptBlock(block.rows, nnz, n, given)
+            kept = [self._copy(array) for array in copied]
+            turned = IndexArrays(*kept[-4:]) if block.indexed else None
+            if indices is None or values is None:
+                indices, values = kept[1:3]
+            csr = CsrArrays(kept[0], indices, values)
+            self._kept[number] = KeptBlock(block.rows, nnz, n, csr, turned)
+
+    def _copy(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        place = self._slab[self._used :][: array.nbytes].view(array.dtype)
+        place[:] = array
+        self._used += aligned(array.nbytes)
+        return place
 
 
 def aligned(nbytes: int) -> int:

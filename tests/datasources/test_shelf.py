@@ -10,7 +10,7 @@ from scipy import sparse
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, HostBlock, MatrixSource
-from blocklearn.datasources.block import CSR_PART, TRANSPOSED_PART
+from blocklearn.datasources.block import CsrArrays, IndexArrays
 from blocklearn.datasources.memory.order import RowOrder
 
 
@@ -20,7 +20,7 @@ def contents(block: HostBlock) -> dict[str, Any]:
     ends = {"indptr": len(block.indptr), "active": n, "starts": n + 1}
     arrays = {
         name: getattr(block, name)[: ends.get(name, block.nnz)].copy()
-        for name in CSR_PART + TRANSPOSED_PART
+        for name in CsrArrays._fields + IndexArrays._fields
     }
     numbers = {name: getattr(block, name) for name in ("pass_", "index", "rows", "nnz", "n_active")}
     labels = {name: getattr(block, name).copy() for name in ("row_ids", "targets", "weights")}
