@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from contextlib import contextmanager
 from itertools import islice
 
 from blocklearn.datasources import DataSource, HostBlock, Reader
@@ -15,39 +15,47 @@ from .progress import Progress
 from .replica import Replica
 from .scoring import TrainingScores
 from .team import Team
-from .work import Work, data_bytes
+from .work import Stopwatch, Work
 
 
 class Meter:
-    """Counts what training did, into a `Progress`."""
+    """Counts what training does, into a `Progress`."""
 
     def __init__(self, progress: Progress) -> None:
-        """From zero: speeds are of this process, not of those that it goes on from."""
+        """Count from zero: speeds are those of this process, not of a run that it resumes."""
         self.progress = progress
+        self.watch = Stopwatch()
         self._before = progress.work
+        self._rows = 0  # of the blocks since the last merge
 
     def waiting(self, blocks: Iterator[HostBlock], reader: Reader) -> Iterator[HostBlock]:
-        """The same blocks; the time until each is there is counted as reading."""
+        """The same blocks; the time until each arrives is counted as reading."""
         while True:
             ready, clock = reader.ready, time.perf_counter()
             block = next(blocks, None)
             waited = time.perf_counter() - clock
             if block is None:
                 return
-            self.add(Work(read=waited, ready=ready))
+            self.progress.work += Work(read=waited, ready=ready)
             yield block
 
-    def add(self, work: Work) -> None:
-        """This was done."""
+    def trained(self, work: Work) -> None:
+        """Count one block that a replica has trained on."""
+        self._rows += work.rows
+        self.progress.ahead += 1
         self.progress.work += work
 
-    def merged(self, team: Team, blocks: int, rows: int, cost: Work) -> None:
-        """Some blocks are done, and replicas are one model again. cost: what is not added yet."""
+    @contextmanager
+    def stretch(self, team: Team) -> Iterator[None]:
+        """Count the blocks between two merges; they are done when the `with` statement ends."""
         progress = self.progress
-        progress.block, progress.ahead = progress.block + blocks, 0
-        progress.rows += rows
-        progress.seconds += cost.seconds
-        self.add(cost)
+        self._rows = progress.ahead = 0
+        flops, clock = team.flops, time.perf_counter()
+        yield
+        cost = Work(flops=team.flops - flops, seconds=time.perf_counter() - clock)
+        progress.block, progress.ahead = progress.block + progress.ahead, 0
+        progress.rows += self._rows
+        self._add(cost)
         done = progress.work - self._before
         progress.rows_per_s, progress.gflops = done.rows_per_s, done.gflops
         stats = [replica.cache.stats() for replica in team.replicas]
@@ -55,6 +63,18 @@ class Meter:
         if team.first.device != "cpu":
             progress.device_bytes = progress.cache_bytes
         progress.allocations_after_warmup = sum(s.allocations_after_warmup for s in stats)
+
+    @contextmanager
+    def end_of_pass(self) -> Iterator[None]:
+        """Count what the model does at the end of a pass."""
+        clock = time.perf_counter()
+        with self.watch.part("compute"):
+            yield
+        self._add(Work(seconds=time.perf_counter() - clock))
+
+    def _add(self, work: Work) -> None:
+        self.progress.seconds += work.seconds
+        self.progress.work += work + self.watch.take()
 
 
 def train_passes(
@@ -102,64 +122,37 @@ def train_pass(
     scores: TrainingScores,
     merged: Callable[[], None],
 ) -> None:
-    """The blocks of the present pass that are left, of one side (source) after the other, and what
-    the model does at the end of the pass. merged: is called whenever replicas are merged; the pass
-    is left where `progress.stop` is set then.
+    """Train on the blocks of the present pass that are left, one side (source) after the other.
+
+    Then the model ends the pass. merged: is called whenever replicas are merged; the pass is left
+    where `progress.stop` is set then.
 
     Raises:
         DivergedError: what the model has learnt is no longer finite.
     """
-    progress, first, share = meter.progress, 0, 1 / len(team.replicas)
+    progress, first = meter.progress, 0
     for side, (source, reader) in enumerate(zip(sources, readers, strict=True)):
         done = min(max(progress.block - first, 0), source.blocks)
         first += source.blocks
-        blocks = reader.blocks(progress.pass_, start=done)
-
-        def train(replica: Replica, host: HostBlock, side: int = side) -> Work:
-            begun = time.perf_counter()
-            block = replica.bind(host, side)
-            bound = time.perf_counter()
-            scored = replica is team.first and scores.due(replica, block)
-            replica.update(block, partial(scores.take, replica, block) if scored else None)
-            if not replica.cache.frozen:
-                replica.cache.freeze()
-            copy = replica.handed_over + bound - begun
-            compute = replica.awaited + time.perf_counter() - bound
-            nbytes = data_bytes(host)
-            return Work(1, host.rows, nbytes, copy=copy * share, compute=compute * share)
-
+        blocks = meter.waiting(reader.blocks(progress.pass_, start=done), reader)
         while done < source.blocks:
-            flops, clock = team.flops, time.perf_counter()
             count = min(team.stretch, source.blocks - done)
-            team.begin()
-            rows = progress.ahead = 0
-            for work in team.in_turn(meter.waiting(islice(blocks, count), reader), train):
-                rows += work.rows
-                progress.ahead += 1
-                meter.add(work)
             done += count
-            finishing = time.perf_counter()
-            team.finish()
-            merging = time.perf_counter()
-            team.merge(complete=done == source.blocks)
-            now = time.perf_counter()
-            cost = Work(
-                flops=team.flops - flops,
-                seconds=now - clock,
-                compute=merging - finishing,
-                merge=now - merging,
-            )
-            meter.merged(team, count, rows, cost)
+            with meter.stretch(team):
+                team.begin()
+                for work in team.train(islice(blocks, count), side, scores.look):
+                    meter.trained(work)
+                with meter.watch.part("compute"):
+                    team.finish()
+                with meter.watch.part("merge"):
+                    team.merge(complete=done == source.blocks)
             check.after_block(team, progress)
             merged()
             if progress.stop and progress.block < progress.blocks:
                 return
         for _ in blocks:  # none is left: this ends the reader's pass
             pass
-    clock = time.perf_counter()
-    team.each(lambda replica: replica.end_pass())
-    seconds = time.perf_counter() - clock
-    progress.seconds += seconds
-    meter.add(Work(seconds=seconds, compute=seconds))
+    with meter.end_of_pass():
+        team.each(Replica.end_pass)
     check.now(team, progress)
     progress.closed = True

@@ -38,18 +38,18 @@ from .checks import (
     terms_of,
 )
 from .data import check_nonnegative
+from .work import Stopwatch, Work, data_bytes
 
 OPTIMIZER = "optimizer."  # before the names of its state
 
 log = logging.getLogger("blocklearn.learner")
 
+Look = Callable[["Replica", Block], None]
+"""Sees a block that a replica is about to train on."""
+
 
 class Replica:
-    """A model bound to a cache. Planned at construction, allocated in one slab, then frozen.
-
-    awaited: seconds until the device was ready for the present block. handed_over: seconds until it
-    had the block before and its work.
-    """
+    """A model bound to a cache. Planned at construction, allocated in one slab, then frozen."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Replica:
         self.tables = tables
         self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
         self.complete = True  # the plan covers everything
-        self.awaited = self.handed_over = 0.0
+        self.watch = Stopwatch()  # of the present block, and of handing over the one before
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
         self._side = 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
@@ -196,15 +196,26 @@ class Replica:
         """Those of the present block's rows."""
         return [state for state in self.model.states.values() if state.side == self._side]
 
-    def update(self, block: Block, before: Callable[[], None] | None = None) -> None:
-        """Train on the block that was bound last. before: is called when the parameters are as the
-        model will read them.
+    def train(self, host: HostBlock, side: int = 0, look: Look | None = None) -> Work:
+        """Train on the block in `host`, and say what that cost.
+
+        look: sees the block when the parameters are as the model will read them.
         """
-        self._update(block, before)
+        with self.watch.part("copy"):
+            block = self.bind(host, side)
+        with self.watch.part("compute"):
+            self.update(block, look)
+            if not self.cache.frozen:
+                self.cache.freeze()
+        return self.watch.take() + Work(1, host.rows, data_bytes(host))
+
+    def update(self, block: Block, look: Look | None = None) -> None:
+        """Train on the block that was bound last. look: see `train`."""
+        self._update(block, look)
         for state in self._states():
             state.save(self._row_ids)
 
-    def _update(self, block: Block, before: Callable[[], None] | None = None) -> None:
+    def _update(self, block: Block, look: Look | None = None) -> None:
         self.model.updates.clear()
         self.model.objective = None
         if self.optimizer is not None:
@@ -212,8 +223,8 @@ class Replica:
             if phase != self.optimizer.phase:
                 self.optimizer.enter(phase)
             self.optimizer.begin(block.X)
-        if before is not None:
-            before()
+        if look is not None:
+            look(self, block)
         self.cache.rounds_tables = self.tables == "bfloat16"
         try:
             self.model.update(block)

@@ -58,12 +58,17 @@ class TrainingScores:
         self._progress = progress
         self._due = -math.inf
 
+    def look(self, replica: Replica, block: Block) -> None:
+        """Score this block if it is time to."""
+        if self.due(replica, block):
+            self.take(replica, block)
+
     def due(self, replica: Replica, block: Block) -> bool:
-        """Whether to score this one."""
+        """Whether it is time to score this block."""
         return block.side == 0 and replica.complete and time.perf_counter() >= self._due
 
     def take(self, replica: Replica, block: Block) -> None:
-        """Score it."""
+        """Score this block."""
         begun = time.perf_counter()
         score = {name: part.read() for name, part in replica.score(block).items()}
         found = values(score).items()

@@ -7,14 +7,14 @@ and no merges.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeVar
 
-from blocklearn.datasources import BlockShape, DataSource, Reader
+from blocklearn.datasources import BlockShape, DataSource, HostBlock, Reader
 from blocklearn.matcache import (
     DeviceError,
     Mat,
@@ -26,7 +26,8 @@ from blocklearn.matcache import (
 )
 
 from .block_input import Use
-from .replica import Replica
+from .replica import Look, Replica
+from .work import Work
 
 
 def share(threads: int | None, replicas: int) -> int | None:
@@ -142,6 +143,20 @@ class Team:
         finally:
             _await(pending)
 
+    def train(self, blocks: Iterable[HostBlock], side: int, look: Look) -> Iterator[Work]:
+        """Train the replicas on `blocks` of one side in turn; yields what each block cost.
+
+        look: sees the blocks of the first replica; see `Replica.train`. Seconds of several replicas
+        are divided by their number, since they pass at the same time.
+        """
+        share = 1 / len(self.replicas)
+
+        def train(replica: Replica, host: HostBlock) -> Work:
+            return replica.train(host, side, look if replica is self.first else None)
+
+        for work in self.in_turn(blocks, train):
+            yield replace(work, copy=work.copy * share, compute=work.compute * share)
+
     def each(self, work: Callable[[Replica], Any]) -> None:
         """`work(replica)` on all replicas at once."""
         if not self._lanes:
@@ -169,7 +184,7 @@ class Team:
         """Bring replicas together; complete: until they are equal, whatever the `sync_weight`."""
         if not self._lanes:
             return
-        self.each(lambda replica: replica.settle())
+        self.each(Replica.settle)
         paused = [replica.pause() for replica in self.replicas]
         weight = 1.0 if complete else self.sync_weight
         self._merging().merge(self._learned(), weight)
@@ -255,15 +270,13 @@ def _result(future: Future[Result]) -> Result:
 def _work(
     work: Callable[[Replica, Piece], Result], replica: Replica, number: int, block: Piece
 ) -> Result:
-    backend, clock = replica.cache.backend, time.perf_counter
+    backend, watch = replica.cache.backend, replica.watch
     try:
-        begun = clock()
-        backend.begin_block()
-        replica.awaited = clock() - begun
+        with watch.part("compute"):
+            backend.begin_block()
         result = work(replica, block)
-        done = clock()
-        backend.end_block()
-        replica.handed_over = clock() - done
+        with watch.part("copy"):  # counted with the next block
+            backend.end_block()
         return result
     except Exception as error:
         error.add_note(f"in block {block.index} of pass {block.pass_}, replica {number}")

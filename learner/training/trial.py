@@ -65,9 +65,7 @@ def try_blocks(
 
 
 def _train(side: int, replica: Replica, host: HostBlock) -> None:
-    replica.update(replica.bind(host, side))
-    if not replica.cache.frozen:
-        replica.cache.freeze()
+    replica.train(host, side)
 
 
 def _each(

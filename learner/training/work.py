@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, fields
 from operator import add, attrgetter, sub
+from typing import Any, Literal, Self
 
 from blocklearn.datasources import HostBlock
 
@@ -71,6 +73,37 @@ class Work:
 
 
 _numbers = attrgetter(*(f.name for f in fields(Work)))
+
+
+Part = Literal["copy", "compute", "merge"]
+PARTS: tuple[Part, ...] = ("copy", "compute", "merge")
+
+
+class Stopwatch:
+    """Seconds by part of the work: `with watch.part("copy"): ...`. Parts do not nest."""
+
+    def __init__(self) -> None:
+        """Start with no seconds."""
+        self._seconds = dict.fromkeys(PARTS, 0.0)
+        self._part, self._begun = PARTS[0], 0.0
+
+    def part(self, name: Part) -> Self:
+        """Count the seconds of a `with` statement as those of the part `name`."""
+        self._part = name
+        return self
+
+    def take(self) -> Work:
+        """Return the seconds of each part since the last call."""
+        taken, self._seconds = self._seconds, dict.fromkeys(PARTS, 0.0)
+        return Work(copy=taken["copy"], compute=taken["compute"], merge=taken["merge"])
+
+    def __enter__(self) -> None:
+        """Begin a part."""
+        self._begun = time.perf_counter()
+
+    def __exit__(self, *_: Any) -> None:
+        """End the part that was begun."""
+        self._seconds[self._part] += time.perf_counter() - self._begun
 
 
 def data_bytes(block: HostBlock) -> int:

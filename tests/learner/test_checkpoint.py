@@ -14,13 +14,13 @@ import pytest
 import blocklearn as bl
 from blocklearn.learner.configuration.config import CheckpointConfig, LearnerConfig
 from blocklearn.learner.errors import ConfigError, DivergedError, ModelFolderError, RunInterrupted
-from blocklearn.learner.training.progress import Best, Progress
 from blocklearn.learner.learner import State
 from blocklearn.learner.runs import checkpoint
 from blocklearn.learner.runs.checkpoint import Checkpoint, check_same, newest
 from blocklearn.learner.runs.saving import SaveCheckpoints
 from blocklearn.learner.runs.signals import Requests, StopOnSignal
 from blocklearn.learner.training import schedule as interval
+from blocklearn.learner.training.progress import Best, Progress
 from blocklearn.learner.training.schedule import Cadence
 from blocklearn.learner.watch import events as metrics
 from blocklearn.learner.watch.events import Event, Metrics, rewind
