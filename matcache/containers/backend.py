@@ -1,6 +1,6 @@
 """What the cache asks of whoever holds its memory and runs its kernels.
 
-There is a CPU backend (`cpu.py`) and one for CUDA devices (`cuda/`). How operations are launched on
+There is a CPU backend (`cpu/`) and one for CUDA devices (`cuda/`). How operations are launched on
 each is in the kernel table (`table.py`).
 """
 

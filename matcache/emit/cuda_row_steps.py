@@ -1,4 +1,4 @@
-"""Print the kernel of `row_steps` as CUDA C++: see `emit_row_steps.py` for what it does.
+"""Print the kernel of `row_steps` as CUDA C++: see `numba_row_steps.py` for what it does.
 
 Rows are one after another, so one block of threads has all of them: 32 lanes, or 256 where there
 are many columns. They share the entries that a row touches; sums have a fixed order.
