@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from . import allocation, als, everything, glm, kernels, launch, lda, read
-from .als_peers import PEERS as ALS_PEERS
-from .glm_peers import PEERS as GLM_PEERS
-from .lda_peers import PEERS as LDA_PEERS
+from .als_systems import PEERS as ALS_PEERS
+from .glm_systems import PEERS as GLM_PEERS
+from .lda_systems import PEERS as LDA_PEERS
 
 TASKS = {
     "allocation": allocation,

@@ -6,27 +6,18 @@ scripts/bench als --data ratings.npz --rank 20,100
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import tempfile
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
-import blocklearn
-
 from .als_data import Ratings, load, objective
-from .als_job import Job
-from .als_ours import RECIPES
-from .als_peers import PEERS
+from .als_systems import PEERS, RECIPES, Job
 from .data import facts
 from .machine import describe, limits
-from .process import SystemFailed, run_process
-from .report import Ratio, Report, Row, mib, table
+from .report import Ratio, Report, Row, mib, others, reached, table
+from .system import reported, run_jobs, save
 
 PEER_NAMES = tuple(PEERS)
 TO_BEST = "seconds to the peer's best"
@@ -140,50 +131,42 @@ class Measure:
     ) -> Row | None:  # fmt: skip
         """One run of one system; None if it stopped, which the report tells."""
         args = self.args
-        reg = args.reg if loss == "explicit" else args.implicit_reg
-        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-            job = Job(name, folder, loss, rank, reg, args.alpha, args.threads, points, recipe)
-            print(f"{label}, rank {rank}, {loss}: training ...", file=sys.stderr, flush=True)
-            try:
-                return self.scored(label, job)
-            except SystemFailed as error:
-                self.report.failed[label] = str(error)
-                print(f"{label} failed:\n{error}", file=sys.stderr)
-                return None
+        with (
+            tempfile.TemporaryDirectory(prefix="bench-") as folder,
+            reported(self.report, label, f", rank {rank}, {loss}"),
+        ):
+            job = Job(
+                system=name, folder=folder, data=save(folder, train=self.ratings.train),
+                threads=args.threads, checkpoints=list(points), recipe=recipe, loss=loss, rank=rank,
+                reg=args.reg if loss == "explicit" else args.implicit_reg, alpha=args.alpha,
+            )  # fmt: skip
+            return self.scored(label, job)
+        return None
 
     def scored(self, label: str, job: Job) -> Row:
-        """Run the process of a job, and score all factors that it kept."""
-        sp.save_npz(job.path("train.npz"), self.ratings.train, compressed=False)
-        job.path("job.json").write_text(json.dumps(asdict(job)))
-        peer = PEERS.get(job.system)
-        memory = run_process(
-            "scripts.benchmarks.als_job", Path(job.folder), job.path("log"), blas_threads=1,
-            more={"BLOCKLEARN_CACHE": str(self.kernels), "RAYON_NUM_THREADS": str(job.threads),
-                  "LK_NUM_THREADS": str(job.threads), "OMP_NUM_THREADS": str(job.threads)},
-        )  # fmt: skip
-        result = Job(**json.loads(job.path("result.json").read_text()))
-        for number, point in enumerate(result.curve):
-            with np.load(Path(job.folder) / f"factors-{number}.npz") as kept:
-                point |= self.figures(job, kept["U"], kept["V"], float(kept["mean"]))
-        last = result.curve[-1]
+        """Run a job, and score all factors that it kept."""
+        names = ("RAYON_NUM_THREADS", "LK_NUM_THREADS", "OMP_NUM_THREADS")
+        more = {"BLOCKLEARN_CACHE": str(self.kernels)} | dict.fromkeys(names, str(job.threads))
+        memory, [done] = run_jobs(job.folder, [job], 1, more)
+        for number, point in enumerate(done.curve):
+            point |= self.figures(job, job.kept(number))
+        last = done.curve[-1]
         settings = {"rank": job.rank, "loss": job.loss, "reg": job.reg, "threads": job.threads}
-        version = blocklearn.__version__ if peer is None else peer.version
         quality = {name: last[name] for name in last if name != "seconds"}
-        quality |= {n: result.settings[n] for n in ("gflops",) if n in result.settings}
-        if "gflops" in quality:
+        if "gflops" in done.settings:
+            quality["gflops"] = done.settings["gflops"]
             peak = self.report.machine["sgemm_gflops"] * job.threads
             quality["share_of_sgemm"] = round(quality["gflops"] / peak, 3)
-        return Row(
-            label, version, settings | result.settings, last["seconds"], quality, memory,
-            result.curve,
-        )  # fmt: skip
+        settings |= done.settings
+        return Row(label, done.version, settings, last["seconds"], quality, memory, done.curve)
 
-    def figures(self, job: Job, U: Any, V: Any, mean: float) -> dict[str, float]:
+    def figures(self, job: Job, kept: Mapping[str, Any]) -> dict[str, float]:
         """What the factors are worth: `error` is what is compared."""
+        U, V = kept["U"], kept["V"]
         if job.loss == "implicit":
             value = objective(self.ratings.train, U, V, job.alpha, job.reg)
             return {"error": round(value, 5), "objective": round(value, 5)}
-        plain, clipped = self.ratings.rmse(U, V, mean)
+        plain, clipped = self.ratings.rmse(U, V, float(kept["mean"]))
         return {"error": plain, "rmse": plain, "rmse_clipped": clipped}
 
 
@@ -202,32 +185,21 @@ def ratios(rounds: Rounds, rank: int, loss: str) -> list[Ratio]:
     label = f"{TO_BEST} {'rmse' if loss == 'explicit' else 'objective'}, rank {rank}"
     for name, theirs in ((n, rows) for n, rows in rounds.items() if n in PEERS):
         for system, ours in ((n, rows) for n, rows in rounds.items() if n not in PEERS):
-            pairs = [paired(a, b) for a, b in zip(theirs, ours, strict=False)]
-            best = min(theirs[0].curve, key=lambda point: point["error"])
-            note = (
-                f"{best['error']:.4f} after {best['alternations']} alternations, "
-                f"{best['seconds']:.2f} s; ours: "
-            )
+            best = [min(row.curve, key=lambda point: point["error"]) for row in theirs]
+            pairs = [
+                reached(b.curve, "error", a["error"], a["seconds"], lower=True)
+                for a, b in zip(best, ours, strict=False)
+            ]
             values = [value for value, _ in pairs if value is not None]
-            value = None
+            value, where = median(values) if values else None, pairs[0][1]
             if values:
-                value = round(median(values), 2)
-                note += f"{pairs[0][1]}; {min(values):.2f} to {max(values):.2f}"
-            else:
-                lowest = min(point["error"] for point in ours[0].curve)
-                note += f"not reached, {lowest:.4f} at best"
-            found.append(Ratio(label, name, system, value, note))
+                where += f"; {min(values):.2f} to {max(values):.2f}"
+            note = (
+                f"{best[0]['error']:.4f} after {best[0]['alternations']} alternations, "
+                f"{best[0]['seconds']:.2f} s; ours: {where}"
+            )
+            found.append(Ratio(label, name, system, value and round(value, 2), note))
     return found
-
-
-def paired(theirs: Row, ours: Row) -> tuple[float | None, str]:
-    """Their seconds to their lowest error over ours to it, and where that was; None: never."""
-    best = min(theirs.curve, key=lambda point: point["error"])
-    for point in ours.curve:
-        if point["error"] <= best["error"]:
-            where = f"{point['error']:.4f} after {point['alternations']}, {point['seconds']:.2f} s"
-            return best["seconds"] / max(point["seconds"], 1e-9), where
-    return None, ""
 
 
 def growth(rows: list[Row]) -> list[Ratio]:
@@ -259,10 +231,9 @@ def show(report: Report) -> str:
             last = point is row.curve[-1]
             if row.system not in PEERS and point["alternations"] not in (1, 3, 5, 10) and not last:
                 continue  # in the JSON
-            others = 100 * point["others_cpu_seconds"] / max(cores * point["seconds"], 1e-9)
             lines.append([
                 row.system, rank, loss, point["alternations"], point["seconds"],
-                f"{point['error']:.4f}", mib(row.memory) if last else None, round(others),
+                f"{point['error']:.4f}", mib(row.memory) if last else None, others(point, cores),
             ])  # fmt: skip
     parts = [table(head, lines)]
     times = [r for r in report.ratios if r.name != GROWTH]

@@ -31,9 +31,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
-from dataclasses import asdict
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -41,16 +40,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-import blocklearn
 from blocklearn.models import GLM
 from blocklearn.models.ranking import area
 
 from .data import load
-from .glm_job import Job
-from .glm_peers import PEERS, sample
+from .glm_systems import PEERS, Job, sample
 from .machine import describe, limits
-from .process import SystemFailed, run_process
-from .report import Ratio, Report, Row, mib, table
+from .report import Ratio, Report, Row, mib, others, reached, table
+from .system import reported, run_jobs, save
 
 PEER_NAMES = tuple(PEERS)
 TO_FINAL = "seconds to the peer's final AUC"
@@ -115,19 +112,13 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     )  # fmt: skip
     for together in jobs(args, peers, Y.shape[1]):
         names = ", ".join(system.name for system in together)
-        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-            print(f"{names}: training ...", file=sys.stderr, flush=True)
-            try:
-                rows = measure(Path(folder), together, args, X[train], Y[train])
-            except SystemFailed as error:
-                report.failed[names] = str(error)
-                print(f"{names} failed:\n{error}", file=sys.stderr)
-                continue
-            for number, (system, row) in enumerate(zip(together, rows, strict=True)):
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder, reported(report, names):
+            for system, job, memory in measure(folder, together, args, X[train], Y[train]):
+                row = Row(system.name, job.version, job.settings, 0.0, {}, memory, job.curve)
+                only = sample(Y.shape[1]) if system.name == "liblinear" else None
                 for mark, point in enumerate(row.curve):
-                    only = sample(Y.shape[1]) if system.name == "liblinear" else None
-                    weights = np.load(Path(folder) / str(number) / f"weights-{mark}.npz")
-                    point |= scored.figures(weights["W"], weights["b"], system.columns, only)
+                    kept = job.kept(mark)
+                    point |= scored.figures(kept["W"], kept["b"], system.columns, only)
                 finish(row, report.machine)
                 report.rows.append(row)
     report.ratios = ratios(report.rows)
@@ -234,35 +225,31 @@ def mean(numbers: Any) -> float | None:
 
 
 def measure(
-    folder: Path, systems: list[System], args: argparse.Namespace, X: Any, Y: Any
-) -> list[Row]:
-    """Run systems in turns in a process of their own, whose memory is said of each."""
-    made = []
+    folder: str, systems: list[System], args: argparse.Namespace, X: Any, Y: Any
+) -> Iterator[tuple[System, Job, int | None]]:
+    """Run systems in turns in a process of their own: each with its job, where the run of median
+    time counts, and the memory of them all.
+    """
+    shared, asked = save(folder, X=X), []
     for number, system in enumerate(systems):
-        own = folder / str(number)
+        own = Path(folder) / str(number)
         own.mkdir()
-        made.append(
+        targets = sp.csr_matrix(Y[:, system.columns], dtype=np.float32)
+        asked.append(
             Job(
-                system.name if system.name in PEERS else OURS, str(own), args.threads,
-                args.block_rows, args.alpha, system.columns, system.marks, system.repeats,
-                system.recipe, cold=not args.quick,
+                system=system.name if system.name in PEERS else OURS, folder=str(own),
+                data=[*shared, *save(own, Y=targets)], threads=args.threads,
+                checkpoints=system.marks, repeats=system.repeats, recipe=system.recipe,
+                block_rows=args.block_rows, alpha=args.alpha,
             )
         )  # fmt: skip
-    sp.save_npz(folder / "X.npz", X, compressed=False)
-    sp.save_npz(folder / "Y.npz", Y, compressed=False)
-    (folder / "jobs.json").write_text(json.dumps([asdict(job) for job in made]))
-    memory = run_process(
-        "scripts.benchmarks.glm_job", folder, folder / "log", blas_threads=args.threads
-    )
-    rows = []
-    for system, found in zip(
-        systems, json.loads((folder / "result.json").read_text()), strict=True
-    ):
-        result = Job(**found)
-        peer = PEERS.get(result.system)
-        version = blocklearn.__version__ if peer is None else peer.version
-        rows.append(Row(system.name, version, result.settings, 0.0, {}, memory, result.curve))
-    return rows
+    more = {} if args.quick else {"BLOCKLEARN_CACHE": str(Path(folder) / "kernels")}
+    memory, done = run_jobs(folder, asked, args.threads, more)
+    for system, job in zip(systems, done, strict=True):
+        job.curve = sorted(job.runs, key=lambda curve: curve[-1]["seconds"])[len(job.runs) // 2]
+        for name in ("seconds", "own_cpu_seconds"):
+            job.settings[f"{name}_of_runs"] = [curve[-1][name] for curve in job.runs]
+        yield system, job, memory
 
 
 def finish(row: Row, machine: dict[str, Any]) -> None:
@@ -289,16 +276,11 @@ def ratios(rows: list[Row]) -> list[Ratio]:
             figure = "auc" if point["auc"] is not None else "sample_auc"
             target = point[figure]
             label = f"{point['passes']:g} passes" if point["passes"] else "converged"
-            note = f"{peer.system}, {label}: {target:.4f} after {point['seconds']:.3f} s; ours: "
-            reached = [p for p in ours.curve if (p[figure] or 0.0) >= target]
-            value = None
-            if reached:
-                first = reached[0]
-                value = round(point["seconds"] / max(first["seconds"], 1e-9), 2)
-                note += f"{first[figure]:.4f} after {first['seconds']:.3f} s"
-            else:
-                note += f"not reached, {max(p[figure] or 0.0 for p in ours.curve):.4f} at best"
+            seconds = point["seconds"]
+            value, where = reached(ours.curve, figure, target, seconds, lower=False)
+            note = f"{peer.system}, {label}: {target:.4f} after {seconds:.3f} s; ours: {where}"
             note += "" if figure == "auc" else " (targets that it was run on)"
+            value = value and round(value, 2)
             found.append(Ratio(TO_FINAL, f"{peer.system}, {label}", OURS, value, note))
     one = next((row for row in rows if row.system == f"{OURS} 1 target"), None)
     many = next((r for r in rows if r.system.endswith(" targets")), None)
@@ -322,13 +304,12 @@ def show(report: Report) -> str:
     for row in report.rows:
         for point in row.curve:
             last = point is row.curve[-1]
-            share = 100 * point["others_cpu_seconds"] / max(cores * point["seconds"], 1e-9)
             passes = f"{point['passes']:g}" if point["passes"] else "converged"
             lines.append(
                 [
                     row.system, passes, point["seconds"], point["own_cpu_seconds"],
                     shown(point["auc"]), shown(point["sample_auc"]),
-                    mib(row.memory) if last else None, round(share),
+                    mib(row.memory) if last else None, others(point, cores),
                 ]
             )  # fmt: skip
     parts = [table(head, lines)]

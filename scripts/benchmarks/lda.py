@@ -21,26 +21,16 @@ set, where tomotopy is passed 14 times faster, and what the priors contribute.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
-import blocklearn
-
 from .data import facts, load, split
-from .lda_job import Job
-from .lda_ours import checkpoints, default_recipes, passes_of, read_recipe
-from .lda_peers import PEERS
+from .lda_systems import PEERS, Job, checkpoints, default_recipes, passes_of, read_recipe
 from .machine import describe, limits
 from .perplexity import completion, halves, unigram
-from .process import SystemFailed, run_process
-from .report import Ratio, Report, Row, mib, table
+from .report import Ratio, Report, Row, mib, others, reached, table
+from .system import reported, run_jobs, save
 
 PEER_NAMES = tuple(PEERS)
 EVALUATED = 5000  # at most so many held-out documents are scored
@@ -82,25 +72,21 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     )
     baseline, tokens = completion(unigram(train, eta), parts, alpha)
     report.data |= {"scored_tokens": tokens, "unigram_perplexity": round(baseline, 1)}
-    common = {"topics": args.topics, "threads": args.threads, "batch": args.batch}
-    for system, recipe, marks in jobs(args, peers):
-        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+    for label, recipe, marks in jobs(args, peers):
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder, reported(report, label):
             job = Job(
-                system, folder, args.topics, args.threads, args.batch, alpha, eta, marks, recipe,
-                cold=not args.quick,
+                system=label, folder=folder, data=save(folder, train=train), threads=args.threads,
+                checkpoints=marks, recipe=recipe, topics=args.topics, batch=args.batch, alpha=alpha,
+                eta=eta,
             )  # fmt: skip
-            print(f"{system}: training ...", file=sys.stderr, flush=True)
-            try:
-                row = measure(job, train)
-            except SystemFailed as error:
-                report.failed[system] = str(error)
-                print(f"{system} failed:\n{error}", file=sys.stderr)
-                continue
-            row.settings = common | ({} if recipe else {"alpha": alpha, "eta": eta}) | row.settings
+            row = measure(job, cold=not args.quick)
+            if not recipe:
+                row.settings = {"alpha": alpha, "eta": eta} | row.settings
             for number, point in enumerate(row.curve):
-                point["perplexity"] = score(Path(folder), number, parts, alpha)
-        finish(row, train.shape[0])
-        report.rows.append(row)
+                value = completion(job.kept(number)["phi"], parts, alpha)[0]
+                point["perplexity"] = round(value, 2)
+            finish(row, train.shape[0])
+            report.rows.append(row)
     report.ratios = ratios(report.rows)
     return report
 
@@ -126,23 +112,14 @@ def jobs(
     return found
 
 
-def measure(job: Job, train: Any) -> Row:
-    """Run one system in a process of its own."""
-    sp.save_npz(job.path("train.npz"), train, compressed=False)
-    job.path("job.json").write_text(json.dumps(asdict(job)))
+def measure(job: Job, *, cold: bool) -> Row:
+    """Run one system. cold: kernels are compiled anew, so that the time of it is true."""
     peer = PEERS.get(job.system)
     blas = 1 if peer is not None and peer.by_processes else job.threads
-    memory = run_process(
-        "scripts.benchmarks.lda_job", Path(job.folder), job.path("log"), blas_threads=blas
-    )
-    result = Job(**json.loads(job.path("result.json").read_text()))
-    version = blocklearn.__version__ if peer is None else peer.version
-    return Row(job.system, version, result.settings, 0.0, {}, memory, result.curve)
-
-
-def score(folder: Path, number: int, parts: Any, alpha: float) -> float:
-    """Held-out perplexity of the topics that a system kept at a checkpoint."""
-    return round(completion(np.load(folder / f"topics-{number}.npy"), parts, alpha)[0], 2)
+    more = {"BLOCKLEARN_CACHE": str(job.path("kernels"))} if cold else {}
+    memory, [done] = run_jobs(job.folder, [job], blas, more)
+    settings = {"topics": job.topics, "threads": job.threads, "batch": job.batch} | done.settings
+    return Row(job.system, done.version, settings, 0.0, {}, memory, done.curve)
 
 
 def finish(row: Row, documents: int) -> None:
@@ -165,16 +142,9 @@ def ratios(rows: list[Row]) -> list[Ratio]:
     for peer in (row for row in rows if row.system in PEERS):
         target = peer.quality["perplexity"]
         for ours in (row for row in rows if row.system not in PEERS):
-            reached = [p for p in ours.curve if p["perplexity"] <= target]
-            note = f"{peer.system}: {target:.1f} after {peer.seconds:.2f} s; {ours.system}: "
-            value = None
-            if reached:
-                first = reached[0]
-                value = round(peer.seconds / max(first["seconds"], 1e-9), 2)
-                note += f"{first['perplexity']:.1f} after {first['seconds']:.2f} s"
-            else:
-                note += f"not reached, {min(p['perplexity'] for p in ours.curve):.1f} at best"
-            found.append(Ratio(TO_FINAL, peer.system, ours.system, value, note))
+            value, where = reached(ours.curve, "perplexity", target, peer.seconds, lower=True)
+            note = f"{peer.system}: {target:.1f} after {peer.seconds:.2f} s; {ours.system}: {where}"
+            found.append(Ratio(TO_FINAL, peer.system, ours.system, value and round(value, 2), note))
             value = round(target / ours.quality["perplexity"], 4)
             found.append(Ratio("final perplexity", peer.system, ours.system, value))
     return found
@@ -190,12 +160,11 @@ def show(report: Report) -> str:
             last = point is row.curve[-1]
             if row.system not in PEERS and not last and point["passes"] % 1:
                 continue  # in the JSON
-            share = 100 * point["others_cpu_seconds"] / max(cores * point["seconds"], 1e-9)
             lines.append(
                 [
                     row.system, row.version, f"{point['passes']:g}", point["seconds"],
                     int(point["documents_per_s"]), point["perplexity"],
-                    mib(row.memory) if last else None, round(share),
+                    mib(row.memory) if last else None, others(point, cores),
                 ]
             )  # fmt: skip
     parts = [table(head, lines)]

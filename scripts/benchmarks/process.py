@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -108,6 +109,13 @@ class Clock:
         self.wall += time.perf_counter() - wall
         self.busy += busy_seconds() - busy
         self.own += own_seconds() - own
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Within it the clock stands still."""
+        self.__exit__(None, None, None)
+        yield
+        self.__enter__()
 
     def figures(self) -> dict[str, Any]:
         """The seconds so far."""

@@ -67,6 +67,33 @@ class Report:
         return cls(**found)
 
 
+def reached(
+    curve: Sequence[dict[str, Any]], figure: str, goal: float, seconds: float, *, lower: bool
+) -> tuple[float | None, str]:
+    """`seconds` of a peer to `goal` / those of the curve's first point there or beyond (nothing is
+    interpolated), and that point as text; None: it never got there.
+
+    >>> reached([{"auc": 0.7, "seconds": 2.0}], "auc", 0.6, 5.0, lower=False)
+    (2.5, '0.7000 after 2.000 s')
+    >>> reached([{"auc": 0.7, "seconds": 2.0}], "auc", 0.8, 5.0, lower=False)
+    (None, 'not reached, 0.7000 at best')
+    """
+    sign = 1 if lower else -1
+    known = [point for point in curve if point[figure] is not None]
+    digits = ".4f" if abs(goal) < 10 else ".1f"
+    for point in known:
+        if sign * point[figure] <= sign * goal:
+            ratio = seconds / max(point["seconds"], 1e-9)
+            return ratio, f"{point[figure]:{digits}} after {point['seconds']:.3f} s"
+    best = min((sign * point[figure] for point in known), default=0.0) * sign
+    return None, f"not reached, {best:{digits}} at best"
+
+
+def others(point: dict[str, Any], cores: int) -> int:
+    """How many percent of the machine other processes used meanwhile."""
+    return round(100 * point["others_cpu_seconds"] / max(cores * point["seconds"], 1e-9))
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Text with aligned columns: the first, and those of text, to the left, others to the right.
 

@@ -118,7 +118,7 @@ def test_glm_vw(tmp_path: Path) -> None:
 def test_missing_peer_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("scripts.benchmarks.lda_peers.find_spec", lambda name: None)
+    monkeypatch.setattr("scripts.benchmarks.system.find_spec", lambda name: None)
     report = run(tmp_path, "lda", "--ours", "vb", "--peers", "gensim")
     assert report["missing"] == ["gensim"]
     assert "not installed: gensim" in capsys.readouterr().out
@@ -156,7 +156,7 @@ def test_perplexity_of_the_true_topics_is_that_of_the_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["__main__", "data", "glm", "glm_peers", "lda_ours", "read", "report"]
+    "name", ["__main__", "data", "glm", "glm_systems", "lda_systems", "read", "report"]
 )
 def test_examples_in_docstrings(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"scripts.benchmarks.{name}"))

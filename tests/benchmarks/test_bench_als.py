@@ -12,8 +12,7 @@ import scipy.sparse as sp
 
 from scripts.benchmarks import als, als_data
 from scripts.benchmarks.__main__ import main
-from scripts.benchmarks.als_job import with_biases
-from scripts.benchmarks.als_peers import PEERS
+from scripts.benchmarks.als_systems import PEERS, with_biases
 from scripts.benchmarks.report import Row
 
 
