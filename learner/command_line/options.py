@@ -1,18 +1,65 @@
-"""Options that commands of several files have."""
+"""Options that commands of several files have, and options made from fields of a dataclass."""
 
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from dataclasses import Field, fields
+from inspect import Parameter, signature
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from ..conversion.settings import FormatOptions, Settings
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-SeparatorOption = Annotated[
-    str | None,
-    typer.Option("--separator", metavar="CHAR", help="Between fields [comma; tab in .tsv]."),
-]
-TextOption = Annotated[
-    str | None,
-    typer.Option(
-        "--text", metavar="FIELD", help="Of JSON lines and tables: where the text is [text]."
-    ),
-]
+
+
+def spelled(name: str) -> str:
+    """An option as it is written."""
+    return "--" + name.replace("_", "-")
+
+
+def options_of(*classes: type) -> Iterator[Parameter]:
+    """The fields of dataclasses as parameters of a command, options by their metadata."""
+    for class_ in classes:
+        hints = get_type_hints(class_)
+        for field in fields(class_):
+            annotation = Annotated[hints[field.name], _option(field)]
+            yield Parameter(
+                field.name,
+                Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=annotation,
+            )
+
+
+def _option(field: Field[Any]) -> Any:
+    about = dict(field.metadata)
+    return typer.Option(about.pop("flag", spelled(field.name)), **about)
+
+
+def with_options(*classes: type, after: str) -> Callable[[Command], Command]:
+    """Give a command, which takes them as `**settings`, the options of dataclasses behind its
+    parameter `after`.
+    """
+
+    def decorate(command: Command) -> Command:
+        own = [p for p in signature(command).parameters.values() if p.kind != p.VAR_KEYWORD]
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in own]
+        at = 1 + [p.name for p in own].index(after)
+        own[at:at] = options_of(*classes)
+        command.__signature__ = signature(command).replace(parameters=own)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in own}
+        return command
+
+    return decorate
+
+
+def _of(class_: type, name: str) -> Any:
+    return _option(next(field for field in fields(class_) if field.name == name))
+
+
+FormatOption = Annotated[str | None, _of(Settings, "format")]
+SeparatorOption = Annotated[str | None, _of(FormatOptions, "separator")]
+TextOption = Annotated[str | None, _of(FormatOptions, "text")]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import xxhash
 
@@ -37,30 +37,21 @@ from blocklearn.datasources.formats.scratch import MEMORY
 
 from .display import Watch
 from .folder import READING, check_place, held, nbytes, prepare, states
+from .settings import Settings
 
 
 @dataclass(frozen=True)
-class Conversion:
+class Conversion(Settings):
     """What is to be converted, and how.
 
-    sources: see `formats.find_files`. folders: of the dataset, one per stripe. block_rows, codec,
-    both_orientations: see `BlockWriter`. format: None: the names tell it. options: of the format.
-    sparse: zeros of dense rows are not stored. classes: the numbers of the one target become
-    targets of their own. target_files: their rows are the targets. known: the columns to have.
-    labelled: without, targets and weights are left out. memory: bytes that reading may take,
-    about, and as many again for writing.
+    sources: see `formats.find_files`. folders: of the dataset, one per stripe. options: of the
+    format, fields of `FormatOptions`. known: the columns to have. labelled: without, targets and
+    weights are left out. memory: bytes that reading may take, about, and as many again for writing.
     """
 
     sources: Sequence[str]
     folders: Sequence[Path]
-    block_rows: int = 1024
-    codec: Literal["raw", "lz4"] = "lz4"
-    both_orientations: bool = False
-    format: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    sparse: bool = False
-    classes: bool = False
-    target_files: Sequence[str] = ()
     known: Known | None = None
     labelled: bool = True
     memory: int = MEMORY

@@ -47,7 +47,7 @@ def converted(
     job = Conversion(
         [path],
         [folder / "data"],
-        block_rows,
+        block_rows=block_rows,
         codec="raw",
         format=format,
         options=options,
