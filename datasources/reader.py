@@ -2,10 +2,10 @@
 
 import weakref
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Self
 
 import numpy as np
+
+from blocklearn.closing import Closing
 
 from .block import HostBlock, Zeros
 from .errors import DataError
@@ -13,7 +13,7 @@ from .read_ahead import PassOrder, ReadAhead
 from .source import DataSource
 
 
-class Reader:
+class Reader(Closing):
     """A ring of host blocks, filled and transposed by threads ahead of their use.
 
     source: where blocks come from; `readers` of it, where it says so, is the number of threads,
@@ -81,19 +81,6 @@ class Reader:
     def close(self) -> None:
         """End the pass, if one runs, and the threads; wait until they are gone. Twice is fine."""
         self._stop()
-
-    def __enter__(self) -> Self:
-        """The reader itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close, whatever happened."""
-        self.close()
 
     def _check_idle(self) -> None:
         if self._ahead.stopped:

@@ -81,6 +81,7 @@ def open_dataset(paths: Sequence[str | Path]) -> Dataset:
 
 OURS = (
     manifest.FILE,  # first: without it the folder is no dataset
+    f".{manifest.FILE}.*",  # of a process that was killed while it wrote one
     journal.FILE,
     "rows-*-of-*.arrow",
     "columns-*-of-*.arrow",

@@ -12,12 +12,13 @@ from typing import Annotated, Literal
 import xxhash
 from pydantic import BaseModel, Field, ValidationError
 
+from blocklearn.durable import write_file
+
 from ..arrays.feature_hashing import MOST_BITS
 from ..block import MAX_COLUMNS
 from ..errors import DataError
 from .arrow_file import Codec
 from .block_table import Blocks, Counts, NamesFile, first_fault
-from .disk import replace_file
 from .layout import Kind
 
 FILE = "manifest.json"
@@ -164,7 +165,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in content.items()]
     body = (",\n".join(lines) + "\n}\n").encode()
     digest = xxhash.xxh3_128_hexdigest(body)
-    replace_file(folder / FILE, f'{{"digest": "{digest}",\n'.encode() + body)
+    write_file(folder / FILE, f'{{"digest": "{digest}",\n'.encode() + body)
 
 
 def read_manifest(folder: Path) -> Manifest:

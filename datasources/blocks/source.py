@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 import xxhash
+
+from blocklearn.closing import Closing
 
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
@@ -18,7 +19,7 @@ from .manifest import Side
 from .part_reader import PartReader, Verify
 
 
-class BlockSource:
+class BlockSource(Closing):
     """The block dataset in the folders `paths`, one per stripe, as it was written.
 
     shuffle: False, blocks in the order of the rows; "blocks", in another order in each pass,
@@ -148,19 +149,6 @@ class BlockSource:
     def close(self) -> None:
         """Close the files. Twice is fine; a source that is dropped closes them too."""
         self._reader.close()
-
-    def __enter__(self) -> Self:
-        """The source itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close, whatever happened."""
-        self.close()
 
     def __repr__(self) -> str:
         """Sizes and settings."""

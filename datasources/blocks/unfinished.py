@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from blocklearn.durable import sync_folder
+
 from ..errors import DataError
 from .block_table import Blocks, NamesFile, first_fault
-from .disk import sync_folder
 from .layout import Kind
 from .manifest import Part, Sums
 from .names import RowIds, kind_of

@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from blocklearn.datasources.blocks.manifest import FILE as MANIFEST
+from blocklearn.durable import write_file
 
 from ..errors import RunFolderError
-from ..storage.durable import write_file
 
 READING = ".reading"
 NOTE = "source.json"

@@ -19,12 +19,12 @@ from blocklearn.datasources.formats import FORMATS, Scratch, find_files, open_ro
 from blocklearn.datasources.formats.profile import Profile, Range
 from blocklearn.datasources.formats.source_rows import SourceRows
 from blocklearn.datasources.parquet import ParquetSource
+from blocklearn.durable import current
 
 from ..conversion.display import Watch
 from ..conversion.folder import nbytes
 from ..runs.run_folder import MARK, RunFolder
 from ..storage import model_folder
-from ..storage.durable import current
 from ..storage.manifest import read_manifest, read_verified
 from ..watch.events import evaluations
 from .advice import advise

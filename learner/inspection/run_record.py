@@ -10,10 +10,11 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from blocklearn.durable import current
+
 from ..errors import ModelMissingError
 from ..runs.run_folder import MARK, RunFolder
 from ..storage import model_folder
-from ..storage.durable import current
 from ..storage.persistence import POSITION
 from ..training.plan import Plan
 from ..watch.events import events_of, scores_of

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from blocklearn.durable import write_file
+
 from ..errors import ModelFolderError, ModelMissingError
 from ..inspection.run_record import RunRecord, read_run
-from ..storage.durable import write_file
 from ..storage.persistence import load
 from .frame import page, section
 from .markup import Markup, tag

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import Ids
+from blocklearn.durable import new_file
 
 from ..figures import number
-from ..storage.durable import new_file
 
 Array = NDArray[Any]
 

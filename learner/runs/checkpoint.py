@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from blocklearn.durable import current, write_folder
+
 from ..configuration.config import flat
 from ..errors import ConfigError, ModelFolderError, ModelMissingError
 from ..learner import State
-from ..storage.durable import current, write_folder
 from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
 from ..storage.tensor_file import read_tensors, write_tensors
 

@@ -18,9 +18,10 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from blocklearn.durable import NEXT, left_of, settle, write_file
+
 from ..errors import RunFolderError
 from ..storage import model_folder
-from ..storage.durable import NEXT, left_of, settle, write_file
 
 MARK = "run.json"
 LOCK = ".lock"

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from blocklearn.datasources import DataSource, notes_of
+from blocklearn.durable import write_file
 
 from ..configuration.config import RunConfig, renamed
 from ..configuration.yaml_config import to_yaml
@@ -19,7 +20,6 @@ from ..hooks import Hook, Progress
 from ..learner import Learner
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..storage import model_folder
-from ..storage.durable import write_file
 from ..storage.persistence import save
 from ..training.plan import Plan
 from ..watch import events as metrics

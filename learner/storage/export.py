@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import HashedWords
+from blocklearn.durable import new_file, write_folder
 from blocklearn.models import MODELS
 
-from .durable import new_file, write_folder
 from .model_folder import Saved
 
 ENDINGS = (".npz", ".parquet", ".npy")

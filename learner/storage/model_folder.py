@@ -23,9 +23,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from blocklearn.datasources import HashedWords, Ids
+from blocklearn.durable import current, settle, write_folder
 
 from ..errors import ModelFolderError, RunFolderError
-from .durable import current, settle, write_folder
 from .manifest import Format, finite, read_manifest, read_verified, verified, write_manifest
 from .tensor_file import read_tensors, write_tensors
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import DataSource, row_names
+from blocklearn.durable import new_file
 
 from ..errors import ConfigError
 from ..learner import Learner
-from .durable import new_file
 
 ROW_GROUP = 1 << 16  # rows of a Parquet file that are collected before they are written
 

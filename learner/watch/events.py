@@ -14,10 +14,11 @@ from typing import Any, Literal, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from blocklearn.durable import naming, write_file
+
 from ..hooks import Hook, Progress
 from ..learner import Learner
 from ..memory import resident_bytes
-from ..storage.durable import naming, write_file
 from ..storage.manifest import finite
 from ..training.schedule import Interval
 from ..training.work import Work

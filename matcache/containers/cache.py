@@ -11,18 +11,16 @@ import itertools
 import logging
 from collections.abc import Hashable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import (
-    AllocationAfterWarmupError,
-    MemoryPlanError,
-    ReadDuringPlanError,
-    ShapeError,
-    source_line,
-)
+from ..errors import AllocationAfterWarmupError
+from ..errors import MemoryPlanError
+from ..errors import ReadDuringPlanError
+from ..errors import ShapeError
+from ..errors import source_line
+from blocklearn.closing import Closing
 from .backend import Backend
 from .dispatch import make_backend
 from .slots import PatternSlot, Slot, aligned, carve, type_name
@@ -66,7 +64,7 @@ class PlannedArray:
     nbytes: int
 
 
-class MatCache:
+class MatCache(Closing):
     """Containers by name and by expression, on the CPU with `threads` threads.
 
     enabled=False computes every expression in fresh memory: the reference for tests and the
@@ -312,16 +310,3 @@ class MatCache:
         self._planned.clear()
         self._bytes = 0
         self.backend.close()
-
-    def __enter__(self) -> Self:
-        """Close at the end of a `with` block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()

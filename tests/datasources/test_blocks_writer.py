@@ -238,6 +238,13 @@ def test_overwriting_with_fewer_stripes_leaves_no_file_behind(tmp_path: Path) ->
     ]  # fmt: skip
 
 
+def test_a_manifest_half_written_by_a_killed_process_is_ours(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / ".manifest.json.12345").write_bytes(b"{")
+    BlockWriter([tmp_path / "new"], block_rows=4).discard()
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Full:
         def write(self, data: Any) -> int:

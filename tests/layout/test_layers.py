@@ -123,7 +123,7 @@ def test_imports_are_relative_within_a_folder_and_absolute_between_folders(folde
     assert wrong == []
 
 
-def test_what_all_folders_may_import_imports_none_of_them() -> None:
-    for module in ("fields.py",):
-        found = imports(ROOT / "blocklearn" / module)
-        assert not [name for _, name in found if name.startswith("blocklearn")]
+@pytest.mark.parametrize("name", ["closing", "durable", "fields"])
+def test_what_all_folders_may_import_imports_none_of_them(name: str) -> None:
+    found = imports(ROOT / "blocklearn" / f"{name}.py")
+    assert not [module for _, module in found if module.startswith("blocklearn")]

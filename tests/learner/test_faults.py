@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 
 from blocklearn.datasources import DataError, MatrixSource
+from blocklearn.durable import write_folder
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.runs import checkpoint, training
 from blocklearn.learner.runs.checkpoint import name_of, newest
 from blocklearn.learner.storage import model_folder
-from blocklearn.learner.storage.durable import write_folder
 from blocklearn.learner.storage.manifest import write_manifest
 from blocklearn.learner.storage.tensor_file import write_tensors
 from tests.support.learn_command import started, wait_until_ready

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file
 
+from blocklearn import durable
 from blocklearn.learner.errors import ModelFolderError, ModelMissingError, RunFolderError
-from blocklearn.learner.storage import durable, model_folder
+from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.model_folder import load, save
 
 WEIGHTS = np.arange(12.0, dtype=np.float32).reshape(3, 4)

@@ -1,9 +1,9 @@
-"""Files and folders that are there completely or not at all, also after a power cut.
+"""Files and folders that are complete or absent, also after a power cut. Below all folders.
 
 A file or a new folder is written beside its place, forced to disk, and renamed. A folder that
 exists cannot be replaced by one rename, and may hold other files (a run folder does): its new
-version is completed inside it as `.next`, and only then are the files moved up one by one. Whoever
-reads looks for `.next` first (`current`), so a complete version exists at every moment. One process
+version is completed inside it as `.next`, and only then are the files moved up one by one. Readers
+look for `.next` first (`current`), so a complete version exists at every moment. One process
 writes at a time; what a crash of an earlier one left is replaced.
 """
 
