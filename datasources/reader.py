@@ -24,7 +24,7 @@ class Reader(Closing):
     index of a block, so that nobody makes one. zeros: makes the arrays of blocks.
 
     >>> import numpy as np
-    >>> from .matrix import MatrixSource
+    >>> from blocklearn.datasources import MatrixSource
     >>> source = MatrixSource(np.eye(5), block_rows=2)
     >>> with Reader(source) as reader:
     ...     [(block.index, block.rows) for block in reader.blocks(0)]

@@ -36,8 +36,8 @@ class BlockSource(Closing):
     block and row, for one that is damaged, incomplete or of another version.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from ..matrix import MatrixSource
-    >>> from .write import write_blocks
+    >>> from blocklearn.datasources import MatrixSource
+    >>> from blocklearn.datasources import write_blocks
     >>> with TemporaryDirectory() as folder:
     ...     write_blocks(MatrixSource(np.eye(5), block_rows=2), [folder])
     ...     with BlockSource([folder]) as source:

@@ -32,7 +32,7 @@ class RowFilter:
     than they could be, and all of `source` is read for either part. Rows are numbered anew, in the
     order of their numbers in `source`. Raises `DataError` if one of the parts is empty.
 
-    >>> from .matrix import MatrixSource
+    >>> from blocklearn.datasources import MatrixSource
     >>> source = MatrixSource(np.arange(40.0).reshape(20, 2), block_rows=10)
     >>> part = RowFilter(source, 0.2, seed=1, held=True)
     >>> block = HostBlock(part.shape)

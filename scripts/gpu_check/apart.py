@@ -40,7 +40,7 @@ def tests(seconds: float) -> Row:
     """`pytest -m gpu`, with what is installed."""
     if not installed("pytest"):
         return Row("tests", note="not run: pytest is not installed")
-    every = sorted(Path("tests").glob("test_*.py"))
+    every = sorted(Path("tests").rglob("test_*.py"))
     files = [str(path) for path in every if "mark.gpu" in path.read_text()]
     left_out = ""
     if missing := [name for name in OTHERS if not installed(name)]:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 KERNELS = ["cuda_kernels", "cuda_text", "cuda_row_steps", "cuda_index"]
 PLANTED = """
 import numpy as np
-from tests import cuda_host
+from tests.support import cuda_host
 
 text = '''
 struct alignas(16) four { float x[4]; };

@@ -552,7 +552,7 @@ def test_a_plan_that_does_not_fit(monkeypatch: Any) -> None:
 
     with MatCache(threads=1, reserving=True) as memory:
         named(memory, "a", (1000, 1000))
-        monkeypatch.setattr("blocklearn.matcache.cpu.allocate_bytes", refuse)
+        monkeypatch.setattr("blocklearn.matcache.cpu.backend.allocate_bytes", refuse)
         with pytest.raises(MemoryPlanError, match="4,000,000 bytes|4,000,[0-9]+ bytes"):
             memory.commit()
 
