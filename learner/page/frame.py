@@ -1,8 +1,8 @@
-"""What every page has."""
+"""What pages are made of: the document, sections, figures, tiles, tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
 from .markup import Markup, join, tag
@@ -44,4 +44,17 @@ def tiles(entries: Iterable[tuple[str, str]]) -> Markup:
         "div",
         *(join(tag("div", tag("span", what), tag("b", number))) for what, number in entries),
         class_="tiles",
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+    """A table: the first column to the left, numbers to the right. head: may be empty."""
+    return tag(
+        "div",
+        tag(
+            "table",
+            *([tag("thead", tag("tr", *(tag("th", cell) for cell in head)))] if head else []),
+            tag("tbody", *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows)),
+        ),
+        class_="scroll",
     )

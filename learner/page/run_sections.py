@@ -12,11 +12,9 @@ from ..configuration.config import flat
 from ..figures import duration, number, overall, size
 from ..inspection.run_record import RunRecord
 from ..watch.events import scores_of
-from .bars import Bar, bars, table
-from .frame import figure, figures, section, tiles
-from .line_chart import Curve, line_chart
+from .charts import Bar, Curve, bars, legend, line_chart, strip, strips
+from .frame import figure, figures, section, table, tiles
 from .markup import Markup, tag
-from .strips import legend, strip, strips
 
 PARTS = {"compute": 1, "read": 2, "copy": 3, "merge": 4, "other": 5}
 """What time goes to, with colours."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blocklearn.learner.page.axes import HEIGHT, WIDTH
-from blocklearn.learner.page.bars import table as html_table
+from blocklearn.learner.page.charts import HEIGHT, WIDTH, Curve, line_chart
 from blocklearn.learner.page.frame import page
-from blocklearn.learner.page.line_chart import Curve, line_chart
+from blocklearn.learner.page.frame import table as html_table
 from blocklearn.learner.page.markup import Markup, join, tag
 
 from .curves import Chart

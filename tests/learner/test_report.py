@@ -18,14 +18,23 @@ from hypothesis import strategies as st
 
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.inspection.run_record import read_run
-from blocklearn.learner.page.axes import HEIGHT, WIDTH
-from blocklearn.learner.page.bars import Bar, bars
-from blocklearn.learner.page.line_chart import MOST, Curve, line_chart, thinned
+from blocklearn.learner.page.charts import (
+    HEIGHT,
+    MOST,
+    WIDTH,
+    Bar,
+    Curve,
+    bars,
+    label,
+    line_chart,
+    linear_ticks,
+    log_ticks,
+    strips,
+    thinned,
+)
 from blocklearn.learner.page.markup import Markup, tag
 from blocklearn.learner.page.model_sections import singular_values
 from blocklearn.learner.page.report import report
-from blocklearn.learner.page.strips import strips
-from blocklearn.learner.page.ticks import label, linear_ticks, log_ticks
 from tests.support.beside import CONFIGS as FOLDER
 
 CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit"]
