@@ -50,6 +50,19 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "less": Elementwise(2, np.less, "F({0} < {1})", "F({0} < {1})"),
     "less_equal": Elementwise(2, np.less_equal, "F({0} <= {1})", "F({0} <= {1})"),
     "equal": Elementwise(2, np.equal, "F({0} == {1})", "F({0} == {1})"),
+    "not_equal": Elementwise(2, np.not_equal, "F({0} != {1})", "F({0} != {1})"),
+    "logical_and": Elementwise(
+        2,
+        np.logical_and,
+        "F(({0} != F(0)) & ({1} != F(0)))",
+        "F(({0} != F(0)) && ({1} != F(0)))",
+    ),
+    "logical_or": Elementwise(
+        2,
+        np.logical_or,
+        "F(({0} != F(0)) | ({1} != F(0)))",
+        "F(({0} != F(0)) || ({1} != F(0)))",
+    ),
     "where": Elementwise(
         3,
         lambda c, a, b: np.where(np.not_equal(c, 0), a, b),

@@ -48,7 +48,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def equal(a: Any, b: Any) -> Any:
-    """1 where equal, else 0. (`==` compares Python objects, as usual.)"""
+    """1 where equal, else 0, elementwise: `a == b`."""
     return apply("equal", a, b)
 
 

@@ -26,6 +26,10 @@ OPERATORS = {
     "less_equal": ("less_equal", False),
     "greater": ("less", True),
     "greater_equal": ("less_equal", True),
+    "equal": ("equal", False),
+    "not_equal": ("not_equal", False),
+    "bitwise_and": ("logical_and", False),
+    "bitwise_or": ("logical_or", False),
 }
 """Of NumPy, by name: the operation here, and whether its arguments change places."""
 
@@ -146,6 +150,36 @@ class Operand:
     def __ge__(self, other: Any) -> Any:
         """1 where greater or equal, else 0."""
         return self._apply("less_equal", (other, self))
+
+    def __eq__(self, other: object) -> Any:
+        """1 where equal, else 0. Whether two names mean one matrix: `a is b`."""
+        return self._apply("equal", (self, other))
+
+    def __ne__(self, other: object) -> Any:
+        """1 where not equal, else 0."""
+        return self._apply("not_equal", (self, other))
+
+    __hash__ = object.__hash__  # by identity: what dictionaries and sets look at first
+
+    def __and__(self, other: Any) -> Any:
+        """1 where both are not zero, else 0."""
+        return self._apply("logical_and", (self, other))
+
+    def __rand__(self, other: Any) -> Any:
+        """1 where both are not zero, else 0."""
+        return self._apply("logical_and", (other, self))
+
+    def __or__(self, other: Any) -> Any:
+        """1 where one or both are not zero, else 0."""
+        return self._apply("logical_or", (self, other))
+
+    def __ror__(self, other: Any) -> Any:
+        """1 where one or both are not zero, else 0."""
+        return self._apply("logical_or", (other, self))
+
+    def __invert__(self) -> Any:
+        """1 where zero, else 0."""
+        return self._apply("equal", (self, 0.0))
 
     def __matmul__(self, other: Any) -> Any:
         """Matrix product."""

@@ -59,7 +59,7 @@ def _operand(cache: MatCache, op: str, arg: Any) -> Any:
         return arg
     if isinstance(arg, Transposed):
         return transpose(cache, _operand(cache, op, arg.of))
-    if isinstance(arg, int | float | np.number):
+    if isinstance(arg, int | float | np.number | np.bool_):
         return float(arg)
     if isinstance(arg, Operand):
         raise ShapeError(

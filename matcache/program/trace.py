@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from ..errors import ShapeError
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand
@@ -145,7 +147,7 @@ class Traced(Operand):
                     f"@rowwise: {op} mixes an argument with {arg!r} from outside the function; "
                     "pass it as an argument."
                 )
-            if not isinstance(arg, Operand | Real):
+            if not isinstance(arg, Operand | Real | np.bool_):
                 raise ShapeError(
                     f"@rowwise: {op} of {type(arg).__name__}; operands are arguments of the "
                     "function, values computed in it, and numbers."
@@ -198,7 +200,7 @@ class Traced(Operand):
                     f"@rowwise: <<= to {self.described()}, {_describe(target)}: got "
                     f"{_describe(source)}."
                 )
-        elif isinstance(value, Real):
+        elif isinstance(value, Real | np.bool_):
             source = float(value)
         else:
             raise ShapeError(
