@@ -15,6 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError
+from blocklearn.matcache.containers.slots import source_line
+
+__hands_on__ = True  # a state is read where the model does it, see `source_line`
 
 DRAWN = 2**16  # rows that are drawn at a time: part of what a seed means
 Numbers = float | npt.NDArray[np.floating]  # one for all columns, or one for each
@@ -83,8 +86,8 @@ class RowState:
     side: whose rows they are: 0, those of the data, or 1, those of the transposed data (its
     columns). `rows` [block rows x columns]: those of the present block of this side, to be read
     and assigned; rows of padding are zero. `table` [all rows x columns]: all of them, to be read
-    while the other side is trained; a device gets a copy of them if, while memory is planned, it is
-    asked for.
+    while the other side is trained, in scores and in predictions; a device gets a copy of them if,
+    while memory is planned, it is asked for.
     """
 
     def __init__(
@@ -98,19 +101,47 @@ class RowState:
         self._table: DenseInput | None = None
         self._store: RowStore | None = None
         self._buffer = np.zeros((0, 0), np.float32)
+        self.updating = False  # whether its rows are being trained
 
     @property
     def rows(self) -> Mat:
         """A handle on the rows of the present block."""
         return self._rows.handle()
 
+    @rows.setter
+    def rows(self, value: Mat) -> None:
+        """What `state.rows <<= value` ends with: the rows have been assigned. Raises ShapeError for
+        other matrices, in whose place nothing would be kept.
+        """
+        if not isinstance(value, Mat) or value.slot is not self._rows.slot:
+            raise ShapeError(
+                f"{self.name}.rows = ... at {source_line()}: must be an assignment into the rows. "
+                "Write rows <<= value."
+            )
+
     @property
     def table(self) -> Mat:
-        """A handle on all rows."""
+        """A handle on all rows. Raises ShapeError in an update of the state's own rows, which
+        change from block to block, and with several replicas at any time.
+        """
+        if self.updating:
+            raise ShapeError(
+                f"{self.name}.table at {source_line()}: must not be read in an update of its own "
+                f"rows (block.side {self.side}), while they change. Read {self.name}.rows, or sum "
+                "what is wanted of all rows in a parameter."
+            )
         if self._table is None:
             self._table = DenseInput(self.cache, self.name, self.shape, np.float32, copies=1)
             self.refresh()
         return self._table.handle()
+
+    @table.setter
+    def table(self, value: Mat) -> None:
+        """Raises ShapeError: what all rows are is read only."""
+        raise ShapeError(
+            f"{self.name}.table at {source_line()}: must not be assigned to. Assign the rows of "
+            f"the present block: {self.name}.rows <<= value."
+        )
 
     @property
     def kept(self) -> npt.NDArray[np.float32]:

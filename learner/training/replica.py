@@ -225,11 +225,8 @@ class Replica:
             self.optimizer.begin(block.X)
         if look is not None:
             look(self, block)
-        self.cache.rounds_tables = self.tables == "bfloat16"
-        try:
+        with self._training(block.side):
             self.model.update(block)
-        finally:
-            self.cache.rounds_tables = False
         self._filled = self._filled or bool(self.model.updates)
         if self.model.updates and self.optimizer is None:
             raise ShapeError(
@@ -241,6 +238,20 @@ class Replica:
             if not self.cache.frozen:  # while planning; and in the first block, if that was not all
                 check_update_shapes(self.model)
             self.optimizer.step(self.model.updates, self.model.objective)
+
+    @contextmanager
+    def _training(self, side: int) -> Iterator[None]:
+        """Within it tables are rounded, if they are to be, and rows of this side change."""
+        own = [state for state in self.model.states.values() if state.side == side]
+        self.cache.rounds_tables = self.tables == "bfloat16"
+        for state in own:
+            state.updating = True
+        try:
+            yield
+        finally:
+            self.cache.rounds_tables = False
+            for state in own:
+                state.updating = False
 
     def score(self, block: Block) -> Score:
         """What the model says of a block that it was bound to. Raises TypeError for no sums."""

@@ -151,14 +151,15 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert again.evaluate(X) == pytest.approx(learner.evaluate(X), rel=1e-5)
 
 
+class Rows:
+    """Wraps a source, without its transpose."""
+
+    def __init__(self, source: MatrixSource) -> None:
+        self.shape, self.blocks, self.names = source.shape, source.blocks, source.names
+        self.fingerprint, self.read = source.fingerprint, source.read
+
+
 def test_a_source_of_one_orientation() -> None:
-    class Rows:
-        """Wraps a source, without its transpose."""
-
-        def __init__(self, source: MatrixSource) -> None:
-            self.shape, self.blocks, self.names = source.shape, source.blocks, source.names
-            self.fingerprint, self.read = source.fingerprint, source.read
-
     X = ratings()
     learner = bl.Learner(Power(), Rows(MatrixSource(X, block_rows=7)), passes=2).fit()
     assert learner.model.sides == 1 and learner.model.notes == ["1 sides"]
@@ -200,3 +201,63 @@ def test_a_plan_names_the_state() -> None:
     assert rows["left (row state)"][3] == 4 * 50 * 2
     assert rows["left of a block"][3] == 4 * 7 * 2
     assert any("transposed training" in name for name in rows)
+
+
+class Neighbours(Power):
+    """Reads all rows of a side: in scores, and in updates of that side if it is told to."""
+
+    wrong: bool = False
+
+    def update(self, block: Any) -> None:
+        super().update(block)
+        if self.wrong and block.side == 0:
+            self.mean <<= total(gram(self.left.table))
+
+    def score(self, block: Any) -> Any:
+        return {"size": bl.Sum(total(gram(self.left.table)), total(block.weights))}
+
+
+def test_the_table_of_the_rows_in_training_is_refused_when_memory_is_planned() -> None:
+    learner = bl.Learner(Neighbours(wrong=True), train=ratings(), passes=1, block_rows=16)
+    with pytest.raises(ShapeError, match=r"^left\.table at .*row_state\.py:\d+: .*side 0"):
+        learner.plan()
+
+
+def test_scores_read_tables_as_they_are_now() -> None:
+    X = ratings(rows=16)  # one block: no change of side comes between it and the score
+    learner = bl.Learner(Neighbours(), Rows(MatrixSource(X, block_rows=16)), eval=X, block_rows=16)
+    for wanted_passes in (1, 2):
+        learner.passes = wanted_passes
+        learner.fit()
+        found = learner.progress.scores["size"]
+        left = learner.row_state("left").astype(np.float64)
+        assert found == pytest.approx(np.sum(left.T @ left) / 16, rel=1e-5) and found > 0
+
+
+def test_rows_are_assigned_through_the_state() -> None:
+    class Assigned(Power):
+        def update(self, block: Any) -> None:
+            mine, other = (self.left, self.right) if block.side == 0 else (self.right, self.left)
+            mine.rows <<= 0.5 * mine.rows + (block.X @ other.table) / (
+                1.0 + total(gram(other.table))
+            )
+
+    class Replaced(Power):
+        def update(self, block: Any) -> None:
+            self.left.rows = 2.0 * self.left.rows
+
+    class Whole(Power):
+        def update(self, block: Any) -> None:
+            other = self.right if block.side == 0 else self.left
+            other.table <<= 1.0
+
+    X = ratings()
+    with pytest.raises(
+        ShapeError, match=r"right\.table at .*: must not be assigned to.*right\.rows"
+    ):
+        bl.Learner(Whole(), train=X).plan()
+    settings: Any = {"passes": 2, "block_rows": 16, "seed": 3}
+    found, wanted = (bl.Learner(m(), train=X, **settings).fit() for m in (Assigned, Power))
+    np.testing.assert_array_equal(found.row_state("left"), wanted.row_state("left"))
+    with pytest.raises(ShapeError, match=r"^left\.rows = .* at .*test_row_state.*Write rows <<="):
+        bl.Learner(Replaced(), train=X, **settings).fit()
