@@ -124,13 +124,17 @@ class Mat(Lazy):
         self.check(self.version)
         return self
 
-    def check(self, version: int) -> None:
-        """Raise `StaleValueError` unless the container still has `version`."""
+    def check(self, version: int, by: str | None = None) -> None:
+        """Raise `StaleValueError` unless the container still has `version`.
+
+        by: the line of the expression that reads it, where that is not computed at once.
+        """
         if self.slot.version != version:
             raise StaleValueError(
                 f"{self.label}: the value computed at {self.where} was overwritten at "
-                f"{self.slot.where}, and is read at {source_line()}. Keep it with copy(...) before "
-                "computing the new one, or assign it to a container of its own with <<=."
+                f"{self.slot.where}, and is read at {source_line()}{_made(by)}. Keep it with "
+                "copy(...) before computing the new one, or assign it to a container of its own "
+                "with <<=."
             )
         if self.slot.array is None and not self.cache.reserving:
             self.cache.require_data(self.label)  # closed?
@@ -211,13 +215,13 @@ class SparseMat(Mat):
         super().__init__(cache, slot, pattern)
         self.pattern_version = pattern.version
 
-    def check(self, version: int) -> None:
+    def check(self, version: int, by: str | None = None) -> None:
         """Raise `StaleValueError` unless values and pattern are those that this handle saw."""
-        super().check(version)
+        super().check(version, by)
         if self.pattern.version != self.pattern_version:
             raise StaleValueError(
                 f"{self.label}: computed at {self.where} for a block that was replaced at "
-                f"{self.pattern.where}, and read at {source_line()}."
+                f"{self.pattern.where}, and read at {source_line()}{_made(by)}."
             )
 
     @property
@@ -322,7 +326,7 @@ class Node(Lazy):
     def check_operands(self) -> None:
         """Raise `StaleValueError` if an operand was overwritten after this expression was made."""
         for operand, version in zip(self.operands, self.versions, strict=True):
-            operand.check(version)
+            operand.check(version, self.where)
 
     def fits(self, target: Mat) -> bool:
         """Whether it can be computed straight into the container of `target`."""
@@ -371,6 +375,11 @@ class Elementwise(Lazy):
             self._result = operate("evaluate", self)
         self._result.check(self._result.version)
         return self._result
+
+
+def _made(by: str | None) -> str:
+    """Where the expression that reads a value was made, if it was not where it is computed."""
+    return "" if by is None or by == source_line() else f", by the expression made at {by}"
 
 
 def handle(cache: MatCache, slot: Slot) -> Mat:

@@ -161,14 +161,15 @@ def _rowlocal(roots: tuple[Any, ...], then: Callable[..., Any], name: str, label
     steps: list[tuple[str, tuple[tuple[str, int], ...]]] = []
     places: dict[Any, tuple[str, int]] = {}
 
-    def visit(node: Lazy | float, version: int) -> tuple[str, int]:
+    def visit(node: Lazy | float, version: int, by: str | None = None) -> tuple[str, int]:
         if isinstance(node, Mat) and version >= 0:
-            node.check(version)
+            node.check(version, by)
         if isinstance(node, Elementwise) and not node.computed:
             if node.pattern is pattern and node.shape == shape:
                 if id(node) not in places:
                     references = tuple(
-                        visit(a, v) for a, v in zip(node.args, node.versions, strict=True)
+                        visit(a, v, node.where)
+                        for a, v in zip(node.args, node.versions, strict=True)
                     )
                     steps.append((node.op, references))
                     places[id(node)] = ("step", len(steps) - 1)

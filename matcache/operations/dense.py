@@ -93,21 +93,21 @@ def linearise(root: Lazy | float, shape: tuple[int, int], ending: Ending, dtype:
             operands.append(mat)
         return place
 
-    def visit(node: Lazy | float, version: int) -> tuple[str, int]:
+    def visit(node: Lazy | float, version: int, by: str | None = None) -> tuple[str, int]:
         if not isinstance(node, Lazy):
             numbers.append(float(node))
             return ("number", len(numbers) - 1)
         if isinstance(node, Random) and node.shape == shape:
-            node.key.check(node.version)
+            node.key.check(node.version, node.where)
             return leaf(node.key, Leaf("random", node.stream))
         if isinstance(node, Mat) and version >= 0:
-            node.check(version)
+            node.check(version, by)
         inline = isinstance(node, Elementwise) and not node.computed and node.shape == shape
         if inline and (node.dtype == np.float32 or dtype == "float64"):
             assert isinstance(node, Elementwise)
             if (place := places.get(id(node))) is None:
                 references = tuple(
-                    visit(a, v) for a, v in zip(node.args, node.versions, strict=True)
+                    visit(a, v, node.where) for a, v in zip(node.args, node.versions, strict=True)
                 )
                 step = (node.op, references)
                 if (place := places.get(step)) is None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..containers.slots import source_line
 from ..errors import ShapeError
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand
@@ -37,6 +38,11 @@ from .instructions import (
     reads,
     walk,
 )
+
+
+class TraceError(ShapeError, AttributeError, TypeError):
+    """A value of a row was used as if it were a whole matrix, or a number on the host."""
+
 
 _REDUCE = {"rowsum": "sum", "rowmax": "max", "rowmin": "min"}
 
@@ -138,6 +144,42 @@ class Traced(Operand):
             "outside the function."
         )
 
+    def __getattr__(self, name: str) -> Any:
+        """Always an error: a row knows its numbers alone."""
+        if name.startswith("__"):  # Python's own look-ups
+            raise AttributeError(name)
+        raise TraceError(
+            f"@rowwise: {self.described()}.{name} at {source_line()}: one row of a matrix has no "
+            f"{name!r} of its own. Pass what depends on it to the function as another argument; "
+            "sums of a row are rowsum(x)."
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        """Always an error."""
+        raise self._no(
+            "a subscript", "Take rows and columns outside the function: x[rows, columns]"
+        )
+
+    def __len__(self) -> int:
+        """Always an error."""
+        raise self._no("len()", "Pass the number as another argument; rownnz(x) counts entries")
+
+    def __iter__(self) -> Iterator[Any]:
+        """Always an error."""
+        raise self._no("a loop over its numbers", "Operations work on all numbers of a row at once")
+
+    def __float__(self) -> float:
+        """Always an error."""
+        raise self._no("a number on the host", "Use where(condition, a, b), or pass the number")
+
+    __int__ = __index__ = __float__  # type: ignore[assignment]
+
+    def _no(self, what: str, remedy: str) -> ShapeError:
+        return TraceError(
+            f"@rowwise: {what} of {self.described()} at {source_line()}: the function is recorded "
+            f"once for all rows, before there are numbers. {remedy}."
+        )
+
     # ------------------------------------------------------------- operations
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Traced:
@@ -154,6 +196,11 @@ class Traced(Operand):
                 )
         if op in ELEMENTWISE:
             return Traced(self.recorder, self._elementwise(op, args))
+        if op == "sort":
+            raise ShapeError(
+                "@rowwise: sort has no row-wise program. Call sort(x) outside the function and "
+                "pass its result as an argument."
+            )
         if op not in _OPERATIONS:
             raise ShapeError(
                 f"@rowwise: '{op}' is not row-local: its result for a row depends on other rows. "

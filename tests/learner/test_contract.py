@@ -1,5 +1,6 @@
 """What is said of a model of one's own whose methods return something else than they should."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from pydantic import Field, ValidationError
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.matcache import ShapeError, colsum, total
+from blocklearn.matcache import ShapeError, StaleValueError, colsum, total
 from blocklearn.optimizers import (
     LBFGS,
     SGD,
@@ -222,3 +223,27 @@ def test_what_cannot_be_planned_is_checked_in_the_first_block() -> None:
         fit(regression(read)(), optimizer=SGD())
     with pytest.raises(TypeError, match=r"Read\.predict returns ndarray"):
         fit(Read()).predict(X)
+
+
+def test_a_stale_update_names_the_line_of_the_model() -> None:
+    class Stale(Regression):
+        def update(self, block: Any) -> None:
+            scale = self.scratch("scale", 1, 1)
+            scale <<= 1.0
+            self.updates["W"] = scale * (block.X.T @ block.X @ self.W)
+            scale <<= 2.0
+
+    class StaleProduct(Regression):
+        def update(self, block: Any) -> None:
+            kept = self.scratch("kept", block.X.shape[0], 2)
+            kept <<= 1.0
+            self.updates["W"] = block.X.T @ kept
+            kept <<= 2.0
+
+    for model in (Stale, StaleProduct):
+        with pytest.raises(StaleValueError) as error:
+            fit(model(), optimizer=SGD())
+        line = model.update.__code__.co_firstlineno + 3
+        assert re.search(
+            rf"by the expression made at .*test_contract\.py:{line}\.", str(error.value)
+        )

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from blocklearn.matcache import (
     MatCache,
+    Rowwise,
     from_array,
     from_sparse,
     gram,
@@ -20,6 +21,8 @@ from blocklearn.matcache import (
     total,
     where,
 )
+from blocklearn.matcache.cuda import Cuda
+from tests.support.cuda_device import HostDriver
 
 A = np.array([[0.0, 1.0, 2.0], [3.0, 1.0, np.nan]], np.float32)
 B = np.array([[0.0, 2.0, 2.0], [0.0, 1.0, np.nan]], np.float32)
@@ -62,6 +65,16 @@ def test_they_are_the_same_in_a_rowwise_function(name: str) -> None:
         found = function(from_array(memory, A), from_array(memory, B)).numpy()
     np.testing.assert_array_equal(found, of_numpy(name))
     np.testing.assert_array_equal(function.reference(A, B), of_numpy(name))
+
+
+def test_on_a_device() -> None:
+    every = tuple(TRIED.values())
+    function = Rowwise(lambda a, b: tuple(tried(a, b) for tried in every))
+    with MatCache(backend=Cuda(HostDriver())) as memory:
+        a, b = from_array(memory, A), from_array(memory, B)
+        for name, found in zip(TRIED, function(a, b), strict=True):
+            np.testing.assert_array_equal(found.numpy(), of_numpy(name), err_msg=name)
+            np.testing.assert_array_equal(TRIED[name](a, b).numpy(), of_numpy(name), err_msg=name)
 
 
 def test_of_a_sparse_matrix_the_stored_values_are_compared() -> None:
