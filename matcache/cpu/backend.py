@@ -14,10 +14,18 @@ from . import kernels as cpu_kernels
 from . import launches as launches
 from .blas import matmul
 from .compiled import Kernel
+from .kernel_cache import remove_damaged
 from .pool import Pool
 from .processors import available_threads
 
 Array = np.ndarray[Any, Any]
+
+
+@cache
+def _written_by_hand() -> dict[str, Kernel]:
+    """The kernels of `kernels.py`; damaged files of their compiled code are removed first."""
+    remove_damaged(cpu_kernels.KERNELS.values())
+    return cpu_kernels.KERNELS
 
 
 def type_of(argument: Any) -> Any:
@@ -62,7 +70,7 @@ class CPU:
         """threads: by default as many as the process may use."""
         self.pool = Pool(available_threads() if threads is None else threads)
         self.threads = self.pool.threads
-        self.kernels: dict[str, Kernel] = dict(cpu_kernels.KERNELS)
+        self.kernels: dict[str, Kernel] = dict(_written_by_hand())
         self._awaited: list[tuple[Any, tuple[Any, ...]]] = []
 
     def run(self, kernel: Kernel, chunks: int, *args: Any) -> None:

@@ -14,6 +14,8 @@ from types import ModuleType
 
 import numba
 
+from ..cpu.kernel_cache import remove_damaged
+
 FORMAT = 1  # raise when what the generated text relies on changes
 
 
@@ -33,17 +35,41 @@ def load_source(text: str, fingerprint: str) -> ModuleType:
     digest = hashlib.blake2b((text + fingerprint).encode(), digest_size=16).hexdigest()
     name = f"blocklearn_kernel_{digest}"
     path = kernel_folder() / f"{name}.py"
-    if not path.exists():
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(temporary, path)  # another process may have written the same bytes
+    if not _holds(path, text):
+        _write(path, text)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # Numba's cache looks the module up by its name
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (EOFError, ValueError, TypeError):  # what Python kept of it, not the text, is damaged
+        Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
+        spec.loader.exec_module(module)
+    remove_damaged(vars(module).values())
     return module
+
+
+def _holds(path: Path, text: str) -> bool:
+    """Whether the file is there, and whole: a crash may have left less."""
+    try:
+        return path.read_bytes() == text.encode()
+    except FileNotFoundError:
+        return False
+
+
+def _write(path: Path, text: str) -> None:
+    """Write the whole file, or nothing of it: also where the machine stops on the way."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)  # another process may have written the same bytes
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def kernel_folder() -> Path:

@@ -1,0 +1,77 @@
+"""Files of compiled kernels that a crash left damaged: they are made anew, whatever is left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocklearn.matcache.cpu.kernel_cache import is_whole
+from blocklearn.matcache.emit import source as codefiles
+
+PROGRAM = """
+import numpy as np
+from blocklearn.matcache import MatCache, from_array, total
+with MatCache(threads=1) as memory:
+    print(float(total(from_array(memory, np.ones((4, 3), np.float32)) * 7.25)))
+"""
+
+
+def run(folder: Path) -> None:
+    own = os.environ | {"BLOCKLEARN_CACHE": str(folder)}
+    own.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=own, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "87.0\n"), done.stderr
+
+
+@pytest.mark.parametrize("left", ["empty", "half", "zeros"])
+def test_damaged_compiled_code_is_made_anew(left: str, made: Path) -> None:
+    for suffix in (".pyc", ".nbi", ".nbc"):
+        damaged = list(made.rglob(f"*{suffix}"))
+        assert damaged
+        for path in damaged:
+            spoil(path, left)
+    run(made)
+    for path in (path for path in made.rglob("*.nb?")):
+        assert is_whole(path.read_bytes())
+
+
+@pytest.mark.parametrize("left", ["empty", "half", "zeros"])
+def test_damaged_source_is_written_anew(left: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("BLOCKLEARN_CACHE", str(tmp_path))
+    text = "run = 'what a kernel would be'\n"
+    codefiles.load_source(text, "test")
+    (path,) = tmp_path.rglob("*.py")
+    spoil(path, left)
+    assert codefiles.load_source(text, "test").run == "what a kernel would be"
+    assert path.read_text() == text
+
+
+def spoil(path: Path, left: str) -> None:
+    """What is left of a file after a crash."""
+    data = path.read_bytes()
+    part = {"empty": b"", "half": data[: len(data) // 2], "zeros": bytes(len(data))}[left]
+    path.write_bytes(part)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: Any) -> Path:
+    """A folder of kernels that a process has compiled."""
+    folder: Path = tmp_path_factory.mktemp("kernels")
+    run(folder)
+    return folder
+
+
+def test_a_file_that_could_not_be_written_leaves_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("BLOCKLEARN_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        codefiles.load_source("run = 1\n", "test")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
