@@ -27,6 +27,7 @@ from blocklearn.matcache import (
     random,
     scalar,
 )
+from blocklearn.matcache.containers.slots import source_line
 from blocklearn.optimizers import Meaning, Objective, Optimizer, Term
 
 from .row_state import Init, RowState
@@ -163,8 +164,25 @@ class Model(Fields):
         """Fields stay validated; every other attribute is state of the replica."""
         if name in type(self).model_fields:
             super().__setattr__(name, value)
-        else:
-            object.__setattr__(self, name, value)
+            return
+        if self.__dict__.get("allocated"):
+            self._check_bound(name, value)
+        object.__setattr__(self, name, value)
+
+    def _check_bound(self, name: str, value: Any) -> None:
+        """Raises ShapeError where an attribute that is a named matrix would become something else:
+        then the matrix, a parameter maybe, never changes.
+        """
+        now = self.__dict__.get(name)
+        if not isinstance(now, Mat) or not now.slot.named or now.cache is not self.cache:
+            return
+        if isinstance(value, Mat) and value.slot.named:
+            return
+        raise ShapeError(
+            f"{type(self).__name__}.{name} = ... at {source_line()}: must be an assignment into "
+            f"the matrix {now.label!r}. Write self.{name} <<= ... (= would bind the name to "
+            "something else, and leave the matrix as it is.)"
+        )
 
     # ------------------------------------------------------------- what a model defines
 
@@ -234,6 +252,7 @@ class Model(Fields):
         `update` sets where `wants_objective` is true: `objective`, sums of losses and of weights;
         where `wants_rows` is true: `RowGradients` in place of a `Gradient`, if the model can.
         """
+        self.allocated = False  # once `allocate` has returned, its matrices stay bound
         if getattr(self, "cache", None) is not cache:
             self.states: dict[str, RowState] = {}
         self.cache = cache

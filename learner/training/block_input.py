@@ -40,15 +40,16 @@ class Intake:
         else:
             self._X = SparseInput(cache, "X" + suffix, shape.rows, shape.columns, shape.nnz)
 
-    def blank(self, key: Mat, pass_: int = 0) -> Block:
-        """A full block without contents, to plan memory with. What was planned before is not of it.
+    def blank(self, key: Mat, pass_: int = 0, *, full: bool = True) -> Block:
+        """A block without contents, to plan memory with. What was planned before is not of it.
 
-        Its numbers are those of a full block, so that a model may divide by them.
+        Its numbers are those of a full block, so that a model may divide by them; or of one that is
+        not full, and whose rows have weights.
         """
         if isinstance(self._X, SparseInput):
             self._X.renew()
-        rows = self.shape.rows
-        return self._block(key, rows, pass_, float(rows), labelled=True)
+        rows = self.shape.rows if full else max(1, self.shape.rows // 2)
+        return self._block(key, rows, pass_, float(rows if full else 0.5 * rows), labelled=True)
 
     def note(self, use: Use) -> None:
         """Note what was planned since the last note as the use of a block."""

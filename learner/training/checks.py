@@ -9,8 +9,10 @@ from pydantic_core import PydanticSerializationError
 
 from blocklearn.matcache import ShapeError
 from blocklearn.matcache.containers.matrices import Lazy, Transposed
+from blocklearn.matcache.containers.recording import Recording, difference
 from blocklearn.mixins import Mixin
 from blocklearn.models import Model
+from blocklearn.models.errors import UpdateError
 from blocklearn.models.score import Score
 from blocklearn.optimizers import (
     CombinationError,
@@ -76,6 +78,21 @@ def check_prediction(model: Model, found: Any, rows: int) -> None:
         raise ShapeError(
             f"{name} returns {found.shape[0]:,} x {found.shape[1]:,}, but block.X has {rows:,} "
             "rows, and a prediction has one for each of them."
+        )
+
+
+def check_repeats(model: Model, first: Recording, second: Recording) -> None:
+    """Raises UpdateError where two runs of `update` on one block asked for different things.
+
+    Recordings are made with `recorded(model.cache, recording)` around each run.
+    """
+    found = difference(first, second)
+    if found is not None:
+        raise UpdateError(
+            f"{type(model).__name__}.update: must be the same each time it runs on a block; {found}"
+            ". Memory is planned by running it, and no checkpoint holds what Python counts or "
+            "draws. Count in a parameter (self.steps <<= self.steps + 1.0), and draw with "
+            "random(self.cache, shape, block.key)."
         )
 
 

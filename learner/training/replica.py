@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from blocklearn.matcache import (
     named,
     plan_merge,
 )
+from blocklearn.matcache.containers.recording import Recording, recorded
 from blocklearn.mixins import Mixin
 from blocklearn.models import Block, Model, Randomness, RowState, RowStore, Shapes
 from blocklearn.models.score import Score
@@ -31,6 +32,7 @@ from .block_input import Intake, Use
 from .checks import (
     check_meaning,
     check_prediction,
+    check_repeats,
     check_score,
     check_update_shapes,
     check_updates,
@@ -98,7 +100,8 @@ class Replica:
     def _plan(self) -> None:
         """Run the whole program on shapes, so that the cache learns what it must hold."""
         self._allocate()
-        for part in (self._plan_pass, self._plan_scores, self._plan_predictions, self._plan_phases):
+        parts = (self._plan_pass, self._plan_scores, self._plan_predictions, self._plan_phases)
+        for part in parts:
             try:
                 part()
             except ReadDuringPlanError as error:
@@ -108,10 +111,16 @@ class Replica:
                 self.complete = False
                 for intake in self.intakes:
                     intake.note_all()
+        if self.complete:
+            with self.cache.seal():
+                self._try_partial()
 
     def _plan_pass(self) -> None:
         for intake in self._trained:
-            self._update(intake.blank(self._key))
+            runs = Recording(), Recording()
+            for run in runs:
+                self._update(intake.blank(self._key), record=run)
+            check_repeats(self.model, *runs)
         self.end_pass()
         self._note("train")
 
@@ -133,6 +142,15 @@ class Replica:
         self._note("train")
         check_updates(self.model, self.optimizer, self._filled)
 
+    def _try_partial(self) -> None:
+        """The same with blocks that are not full: these must need nothing more."""
+        for start in self.model.phases():
+            for intake in self._trained:
+                self._update(intake.blank(self._key, start, full=False))
+        compute(self.score(self.intakes[0].blank(self._key, full=False)))
+        for intake in self.intakes:
+            self.predict(intake.blank(self._key, full=False)).mat()
+
     @property
     def _trained(self) -> list[Intake]:
         return self.intakes[: self.shapes.sides]
@@ -152,6 +170,7 @@ class Replica:
         self.model.wants_objective = bool(self.optimizer and self.optimizer.needs_objective)
         self.model.wants_rows = bool(self.optimizer and self.optimizer.takes_rows)
         self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
+        self.model.allocated = True
         if not self.model.needs_optimizer:
             self.optimizer = None
         terms = terms_of(self.model, self.optimizer, self.mixins)
@@ -215,7 +234,9 @@ class Replica:
         for state in self._states():
             state.save(self._row_ids)
 
-    def _update(self, block: Block, look: Look | None = None) -> None:
+    def _update(
+        self, block: Block, look: Look | None = None, record: Recording | None = None
+    ) -> None:
         self.model.updates.clear()
         self.model.objective = None
         if self.optimizer is not None:
@@ -225,7 +246,8 @@ class Replica:
             self.optimizer.begin(block.X)
         if look is not None:
             look(self, block)
-        with self._training(block.side):
+        recording = nullcontext() if record is None else recorded(self.cache, record)
+        with self._training(block.side), recording:
             self.model.update(block)
         self._filled = self._filled or bool(self.model.updates)
         if self.model.updates and self.optimizer is None:

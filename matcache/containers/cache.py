@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +24,12 @@ from ..errors import source_line
 from blocklearn.closing import Closing
 from .backend import Backend
 from .dispatch import make_backend
-from .slots import PatternSlot, Slot, aligned, carve, type_name
+from .slots import PatternSlot
+from .slots import Slot
+from .slots import aligned
+from .slots import carve
+from .slots import type_name
+from .recording import Recording
 
 log = logging.getLogger("blocklearn.matcache")
 
@@ -92,6 +98,8 @@ class MatCache(Closing):
         self.frozen: Literal[False, "raise", "warn"] = False
         self.rounds_tables = False
         self.flops = 0
+        self.recording: Recording | None = None  # of what is asked of it
+        self.sealed = False  # whether a container more, in a plan, is an error
         self.programs: dict[Hashable, Any] = {}  # row-wise programs of expressions, by structure
         self._guids = itertools.count(1)
         self._entries: dict[Key, Slot] = {}
@@ -125,6 +133,11 @@ class MatCache(Closing):
         slot.named = key[0] == "named"
         keep = self.enabled or slot.named
         if self.reserving:
+            if self.sealed:
+                raise AllocationAfterWarmupError(
+                    f"{slot.label} at {slot.where}: a block that is not full, as the last one of a "
+                    f"pass, needs a container that full blocks do not. {self._what_changed(key)}"
+                )
             self._planned.append(slot)
         else:
             if self.frozen and self.enabled:
@@ -239,6 +252,17 @@ class MatCache(Closing):
         if self.reserving:
             raise RuntimeError("MatCache.freeze: commit() the plan first.")
         self.frozen = mode
+
+    @contextmanager
+    def seal(self) -> Iterator[None]:
+        """Within it, while memory is planned, what has not been planned yet is an error that names
+        the line.
+        """
+        self.sealed = True
+        try:
+            yield
+        finally:
+            self.sealed = False
 
     def thaw(self) -> None:
         """Allow allocations again (a new warm-up)."""

@@ -145,6 +145,48 @@ class Mat(Lazy):
         self.version = self.slot.version
         self.where = self.slot.where
 
+    def _rebound(self, sign: str) -> Any:
+        if self.slot.named:
+            raise ShapeError(
+                f"{self.label} {sign}= ... at {source_line()}: must be an assignment into the "
+                f"matrix. Write {self.label} <<= {self.label} {sign} ...; where another value is "
+                f"meant, give it a name of its own. ({sign}= would bind the name to an expression, "
+                f"and leave {self.label} as it is.)"
+            )
+        return NotImplemented  # Python makes an expression, then
+
+    def __iadd__(self, other: Any) -> Any:
+        """Refused for a matrix with a name, such as a parameter: `x <<= x + y` assigns to it."""
+        return self._rebound("+")
+
+    def __isub__(self, other: Any) -> Any:
+        """Likewise."""
+        return self._rebound("-")
+
+    def __imul__(self, other: Any) -> Any:
+        """Likewise."""
+        return self._rebound("*")
+
+    def __itruediv__(self, other: Any) -> Any:
+        """Likewise."""
+        return self._rebound("/")
+
+    def __ipow__(self, other: Any) -> Any:
+        """Likewise."""
+        return self._rebound("**")
+
+    def __imatmul__(self, other: Any) -> Any:
+        """Likewise."""
+        return self._rebound("@")
+
+    def __iand__(self, other: Any) -> Any:
+        """Likewise."""
+        return self._rebound("&")
+
+    def __ior__(self, other: Any) -> Any:
+        """Likewise."""
+        return self._rebound("|")
+
     def set(self, value: Any) -> None:
         """Copy numbers from the host into the container: an array of its shape, or one number.
 
@@ -163,6 +205,8 @@ class Mat(Lazy):
                 f"{self.label}.set at {source_line()}: got {array.dtype}, which {self.dtype} "
                 "cannot hold."
             )
+        if self.cache.recording is not None:
+            self.cache.recording.note("set", (self, array))
         self.slot.written()
         if self.slot.array is not None:
             target = self.slot.array

@@ -43,13 +43,19 @@ def build(cache: MatCache, op: str, args: tuple[Any, ...]) -> Any:
     """The node, or the result, of `op` on `args`."""
     args = tuple(_operand(cache, op, a) for a in args)
     if op in ELEMENTWISE:
-        return _elementwise(cache, op, args)
+        return _noted(cache, op, args, _elementwise(cache, op, args))
     if op not in _BUILDERS:
         raise ShapeError(f"{op}: no such operation on matrices.")
     for arg in args:
         if not isinstance(arg, Lazy):
             raise ShapeError(f"{op} at {source_line()}: {arg!r} is not a matrix.")
-    return _BUILDERS[op](cache, *args)
+    return _noted(cache, op, args, _BUILDERS[op](cache, *args))
+
+
+def _noted(cache: MatCache, op: str, args: tuple[Any, ...], result: Any) -> Any:
+    if cache.recording is not None:
+        cache.recording.note(op, args, result)
+    return result
 
 
 def _operand(cache: MatCache, op: str, arg: Any) -> Any:
@@ -207,6 +213,7 @@ def assign(target: Mat, value: Any) -> None:
     cache = target.cache
     cache.require_open(f"{target.label} <<=")
     value = _operand(cache, "<<=", value)
+    _noted(cache, "<<=", (target, value), None)
     if isinstance(target, SparseMat) or (isinstance(value, Lazy) and value.pattern is not None):
         _assign_sparse(target, value)
         return

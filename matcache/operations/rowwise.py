@@ -238,6 +238,8 @@ def run(
     if not mats:
         raise ShapeError(f"@rowwise {rowwise.name}: no matrix among its arguments.")
     cache = mats[0].cache
+    if cache.recording is not None:
+        cache.recording.note(rowwise.name, given)
     for mat in mats:
         if mat.cache is not cache:
             raise ShapeError(

@@ -1,0 +1,239 @@
+"""Updates that would train nothing, or not the same twice, are refused when memory is planned."""
+
+from __future__ import annotations
+
+import random as python_random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import blocklearn as bl
+from blocklearn.matcache import (
+    AllocationAfterWarmupError,
+    MatCache,
+    ShapeError,
+    colsum,
+    from_array,
+    random,
+    rowsum,
+    total,
+)
+from blocklearn.models.errors import UpdateError
+from blocklearn.optimizers import SGD
+
+X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+
+
+class Sums(bl.Model):
+    """The sum of all rows."""
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        self.s = self.parameter("s", 1, shapes.columns)
+        self.theta = self.scratch("theta", shapes.rows, 1)
+        self.share = self.number("share")
+        self.several = [self.s]
+        self.calls = 0
+
+    def update(self, block: Any) -> None:
+        self.s <<= self.s + colsum(block.X)
+
+    def score(self, block: Any) -> Any:
+        return {"size": bl.Sum(total(block.X * block.X), block.weight)}
+
+    def predict(self, block: Any) -> Any:
+        return (block.X @ self.s.T).mat()
+
+
+def learner_of(update: Any, **settings: Any) -> bl.Learner:
+    model = type("Own", (Sums,), {"update": update})
+    return bl.Learner(model(), train=X, block_rows=16, passes=1, **settings)
+
+
+def line_of(update: Any) -> str:
+    """Where its last statement is."""
+    last = max(line for _, _, line in update.__code__.co_lines() if line is not None)
+    return rf"at \S*test_update_rules\.py:{last}\b"
+
+
+# ---------------------------------------------------------------- names that are bound anew
+
+
+def adds(self: Any, block: Any) -> None:
+    self.s += colsum(block.X)
+
+
+def adds_to_a_local(self: Any, block: Any) -> None:
+    s = self.s
+    s += colsum(block.X)  # noqa: E702
+
+
+def adds_to_one_of_a_list(self: Any, block: Any) -> None:
+    self.several[0] += colsum(block.X)
+
+
+def adds_to_a_parameter(self: Any, block: Any) -> None:
+    self.parameters["s"] -= colsum(block.X)
+
+
+def multiplies(self: Any, block: Any) -> None:
+    self.share *= 2.0
+
+
+def binds(self: Any, block: Any) -> None:
+    self.s = self.s + colsum(block.X)
+
+
+def binds_a_number(self: Any, block: Any) -> None:
+    self.share = 3.0
+
+
+def binds_what_is_computed(self: Any, block: Any) -> None:
+    self.theta = rowsum(block.X).mat()
+
+
+@pytest.mark.parametrize(
+    "update", [adds, adds_to_a_local, adds_to_one_of_a_list, adds_to_a_parameter, multiplies]
+)
+def test_assignments_in_place_that_are_none(update: Any) -> None:
+    with pytest.raises(ShapeError, match=line_of(update) + r".*Write (s|share \(number\)) <<= "):
+        learner_of(update).plan()
+
+
+@pytest.mark.parametrize("update", [binds, binds_a_number, binds_what_is_computed])
+def test_attributes_that_would_lose_their_matrix(update: Any) -> None:
+    name = update.__code__.co_names[-1] if update is not binds_a_number else "share"
+    with pytest.raises(ShapeError, match=r"^Own\.\w+ = \.\.\. " + line_of(update)) as error:
+        learner_of(update).plan()
+    assert re.search(r"Write self\.(s|share|theta) <<=", str(error.value)), name
+
+
+def test_names_of_expressions_and_of_data_may_be_bound_anew() -> None:
+    def update(self: Any, block: Any) -> None:
+        rows = block.X
+        rows -= 1.0
+        rows *= 2.0
+        sums = colsum(rows)
+        sums += 1.0
+        self.last = self.s  # another name
+        self.last = sums  # which was no name of a matrix's own
+        self.s <<= self.s + sums
+
+    def other(self: Any, block: Any) -> None:
+        self.s <<= self.s + (colsum((block.X - 1.0) * 2.0) + 1.0)
+
+    class Own(Sums):
+        last: Any = None
+
+    found = learner_of(other).fit().parameter("s")
+    model = type("Fields", (Own,), {"update": update})
+    again = bl.Learner(model(), train=X, block_rows=16, passes=1).fit().parameter("s")
+    np.testing.assert_array_equal(found, again)
+
+
+def test_a_matrix_of_no_model_is_as_strict() -> None:
+    with MatCache(threads=1) as memory:
+        a = from_array(memory, X, "a")
+        b = a + 1.0
+        b += 1.0
+        np.testing.assert_allclose(b.numpy(), X + 2.0, rtol=1e-5)
+        with pytest.raises(ShapeError, match=r"^a /= \.\.\. at .*Write a <<= a / \.\.\.; "):
+            a /= 2.0
+
+
+# ---------------------------------------------------------------- updates that are not the same
+
+
+def draws(self: Any, block: Any) -> None:
+    self.s <<= self.s + python_random.random() * colsum(block.X)
+
+
+def draws_with_numpy(self: Any, block: Any) -> None:
+    self.share.set(np.random.default_rng().random())
+
+
+def counts(self: Any, block: Any) -> None:
+    self.s <<= self.s + colsum(block.X) / float(len(self.several) + next_of(self))
+
+
+def next_of(model: Any) -> int:
+    """A counter."""
+    model.calls += 1
+    return int(model.calls)
+
+
+def counts_into_an_update(self: Any, block: Any) -> None:
+    self.updates["s"] = colsum(block.X) * float(next_of(self))
+
+
+def does_more_at_first(self: Any, block: Any) -> None:
+    self.s <<= self.s + colsum(block.X if next_of(self) > 1 else block.X * 2.0)
+
+
+def stops_after_a_while(self: Any, block: Any) -> None:
+    self.theta <<= rowsum(block.X)
+    if next_of(self) < 2:
+        self.s <<= self.s + colsum(block.X)
+
+
+@pytest.mark.parametrize("update", [draws, draws_with_numpy, counts, does_more_at_first])
+def test_what_python_draws_or_counts_is_noticed(update: Any) -> None:
+    with pytest.raises(UpdateError, match=r"^Own\.update: must be the same.*" + line_of(update)):
+        learner_of(update).plan()
+
+
+def test_in_updates_for_an_optimizer_too() -> None:
+    with pytest.raises(UpdateError, match=line_of(counts_into_an_update) + ".* 1.0, and then of 2"):
+        learner_of(counts_into_an_update, optimizer=SGD()).plan()
+
+
+def test_work_that_comes_once_is_noticed() -> None:
+    with pytest.raises(UpdateError, match=r"test_update_rules\.py:\d+ came in one of them only"):
+        learner_of(stops_after_a_while).plan()
+
+
+def test_random_numbers_of_the_cache_and_counters_that_do_nothing_are_allowed() -> None:
+    def update(self: Any, block: Any) -> None:
+        self.calls += 1
+        noise = random(self.cache, self.theta.shape, block.key, 1)
+        self.theta <<= rowsum(block.X) + 0.0 * noise
+        self.share.set(1.0 / block.rows)
+        self.s <<= self.s + colsum(block.X)
+
+    np.testing.assert_allclose(learner_of(update).fit().parameter("s")[0], X.sum(0), rtol=1e-4)
+
+
+# ---------------------------------------------------------------- numbers of a block
+
+
+def with_number(self: Any, block: Any) -> None:
+    self.share.set(1.0 / block.rows)
+    self.s <<= self.s + ((self.share * block.X).T @ self.theta).T
+
+
+def scaled(rows: Any, number: float) -> Any:
+    return (rows * (1.0 / number)).mat()
+
+
+@pytest.mark.parametrize("number", ["rows", "weight"])
+@pytest.mark.parametrize("method", ["update", "score", "predict"])
+def test_numbers_of_a_block_in_containers_are_noticed_at_planning(method: str, number: str) -> None:
+    def used(self: Any, block: Any) -> Any:
+        found = scaled(block.X, getattr(block, number)) @ self.s.T
+        if method == "update":
+            self.theta <<= found
+        return {"size": bl.Sum(total(found), 1.0)} if method == "score" else found.mat()
+
+    model = type("Own", (Sums,), {method: used})
+    learner = bl.Learner(model(), train=X[:32], block_rows=16)  # full blocks only
+    with pytest.raises(AllocationAfterWarmupError, match=line_of(scaled)) as error:
+        learner.plan()
+    assert "a block that is not full" in str(error.value)
+    assert "Operand 2 was 0.0625 during warm-up" in str(error.value)
+    assert "belongs in a Scalar" in str(error.value)
+
+
+def test_a_number_of_the_model_may_change() -> None:
+    learner = learner_of(with_number).fit()
+    assert learner.progress.allocations_after_warmup == 0
