@@ -36,8 +36,11 @@ class ALS(Model):
     Minimised are the sum of (r - prediction)^2 over all ratings, or of c (p - prediction)^2 over
     all users and items, c = 1 + alpha |r| and p = 1 where r > 0, else 0; plus reg times the squares
     of all factors and biases, each row's (weighted) times the number of its entries. Users and
-    items without any entry get zeros. A stored zero is a rating of 0; a SciPy matrix that stores an
-    entry twice has the sum of both; weights of rows do not count.
+    items without any entry get zeros, but for items that move by gradient steps. With reg 0,
+    factors that a row's entries leave open are 0 (cholesky), or what they were (cg).
+
+    A stored zero is a rating of 0; a SciPy matrix that stores an entry twice has the sum of both;
+    weights of rows do not count.
     """
 
     row_states: ClassVar[Mapping[str, int]] = {"users": 0, "items": 1}
@@ -46,7 +49,9 @@ class ALS(Model):
         "explicit", description="explicit: values are ratings; implicit: how often, how long"
     )
     rank: int = Field(64, ge=1, description="number of factors, k")
-    reg: float = Field(0.05, gt=0, lt=1e30, description="weight of the squares of the factors")
+    reg: float = Field(
+        0.05, ge=0, lt=1e30, description="weight of the squares of the factors; 0: none"
+    )
     weighted: bool = Field(
         True, description="reg is times the number of a row's entries (ALS-WR); false: plain"
     )

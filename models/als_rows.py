@@ -73,10 +73,14 @@ def descend(
     ALS is to bring the columns of biases to the scale of the others, which saves one pass in five.
     """
     ridge = ridge_of(R, reg, weighted)
+    without = 0.0 * u if free is None else where(free, 0.0, u)
+    u <<= where(
+        rownnz(R), u, without
+    )  # a row without entries is zero at once, as if solved exactly
     r = residual(R, u, table, gram, free, mean, alpha, ridge)
     weights = rownnz(R) if alpha is None else rowsum(alpha * abs(R))
     scale = weights * typical + ridge
-    scale = scale if gram is None else scale + diagonal
+    scale = maximum(scale if gram is None else scale + diagonal, TINY)  # 0 where there is no ridge
     z = r / scale
     p = copy(z)
     old = rowdot(r, z)

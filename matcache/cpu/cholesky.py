@@ -124,7 +124,8 @@ def _finish_row(out: Writer, k: int, gram: bool) -> None:
 
 
 def _solve(out: Writer, k: int, masked: bool) -> None:
-    """`solve(A, ridge, free, b, x)`: (A + ridge) x = b.
+    """`solve(A, ridge, free, b, x)`: (A + ridge) x = b. Where the ridge is 0, numbers of x that
+    the equations leave open are 0.
 
     A becomes U with the reciprocals of its diagonal, (A + ridge) = U'U, one row after the other.
     After the packed matrix come the least pivots, y of U'y = b, and x, padded.
@@ -147,6 +148,8 @@ def _solve(out: Writer, k: int, masked: bool) -> None:
                 out.line(f"row = {group.row('j')}")
                 out.line(f"pivot = row + j - {group.first}")
                 out.line(f"scale = F(1) / math.sqrt(max(A[pivot], A[{least}j]))")
+                with out.block(f"if ridge == F(0) and A[pivot] <= A[{least}j]:"):
+                    out.line("scale = F(0)")  # no equation determines x[j]: it is 0
                 with out.block(f"for c in range({group.width}):"):
                     out.line("A[row + c] *= scale")
                 for below in every[number:]:

@@ -112,7 +112,9 @@ __device__ __forceinline__ void solve(float* A, float ridge, const float* free, 
   for (int j = 0; j < K; ++j) {
     float* row = A + upper(j, j) - j;
     __syncthreads();
-    const float pivot = row[j], scale = 1.0f / sqrt(pivot > least[j] ? pivot : least[j]);
+    const float pivot = row[j];  // where no equation determines x[j], it is 0
+    const bool loose = ridge == 0.0f && !(pivot > least[j]);
+    const float scale = loose ? 0.0f : 1.0f / sqrt(pivot > least[j] ? pivot : least[j]);
     __syncthreads();
     for (int c = j + threadIdx.x; c < K; c += BL_BLOCK) row[c] = c == j ? scale : row[c] * scale;
     __syncthreads();
