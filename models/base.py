@@ -203,6 +203,13 @@ class Model(Fields):
         """One result row per row of the block."""
 
     @property
+    def needs_scale(self) -> str | None:
+        """Why the sums of a parameter's columns matter, in words, with what to use in place of an
+        optimizer that makes them 1; None: they do not.
+        """
+        return None
+
+    @property
     def needs_counts(self) -> bool:
         """Whether `allocate` wants the targets counted: a pass over the data before training."""
         return False

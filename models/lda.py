@@ -140,6 +140,13 @@ class LDA(Model):
             )
         return self
 
+    @property
+    def needs_scale(self) -> str | None:
+        """vb reads lambda as counts: of columns that sum to 1 it would find no topics."""
+        if self.inference != "vb":
+            return None
+        return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
+
     def default_optimizer(self) -> Optimizer:
         """The streaming step of Hoffman et al. (2010); the rates were best on abstracts."""
         if self.inference == "vb":

@@ -160,6 +160,7 @@ class Optimizer(Fields):
 
     meaning: ClassVar[Meaning] = "gradients"  # what updates are taken for
     needs_objective: ClassVar[bool] = False  # whether `step` wants the sums of the loss
+    normalises: ClassVar[bool] = False  # whether columns of parameters are made to sum to 1
     steps_by_pass: ClassVar[bool] = False  # parameters change in `end_pass` alone
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -9,7 +9,7 @@ blocks alone; a column that sums to 0 is left as it is instead of becoming NaN.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ from .estimates import StatisticsOptimizer
 class IncNorm(StatisticsOptimizer):
     """Each update is an estimate of a parameter whose columns are distributions."""
 
+    normalises: ClassVar[bool] = True
     kind: Literal["inc-norm"] = "inc-norm"
     power: float = Field(0.3, ge=0, le=1, description="forgetting rate; small forgets early blocks")
 

@@ -139,9 +139,16 @@ def check_update_shapes(model: Model) -> None:
 
 def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
     """Raise CombinationError where the optimizer takes the model's updates for something else."""
-    if optimizer is None or model.meaning is None or model.meaning == optimizer.meaning:
+    if optimizer is None:
         return
     kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
+    if optimizer.normalises and model.needs_scale is not None:
+        raise CombinationError(
+            f"optimizer={kind}: must keep the sums of a parameter's columns, and makes them 1. "
+            f"{type(model).__name__} with {model.needs_scale}."
+        )
+    if model.meaning is None or model.meaning == optimizer.meaning:
+        return
     default = model.default_optimizer()
     use = "" if default is None else f" Use {getattr(default, 'kind', type(default).__name__)}."
     raise CombinationError(

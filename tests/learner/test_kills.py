@@ -80,7 +80,7 @@ optimizer: {kind: streaming-average}
 data: {train: {kind: python-docs, min_df: 40}, eval: {kind: holdout}, block_rows: 1024}
 """,
     "lda, inc-norm, file": """\
-model: {kind: lda, topics: 4, inference: vb}
+model: {kind: lda, topics: 4, inference: cvb0}
 optimizer: {kind: inc-norm}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
 evaluation: {every_passes: 3}

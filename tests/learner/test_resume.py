@@ -158,7 +158,7 @@ def test_full_passes(tmp_path: Path, optimizer: Any, replicas: Any) -> None:
         ({"inference": "gibbs", "sweeps": 2}, None),
         ({"inference": "vb"}, None),
         ({"inference": "cvb0"}, None),
-        ({"inference": "vb"}, IncNorm()),
+        ({"inference": "cvb0"}, IncNorm()),
         ({"inference": "vb"}, Telescoping(growth=2)),
     ],
     ids=["gibbs", "vb", "cvb0", "inc-norm", "telescoping"],

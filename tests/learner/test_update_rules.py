@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.matcache import (
@@ -20,8 +21,9 @@ from blocklearn.matcache import (
     rowsum,
     total,
 )
+from blocklearn.models import LDA
 from blocklearn.models.errors import UpdateError
-from blocklearn.optimizers import SGD
+from blocklearn.optimizers import SGD, CombinationError, IncNorm
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 
@@ -237,3 +239,20 @@ def test_numbers_of_a_block_in_containers_are_noticed_at_planning(method: str, n
 def test_a_number_of_the_model_may_change() -> None:
     learner = learner_of(with_number).fit()
     assert learner.progress.allocations_after_warmup == 0
+
+
+# ---------------------------------------------------------------- optimizers that take the scale
+
+
+@pytest.mark.parametrize("inference", ["vb", "cvb0"])
+def test_inc_norm_is_for_models_whose_columns_have_no_scale(inference: Any) -> None:
+    counts = np.random.default_rng(0).poisson(0.5, (32, 12)).astype(np.float32)
+    model = LDA(topics=3, inference=inference)
+    learner = bl.Learner(model, train=sp.csr_array(counts), optimizer=IncNorm(), block_rows=16)
+    if inference != "vb":
+        assert learner.plan().rows
+        return
+    with pytest.raises(
+        CombinationError, match="^optimizer=inc-norm: .* vb reads .*inference: cvb0"
+    ):
+        learner.plan()
