@@ -9,6 +9,7 @@ import numpy as np
 
 from blocklearn.datasources import BlockShape, HostBlock
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError, SparseInput
+from blocklearn.matcache.operations.padding import Padding
 from blocklearn.models import Block
 
 Use = Literal["train", "score", "predict"]
@@ -39,6 +40,15 @@ class Intake:
             self._X = dense("X", shape.columns)
         else:
             self._X = SparseInput(cache, "X" + suffix, shape.rows, shape.columns, shape.nnz)
+            self._X.pattern.block = self._row_ids
+        for part, number in (
+            (self._row_ids, -1.0),
+            (self._weights, 0.0),
+            (self._Y, 0.0),
+            (self._X, 0.0),
+        ):
+            if isinstance(part, DenseInput):
+                part.slot.padding = Padding(self._row_ids, number)
 
     def blank(self, key: Mat, pass_: int = 0, *, full: bool = True) -> Block:
         """A block without contents, to plan memory with. What was planned before is not of it.

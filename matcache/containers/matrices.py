@@ -16,7 +16,9 @@ from ..errors import ShapeError, StaleValueError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand
 from .dispatch import operate
-from .slots import PatternSlot, Slot
+from .slots import PatternSlot
+from .slots import Slot
+from ..operations import padding
 
 if TYPE_CHECKING:
     from .cache import MatCache
@@ -362,6 +364,7 @@ class Node(Lazy):
             )
             if self.cache.begin(slot):
                 self.run(slot)
+                slot.padding = padding.of(self)
                 slot.computed_from(*slots_of(self.operands))
             self._result = handle(self.cache, slot)
         self._result.check(self._result.version)
@@ -387,7 +390,7 @@ class Node(Lazy):
 class Elementwise(Lazy):
     """A tree of elementwise operations over `Mat`s and numbers; not yet computed."""
 
-    __slots__ = ("_result", "args", "depth", "op", "versions")
+    __slots__ = ("_result", "args", "depth", "op", "padding", "versions")
 
     def __init__(
         self,
@@ -407,6 +410,9 @@ class Elementwise(Lazy):
         self.depth: int = 1 + max((a.depth for a in args if isinstance(a, Elementwise)), default=0)
         self.versions = tuple(a.version if isinstance(a, Mat) else -1 for a in args)
         self._result: Mat | None = None
+        self.padding = padding.of_elementwise(op, args, shape[0]) if pattern is None else (
+            padding.Padding(pattern.block, 0.0)
+        )  # fmt: skip
 
     @property
     def computed(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import source_line
-
+from ..operations.padding import Padding
 ALIGNMENT = 256  # bytes; what cudaMalloc guarantees, and four cache lines
 
 BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", np.uint16)])
@@ -45,6 +45,7 @@ class Slot:
     in_slab: bool = False  # placed by the memory plan
     named: bool = False  # zeros when it is new
     known: tuple[int, float] = (-1, 0.0)  # the number that the host wrote at this version
+    padding: Padding = Padding()  # what it holds in rows that a block fills up with
 
     @property
     def nbytes(self) -> int:
@@ -97,6 +98,7 @@ class PatternSlot:
     t_pos: Any = None
     counts: Any = None  # int64 [2]: nnz and active_count, where kernels can read them
     turned: bool = False  # whether the transposed index was ever asked for
+    block: Any = None  # row numbers of the block that it is of; see `padding.py`
     dependents: dict[int, Slot] = field(default_factory=dict)  # values that grow with it, by GUID
     grown: Callable[[], None] | None = None  # called when the capacity has grown
     build: Callable[[], None] | None = None  # makes the transposed index; None: blocks bring it

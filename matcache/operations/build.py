@@ -31,6 +31,7 @@ from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand, apply
 from ..program.dense import Ending
 from . import dense as fused
+from . import padding
 from .indexing import sort
 from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
 from .rowwise import Rowwise, run
@@ -135,6 +136,15 @@ def _broadcast(op: str, a: Shape, b: Shape) -> Shape:
     return (sides[0], sides[1])
 
 
+def real_rows(x: Lazy) -> Lazy:
+    """x with zeros in place of what a block's padding rows hold, unless they hold zeros."""
+    block, number = padding.of(x)
+    if block is None or number == 0.0:
+        return x
+    real = _elementwise(x.cache, "less_equal", (0.0, block.handle()))
+    return _elementwise(x.cache, "where", (real, x, 0.0))
+
+
 @operation("evaluate")
 def evaluate(node: Elementwise) -> Mat:
     """Compute an elementwise expression into its container of the cache."""
@@ -143,7 +153,9 @@ def evaluate(node: Elementwise) -> Mat:
         assert isinstance(result, Mat)
         return result
     linear = fused.linearise(node, node.shape, "assign", node.dtype.name)
-    return _fused_result(node.cache, linear, node.shape, node.dtype, node.label)
+    result = _fused_result(node.cache, linear, node.shape, node.dtype, node.label)
+    result.slot.padding = node.padding
+    return result
 
 
 def _fused_result(
@@ -222,6 +234,8 @@ def assign(target: Mat, value: Any) -> None:
             f"<<= at {source_line()}: {target.label} is {_x(target.shape)}, the value "
             f"{_x(value.shape)}."
         )
+    held = padding.of(value) if isinstance(value, Lazy) else padding.Padding()
+    target.slot.padding = held if held.block and value.shape[0] > 1 else padding.Padding()
     if isinstance(value, Node) and value.fits(target):
         value.run(target.slot)
         return
@@ -255,6 +269,7 @@ def _sum(ending: Ending) -> Callable[[MatCache, Lazy], Any]:
                     f"colsum at {source_line()}: of a sparse matrix, use x.T @ ones instead."
                 )
             x = apply("rowsum", x)
+        x = real_rows(x)
         work = result_dtype([x])
         shape = (1, 1) if ending == "total" else (1, x.shape[1])
         dtype = np.dtype(np.float64) if ending == "total" else work
@@ -273,11 +288,25 @@ def _rowreduce(op: str) -> Callable[[MatCache, Lazy], Any]:
     return reduce
 
 
+def _matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
+    return matmul(cache, left, real_rows(right))
+
+
+def _transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
+    if left.pattern is None and 0.0 not in (padding.of(left).number, padding.of(right).number):
+        left, right = real_rows(left), real_rows(right)
+    return transposed_matmul(cache, left, right)
+
+
+def _gram(cache: MatCache, x: Lazy) -> Any:
+    return gram(cache, real_rows(x))
+
+
 _BUILDERS: dict[str, Callable[..., Any]] = {
-    "matmul": matmul,
-    "transposed_matmul": transposed_matmul,
+    "matmul": _matmul,
+    "transposed_matmul": _transposed_matmul,
     "matmul_transposed": matmul_transposed,
-    "gram": gram,
+    "gram": _gram,
     "sddmm": sddmm,
     "transpose": transpose,
     "total": _sum("total"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..containers.cache import MatCache
@@ -28,6 +28,7 @@ from ..program.instructions import (
     Product,
     Program,
     Repeat,
+    Store,
     Value,
     loops_that_must_run,
     tables_of,
@@ -35,6 +36,7 @@ from ..program.instructions import (
 )
 from ..program.schedule import Schedule, all_values, flops, schedule
 from ..program.trace import Recorder, Traced, recorder_in_use
+from . import padding
 from .arguments import check_shapes, describe, is_static, key_part, row_count, signature
 from .rounding import as_table
 
@@ -51,6 +53,13 @@ class Compiled:
     returned: tuple[int, ...]  # argument number for a returned argument, else -1
     writes: tuple[int, ...]  # arguments that the function assigns to
     must_run: tuple[Repeat, ...]  # loops that need a round, since their values are used after them
+    paddings: dict[Any, dict[int, float | None]] = field(default_factory=dict)  # see `padding.py`
+
+    @functools.cached_property
+    def rows_written(self) -> dict[int, int]:
+        """Values that are rows of an argument, by id, and that argument, if it is assigned to."""
+        stores = (i.target for i in walk(self.plan.program.body) if isinstance(i, Store))
+        return {target.id: target.arg for target in stores if target.access is Access.ROWS}
 
     @functools.cached_property
     def loops(self) -> bool:
@@ -292,6 +301,7 @@ def run(
         _work(rowwise, cache, found, args, slots, rows, sparse)
         for slot in slots:
             slot.computed_from(*slots_of(mats))
+    _note_padding(found, args, slots)
     fresh = iter(slots)
     results: list[Any] = []
     for argument, value in zip(found.returned, found.plan.program.returns, strict=True):
@@ -305,6 +315,26 @@ def run(
     if not results:
         return None
     return results[0] if found.single else tuple(results)
+
+
+def _note_padding(found: Compiled, args: tuple[Any, ...], slots: list[Slot]) -> None:
+    """Note what results and assigned arguments hold in rows that a block is filled up with."""
+    program = found.plan.program
+    held = tuple(padding.of(a) if isinstance(a, Mat) else padding.Padding() for a in args)
+    own = zip(held, program.arguments, strict=True)
+    block = next((p.block for p, a in own if p.block and (a.rowlike or a.form == "sparse")), None)
+    if block is None or program.transposed:
+        return
+    numbers = tuple(p.number if p.block is block else None for p in held)
+    known = found.paddings.get(numbers)
+    if known is None:
+        known = found.paddings[numbers] = padding.of_program(program, numbers)
+    for slot, value in zip(slots, (v for v in program.returns if v.arg < 0), strict=True):
+        slot.padding = padding.Padding(block, known.get(value.id))
+    for value, number in known.items() if found.writes else ():
+        argument = found.rows_written.get(value, -1)
+        if argument >= 0:
+            args[argument].slot.padding = padding.Padding(block, number)
 
 
 def _current(arg: Any) -> Any:

@@ -1,0 +1,147 @@
+"""What the padding rows of a block hold in an expression: a number, where that follows from it.
+
+Blocks have a fixed number of rows; those beyond the true ones are empty: X, Y and weights are 0
+there, row_ids -1. Of most expressions padding rows are zero, so sums need not know of them. Of
+others, such as exp(X), they are not: sums over rows leave them out then (`real_rows`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..notation.elementwise import ELEMENTWISE
+from ..program.instructions import (
+    Access,
+    Apply,
+    Count,
+    Dot,
+    Gather,
+    Instruction,
+    Kind,
+    Product,
+    Program,
+    Reduce,
+    Repeat,
+    Store,
+    Value,
+)
+
+EMPTY = {"sum": 0.0, "max": -np.inf, "min": np.inf}  # of a row without entries
+
+
+class Padding(NamedTuple):
+    """block: the row numbers of the block whose rows a matrix has, which give their `handle()`;
+    None: it has no rows of a block. number: of all entries of padding rows; None: unknown.
+    """
+
+    block: Any = None
+    number: float | None = None
+
+
+def of(x: Any) -> Padding:
+    """The padding of a matrix or an expression."""
+    from ..containers.matrices import Elementwise, Mat, Node
+
+    if isinstance(x, Mat):
+        return Padding(x.pattern.block, 0.0) if x.pattern is not None else x.slot.padding
+    if isinstance(x, Elementwise):
+        return x.padding
+    if isinstance(x, Node) and x.key[0] in ("matmul", "matmul_transposed", "sort"):
+        block, number = of(x.operands[0])
+        return Padding(block, number if number == 0.0 or x.key[0] == "sort" else None)
+    return Padding()
+
+
+def of_elementwise(op: str, args: tuple[Any, ...], rows: int) -> Padding:
+    """That of an elementwise operation whose result has so many rows."""
+    block, numbers = None, []
+    for arg in args:
+        if isinstance(arg, float):
+            numbers.append(arg)
+            continue
+        found = of(arg) if arg.shape[0] == rows else Padding()
+        block = found.block if block is None else block
+        numbers.append(found.number if found.block is not None else None)
+    return Padding() if block is None else Padding(block, fold(op, numbers))
+
+
+def fold(op: str, numbers: list[float | None]) -> float | None:
+    """An operation on numbers of which some may be unknown, but are finite."""
+    match op, numbers:
+        case (("mul" | "logical_and"), [*_]) if 0.0 in numbers:
+            if all(x is None or np.isfinite(x) for x in numbers):
+                return 0.0
+        case "div", [0.0, None]:
+            return 0.0
+        case "where", [float(condition), a, b]:
+            return a if condition != 0.0 else b
+        case "where", [None, a, b]:
+            return a if a == b else None
+    if any(x is None for x in numbers):
+        return None
+    with np.errstate(all="ignore"):
+        found = float(ELEMENTWISE[op].define(*numbers))
+    return None if np.isnan(found) else found
+
+
+def of_program(program: Program, numbers: tuple[float | None, ...]) -> dict[int, float | None]:
+    """What padding rows hold of the values of a row-wise program, by the value's id, after it has
+    run. numbers: what they hold of its arguments.
+    """
+    known: dict[int, float | None] = {}
+
+    def read(value: Value | float) -> float | None:
+        if not isinstance(value, Value):
+            return value
+        if value.id not in known and value.arg >= 0:
+            own = value.access is Access.ROWS
+            known[value.id] = numbers[value.arg] if own else None
+        return known.get(value.id)
+
+    def run(body: list[Instruction]) -> None:
+        for step in body:
+            match step:
+                case Apply():
+                    known[step.out.id] = fold(step.op, [read(a) for a in step.args])
+                case Gather() | Count():
+                    known[step.out.id] = 0.0
+                case Dot():
+                    known[step.out.id] = None
+                case Product():
+                    known[step.out.id] = 0.0 if read(step.vec) == 0.0 else None
+                case Reduce():
+                    known[step.out.id] = _reduced(step, read(step.source))
+                case Store():
+                    known[step.target.id] = read(step.value)
+                case Repeat():
+                    again(step.body)
+                case _:
+                    pass
+
+    def again(body: list[Instruction]) -> None:
+        before = dict(known)
+        for _ in range(2):
+            run(body)
+            for n, number in known.items():
+                if n in before and before[n] != number:
+                    known[n] = None
+            if known == before:
+                return
+            before = dict(known)
+        for n in known:  # it does not come to rest: nothing is known of what it changes
+            known[n] = None
+
+    run(program.body)
+    for value in program.returns:
+        read(value)
+    return known
+
+
+def _reduced(step: Reduce, number: float | None) -> float | None:
+    if step.source.kind is Kind.NNZ:
+        return EMPTY[step.op]
+    if step.op == "sum":
+        return None if number is None else number * step.source.length
+    return number
