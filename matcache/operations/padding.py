@@ -56,7 +56,8 @@ def of(x: Any) -> Padding:
 
 def of_elementwise(op: str, args: tuple[Any, ...], rows: int) -> Padding:
     """That of an elementwise operation whose result has so many rows."""
-    block, numbers = None, []
+    block: Any = None
+    numbers: list[float | None] = []
     for arg in args:
         if isinstance(arg, float):
             numbers.append(arg)

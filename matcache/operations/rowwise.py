@@ -331,10 +331,8 @@ def _note_padding(found: Compiled, args: tuple[Any, ...], slots: list[Slot]) -> 
         known = found.paddings[numbers] = padding.of_program(program, numbers)
     for slot, value in zip(slots, (v for v in program.returns if v.arg < 0), strict=True):
         slot.padding = padding.Padding(block, known.get(value.id))
-    for value, number in known.items() if found.writes else ():
-        argument = found.rows_written.get(value, -1)
-        if argument >= 0:
-            args[argument].slot.padding = padding.Padding(block, number)
+    for value_id, argument in found.rows_written.items():
+        args[argument].slot.padding = padding.Padding(block, known.get(value_id))
 
 
 def _current(arg: Any) -> Any:

@@ -172,7 +172,7 @@ class Traced(Operand):
         """Always an error."""
         raise self._no("a number on the host", "Use where(condition, a, b), or pass the number")
 
-    __int__ = __index__ = __float__  # type: ignore[assignment]
+    __int__ = __index__ = __float__
 
     def _no(self, what: str, remedy: str) -> ShapeError:
         return TraceError(
