@@ -23,6 +23,7 @@ from blocklearn.datasources import HashedWords
 from blocklearn.durable import new_file, write_folder
 from blocklearn.models import MODELS
 
+from .allocated import new_npy
 from .model_folder import Saved
 
 ENDINGS = (".npz", ".parquet", ".npy")
@@ -90,10 +91,9 @@ def write_npz(file: Path, saved: Saved, tensors: dict[str, Tensor]) -> None:
 
 def write_npy(file: Path, tensor: Tensor) -> None:
     """A tensor as float32."""
-    into = np.lib.format.open_memmap(file, "w+", np.float32, tensor.shape)
+    into = new_npy(file, np.float32, tensor.shape)
     for start, part in parts(tensor):
         into[start : start + len(part)] = part
-    into.flush()
 
 
 def write_parquet(file: Path, saved: Saved, tensor: str) -> None:

@@ -15,6 +15,7 @@ from blocklearn.durable import new_file
 
 from ..errors import ConfigError
 from ..learner import Learner
+from .allocated import new_npy
 
 ROW_GROUP = 1 << 16  # rows of a Parquet file that are collected before they are written
 
@@ -61,11 +62,10 @@ def write_predictions(path: Path, blocks: Iterator[Predicted], rows: int) -> Non
 def _write_npy(path: Path, blocks: Iterator[Predicted], rows: int) -> None:
     first = next(blocks)
     shape = (rows, *first.values.shape[1:])
-    array = np.lib.format.open_memmap(path, "w+", first.values.dtype, shape)
+    array = new_npy(path, first.values.dtype, shape)
     array[first.numbers] = first.values
     for block in blocks:
         array[block.numbers] = block.values
-    array.flush()
 
 
 def _write_parquet(path: Path, blocks: Iterator[Predicted]) -> None:

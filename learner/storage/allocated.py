@@ -1,0 +1,107 @@
+"""Files that are mapped into memory, with their space on the disk reserved when they are made.
+
+Without it, a mapped file has holes. A write to a hole on a disk that has filled up meanwhile ends
+the process by SIGBUS, and no message says why.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .durable import naming
+
+PART = 2**20  # bytes written at a time, where a file system cannot reserve space
+CANNOT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+"""What file systems that cannot reserve space answer."""
+
+
+def new_array(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:
+    """Make the file `path` with zeros of this dtype and shape, and map it into memory.
+
+    Raises:
+        FileExistsError: there is a file of this name, which is left as it is.
+        OSError: the disk has too little room; the message gives needed and free bytes, and no
+            file is left.
+    """
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with naming(path):
+            reserve(descriptor, nbytes, path.parent)
+    except BaseException:
+        path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+    if not nbytes:
+        return np.zeros(shape, dtype)
+    return np.memmap(path, dtype, "r+", shape=tuple(shape)).view(np.ndarray)
+
+
+def new_npy(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:
+    """Make the .npy file `path` with zeros of this dtype and shape, and map its numbers.
+
+    A file that is there is replaced. Raises OSError, without the name of the file, where the disk
+    has too little room; the message gives needed and free bytes.
+    """
+    entries = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+        "fortran_order": False,
+        "shape": tuple(shape),
+    }
+    with path.open("w+b") as file:
+        np.lib.format.write_array_header_1_0(file, entries)
+        file.flush()
+        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+        reserve(file.fileno(), file.tell() + nbytes, path.parent)
+    return np.lib.format.open_memmap(path, "r+")
+
+
+def reserve(descriptor: int, nbytes: int, folder: Path) -> None:
+    """Extend an open file with zeros to `nbytes` bytes, all of which have their place on the disk.
+
+    folder: it is in, on whose disk free bytes are counted. Raises OSError, without the name of the
+    file, where the disk has too little room.
+    """
+    if not nbytes:
+        return
+    try:
+        try:
+            os.posix_fallocate(descriptor, 0, nbytes)
+        except OSError as error:
+            if error.errno not in CANNOT:
+                raise
+            _write_zeros(descriptor, nbytes)
+    except OSError as error:
+        raise too_little_room(nbytes, free_bytes(folder), error.errno or errno.EIO) from error
+
+
+def too_little_room(needed: int, free: int, code: int = errno.ENOSPC) -> OSError:
+    """Make the error for a file that needs more bytes than the disk has."""
+    text = (
+        f"{os.strerror(code)}: {needed:,} bytes are needed, {free:,} bytes are free. Make room, or "
+        "choose a folder on another disk."
+    )
+    return OSError(code, text)
+
+
+def free_bytes(folder: Path) -> int:
+    """Count the free bytes of the disk that `folder` is on, or would be made on."""
+    there = next(place for place in [folder, *folder.absolute().parents] if place.exists())
+    disk = os.statvfs(there)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _write_zeros(descriptor: int, nbytes: int) -> None:
+    """Write the file out, from its present end to `nbytes` bytes."""
+    place, zeros = os.fstat(descriptor).st_size, bytes(PART)
+    while place < nbytes:
+        place += os.pwrite(descriptor, zeros[: nbytes - place], place)
