@@ -4,15 +4,13 @@
 folder that has the mark.
 """
 
-import fcntl
 import json
-import logging
 import os
 import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -22,6 +20,9 @@ from blocklearn.durable import NEXT, left_of, settle, write_file
 
 from ..errors import RunFolderError
 from ..storage import model_folder
+from ..storage.lock import HeldError
+from ..storage.lock import Lock
+from ..storage.lock import this_process
 
 MARK = "run.json"
 LOCK = ".lock"
@@ -33,8 +34,6 @@ PLAN = "plan.json"
 REPORT = "report.html"
 OURS = (CONFIG, PLAN, REPORT, METRICS, CHECKPOINTS, TENSORBOARD, NEXT, *model_folder.FILES)
 """What overwriting deletes; the mark itself is replaced last."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -144,21 +143,12 @@ class RunFolder:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """A lock that the operating system drops when the process ends, however it ends."""
-        with (self.path / LOCK).open("a+", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                owner = file.read().strip() or "another process"
-                raise RunFolderError(
-                    f"{self.path}: {owner} is writing there. Wait for it, or use --out DIR."
-                ) from None
-            except OSError as error:  # a file system without locks
-                log.warning(
-                    "%s: cannot be locked (%s); start no second run there", self.path, error
-                )
-            file.seek(0)
-            file.truncate()
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            file.flush()
+        try:
+            lock = Lock(self.path / LOCK)
+        except HeldError as error:
+            raise RunFolderError(
+                f"{self.path}: {error.owner} is writing there. Wait for it, or use --out DIR."
+            ) from None
+        with closing(lock):
+            lock.write(this_process())
             yield
