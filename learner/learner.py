@@ -28,6 +28,7 @@ from blocklearn.optimizers import Optimizer
 
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
+from .storage.row_folder import RowFolder
 from .training.block_input import Use
 from .training.checks import check_fields
 from .training.data import check_labelled, count_labels, open_source, sum_values
@@ -38,7 +39,15 @@ from .training.plan import feeds_of, make_plan
 from .training.replica import Replica
 from .training.scoring import score_blocks
 from .training.state import State as State
-from .training.state import block_shapes, check_rows, give, make_stores, set_progress, take
+from .training.state import (
+    block_shapes,
+    check_rows,
+    give,
+    make_stores,
+    read_only,
+    set_progress,
+    take,
+)
 from .training.team import Team, one_each, reader_of, share
 from .training.trial import Trial as Trial
 from .training.trial import try_blocks
@@ -55,9 +64,13 @@ class Learner:
     all that the process may use; the number never changes a bit of the result. block_rows, seed:
     for data given as matrices, whose rows are shuffled in every pass (unless the model visits
     rows and columns in turn, such as ALS: their order does not matter to it); the seed is also that
-    of the initial values. row_folder: where the state of rows is kept, in files that are mapped
-    into memory and removed by `close`; None: in memory. of_rows: rows of the whole that `train` is
-    a part of, where it comes part by part; None: it is all.
+    of the initial values. of_rows: rows of the whole that `train` is a part of, where it comes part
+    by part; None: it is all.
+
+    row_folder: keeps the state of rows in files of the folder `row_folder/learner`, mapped into
+    memory; None: in memory. One learner at a time holds that folder. Its files are removed by
+    `close`, when the learner is deleted, and when the process ends; after a kill, by the next
+    learner there. Other files are never touched.
 
     replicas: copies of the model, each with a thread and a share of the `threads` (or a device) of
     its own. Block i goes to replica i mod replicas, and after every sync_every rounds, and at the
@@ -99,7 +112,7 @@ class Learner:
         mixins: Sequence[Mixin] = (),
         hooks: Sequence[Hook] = (),
         evaluation: Evaluation | None = None,
-        row_folder: Path | str | None = None,
+        row_folder: Path | str | RowFolder | None = None,
         replicas: int | Literal["auto"] = 1,
         sync_every: int = 8,
         sync_weight: float = 1.0,
@@ -134,7 +147,9 @@ class Learner:
         self.evaluation = Evaluation() if evaluation is None else evaluation
         if self.evaluation.metric is not None and eval is None:
             raise ValueError("Learner: evaluation.metric is a score of the eval data; pass eval=X.")
-        self.row_folder = None if row_folder is None else Path(row_folder)
+        if isinstance(row_folder, Path | str):
+            row_folder = RowFolder(Path(row_folder))
+        self.row_folder = row_folder
         self.of_rows = of_rows
         two_sided = 1 in model.row_states.values()
         self.train = None if train is None else self._source(train, "train", shuffle=not two_sided)
@@ -326,7 +341,8 @@ class Learner:
     def row_state(self, name: str) -> np.ndarray[Any, Any]:
         """The state `name` of all rows (or columns) of the training data: float32 [rows x numbers].
 
-        It is not copied: do not change it. Raises KeyError where the model has no such state.
+        It is not copied: do not change it. After `close` it cannot be changed; see there for what
+        is in files. Raises KeyError where the model has no such state.
         """
         if name not in self.model.row_states:
             known = ", ".join(self.model.row_states) or "none"
@@ -348,7 +364,10 @@ class Learner:
         """
         if self._team is None and self._restored is not None:
             return self._restored
-        return take(self._ready(), self._stores, self.progress, copy=copy)
+        team, rows = self._ready(), {name: s.array for name, s in self._stores.items()}
+        if copy:
+            rows = {name: array.copy() for name, array in rows.items()}
+        return take(team, rows, self.progress, copy=copy)
 
     def restore(self, state: State) -> None:
         """Continue from `state` at the next `fit`, or use its parameters for prediction."""
@@ -363,9 +382,17 @@ class Learner:
             self._restored, self._trained_on = None, True
 
     def close(self) -> None:
-        """Free the memory and stop the threads; the learner can be used again."""
+        """Free the memory and stop the threads; the learner can be used again.
+
+        The state of rows is not copied: it stays where it is, read-only. The names of its files in
+        `row_folder` are removed here, and other learners can take the folder. `row_state`, `state`
+        and `save` read the files as before. Their space on the disk becomes free when the learner
+        trains or predicts again (which takes the space anew, and copies them) or is deleted, and
+        the arrays that it gave are deleted, too.
+        """
         if self._team is not None:
-            state = self.state()
+            rows = {name: read_only(store.array) for name, store in self._stores.items()}
+            state = take(self._team, rows, self.progress, copy=True)
             self._drop_team()
             self._restored = state
 
@@ -373,9 +400,9 @@ class Learner:
         assert self._team is not None
         self._team.close()
         self._team = None
-        for store in self._stores.values():
-            store.close()
         self._stores = {}
+        if self.row_folder is not None:
+            self.row_folder.release()
 
     # ------------------------------------------------------------- helpers
 
@@ -436,12 +463,12 @@ class Learner:
                 sync_every=self.sync_every,
                 sync_weight=self.sync_weight,
             )
-            self._stores = make_stores(
-                self._team, self.row_folder, seed=self.seed, drawn=self._restored is None
-            )
             try:
+                self._stores = make_stores(
+                    self._team, self.row_folder, seed=self.seed, drawn=self._restored is None
+                )
                 self._load_restored(self._team)
-            except ShapeError:  # there must be no team that has not what was restored
+            except BaseException:  # no team may stay that has not what was restored
                 self._drop_team()
                 raise
             if self.eval is not None:

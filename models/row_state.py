@@ -1,14 +1,11 @@
 """State of rows: numbers that belong to one row of the data each, such as a user's factors.
 
-A `RowStore` holds them on the host, in memory or in a file; a `RowState` is what a model sees of
-it: the rows of the present block, or all of them as a table.
+A `RowStore` holds them on the host, in memory or mapped from a file; a `RowState` is what a model
+sees of it: the rows of the present block, or all of them as a table.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -26,33 +23,17 @@ Init = Numbers | tuple[Kind, Numbers] | tuple[Kind, Numbers, Numbers]
 
 
 class RowStore:
-    """float32 [rows, columns], one row per row of the data; owned by a learner.
+    """float32 [rows, columns], one row per row of the data; owned by a learner."""
 
-    path: a file that holds the numbers, mapped into memory; None: they are in memory.
-    Raises OSError where the disk has not room enough.
-    """
-
-    def __init__(self, rows: int, columns: int, path: Path | None = None) -> None:
-        """All zeros."""
-        self.path = path
-        if path is None:
-            self.array: npt.NDArray[np.float32] = np.zeros((rows, columns), np.float32)
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        free = os.statvfs(path.parent).f_bavail * os.statvfs(path.parent).f_frsize
-        if rows * columns * 4 > free:
-            raise OSError(
-                errno.ENOSPC,
-                f"{rows * columns * 4:,} bytes of row state, but only {free:,} are free",
-                str(path),
-            )
-        self.array = np.memmap(path, np.float32, "w+", shape=(rows, columns)).view(np.ndarray)
+    def __init__(self, rows: int, columns: int) -> None:
+        """All zeros, in memory."""
+        self.array: npt.NDArray[np.float32] = np.zeros((rows, columns), np.float32)
 
     @classmethod
     def of(cls, array: npt.NDArray[np.float32]) -> RowStore:
-        """A store of these numbers, which are not copied."""
+        """A store of these numbers, which are not copied: C-contiguous, to be written to."""
         store = cls.__new__(cls)
-        store.path, store.array = None, np.require(array, np.float32, ["C", "W"])
+        store.array = array
         return store
 
     def draw(self, init: Init, seed: int, stream: int) -> None:
@@ -72,12 +53,6 @@ class RowStore:
                 shape, np.float32
             )  # fmt: skip
             self.array[start : start + DRAWN] = scale * drawn + centre
-
-    def close(self) -> None:
-        """Forget the numbers, and remove the file."""
-        self.array = np.zeros((0, 0), np.float32)
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
 
 
 class RowState:

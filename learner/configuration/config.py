@@ -144,7 +144,9 @@ class LearnerConfig(Section):
         1.0, gt=0, le=1, description="how far a replica goes towards the mean of all in a merge"
     )
     row_folder: Path | None = Field(
-        None, description="folder for the state of rows, in files; null: it is kept in memory"
+        None,
+        description="keeps the state of rows in files of ROW_FOLDER/NAME, NAME being that of the "
+        "run folder, while the run lasts; null: in memory",
     )
     ranking: RankingConfig | None = Field(
         None, description="null: ranking is scored for implicit feedback only"

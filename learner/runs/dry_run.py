@@ -12,6 +12,7 @@ from blocklearn.datasources import DataSource
 from ..configuration.config import RunConfig
 from ..figures import duration, size
 from ..learner import Learner
+from ..storage.row_folder import RowFolder
 from ..training.plan import Plan
 from .inputs import open_data
 from .memory_check import array_lines, check_room, device_room, room
@@ -30,8 +31,8 @@ def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterat
     """
     RunFolder(config.out).check(overwrite=overwrite, resume=resume)
     train, eval = open_data(config)
-    with _rows_elsewhere(config) as apart:
-        learner = build(apart, train, eval, [])
+    with _rows_elsewhere(config) as rows:
+        learner = build(config, train, eval, [], rows)
         plan = learner.plan()
         yield summary(config, learner, plan)
         yield from _memory(config, plan, learner.replicas)
@@ -42,16 +43,15 @@ def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterat
 
 
 @contextmanager
-def _rows_elsewhere(config: RunConfig) -> Iterator[RunConfig]:
-    """The configuration with the state of rows in other files on the same disk, removed later."""
+def _rows_elsewhere(config: RunConfig) -> Iterator[RowFolder | None]:
+    """Another folder for the state of rows on the same disk, removed later; None: in memory."""
     folder = config.learner.row_folder
     if folder is None:
-        yield config
+        yield None
         return
     there = next(path for path in [folder, *folder.absolute().parents] if path.is_dir())
     with tempfile.TemporaryDirectory(dir=there, prefix=".dry-run-") as temporary:
-        learner = config.learner.model_copy(update={"row_folder": Path(temporary)})
-        yield config.model_copy(update={"learner": learner})
+        yield RowFolder(Path(temporary))
 
 
 def _memory(config: RunConfig, plan: Plan, copies: int) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..learner import Learner
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..storage import model_folder
 from ..storage.persistence import save
+from ..storage.row_folder import RowFolder
 from ..training.plan import Plan
 from ..watch import events as metrics
 from ..watch.display import LiveTable, display
@@ -86,9 +87,12 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
     folder.check(overwrite=options.overwrite, resume=options.resume)
     config = settled(config)
     train_data, eval_data = open_data(config)
-    plan = build(config, train_data, eval_data, []).plan()
+    rows = row_folder_of(config)
+    plan = build(config, train_data, eval_data, [], rows).plan()
     check_room(plan, config)  # what cannot work fails before files are made
-    with folder.opened(overwrite=options.overwrite, resume=options.resume):
+    if rows is not None:
+        rows.check(plan.row_files)
+    with folder.opened(overwrite=options.overwrite, resume=options.resume), rows or nullcontext():
         last = checkpoint.newest(folder.checkpoints)
         settings = config.model_dump(mode="json")
         if last:
@@ -123,7 +127,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
         )
         with _shown(config, options) as shown:
             hooks = [SayNotes(options), *shown, events, saver, StopOnSignal(requests, saver.save)]
-            learner = build(config, train_data, eval_data, hooks)
+            learner = build(config, train_data, eval_data, hooks, rows)
             options.say(f"{summary(config, learner, plan)}; to {config.out}")
             if last:
                 learner.restore(last.state)
@@ -153,10 +157,25 @@ def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:
         )  # fmt: skip
 
 
+def row_folder_of(config: RunConfig) -> RowFolder | None:
+    """The folder of the run's own name for its state of rows; None: it has none, or in memory."""
+    folder, out = config.learner.row_folder, config.out.resolve()
+    if folder is None or not config.model.row_states:
+        return None
+    return RowFolder(folder, out.name, f" (run {out})")
+
+
 def build(
-    config: RunConfig, train: DataSource, eval: DataSource | None, hooks: list[Hook]
+    config: RunConfig,
+    train: DataSource,
+    eval: DataSource | None,
+    hooks: list[Hook],
+    rows: RowFolder | None = None,
 ) -> Learner:
-    """The learner that `config` describes, over data that are open."""
+    """The learner that `config` describes, over data that are open.
+
+    rows: where it keeps the state of rows; None: in memory.
+    """
     ranking = ranking_of(config)
     if ranking is not None and eval is not None:
         hooks = [RankingEvaluation(**ranking.model_dump()), *hooks]
@@ -172,7 +191,7 @@ def build(
         mixins=config.mixins,
         hooks=hooks,
         evaluation=config.evaluation.model_copy(update={"keep_best": False}),  # it is on disk
-        row_folder=config.learner.row_folder,
+        row_folder=rows,
         replicas=config.learner.replicas,
         sync_every=config.learner.sync_every,
         sync_weight=config.learner.sync_weight,

@@ -38,7 +38,7 @@ class Lock:
         """
         self.path = path
         while True:
-            self._file = path.open("a+", encoding="utf-8")
+            self._file = open(path, "r+b", buffering=0, opener=_opened_or_made)  # noqa: SIM115
             try:
                 self._take()
             except BaseException:
@@ -68,14 +68,14 @@ class Lock:
     def lines(self) -> list[str]:
         """The lines of the file: first its owner, then what the owner has added."""
         self._file.seek(0)
-        return self._file.read().splitlines() or [""]
+        return self._file.read().decode("utf-8", "surrogateescape").splitlines() or [""]
 
     def write(self, *lines: str) -> None:
         """Replace the text of the file: first its owner."""
+        text = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
         self._file.seek(0)
-        self._file.truncate()
-        self._file.write("".join(f"{line}\n" for line in lines))
-        self._file.flush()
+        self._file.write(text)
+        self._file.truncate(len(text))
 
     def close(self) -> None:
         """Drop the lock. The file stays."""
@@ -85,3 +85,7 @@ class Lock:
 def this_process() -> str:
     """Name this process, for other processes."""
     return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def _opened_or_made(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT, 0o666)

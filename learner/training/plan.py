@@ -20,6 +20,8 @@ Of = Literal["model", "block", "rows", "kept", "hooks"]
 """What an array grows with: the model's size, the rows of a block, all rows of the data, as many
 bytes as may be kept, or the lists that are scored."""
 
+ROW_STATE = " (row state)"  # after its name
+
 
 class Planned(NamedTuple):
     """An array, or several of one kind. nbytes: of one copy; every replica has one, where there are
@@ -85,6 +87,11 @@ class Plan:
     def on_device(self) -> int:
         """Bytes of the memory of a replica's device; 0 where that is the CPU."""
         return sum(row.nbytes for row in self.rows if row.device)
+
+    @property
+    def row_files(self) -> dict[str, int]:
+        """Bytes of each state of rows that is kept in a file, by its name."""
+        return {row.name.removesuffix(ROW_STATE): row.nbytes for row in self.rows if row.in_file}
 
     def json(self) -> str:
         """All of it as a JSON object."""
@@ -157,7 +164,7 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
 def _of_rows(replica: Replica, replicas: int, in_files: bool) -> Iterator[Planned]:
     for name, state in replica.model.states.items():
         nbytes = 4 * state.shape[0] * state.shape[1]
-        yield Planned(f"{name} (row state)", state.shape, "float32", nbytes, "rows", 1, in_files)
+        yield Planned(f"{name}{ROW_STATE}", state.shape, "float32", nbytes, "rows", 1, in_files)
         shape = state.block_shape
         yield Planned(
             f"{name} of a block", shape, "float32", 4 * shape[0] * shape[1], "block", replicas

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,9 @@ from blocklearn.datasources import BlockShape, DataSource, Ids, row_names
 from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
-from .progress import Best, Progress
+from .progress import Best
+from .progress import Progress
+from ..storage.row_folder import RowFolder
 from .replica import OPTIMIZER
 from .team import Team
 
@@ -36,17 +37,19 @@ class State:
     position: dict[str, Any]
 
 
-def take(team: Team, stores: Mapping[str, RowStore], progress: Progress, *, copy: bool) -> State:
-    """The state of `team` and of the rows; unless `copy`, its arrays are those that training will
-    change.
+def take(
+    team: Team, rows: Mapping[str, np.ndarray[Any, Any]], progress: Progress, *, copy: bool
+) -> State:
+    """The state of `team`, with `rows` as the state of rows.
+
+    copy: False takes the arrays of `team` itself, which training will change.
     """
     tensors: dict[str, np.ndarray[Any, Any]] = {}
     paused = [replica.pause() for replica in team.replicas]
     for number, replica in enumerate(team.replicas[: None if team.apart else 1]):
         for name, mat in replica.mats().items():
             tensors[_name(number, name)] = mat.numpy() if copy else _shown(mat)
-    for name, store in stores.items():
-        tensors[name] = store.array.copy() if copy else store.array
+    tensors |= rows
     pass_, block = progress.position
     position = {
         "pass": pass_,
@@ -57,6 +60,13 @@ def take(team: Team, stores: Mapping[str, RowStore], progress: Progress, *, copy
         "best": None if progress.best is None else asdict(progress.best),
     }
     return State(tensors, position)
+
+
+def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same numbers, not copied, not to be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
@@ -130,16 +140,19 @@ def _name(replica: int, name: str) -> str:
     return name if replica == 0 else f"replica.{replica}.{name}"
 
 
-def make_stores(team: Team, folder: Path | None, *, seed: int, drawn: bool) -> dict[str, RowStore]:
+def make_stores(
+    team: Team, folder: RowFolder | None, *, seed: int, drawn: bool
+) -> dict[str, RowStore]:
     """A store for each state of rows, connected to all replicas; `drawn`, or zero for now.
 
-    folder: where they are kept in files; None: in memory.
+    folder: where they are kept in files; None: in memory. Raises as its `take` and `new`.
     """
+    if folder is not None and team.first.model.states:
+        folder.take()
     stores = {}
     for stream, (name, state) in enumerate(team.first.model.states.items()):
-        stores[name] = RowStore(
-            *state.shape, None if folder is None else folder / f"{name}.float32"
-        )
+        in_file = None if folder is None else folder.new(name, *state.shape)
+        stores[name] = RowStore(*state.shape) if in_file is None else RowStore.of(in_file)
         if drawn:
             stores[name].draw(state.init, seed, stream)
     for replica in team.replicas:

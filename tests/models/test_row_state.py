@@ -89,7 +89,8 @@ def test_both_sides_are_visited_in_turn(row_folder: bool, tmp_path: Path) -> Non
     assert learner.progress.allocations_after_warmup == 0
     assert learner.progress.rows == 3 * (50 + 30)
     if folder:
-        assert sorted(path.name for path in folder.iterdir()) == ["left.float32", "right.float32"]
+        files = sorted(path.name for path in (folder / "learner").glob("*.*"))
+        assert files == [".blocklearn-rows", "left.float32", "right.float32"]
         learner.close()
         assert list(folder.iterdir()) == []
         np.testing.assert_allclose(learner.row_state("left"), left, rtol=2e-4, atol=1e-5)
