@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..figures import number, size
+from ..figures import number
+from ..figures import size
+from ..storage.model_folder import LOST
 from .advice import called
 
 Report = Mapping[str, Any]
@@ -94,11 +96,13 @@ def model_pairs(report: Report) -> list[tuple[str, str]]:
         for name, value in report["metrics"].items()
         if isinstance(value, int | float) and "/" not in name
     )
+    lost = report["metrics"].get(LOST)
     return [
         ("model", f"{report['model']}, made {report['created']}, {size(report['bytes'])}"),
         ("arrays", ", ".join(arrays)),
         ("settings", ", ".join(settings)),
         ("at the end", ", ".join(scores)),
+        *([] if lost is None else [("lost best model", lost)]),
     ]
 
 

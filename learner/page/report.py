@@ -21,6 +21,7 @@ from .run_sections import (
     speed_section,
     subtitle,
     time_section,
+    warnings,
 )
 
 
@@ -41,6 +42,7 @@ def report(run: RunRecord) -> str:
         tag("h1", run.name),
         tag("p", subtitle(run), class_="subtitle"),
         headline(run),
+        *warnings(run),
         *score_sections(run),
         *_of_model(run),
         *speed_section(run),

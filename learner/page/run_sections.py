@@ -11,6 +11,7 @@ import numpy as np
 from ..configuration.config import flat
 from ..figures import duration, number, overall, size
 from ..inspection.run_record import RunRecord
+from ..storage.model_folder import LOST
 from ..watch.events import scores_of
 from .charts import Bar, Curve, bars, legend, line_chart, strip, strips
 from .frame import figure, figures, section, table, tiles
@@ -44,6 +45,13 @@ def headline(run: RunRecord) -> Markup:
     if run.events:
         entries.append(("most memory", size(max(event["host_bytes"] for event in run.events))))
     return tiles(entries)
+
+
+def warnings(run: RunRecord) -> Iterator[Markup]:
+    """What the reader of the page must not miss."""
+    if LOST in run.model:
+        text = f"The best model is lost, the model is the last one. It had {run.model[LOST]}"
+        yield tag("p", text, class_="hint")
 
 
 def score_sections(run: RunRecord) -> Iterator[Markup]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from ..training.evaluation import Evaluation
 from ..training.schedule import Cadence
 from . import checkpoint
 from .checkpoint import Checkpoint, where
+
+log = logging.getLogger(__name__)
 
 
 class SaveCheckpoints(Hook):
@@ -99,6 +102,9 @@ class SaveCheckpoints(Hook):
 def choose_model(learner: Learner, settings: Evaluation, folder: Path) -> Iterator[str]:
     """Give `learner` the model that is to stay, now that training is over: the best one, out of the
     checkpoints in `folder`, or the last one. Lines that say so, and why training is over.
+
+    Where the best one is lost, a warning is logged, whatever becomes of the lines, and it is in
+    `learner.progress.lost`.
     """
     best = learner.progress.best
     if best is None:
@@ -113,7 +119,9 @@ def choose_model(learner: Learner, settings: Evaluation, folder: Path) -> Iterat
         try:
             kept = checkpoint.read(folder / checkpoint.name_of(best.position))
         except (ModelFolderError, ModelMissingError) as error:
-            yield f"the model is the last one; the best one had {found}, but is lost: {error}"
+            learner.progress.lost = f"{found}: {error}"
+            log.warning("the best model is lost, the model is the last one: %s", error)
+            yield f"the model is the last one; the best one had {found}, but is lost"
             return
         learner.restore(kept.state)
         learner.progress.scores = kept.scores

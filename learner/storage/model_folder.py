@@ -37,6 +37,8 @@ ROWS = "rows.arrow"
 METRICS = "metrics.json"
 README = "README.md"
 FILES = (MANIFEST, WEIGHTS, VOCABULARY, ROWS, METRICS, README)
+LOST = "lost"
+"""In `metrics.json` where the best model could not be read again: what it had, and why."""
 LIBRARIES = ("blocklearn", "numpy", "scipy", "numba", "pyarrow")
 
 

@@ -50,6 +50,7 @@ def save(learner: Learner, path: Path | str) -> None:
         metrics={
             **{name: position[there] for name, there in POSITION.items()},
             WHICH: _which(learner.progress),
+            **({} if learner.progress.lost is None else {model_folder.LOST: learner.progress.lost}),
             **learner.progress.scores,
         },
         targets=learner.targets or 0,
@@ -109,7 +110,7 @@ def load(
     learner.targets, learner.target_names = saved.targets, saved.target_names
     position = {there: saved.metrics[name] for name, there in POSITION.items()}
     learner.restore(State(tensors=saved.tensors, position=position))
-    about = {*POSITION, WHICH}
+    about = {*POSITION, WHICH, model_folder.LOST}
     learner.progress.scores = {k: v for k, v in saved.metrics.items() if k not in about}
     show_parameters(learner, saved.tensors)
     return learner

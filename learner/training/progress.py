@@ -40,6 +40,7 @@ class Progress:
     cache_bytes, device_bytes: memory of all caches, and what of it is on accelerators.
     finite: the pass, and the blocks done in it, when the numbers were last found to be finite.
     stop: training ends here, because there is nothing left to gain, or a hook has set it.
+    lost: what the best model had, and why it could not be read again at the end; None: it could be.
     """
 
     passes: int
@@ -62,6 +63,7 @@ class Progress:
     allocations_after_warmup: int = 0
     finite: tuple[int, int] = (0, 0)
     stop: bool = False
+    lost: str | None = None
 
     @property
     def position(self) -> tuple[int, int]:

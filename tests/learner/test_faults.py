@@ -6,6 +6,7 @@ Every exit code that a run may end with is met here, or in `test_end_to_end.py` 
 import errno
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.durable import write_folder
 from blocklearn.learner.command_line.cli import main
@@ -433,3 +435,35 @@ def test_the_best_model_is_the_one_that_is_saved(learn: Learn) -> None:
     shutil.rmtree(best)
     code, err = learn(*again)
     assert code == ExitCode.DONE and "the model is the last one" in err and "is lost" in err
+
+
+@pytest.mark.parametrize("manner", [["--quiet"], ["--log-format", "json"]])
+def test_a_lost_best_model_is_told_of_whatever_the_verbosity(
+    learn: Learn, manner: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    watched = ["--set", "evaluation={metric: log_loss}", "--set", "optimizer={kind: sgd, rate: 5}"]
+    watched += ["--set", "model={kind: glm}", "--set", "learner.report=true", "--out", "a"]
+    assert learn(*watched, "--set", "learner.passes=4", "-q")[0] == ExitCode.DONE
+    assert json.loads(Path("a/metrics.json").read_text())["model"] == "best log_loss"
+    best = Path("a/checkpoints", checkpoints("a")[0], "state.safetensors")
+    assert len(checkpoints("a")) == 3  # those of the best and of the last two passes
+    best.write_bytes(best.read_bytes()[:-1])
+    for name in model_folder.FILES:  # as if the run had been killed before it wrote its model
+        Path("a", name).unlink(missing_ok=True)
+    run = "from blocklearn.learner.command_line.cli import main; main()"
+    command = [sys.executable, "-c", run, *RUN, *watched, "--resume", "auto", *manner]
+    passes = ["--set", "learner.passes=4"]
+    done = subprocess.run([*command, *passes], capture_output=True, text=True)
+    assert done.returncode == ExitCode.DONE, done.stderr
+    assert "the best model is lost, the model is the last one: " in done.stderr
+    assert "state.safetensors" in done.stderr
+    figures = json.loads(Path("a/metrics.json").read_text())
+    assert figures["model"] == "last" and "state.safetensors" in figures["lost"]
+    assert re.match(r"log_loss [\d.]+, after pass 1: ", figures["lost"]), figures
+    for page in (Path("a/report.html").read_text(), Path("a/README.md").read_text()):
+        assert figures["lost"].split(": ")[0] in page
+    assert "The best model is lost" in Path("a/report.html").read_text()
+    with pytest.raises(SystemExit):
+        main(["inspect", "a"])
+    assert "lost best model" in capsys.readouterr().out
+    assert "lost" not in bl.load("a").progress.scores
