@@ -45,6 +45,7 @@ def check_stops(make: Make, folder: Path, blocks: Iterable[int]) -> None:
     saver = SaveAt(folder, blocks)
     watched = make([saver]).fit()
     assert differences(outcome(watched), whole) == [], "looking at it changes a run"
+    watched.close()
     assert saver.written, f"none of {sorted(saver.blocks)} is where replicas are merged"
     for path in saver.written:
         learner = make([])
@@ -52,6 +53,7 @@ def check_stops(make: Make, folder: Path, blocks: Iterable[int]) -> None:
         assert name_of(stopped.position) == path.name
         learner.restore(stopped.state)
         assert differences(outcome(learner.fit()), whole) == [], path.name
+        learner.close()
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
