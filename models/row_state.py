@@ -77,6 +77,7 @@ class RowState:
         self._store: RowStore | None = None
         self._buffer = np.zeros((0, 0), np.float32)
         self.updating = False  # whether its rows are being trained
+        self.count = 0  # true rows of the present block: those after them are padding
 
     @property
     def rows(self) -> Mat:
@@ -153,9 +154,13 @@ class RowState:
         np.take(self._store.array, ids, axis=0, out=self._buffer[: len(ids)], mode="clip")
         self._buffer[len(ids) :] = 0.0
         self._rows.bind(self._buffer)
+        self.count = len(ids)
 
     def save(self, ids: npt.NDArray[np.int64]) -> None:
-        """The store's rows `ids` become those of `rows`."""
+        """The store's rows `ids` become those of `rows`, whose padding becomes zero again."""
         assert self._store is not None
         self._rows.fetch(self._buffer)
         self._store.array[ids] = self._buffer[: len(ids)]
+        if len(ids) < len(self._buffer):
+            self._buffer[len(ids) :] = 0.0
+            self._rows.bind(self._buffer)

@@ -10,6 +10,7 @@ from itertools import islice
 from blocklearn.datasources import DataSource, HostBlock, Reader
 
 from .divergence import FiniteCheck
+from .divergence import blocks_between
 from .evaluation import Evaluator
 from .progress import Progress
 from .replica import Replica
@@ -90,7 +91,8 @@ def train_passes(
     Raises:
         DivergedError: what the model has learnt is no longer finite.
     """
-    meter, check, scores = Meter(progress), FiniteCheck(), TrainingScores(progress)
+    meter, scores = Meter(progress), TrainingScores(progress)
+    check = FiniteCheck(blocks_between(team.first, [source.shape for source in sources]))
 
     def after_block() -> None:
         evaluator.look()
@@ -146,7 +148,7 @@ def train_pass(
                     team.finish()
                 with meter.watch.part("merge"):
                     team.merge(complete=done == source.blocks)
-            check.after_block(team, progress)
+            check.after_block(team, progress, count)
             merged()
             if progress.stop and progress.block < progress.blocks:
                 return

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -16,7 +19,7 @@ from safetensors.numpy import load_file
 import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import DivergedError
-from blocklearn.learner.training.divergence import FiniteCheck, is_finite
+from blocklearn.learner.training.divergence import blocks_between, is_finite
 from blocklearn.matcache import colsum, exp
 from tests.support.beside import CONFIGS
 
@@ -98,25 +101,100 @@ def test_found_at_the_end_of_the_pass_at_the_latest(
         learner(fails_in, 5).fit()
 
 
-def test_looks_take_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that takes a second is not repeated for a hundred."""
-    clock = [0.0]
-    looks: list[float] = []
+def test_looks_read_little_of_what_training_reads() -> None:
+    """A hundredth of its bytes, at most, however large the model is."""
+    for columns, targets in [(10, 1), (10_000, 1), (300, 50)]:
+        X = sp.random_array((400, columns), density=0.1, rng=0, format="csr", dtype=np.float32)
+        Y = np.ones((400, targets), np.float32)
+        learner = bl.Learner(bl.models.GLM(), (X, Y), block_rows=40, threads=1).fit()
+        replica, shape = learner.team.first, learner.train.shape  # type: ignore[union-attr]
+        every = blocks_between(replica, [shape])
+        looked = sum(mat.numpy().nbytes for mat in learner.model.parameters.values())
+        assert looked <= 0.01 * every * (shape.nbytes + 4 * targets * shape.nnz)
+        assert every == 1 or looked > 0.01 * (every - 1) * (shape.nbytes + 4 * targets * shape.nnz)
 
-    def look(*arguments: Any, **more: Any) -> None:
-        looks.append(clock[0])
-        clock[0] += 1.0
 
-    check = FiniteCheck()
-    team: Any = type("Team", (), {"first": None})
-    progress: Any = None
-    monkeypatch.setattr("blocklearn.learner.training.divergence.check_finite", look)
-    monkeypatch.setattr("blocklearn.learner.training.divergence.learnt", lambda *_, **__: ())
-    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
-    while clock[0] < 1000:
-        check.after_block(team, progress)
-        clock[0] += 0.5
-    assert 9 <= len(looks) <= 11
+class Where(bl.Hook):
+    """Where looks were, and a stop after so many blocks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stop: int = 0) -> None:
+        self.looks: list[tuple[int, int]] = []
+        self.left = stop
+        monkeypatch.setattr("blocklearn.learner.training.divergence.check_finite", self.look)
+
+    def look(self, arrays: Any, progress: Any) -> None:
+        self.looks.append((progress.pass_, progress.block))
+
+    def block(self, learner: Any, progress: Any) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("second", [0.0, 1e6])
+def test_looks_come_after_fixed_blocks(
+    monkeypatch: pytest.MonkeyPatch, second: float, replicas: int
+) -> None:
+    """Whatever the clock says, and wherever the run was stopped."""
+    clock = itertools.count()
+    monkeypatch.setattr(
+        "blocklearn.learner.training.loop.time.perf_counter", lambda: next(clock) * second
+    )
+    monkeypatch.setattr("blocklearn.learner.training.loop.blocks_between", lambda *_: 4)
+    more = {"replicas": replicas, "sync_every": 1}
+    whole = Where(monkeypatch)
+    learner(9, 9, hooks=[whole], **more).fit()
+    first = [(0, replicas)]
+    assert whole.looks == first + [(p, b) for p in range(3) for b in (4, 8, 10)]
+    for stop in (1, 3, 4):
+        begun = Where(monkeypatch, stop)
+        stopped = learner(9, 9, hooks=[begun], **more)
+        with pytest.raises(KeyboardInterrupt):
+            stopped.fit()
+        rest = Where(monkeypatch)
+        resumed = learner(9, 9, hooks=[rest], **more)
+        resumed.restore(stopped.state())
+        resumed.fit()
+        assert begun.looks + rest.looks == whole.looks
+
+
+class Shares(bl.Model):
+    """A state of rows that is 0 / 0 in rows of padding; from `fails` on in the first row, too."""
+
+    row_states: ClassVar[Mapping[str, int]] = {"share": 0}
+    fails: bool = False
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        self.share = self.row_state("share", shapes, 1)
+        self.one = self.number("one")
+
+    def update(self, block: Any) -> None:
+        self.one.set(float("nan") if self.fails and 0 < block.rows < 5 else 1.0)
+        rows = self.share.rows
+        rows <<= self.one * block.weights / block.weights
+
+    def score(self, block: Any) -> Any:
+        return {}
+
+    def predict(self, block: Any) -> Any:
+        return (block.X + 0.0).mat()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_rows_of_padding_do_not_count(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blocklearn.learner.training.divergence.SHARE", np.inf)
+    learner = bl.Learner(
+        Shares(fails=fails), np.ones((7, 2), np.float32), block_rows=5, passes=2, threads=1
+    )
+    if fails:
+        with pytest.raises(DivergedError, match="share is not finite after block 1 of pass 0"):
+            learner.fit()
+        return
+    learner.fit()
+    assert learner.row_state("share").tolist() == [[1.0]] * 7
+    kept = learner.team.first.model.states["share"].rows  # type: ignore[union-attr]
+    assert kept.numpy().tolist() == [[1.0]] * 2 + [[0.0]] * 3
 
 
 def test_replicas_are_looked_at_when_they_are_merged() -> None:
