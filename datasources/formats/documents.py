@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ..arrays.validate import LARGEST
 from ..errors import DataError
 from ..text import read_texts as text_files
 from .layout import FIRST, Place
 from .lines import Lines, decode, line_chunks, split_lines
+from .numbers import TOO_LARGE
 from .scratch import Scratch
 
 FOLDER_FILES = 64  # of a folder that make a chunk
@@ -106,7 +106,7 @@ class JsonLines:
 
     def _target(self, record: dict[str, object], field: str, place: str) -> float:
         value = record.get(field)
-        if isinstance(value, bool | int | float) and abs(value) <= LARGEST:
+        if isinstance(value, bool | int | float) and abs(value) < TOO_LARGE:
             return float(value)
         raise DataError(
             f"{place}: the target {field!r} is {value!r}, but must be a finite number, or true or "

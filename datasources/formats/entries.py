@@ -104,7 +104,8 @@ def plain_entries(
     """Parse lines from `at` on, until one is not plain; where that begins, or the end of data, and
     how many entries there are. done: how many there were.
 
-    Plain are lines of numbers within `size` that `read_float` is certain of.
+    Plain are lines of numbers within `size` that `read_float` is certain of, so they have the bits
+    of Python's.
     """
     end = data.size
     while at < end:

@@ -122,7 +122,8 @@ def plain_lines(
     """Parse lines from `at` on, until one is not plain; where that begins, or the end of data.
 
     Plain are lines of labels and pairs with ascending indices and numbers that `read_float` is
-    certain of. done: rows, labels, non-zeros and qids that were parsed already; kept up to date.
+    certain of, so they have the bits of Python's. done: rows, labels, non-zeros and qids that were
+    parsed already; kept up to date.
     """
     end = data.size
     while at < end:

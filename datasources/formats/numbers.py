@@ -16,11 +16,12 @@ import numpy.typing as npt
 from ..arrays.compiled import kernel
 from ..arrays.validate import LARGEST
 
+TOO_LARGE = 2.0**128 - 2.0**103  # numbers from here on round to infinity in float32
 POWERS = np.array([float(f"1e{i}") for i in range(61)])
 EXACT_POWER = 22  # 10**22 is the largest that float64 holds exactly
 PLUS, MINUS, DOT, ZERO, NINE, UPPER_E, LOWER_E = (ord(c) for c in "+-.09Ee")
 INTEGER = re.compile(rb"\d{1,18}")
-NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity|nan)", re.I)
+NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity|nan)", re.I)
 
 
 def parse_number(text: bytes) -> float:
@@ -33,7 +34,7 @@ def parse_number(text: bytes) -> float:
 def parse_float32(text: bytes) -> float:
     """The number that `text` is, for float32. Raises `ValueError` if it is none, or none there."""
     value = parse_number(text)
-    if not abs(value) <= LARGEST:
+    if not abs(value) < TOO_LARGE:
         raise ValueError(
             f"{show(text)}, but every number must be a finite float32 (at most {LARGEST:.3g})"
         )
@@ -73,14 +74,14 @@ def read_float(data: npt.NDArray[np.uint8], at: int, end: int) -> tuple[np.float
     w, exponent, digits, seen = np.uint64(0), 0, 0, 0
     while at < end and ZERO <= data[at] <= NINE:
         w = w * np.uint64(10) + np.uint64(data[at] - ZERO)
-        digits += 1 if w > 0 else 0
+        digits += 1 if digits > 0 or data[at] != ZERO else 0  # w itself may wrap around to 0
         seen += 1
         at += 1
     if at < end and data[at] == DOT:
         at += 1
         while at < end and ZERO <= data[at] <= NINE:
             w = w * np.uint64(10) + np.uint64(data[at] - ZERO)
-            digits += 1 if w > 0 else 0
+            digits += 1 if digits > 0 or data[at] != ZERO else 0
             seen += 1
             exponent -= 1
             at += 1

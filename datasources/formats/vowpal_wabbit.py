@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays.validate import LARGEST
 from ..errors import DataError
 from .bags import Bags
 from .layout import FIRST, UNKNOWN, Known, Layout, Place, Rows
 from .lines import Lines, decode, line_chunks, split_lines
-from .numbers import NUMBER, parse_float32
+from .numbers import NUMBER, TOO_LARGE, parse_float32
 from .scratch import Scratch
 from .vocabulary import Vocabulary, choose_words
 
@@ -129,7 +128,7 @@ def parse_example(line: str) -> Example:
                 raise ValueError(f"the namespace {space!r} has a ^, which ends its name")
         for text in names:
             name, value = divide(text)
-            if not abs(value * factor) <= LARGEST:
+            if not abs(value * factor) < TOO_LARGE:
                 raise ValueError(f"{text!r} times {factor:g} is no finite float32")
             features.append(f"{space}^{name}" if space or "^" in name else name)
             values.append(value * factor)
