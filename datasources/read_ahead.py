@@ -3,10 +3,13 @@
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 import numpy as np
+
+from blocklearn.matcache.cpu.threads import MOMENT, start
 
 from .block import HostBlock, Zeros, block_bytes
 from .errors import ReadError
@@ -41,20 +44,52 @@ class PassOrder:
 
 @dataclass(eq=False)
 class Place:
-    """One host block of the ring, and what it is asked to hold."""
+    """One host block of the ring, and what it is asked to hold.
+
+    task: the order to a thread; None where the block is at hand: the consumer reads it itself.
+    """
 
     block: HostBlock
     index: int = -1
-    kept: bool = False  # at hand: the consumer reads it itself, no thread does
-    done: SimpleQueue[BaseException | None] = field(default_factory=SimpleQueue)
+    task: "Task | None" = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the block is read or at hand."""
+        return self.task is None or self.task.over
 
 
-@dataclass(frozen=True)
 class Task:
-    """An order to a thread: read the block that `place` is asked to hold."""
+    """An order to a thread: read the block that `place` is asked to hold.
 
-    order: PassOrder
-    place: Place
+    A thread claims it before it begins, the consumer when the block is no longer wanted; whoever
+    comes second leaves it alone. over: a thread has finished it. error: what was in the way.
+    """
+
+    def __init__(self, order: PassOrder, place: Place) -> None:
+        self.order, self.place = order, place
+        self.over = False
+        self.error: BaseException | None = None
+        self._claims: dict[str, object] = {}
+        self._reading = threading.Lock()  # to release one takes no memory
+        self._reading.acquire()
+
+    def claim(self, claimant: object) -> bool:
+        """Whether `claimant` was the first to claim it; asking again changes nothing."""
+        return self._claims.setdefault("first", claimant) is claimant
+
+    def finish(self, error: BaseException | None) -> None:
+        """It is over."""
+        self.error = error
+        self.over = True
+        with suppress(RuntimeError):  # twice is fine
+            self._reading.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it is over, at most `seconds`; whether it is."""
+        if not self.over:
+            self._reading.acquire(timeout=seconds)
+        return self.over
 
 
 class ReadAhead:
@@ -63,7 +98,8 @@ class ReadAhead:
     A place of the ring is free, asked for (`_ahead`, in the order of the pass) or lent to the
     consumer. The consumer asks, in `next`, for as many blocks as there are free places; threads
     take tasks in the order in which they were asked for, so the block that comes next is always
-    at work, whatever the number of threads.
+    at work, whatever the number of threads. What a thread has taken it finishes;
+    where no thread lives that could take the rest, waits end with an error.
     """
 
     def __init__(
@@ -84,23 +120,25 @@ class ReadAhead:
         self._readers = readers_of(source)
         if ring is None:
             ring = ring_size(block_bytes(source.shape, indexed=indexed), self._readers, lend)
-        self._free = deque(
+        self._ring = tuple(
             Place(HostBlock(source.shape, indexed=indexed, zeros=zeros)) for _ in range(ring)
         )
+        self._free = deque(self._ring)
         self._ahead: deque[Place] = deque()
         self._lent: deque[Place] = deque()
         self._lend = lend
         self._indices: Iterator[int] = iter(())
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._ended: BaseException | None = None  # what ended a thread, unless it was `stop`
         self.order: PassOrder | None = None  # the pass that is being read
         self.stopped = False
-        self.nbytes = sum(place.block.nbytes for place in self._free)
+        self.nbytes = sum(place.block.nbytes for place in self._ring)
 
     @property
     def ready(self) -> float:
         """The share of the blocks asked for that are read or at hand; 0 where there are none."""
-        ready = sum(place.kept or not place.done.empty() for place in self._ahead)
+        ready = sum(place.ready for place in self._ahead)
         return ready / max(len(self._ahead), 1)
 
     def start(self, order: PassOrder) -> None:
@@ -112,7 +150,8 @@ class ReadAhead:
         """Take back the block that was lent first if `lend` are lent, and lend the next one; None
         at the end of the order.
 
-        Raises `ReadError`, with its cause, instead of a block that could not be read.
+        Raises `ReadError`, with its cause, instead of a block that could not be read, and
+        `ThreadStartError` where no thread can be started to read it.
         """
         assert self.order is not None
         self._take_back(self._lend - 1)
@@ -122,15 +161,14 @@ class ReadAhead:
             self.order = None
             return None
         place = self._ahead[0]
-        error = self._read(self.order, place) if place.kept else place.done.get()
-        self._ahead.popleft()
+        error = self._await(place.task) if place.task else self._read(self.order, place)
         if error is not None:
-            self._free.append(place)
             raise ReadError(
                 f"Reader: block {place.index} of pass {self.order.number} could not be read: "
                 f"{error or type(error).__name__}"
             ) from error
         self._lent.append(place)
+        self._ahead.popleft()
         return place.block
 
     def end(self) -> None:
@@ -138,24 +176,28 @@ class ReadAhead:
         if self.order is None:
             return
         self.order.cancelled = True
+        if threading.current_thread() not in self._threads:  # garbage collection may happen there,
+            for place in self._ahead:  # and it must not wait for itself
+                if place.task is not None and not place.task.claim(self):
+                    self._await(place.task)  # a thread has begun with it
+        self._ahead.clear()
+        self._lent.clear()
+        self._free.clear()  # whatever was interrupted: now each place is free, once
+        self._free.extend(self._ring)
         self.order = None
-        self._take_back()
-        if threading.current_thread() in self._threads:
-            return  # garbage collection happened to run there: it must not wait for itself
-        while self._ahead:
-            if not self._ahead[0].kept:
-                self._ahead[0].done.get()
-            self._free.append(self._ahead.popleft())
 
     def stop(self) -> None:
         """End the order and the threads, and wait until they have gone. Twice is fine."""
         self.stopped = True
-        self.end()
-        for _ in self._threads:
-            self._tasks.put(None)
-        if threading.current_thread() not in self._threads:
-            for thread in self._threads:
-                thread.join()
+        try:
+            self.end()
+        finally:
+            for _ in self._threads:
+                self._tasks.put(None)
+            if threading.current_thread() not in self._threads:
+                for thread in self._threads:
+                    if thread.is_alive():
+                        thread.join()
 
     def _take_back(self, but: int = 0) -> None:
         """Blocks that are lent become free, the last `but` of them excepted."""
@@ -166,19 +208,31 @@ class ReadAhead:
         """Ask for the next blocks of the order, as long as there are places for them."""
         assert self.order is not None
         while self._free and (index := next(self._indices, None)) is not None:
-            place = self._free.popleft()
-            place.index = index
-            place.kept = self._keeping is not None and self._keeping.kept(self.order.number, index)
+            place, kept = self._free[0], False
+            if self._keeping is not None:
+                kept = self._keeping.kept(self.order.number, index)
+            place.index, place.task = index, None if kept else Task(self.order, place)
             self._ahead.append(place)
-            if not place.kept:
+            self._free.popleft()
+            if place.task is not None:
                 self._start_threads()
-                self._tasks.put(Task(self.order, place))
+                self._tasks.put(place.task)
 
     def _start_threads(self) -> None:
+        """Those that do not live. One that cannot be started is tried again next time."""
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
         while len(self._threads) < self._readers:
             thread = threading.Thread(target=self._run, name="blocklearn-reader", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._threads.append(thread)  # first: an interrupt must not let it go unnoticed
+            start(thread)
+
+    def _await(self, task: Task) -> BaseException | None:
+        """Wait until a thread is done with `task`; why it could not do it, or None."""
+        while not task.wait(MOMENT):
+            alive = any(thread.is_alive() for thread in self._threads)
+            if not alive and task.claim(self):
+                return self._ended or ReadError("the threads of the reader have ended")
+        return task.error
 
     def _read(self, order: PassOrder, place: Place) -> Exception | None:
         try:
@@ -189,11 +243,19 @@ class ReadAhead:
         return None
 
     def _run(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            error: BaseException | None = None
-            if not task.order.cancelled:
-                try:
-                    error = self._read(task.order, task.place)
-                except BaseException as fatal:  # must reach the consumer, who would wait for ever
-                    error = fatal
-            task.place.done.put(error)
+        try:
+            self._work()
+        except BaseException as fatal:
+            self._ended = fatal
+
+    def _work(self) -> None:
+        claimant, task = object(), None
+        try:
+            while (task := self._tasks.get()) is not None:
+                if not task.order.cancelled and task.claim(claimant):
+                    task.finish(self._read(task.order, task.place))
+        except BaseException as fatal:  # must reach the consumer, who would wait for ever
+            if task is not None:
+                task.claim(claimant)
+                task.finish(fatal)
+            raise

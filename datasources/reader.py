@@ -93,8 +93,8 @@ class Reader(Closing):
 
     def _iterate(self, order: PassOrder) -> Iterator[HostBlock]:
         self._check_idle()
-        self._ahead.start(order)
         try:
+            self._ahead.start(order)
             while (block := self._ahead.next()) is not None:
                 yield block
                 if order.cancelled:

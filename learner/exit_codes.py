@@ -3,7 +3,13 @@
 import errno
 from enum import IntEnum
 
-from blocklearn.matcache.errors import BlocklearnError, DeviceError, MissingKernelError, ShapeError
+from blocklearn.matcache.errors import (
+    BlocklearnError,
+    DeviceError,
+    MissingKernelError,
+    ShapeError,
+    ThreadStartError,
+)
 
 from .errors import ConfigError, DivergedError, ModelFolderError, RunFolderError, RunInterrupted
 
@@ -23,7 +29,7 @@ class ExitCode(IntEnum):
     INTERNAL = 70
     """A mistake in blocklearn; comes with a traceback."""
     OUT_OF_MEMORY = 71
-    """Of the host or of the device."""
+    """Of the host or of the device; or the system starts no further thread."""
     IO = 74
     """Reading or writing failed."""
     INTERRUPTED = 75
@@ -55,7 +61,7 @@ def exit_code(error: BaseException) -> ExitCode:
         (RunInterrupted, ExitCode.INTERRUPTED),
         (DivergedError, ExitCode.DIVERGED),
         ((DataError, ShapeError, ModelFolderError), ExitCode.DATA),
-        (MemoryError, ExitCode.OUT_OF_MEMORY),
+        ((MemoryError, ThreadStartError), ExitCode.OUT_OF_MEMORY),
         ((FileNotFoundError, NotADirectoryError, IsADirectoryError), ExitCode.NO_INPUT),
         (PermissionError, ExitCode.PERMISSION),
         (OSError, ExitCode.IO),

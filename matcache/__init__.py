@@ -29,6 +29,7 @@ from .errors import MissingKernelError as MissingKernelError
 from .errors import ReadDuringPlanError as ReadDuringPlanError
 from .errors import ShapeError as ShapeError
 from .errors import StaleValueError as StaleValueError
+from .errors import ThreadStartError as ThreadStartError
 from .merge import Merge as Merge
 from .merge import Merger as Merger
 from .merge import make_merger as make_merger

@@ -35,6 +35,10 @@ class MemoryPlanError(BlocklearnError, MemoryError):
     """The planned memory does not fit the machine."""
 
 
+class ThreadStartError(BlocklearnError, RuntimeError):
+    """The system starts no further thread, for lack of memory or of processes."""
+
+
 class MissingKernelError(BlocklearnError):
     """An operation has no kernel for the device that it was asked to run on."""
 

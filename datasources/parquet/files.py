@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
+from blocklearn.matcache.cpu.threads import starting
+
 from ..errors import DataError
 from ..remote import Files, RemoteError, Status
 from .columns import Columns
@@ -100,7 +102,7 @@ def open_tables(found: Sequence[tuple[Files, Status]], columns: Columns) -> list
     def read(item: tuple[int, tuple[Files, Status]]) -> Table:
         return open_table(item[0], *item[1], columns)
 
-    with ThreadPoolExecutor(OPEN_AT_ONCE) as pool:
+    with starting("blocklearn-open"), ThreadPoolExecutor(OPEN_AT_ONCE, "blocklearn-open") as pool:
         tables = list(pool.map(read, numbered))
     for table in tables:
         for name, width in table.widths.items():

@@ -6,6 +6,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from blocklearn.matcache.cpu.threads import start
+
 from .errors import RemoteError
 from .files import RangeFile, Status
 from .http_request import LONGEST_PAUSE, Patience
@@ -60,7 +62,7 @@ class NativeHdfs:
             except BaseException as error:  # the driver's panics are no Exception
                 answer.put((None, error))
 
-        Thread(target=work, name="blocklearn-hdfs", daemon=True).start()
+        start(Thread(target=work, name="blocklearn-hdfs", daemon=True))
         try:
             result, error = answer.get(timeout=self._longest)
         except Empty:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -69,7 +69,8 @@ class Requests:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and self._interrupted:
-            threading.Thread(target=self._insist, name="blocklearn-stop", daemon=True).start()
+            with suppress(RuntimeError):  # without a thread to spare, a wait may need a third one
+                threading.Thread(target=self._insist, name="blocklearn-stop", daemon=True).start()
             raise KeyboardInterrupt
         self._interrupted = self._interrupted or number == signal.SIGINT
         self.received = self.received or signal.Signals(number)

@@ -24,6 +24,7 @@ from blocklearn.matcache import (
     make_merger,
     resolve,
 )
+from blocklearn.matcache.cpu.threads import MOMENT, starting
 
 from .block_input import Use
 from .replica import Look, Replica
@@ -71,7 +72,6 @@ def _cuda_devices() -> int:
 
 
 Result = TypeVar("Result")
-MOMENT = 0.2  # seconds
 
 
 class Numbered(Protocol):
@@ -135,8 +135,9 @@ class Team:
                     yield _result(pending.popleft())
                 if (block := next(source, None)) is None:
                     break
-                replica = self.replicas[turn]
-                pending.append(self._lanes[turn].submit(_work, work, replica, turn, block))
+                replica, lane = self.replicas[turn], self._lanes[turn]
+                with starting(f"blocklearn-model-{turn}"):
+                    pending.append(lane.submit(_work, work, replica, turn, block))
                 turn = (turn + 1) % len(self._lanes)
             while pending:
                 yield _result(pending.popleft())
@@ -162,11 +163,13 @@ class Team:
         if not self._lanes:
             work(self.first)
             return
-        futures = [
-            lane.submit(work, replica)
-            for lane, replica in zip(self._lanes, self.replicas, strict=True)
-        ]
-        _await(futures)
+        futures: list[Future[Any]] = []
+        try:
+            for lane, replica in zip(self._lanes, self.replicas, strict=True):
+                with starting("blocklearn-model"):
+                    futures.append(lane.submit(work, replica))
+        finally:
+            _await(futures)
         for future in futures:
             future.result()
 

@@ -12,6 +12,8 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from blocklearn.matcache.cpu.threads import start
+
 from ..exit_codes import ExitCode
 from ..hooks import Progress
 
@@ -41,7 +43,7 @@ def watching(
         name="blocklearn-watchdog",
         daemon=True,
     )
-    thread.start()
+    start(thread)
     try:
         yield
     finally:

@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from .threads import MOMENT, start
+
 Task = Callable[[int, int], None]  # (chunk, thread)
 
 
@@ -43,17 +45,19 @@ class _Job:
             if self._over:
                 return
             self._helpers += 1
-        self.work(thread)
-        with self._changed:
-            self._helpers -= 1
-            self._changed.notify()
+        try:
+            self.work(thread)
+        finally:
+            with self._changed:
+                self._helpers -= 1
+                self._changed.notify()
 
     def finish(self) -> None:
         """Let no further helper in, and wait for those at work. May be repeated."""
         with self._changed:
             self._over = True
             while self._helpers:
-                self._changed.wait()
+                self._changed.wait(MOMENT)  # a helper without memory may fail to notify
 
 
 class Pool:
@@ -75,7 +79,8 @@ class Pool:
         """Call `task(chunk, thread)` for every chunk in [0, chunks); returns when none is running.
 
         The first error of any thread is raised here, as is an interrupt of the caller: in either
-        case no further chunk starts, and those that run are waited for.
+        case no further chunk starts, and those that run are waited for. Raises `ThreadStartError`
+        where a thread cannot be started.
         """
         if self._closed:
             raise RuntimeError("MatCache: used after close().")
@@ -104,7 +109,7 @@ class Pool:
                 target=_loop, args=(self._jobs, i), name=f"blocklearn-{i}", daemon=True
             )
             self._workers.append(worker)  # first: an interrupt must not let two have one number
-            worker.start()
+            start(worker)
 
     def close(self) -> None:
         """Stop the threads and wait for them."""
