@@ -15,6 +15,8 @@ from ..errors import ConfigError
 Scalar: TypeAlias = str | int | float | bool | None
 """What YAML 1.2's core schema has besides mappings and lists."""
 
+MOST_BITS = 1024  # of an integer: Python prints no more than 4,300 digits
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -178,9 +180,24 @@ class _Builder:
         if tag.startswith("tag:yaml.org,2002:"):
             kind = tag.rsplit(":", 1)[1]
             if kind in ("int", "float", "bool", "null"):
-                value: Scalar = self.yaml.constructor.construct_object(node)
-                return value
+                return self.number(node, kind)
             if kind in ("str", "timestamp", "merge", "value"):  # YAML 1.2 has no dates: a text
                 return str(node.value)
         self.problems.append(f"{self.origin(node)}: the tag {tag} is not supported")
+        return None
+
+    def number(self, node: Any, kind: str) -> Scalar:
+        """A number, true, false or null. Notes what is none, or has too many digits to print."""
+        try:
+            value: Scalar = self.yaml.constructor.construct_object(node)
+            if not isinstance(value, int) or value.bit_length() <= MOST_BITS:
+                return value
+        except (ValueError, LookupError, TypeError):
+            pass
+        text = str(node.value)
+        shown = text if len(text) <= 40 else f"{text[:40]}... ({len(text):,} characters)"
+        self.problems.append(
+            f"{self.origin(node)}: {shown}: must be a YAML {kind} of at most {MOST_BITS} bits. "
+            "Write it shorter, or in quotes if it is a text."
+        )
         return None

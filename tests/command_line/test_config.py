@@ -196,6 +196,20 @@ def test_files_that_are_no_configuration(write, text: str | bytes, expected: str
     assert problems([write(text)], {})[0].startswith(expected)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["9" * 5000, "-" + "9" * 5000, "0x" + "f" * 5000, "0b" + "1" * 2000, "!!int abc", "!!int ''",
+     "!!float x", "!!bool 17", "!!null 3"],
+)  # fmt: skip
+def test_numbers_that_are_none_and_those_that_nothing_prints(text: str) -> None:
+    try:
+        value = parse_text(f"{{a: {text}}}", Origin("x")).plain()
+    except ConfigError as error:
+        assert "must be a YAML" in str(error) and len(str(error)) < 300
+    else:
+        assert value == {"a": None} and text == "!!null 3"
+
+
 def test_repeated_keys(write) -> None:
     text = "model:\n  kind: lda\n  topics: 3\n  topics: 4\nmodel: {}\n"
     found = [line.split("first")[0] for line in problems([write(text)], {})]
