@@ -1,4 +1,4 @@
-"""Vowpal Wabbit text: `label importance 'tag|namespace:2 feature:0.5 feature |other feature`.
+"""Vowpal Wabbit text: `label importance base 'tag|namespace:2 feature:0.5 feature |other feature`.
 
 https://github.com/VowpalWabbit/vowpal_wabbit/wiki/Input-format
 """
@@ -17,12 +17,16 @@ from .numbers import NUMBER, TOO_LARGE, parse_float32
 from .scratch import Scratch
 from .vocabulary import Vocabulary, choose_words
 
+BASED = "bases (predictions to start from) are left out"
+
 
 class VowpalWabbitRows:
     """Examples as sparse rows with their importance as weight, called after their tag or line.
 
     A feature is called `namespace^feature`, or `feature` in the namespace without a name; values of
-    the same feature are added. The target is the label; all examples have one, or none has. min_df,
+    the same feature are added. Features without a name are called `:0`, `:1`, ... in each
+    namespace, as Vowpal Wabbit counts them. A base (the prediction to start from) is left out, with
+    a remark. The target is the label; all examples have one, or none has. min_df,
     max_df, hash_bits: see `TextRows`. Hashes are not Vowpal Wabbit's own.
     """
 
@@ -68,7 +72,7 @@ class VowpalWabbitRows:
         bags = Bags(self._vocabulary)
         for chunk in line_chunks(self._paths, self._scratch, start):
             labels: list[float] = []
-            weights, names = [], []
+            weights, names, based = [], [], 0
             for line, example in examples(chunk):
                 if (example.label is not None) != bool(self._layout.targets):
                     here, first = ("a", "no") if self._layout.targets == 0 else ("no", "a")
@@ -77,23 +81,29 @@ class VowpalWabbitRows:
                         "label; either all have one or none has."
                     )
                 labels += [] if example.label is None else [example.label]
+                based += example.base != 0.0
                 weights.append(example.importance)
                 names.append(example.tag or f"{chunk.path.name}:{line}")
                 bags.add(example.features, example.values)
             targets = np.array(labels, np.float32).reshape(-1, 1) if self._layout.targets else None
             X, unknown = bags.take()
             remarks = {UNKNOWN: unknown.size} if unknown.size else {}
+            if based:
+                remarks[BASED] = based
             yield Rows(X, chunk.next, targets, np.array(weights, np.float32), names, remarks)
 
 
 class Example(NamedTuple):
-    """One line. label: None if it has none; importance: weight of the row."""
+    """One line. label: None if it has none; importance: weight of the row; base: the prediction to
+    start from.
+    """
 
     label: float | None
     importance: float
     tag: str
     features: list[str]
     values: list[float]
+    base: float = 0.0
 
 
 def examples(chunk: Lines) -> Iterator[tuple[int, Example]]:
@@ -110,13 +120,13 @@ def examples(chunk: Lines) -> Iterator[tuple[int, Example]]:
 def parse_example(line: str) -> Example:
     """What a line says. Raises `ValueError` saying what is wrong with it.
 
-    >>> parse_example("1 2.0 'first|f:2 a b:0.5 | c")[3:]
-    (['f^a', 'f^b', 'c'], [2.0, 1.0, 1.0])
+    >>> parse_example("1 2.0 'first|f:2 a b:0.5 | c :3 :4")[3:5]
+    (['f^a', 'f^b', 'c', ':0', ':1'], [2.0, 1.0, 1.0, 3.0, 4.0])
     """
     head, *parts = line.split("|")
     if not parts:
         raise ValueError("there is no |, and features stand behind one")
-    label, importance, tag = parse_head(head)
+    label, importance, base, tag = parse_head(head)
     features: list[str] = []
     values: list[float] = []
     for part in parts:
@@ -126,17 +136,23 @@ def parse_example(line: str) -> Example:
             space, factor = divide(names.pop(0))
             if "^" in space:
                 raise ValueError(f"the namespace {space!r} has a ^, which ends its name")
+        nameless = 0
         for text in names:
-            name, value = divide(text)
+            if text.startswith(":"):
+                text, nameless = f"{nameless}{text}", nameless + 1
+                name, value = divide(text)
+                name = f":{name}"
+            else:
+                name, value = divide(text)
             if not abs(value * factor) < TOO_LARGE:
                 raise ValueError(f"{text!r} times {factor:g} is no finite float32")
             features.append(f"{space}^{name}" if space or "^" in name else name)
             values.append(value * factor)
-    return Example(label, importance, tag, features, values)
+    return Example(label, importance, tag, features, values, base)
 
 
-def parse_head(head: str) -> tuple[float | None, float, str]:
-    """Label, importance and tag: what stands before the first `|`."""
+def parse_head(head: str) -> tuple[float | None, float, float, str]:
+    """Label, importance, base and tag: what stands before the first `|`."""
     found, tag = head.split(), ""
     if found and (found[-1].startswith("'") or not head[-1].isspace()):
         tag = found.pop()
@@ -144,16 +160,19 @@ def parse_head(head: str) -> tuple[float | None, float, str]:
             raise ValueError(
                 f"{tag!r} before | is a tag, not a label; a label has a space behind it"
             )
-    if len(found) > 2:
-        raise ValueError(f"{' '.join(found)!r}, but here stand a label and an importance")
+    if len(found) > 3:
+        text = " ".join(found)
+        raise ValueError(f"{text!r}, but here stand a label, an importance and a base")
     if found and not NUMBER.fullmatch(found[0].encode()):
         raise ValueError(
             f"the label {found[0]!r} is no number; costs, actions and several labels are not read"
         )
-    label, importance = [*map(parse_float32, (text.encode() for text in found)), None, None][:2]
-    if importance is not None and importance < 0:
+    numbers = [parse_float32(text.encode()) for text in found]
+    label = numbers[0] if numbers else None
+    _, importance, base = [*numbers, *(0.0, 1.0, 0.0)[len(numbers) :]]
+    if importance < 0:
         raise ValueError(f"the importance is {importance:g}, but a weight is 0 or more")
-    return label, 1.0 if importance is None else importance, tag.removeprefix("'")
+    return label, importance, base, tag.removeprefix("'")
 
 
 def divide(text: str) -> tuple[str, float]:
