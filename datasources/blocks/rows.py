@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
 from ..arrays.accept import readable
 from ..arrays.validate import GOOD, check_csr, check_dense, check_weights, describe_csr, not_finite
@@ -58,6 +59,17 @@ def accept_rows(
 
     Raises `DataError`, naming the row.
     """
+    for name, part in (("indptr", indptr), ("dense", dense), ("targets", targets)):
+        if issparse(part):
+            raise DataError(
+                f"BlockWriter: {name}={type(part).__name__}: must be an array. A sparse matrix X "
+                "is appended in CSR form: X = X.tocsr(); append(X.indptr, X.indices, X.data)."
+            )
+    if indptr is not None and indices is None and values is None and np.ndim(indptr) == 2:
+        raise DataError(
+            f"BlockWriter: indptr={type(indptr).__name__} of shape {np.shape(indptr)}: must be the "
+            "offsets of CSR rows. A table is appended by name: append(dense=X)."
+        )
     sparse = [name for name, part in zip(CSR_PARTS, (indptr, indices, values), strict=True)
               if part is not None]  # fmt: skip
     if bool(sparse) == (dense is not None) or len(sparse) not in (0, 3):

@@ -5,6 +5,7 @@ only where something is wrong is a chunk read again, slowly, to say in which lin
 """
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -23,13 +24,16 @@ from .lines import Lines, decode, file_chunks, placed_lines, split_lines
 from .numbers import parse_number
 from .scratch import Scratch
 
+LONE_RETURN = re.compile(rb"\r(?!\n)")  # Arrow would begin a record behind it
 ONE_LINE = "a record is one line, but for texts in a column (--text COLUMN)"
+
+RETURNS = r"its lines end with carriage returns alone: write line feeds (tr '\r' '\n')"
 
 Nulls = Literal["error", "zero", "drop_row"]
 
 
 class Delimited:
-    """Files of records with the same columns.
+    """Files of records with the same columns: their `names`, and the `places` of these.
 
     separator: by default a tab in .tsv files, else a comma. header: whether the first line names
     the columns; by default it does where no field in it is a number, and does not where all are.
@@ -65,9 +69,10 @@ class Delimited:
                     f"{len(wanted)}, {brief(wanted)}."
                 )
             self._bodies.append(body._replace(file=number))
-        twice = [name for name in dict.fromkeys(self.names) if self.names.count(name) > 1]
-        if twice:
-            raise DataError(f"{paths[0]}: the column {twice[0]!r} is there twice; rename one.")
+        self.places = {name: place for place, name in enumerate(self.names)}
+        if len(self.places) < len(self.names):
+            twice = next(x for i, x in enumerate(self.names) if self.places[x] != i)
+            raise DataError(f"{paths[0]}: the column {twice!r} is there twice; rename one.")
 
     def tables(
         self, types: Mapping[str, Any], start: Place = FIRST
@@ -124,6 +129,12 @@ class Delimited:
         return f"{chunk.path}:{lines[row]}"
 
     def _table(self, chunk: Lines, options: Any, types: Mapping[str, Any]) -> pa.Table:
+        if found := LONE_RETURN.search(chunk.data):
+            line = chunk.place.line + chunk.data.count(b"\n", 0, found.start())
+            raise DataError(
+                f"{chunk.path}:{line}: a carriage return without a line feed stands in this line; "
+                f"remove it, or, if {RETURNS}."
+            )
         reading = arrow.ReadOptions(
             use_threads=False, block_size=len(chunk.data) + 1, column_names=self.names
         )
@@ -136,7 +147,7 @@ class Delimited:
 
     def _fault(self, chunk: Lines, types: Mapping[str, Any]) -> str | None:
         """What is wrong with the first record that is not as it should be."""
-        floats = [self.names.index(name) for name in types if pa.types.is_floating(types[name])]
+        floats = [self.places[name] for name in types if pa.types.is_floating(types[name])]
         for number, line in split_lines(chunk):
             if not line:
                 continue
@@ -185,7 +196,7 @@ class Delimited:
 def advice(error: Exception, otherwise: str) -> str:
     """What to do where the csv module raised `error`: in most cases, `otherwise`."""
     if "new-line character" in str(error):
-        return r"its lines end with carriage returns alone: write line feeds (tr '\r' '\n')"
+        return RETURNS
     return otherwise
 
 

@@ -50,18 +50,19 @@ class TableRows:
         self._targets, self._weights, self._ids = list(targets), weights, ids
         self._nulls = nulls
         others = [*targets, *leave_out, *(name for name in (weights, ids) if name is not None)]
-        self._features = [name for name in self._file.names if name not in others]
+        purposes = set(others)
+        self._features = [name for name in self._file.names if name not in purposes]
         if known is not None and isinstance(known.names, HashedWords):
             raise DataError(f"{paths[0]}: the model hashes words, but a table has numbers.")
         if known is not None and known.names is not None:
             self._features = list(known.names)
         hint = "" if known is None else COUNTED
         for name in [*others, *self._features]:
-            if name not in self._file.names:
+            if name not in self._file.places:
                 raise DataError(
                     f"{paths[0]}: no column {name!r}; there are {brief(self._file.names)}{hint}."
                 )
-        if len(set(others)) < len(others):
+        if len(purposes) < len(others):
             raise DataError(f"{paths[0]}: a column has two purposes among {brief(others)}.")
         self._layout = Layout(
             check_columns(paths[0], len(self._features), known),

@@ -161,11 +161,12 @@ def entries_of(part: Sparse, batch: Any) -> Entries:
 
 def floats(name: str, lists: Lists) -> npt.NDArray[np.float32]:
     """All elements as float32, nulls as 0. Raises `Fault` for one that is not finite."""
-    elements = lists.elements
-    given = elements.fill_null(0) if elements.null_count else elements
+    elements = given = lists.elements
     if kinds.is_boolean(given.type):
         given = given.cast(pa.int8())
-    numbers = given.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False)
+    given = given.cast(pa.float32(), safe=False)
+    given = given.fill_null(0.0) if given.null_count else given
+    numbers = given.to_numpy(zero_copy_only=False)
     bad = first_not_finite(numbers)
     if bad >= 0:
         raise Fault(

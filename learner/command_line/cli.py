@@ -23,8 +23,8 @@ app = typer.Typer(
     help="Train models on data larger than memory, and use them. `learn --config FILE` is short "
     "for `learn train --config FILE`.",
     epilog="Exit codes: 0 done, 2 usage, 65 bad data, 66 no input, 69 unavailable, 70 internal, "
-    "71 out of memory or threads, 74 input/output, 75 interrupted (run again), 76 diverged, 77 permission, "
-    "78 bad configuration.",
+    "71 out of memory or threads, 74 input/output, 75 interrupted (run again), 76 diverged, "
+    "77 permission, 78 bad configuration.",
     add_completion=False,
     rich_markup_mode=None,  # rich would double the time of --help
     pretty_exceptions_enable=False,

@@ -81,11 +81,13 @@ class ConversionDisplay:
         self._show("; names and other orientation")
 
     def _show(self, more: str = "") -> None:
-        of = f" of {size(self._total)}" if self._total else ""
+        again = " in several passes over" if self._read > self._total else " of"
+        of = f"{again} {size(self._total)}" if self._total else ""
         read = f"read {size(self._read)}{of}, " if self._read else ""  # some sources do not tell
         text = f"{read}{self._rows:,} rows{more}"
         if self._bar is not None:
-            known = self._total if self._read else None  # else there is no end in sight
+            near = 0 < self._read <= self._total
+            known = self._total if near else None  # else there is no end in sight
             self._bar.update(self._task, description=text, total=known, completed=self._read)
         elif self._interval.due():
             seconds = time.monotonic() - self._start
