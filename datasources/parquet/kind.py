@@ -13,6 +13,7 @@ from ..holdout.samples import Reading
 from ..remote import HdfsDriver, Patience
 from ..source import DataSource
 from .columns import Dense, Feature, Sparse
+from .content import Digest
 from .hugectr_metadata import check_rows, read_metadata
 from .rows import Nulls
 from .source import MEMORY, ParquetSource
@@ -78,6 +79,11 @@ class ParquetData(DataKind):
     memory: PositiveInt = Field(
         MEMORY, description="most bytes of a row group, decoded, and of a block"
     )
+    digest: Digest = Field(
+        "samples",
+        description="what tells a resumed run that files have changed: samples of large files, or "
+        "all bytes, read once when a run starts",
+    )
     hdfs: HdfsOptions = HdfsOptions()
     timeout: PositiveFloat = Field(30.0, description="seconds that a server may be silent")
     attempts: PositiveInt = Field(10, description="how often a server is asked, in all")
@@ -124,6 +130,7 @@ class ParquetData(DataKind):
             memory=self.memory,
             hdfs=self.hdfs.driver,
             patience=patience,
+            digest=self.digest,
         )
         if expected is not None:
             check_rows(source.files, expected)

@@ -19,6 +19,7 @@ from ..source import check_request
 from .arrays import Fault
 from .block_order import Cut
 from .columns import Columns, Dense, Feature, names_of
+from .content import Digest, content_digest
 from .files import check_budget, open_tables
 from .fill import Filler
 from .rows import Nulls, Scan
@@ -72,7 +73,8 @@ class ParquetSource:
     pass, drawn from `(seed, pass)`; see `Cut`. memory: most bytes that the columns of one row group
     may have when decoded, and most bytes of a block.
 
-    hdfs: what reads hdfs://, see `resolve`. patience: with servers.
+    hdfs: what reads hdfs://, see `resolve`. patience: with servers. digest: what `fingerprint` is
+    made of, "samples" of large files or "all" bytes; see `content_digest`.
 
     Files are read a row group at a time and a batch of rows at a time, never whole. What blocks
     need to know beforehand comes from the footers where these say it: the most non-zeros of a block
@@ -96,8 +98,12 @@ class ParquetSource:
         memory: int = MEMORY,
         hdfs: HdfsDriver | None = None,
         patience: Patience = PATIENCE,
+        digest: Digest = "samples",
     ) -> None:
         """Read all footers, and what else must be known."""
+        if digest not in ("samples", "all"):
+            raise DataError(f"ParquetSource: digest={digest!r}: must be samples or all.")
+        self._digest: Digest = digest
         if nulls not in ("error", "zero", "drop_row"):
             raise DataError(f"ParquetSource: nulls={nulls!r}, but it is error, zero or drop_row.")
         named = Columns.of(features, targets, weights, ids)
@@ -230,12 +236,14 @@ class ParquetSource:
 
     @cached_property
     def fingerprint(self) -> str:
-        """XXH3 of the footers (rows, sizes, smallest and largest numbers of every column in every
-        row group) and of the roles of columns. The same rows written anew may have another one.
+        """XXH3 of the footers, of samples of the bytes or of all (see `content_digest`), and of the
+        roles of columns. Copied files have the same one; the same rows written anew may have
+        another.
         """
         digest = xxhash.xxh3_64(f"{self._columns} {self._nulls}".encode())
         for table in self._tables:
             digest.update(table.digest)
+        digest.update(content_digest(self._tables, self._digest))
         return digest.hexdigest()
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
