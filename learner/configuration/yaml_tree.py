@@ -17,6 +17,9 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 MOST_BITS = 1024  # of an integer: Python prints no more than 4,300 digits
 
+MOST_REPEATED = 1 << 20
+"""The size that aliases may add to a document: a value counts 16, and each of its letters 1."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -139,6 +142,8 @@ class _Builder:
         self.yaml, self.source, self.fixed = yaml, source, fixed
         self.problems: list[str] = []
         self.open: set[int] = set()  # collections being built: meeting one again is a cycle
+        self.built: set[int] = set()  # meeting one of these again is an alias
+        self.repeated = 0  # size of what aliases have added
 
     def origin(self, node: Any) -> Origin:
         mark = node.start_mark
@@ -151,6 +156,7 @@ class _Builder:
         if id(node) in self.open:
             self.problems.append(f"{at}: a value that contains itself (an alias to its own anchor)")
             return Node(None, at, key)
+        self.count(node, at)
         self.open.add(id(node))
         try:
             if isinstance(node, MappingNode):
@@ -161,6 +167,17 @@ class _Builder:
             return Node(self.scalar(node), at, key)
         finally:
             self.open.discard(id(node))
+
+    def count(self, node: Any, at: Origin) -> None:
+        """Raises `ConfigError` where aliases make a short document a large one."""
+        if id(node) in self.built:
+            self.repeated += 16 + (len(node.value) if isinstance(node.value, str) else 0)
+        self.built.add(id(node))
+        if self.repeated > MOST_REPEATED:
+            raise ConfigError(
+                [f"{at}: the aliases (*NAME) of this text must add {MOST_REPEATED:,} bytes at "
+                 "most. Write the values out, or leave some of them away."]
+            )  # fmt: skip
 
     def pairs(self, node: Any) -> Iterator[tuple[str, Node]]:
         seen: dict[str, Origin] = {}

@@ -265,3 +265,39 @@ def test_a_missing_file_is_no_configuration_mistake(tmp_path: Path, write) -> No
     write(GOOD, "lda.yaml")
     with pytest.raises(FileNotFoundError, match="did you mean 'lda.yaml'"):
         resolve(RunConfig, [tmp_path / "lad.yaml"], {})
+
+
+# ---- aliases -------------------------------------------------------------------------------------
+
+
+def bomb(levels: int, leaf: str = "x") -> str:
+    """YAML whose aliases make 9**levels values of it."""
+    lines = [f"a0: &a0 [{', '.join([leaf] * 9)}]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, levels)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(bomb(12), id="lists"),
+        pytest.param(bomb(12).replace("[", "{k: [").replace("]", "]}"), id="mappings"),
+        pytest.param(f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 20)}]\n", id="texts"),
+    ],
+)
+def test_aliases_that_multiply(write, text: str) -> None:
+    (found,) = problems([write(text)], {})
+    assert re.match(
+        r"a\.yaml:\d+:\d+: the aliases \(\*NAME\) of this text must add 1,048,576", found
+    )
+
+
+def test_aliases_that_multiply_outside_files(write) -> None:
+    value = f"[&a {'x' * 100_000}, {', '.join(['*a'] * 20)}]"
+    (found,) = problems([write(GOOD)], {}, [Setting("data.train", value, "--set data.train")])
+    assert found.startswith("--set data.train: the aliases")
+
+
+def test_long_texts_without_aliases(write) -> None:
+    path = write(GOOD + "out: " + "x" * 2_000_000)
+    assert len(str(resolve(RunConfig, [path], {}).out)) == 2_000_000
