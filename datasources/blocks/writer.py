@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from ..errors import DataError
+from ..remote.secrets import hidden
 from .arrow_file import Codec
 from .folders import clear, prepare, remove_empty
 from .manifest import Listed, Manifest, identify, write_manifest
@@ -67,7 +68,7 @@ class BlockWriter:
             block_rows=block_rows,
             codec=codec,
             columns=columns,
-            origin=origin,
+            origin=hidden(origin),
         )
         self._both, self._budget = both_orientations, budget_bytes
         self._column_block_rows = column_block_rows or block_rows

@@ -9,6 +9,7 @@ from ..errors import DataError
 from .errors import Passing, RemoteError, TooLong
 from .files import RangeFile, Status
 from .http_request import Patience, Reply, ask
+from .secrets import hidden_url, without_secrets_of
 
 MOVED = (301, 302, 303, 307, 308)
 
@@ -26,8 +27,8 @@ class HttpFiles:
         self._patience = patience
 
     def name(self, path: str) -> str:
-        """The URL without what follows a question mark, which may be a signature."""
-        return path.partition("?")[0]
+        """The URL without a user and what follows a question mark, which may be a signature."""
+        return hidden_url(path.partition("?")[0])
 
     def status(self, path: str) -> Status:
         """Size and identity, from a request for the first byte."""
@@ -71,7 +72,7 @@ class HttpFiles:
                     break
                 url = urljoin(url, reply.headers.get("location", ""))
             if reply.status >= 500 or reply.status in (408, 429):
-                raise Passing(f"the server said {reply.status} {shorten(reply.body)}")
+                raise Passing(f"the server said {reply.status} {said(reply, path)}")
             return reply
 
         try:
@@ -89,7 +90,7 @@ class HttpFiles:
         if reply.status == 412:
             raise changed(name)
         if reply.status not in (206, 416):
-            raise no_ranges(name, f" ({reply.status} {shorten(reply.body)})")
+            raise no_ranges(name, f" ({reply.status} {said(reply, path)})")
         return reply
 
     def _range(self, path: str, reply: Reply) -> tuple[int, int, int]:
@@ -122,6 +123,11 @@ def no_ranges(name: str, what: str = "") -> RemoteError:
 def changed(name: str) -> RemoteError:
     """The error of a file that is not what it was."""
     return RemoteError(f"{name}: the file was replaced while it was being read; start again.")
+
+
+def said(reply: Reply, url: str) -> str:
+    """The start of what a server says to `url`, without the secrets of it that it repeats."""
+    return without_secrets_of(url, shorten(reply.body))
 
 
 def shorten(body: bytes) -> str:

@@ -11,6 +11,7 @@ from blocklearn.matcache.cpu.threads import start
 from .errors import RemoteError
 from .files import RangeFile, Status
 from .http_request import LONGEST_PAUSE, Patience
+from .secrets import hidden_url
 
 if TYPE_CHECKING:
     from hdfs_native import Client
@@ -32,7 +33,7 @@ class NativeHdfs:
 
     def name(self, path: str) -> str:
         """The URL."""
-        return self._root + path
+        return hidden_url(self._root + path)
 
     def status(self, path: str) -> Status:
         """As the namenode knows it."""

@@ -15,6 +15,7 @@ from .filesystems import BUCKETS, ArrowFiles, FsspecFiles, LocalFiles
 from .http_files import HttpFiles
 from .http_request import Patience
 from .native_hdfs import NativeHdfs, settings
+from .secrets import hidden_url
 from .webhdfs import WebHdfs
 
 HdfsDriver = Literal["libhdfs", "hdfs-native"]
@@ -66,10 +67,10 @@ def open_hdfs(authority: str, driver: HdfsDriver | None, patience: Patience) -> 
             Client(root if authority else None, config=settings(patience)), root, patience
         )
     if driver == "libhdfs" and libhdfs_is_set_up():
-        return ArrowFiles(fs.HadoopFileSystem.from_uri(root or "hdfs://default"), root)
+        return ArrowFiles(fs.HadoopFileSystem.from_uri(root or "hdfs://default"), hidden_url(root))
     wanted = f"hdfs.driver is {driver}, but it is not there" if driver else "no driver is there"
     raise DriverMissingError(
-        f"{root}: {wanted}. There are three ways. (1) hdfs-native, without Java: "
+        f"{hidden_url(root)}: {wanted}. There are three ways. (1) hdfs-native, without Java: "
         "pip install 'blocklearn[hdfs]'. (2) libhdfs, with Java and Hadoop: set HADOOP_HOME or "
         "ARROW_LIBHDFS_DIR to where libhdfs.so is, JAVA_HOME, and CLASSPATH to what "
         "`hadoop classpath --glob` prints. (3) Nothing to install: webhdfs://namenode:9870/path."

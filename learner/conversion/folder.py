@@ -9,6 +9,7 @@ from pathlib import Path
 
 from blocklearn.datasources.blocks.manifest import FILE as MANIFEST
 from blocklearn.durable import write_file
+from blocklearn.datasources.remote.secrets import hidden_url
 
 from ..errors import RunFolderError
 
@@ -64,10 +65,10 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def states(name: str | Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of a file, or of all files in a folder; of a URL its name."""
+    """Name, size and time of a file, or of all files in a folder; of a URL its name alone."""
     path = Path(name)
     if "://" in str(name):
-        return [(str(name), 0, 0)]
+        return [(hidden_url(str(name)), 0, 0)]
     files = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
     found = [(file, file.stat()) for file in files]
     return [(str(file.absolute()), stat.st_size, stat.st_mtime_ns) for file, stat in found]
