@@ -39,7 +39,7 @@ from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName
 from .score import Score
 from .target_ranges import TargetRanges
-from .targets import ClassWeight, Fit, Names, Target, Weight, fits_of
+from .targets import ClassWeight, Fit, Names, Target, Weight, Weights, fits_of
 
 TINY = 1e-30
 FEW = 8  # columns that steps of single rows are faster for
@@ -55,10 +55,10 @@ class GLM(Model):
         None, min_length=1, description="null: every column of the data's targets, with `link`"
     )
     link: LinkName = Field("logistic", description="of targets that do not say")
-    l1: Weight | list[Weight] = Field(
+    l1: Weight | Weights = Field(
         0.0, description="of the sum of absolute weights; a list makes a grid, all in one run"
     )
-    l2: Weight | list[Weight] = Field(0.0, description="of half the sum of squared weights")
+    l2: Weight | Weights = Field(0.0, description="of half the sum of squared weights")
     class_weight: ClassWeight | None = Field(
         None, description="factors of the losses by class; balanced: n / (classes * n of the class)"
     )

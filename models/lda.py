@@ -124,8 +124,12 @@ class LDA(Model):
     warm_up: Annotated[int, Ge(0)] = Field(
         1, description="gibbs: passes of cvb0 before it; the last pass always samples"
     )
-    burn_in: Annotated[int, Ge(0)] = Field(1, description="gibbs: sweeps that are not counted")
-    sweeps: Annotated[int, Ge(1)] = Field(9, description="gibbs: sweeps that are averaged")
+    burn_in: Annotated[int, Ge(0), Lt(2**31)] = Field(
+        1, description="gibbs: sweeps that are not counted"
+    )
+    sweeps: Annotated[int, Ge(1), Lt(2**31)] = Field(
+        9, description="gibbs: sweeps that are averaged"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Lt, MinLen
 from pydantic import Field, model_validator
 
 from blocklearn.fields import Fields
@@ -16,7 +16,8 @@ from .errors import TargetError
 from .links import LinkName
 
 Column = int | str
-Weight = Annotated[float, Ge(0)]
+Weight = Annotated[float, Ge(0), Lt(1e30)]
+Weights = Annotated[list[Weight], MinLen(1)]
 ClassWeight = Literal["balanced"] | dict[int | str, Weight]
 
 
@@ -33,8 +34,8 @@ class Target(Fields):
     columns: list[Column] | None = Field(
         None, min_length=2, description="softmax: a column of 0 and 1 for each class"
     )
-    l1: Weight | list[Weight] | None = Field(None, description="of the sum of absolute weights")
-    l2: Weight | list[Weight] | None = Field(None, description="of half the sum of their squares")
+    l1: Weight | Weights | None = Field(None, description="of the sum of absolute weights")
+    l2: Weight | Weights | None = Field(None, description="of half the sum of their squares")
     rate: Annotated[float, Gt(0)] | list[Annotated[float, Gt(0)]] = Field(
         1.0, description="factor of the optimizer's rate"
     )

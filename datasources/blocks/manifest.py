@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import xxhash
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from blocklearn.durable import write_file
 
@@ -34,9 +34,9 @@ Side = Literal["rows", "columns"]
 class Sums(BaseModel, extra="forbid", strict=True):
     """Of all stored values, of the rows' weights, and of their targets times these, in float64."""
 
-    values: float = 0.0
-    weights: float = 0.0
-    targets: list[float] = []
+    values: FiniteFloat = 0.0
+    weights: FiniteFloat = 0.0
+    targets: list[FiniteFloat] = []
 
     def plus(self, other: "Sums") -> "Sums":
         """With those of other rows, which have as many targets."""

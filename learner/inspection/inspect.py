@@ -3,7 +3,6 @@
 A report is a mapping that JSON can hold; `inspection_lines` makes text of it.
 """
 
-import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,12 +19,12 @@ from blocklearn.datasources.formats.profile import Profile, Range
 from blocklearn.datasources.formats.source_rows import SourceRows
 from blocklearn.datasources.parquet import ParquetSource
 from blocklearn.durable import current
+from blocklearn.datasources.remote.secrets import hidden
 
 from ..conversion.display import Watch
 from ..conversion.folder import nbytes
-from ..runs.run_folder import MARK, RunFolder
+from ..runs.run_folder import RunFolder
 from ..storage import model_folder
-from ..storage.manifest import read_manifest, read_verified
 from ..watch.events import evaluations
 from .advice import advise
 
@@ -124,7 +123,7 @@ def blocks_report(folders: Sequence[Path]) -> Report:
     return {
         "codec": manifest.codec,
         "stripes": manifest.stripes,
-        "origin": manifest.origin,
+        "origin": hidden(manifest.origin),
         "orientations": 1 if manifest.columns is None else 2,
         "block_rows": manifest.rows.block_rows,
         "blocks": len(manifest.rows.blocks),
@@ -154,10 +153,7 @@ def spread(numbers: NDArray[Any]) -> Report:
 def model_report(folder: Path) -> Report:
     """What a model folder says of its model. Raises `ModelFolderError` where it is damaged."""
     folder = current(folder)
-    manifest = read_manifest(
-        folder, model_folder.MANIFEST, format=model_folder.FORMAT, missing="no model here"
-    )
-    metrics = json.loads(read_verified(folder, model_folder.METRICS, manifest))
+    manifest, metrics = model_folder.about(folder, "no model here")
     return {
         "model": manifest["kind"],
         "config": manifest["config"],
@@ -171,7 +167,7 @@ def model_report(folder: Path) -> Report:
 
 def run_report(run: RunFolder) -> Report:
     """What a run folder says of its run."""
-    mark = json.loads((run.path / MARK).read_text(encoding="utf-8"))
+    mark = run.mark()
     found = sorted(run.checkpoints.glob("pass-*")) if run.checkpoints.is_dir() else []
     scores = evaluations(run.metrics) if run.metrics.exists() else []
     there = (current(run.path) / model_folder.MANIFEST).is_file()
@@ -179,7 +175,7 @@ def run_report(run: RunFolder) -> Report:
         "kind": "run",
         "started": mark["started"],
         "host": mark["host"],
-        "command": mark["command"],
+        "command": [hidden(str(argument)) for argument in mark["command"]],
         "config_file": str(run.config),
         "checkpoints": [path.name for path in found],
         "evaluations": len(scores),

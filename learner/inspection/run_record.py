@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+from blocklearn.datasources.remote.secrets import hidden, hidden_leaves
 
 from blocklearn.durable import current
-
+from ..configuration.yaml_tree import parse_file
 from ..errors import ModelMissingError
 from ..runs.run_folder import MARK, RunFolder
 from ..storage import model_folder
@@ -80,11 +80,12 @@ def read_run(path: Path) -> RunRecord:
     folder = RunFolder(path)
     if not folder.exists:
         raise ModelMissingError(f"{path}: no run here (no {MARK})")
+    mark = folder.mark()
     saved = current(path) / model_folder.METRICS
     return RunRecord(
         path,
-        json.loads((path / MARK).read_text(encoding="utf-8")),
-        YAML(typ="safe").load(folder.config) if folder.config.exists() else {},
+        mark | {"command": [hidden(argument) for argument in mark["command"]]},
+        hidden_leaves(parse_file(folder.config).plain()) if folder.config.exists() else {},
         events_of(folder.metrics) if folder.metrics.exists() else [],
         Plan.from_json(folder.plan.read_text()) if folder.plan.exists() else None,
         json.loads(saved.read_text()) if saved.exists() else {},

@@ -14,13 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blocklearn.durable import current, write_folder
-
+from blocklearn.durable import current
+from blocklearn.durable import write_folder
+from blocklearn.datasources.remote.secrets import hidden_leaves
 from ..configuration.config import flat
 from ..errors import ConfigError, ModelFolderError, ModelMissingError
 from ..learner import State
 from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
-from ..storage.tensor_file import read_tensors, write_tensors
+from ..storage.schemas import REMEDY, CheckpointManifest, shown
+from ..storage.tensor_file import check_finite, read_tensors, write_tensors
+from ..training.replica import OPTIMIZER
 
 FORMAT = Format("blocklearn checkpoint", 2)
 """Version 1: after whole passes only."""
@@ -66,7 +69,7 @@ class Checkpoint:
     @property
     def position(self) -> Position:
         """Where it stands."""
-        return int(self.state.position["pass"]), int(self.state.position["block"])
+        return int(self.state.position["pass"]), int(self.state.position.get("block", 0))
 
     @property
     def rows(self) -> int:
@@ -147,12 +150,19 @@ def read(path: Path) -> Checkpoint:
     manifest = _manifest(folder)
     file = verified(folder, STATE, manifest)
     tensors = read_tensors(file, manifest["tensors"], mapped=True)
-    return Checkpoint(
+    check_finite(file, {name: tensors[name] for name in tensors if OPTIMIZER not in name})
+    found = Checkpoint(
         state=State(tensors=tensors, position=manifest["position"]),
         scores=manifest["scores"],
         config=manifest["config"],
         fingerprint=manifest["fingerprint"],
     )
+    if name_of(found.position) != path.name:
+        raise ModelFolderError(
+            f"{folder / MANIFEST}: position={shown(manifest['position'])}: must be that of its "
+            f"folder, {path.name}. {REMEDY}"
+        )
+    return found
 
 
 def newest(folder: Path) -> Checkpoint | None:
@@ -176,8 +186,10 @@ def newest(folder: Path) -> Checkpoint | None:
 
 
 def check_same(checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: str) -> None:
-    """Raises `ConfigError`, naming the keys, if going on would mix two different runs."""
-    old, new = dict(flat(checkpoint.config)), dict(flat(config))
+    """Raises `ConfigError`, naming the keys, if going on would mix two different runs. Secrets, and
+    references in their places, may differ.
+    """
+    old, new = (dict(flat(hidden_leaves(tree))) for tree in (checkpoint.config, config))
     keys = [key for key in sorted({*old, *new}) if not _free(key) and old.get(key) != new.get(key)]
     problems = [
         f"{key}: {new.get(key)!r}, but the run was started with {old.get(key)!r}" for key in keys
@@ -193,7 +205,13 @@ def check_same(checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: s
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    return read_manifest(folder, MANIFEST, format=FORMAT, missing="no checkpoint.json here")
+    return read_manifest(
+        folder,
+        MANIFEST,
+        format=FORMAT,
+        schema=CheckpointManifest,
+        missing="no checkpoint.json here",
+    )
 
 
 def _best(position: Mapping[str, Any]) -> Position | None:

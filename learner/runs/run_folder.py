@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
+
+from blocklearn.datasources.remote.secrets import hidden
 
 from blocklearn.durable import NEXT, left_of, settle, write_file
 
@@ -23,6 +26,8 @@ from ..storage import model_folder
 from ..storage.lock import HeldError
 from ..storage.lock import Lock
 from ..storage.lock import this_process
+from ..storage.schemas import RunMark
+from ..storage.schemas import read_json
 
 MARK = "run.json"
 LOCK = ".lock"
@@ -76,6 +81,14 @@ class RunFolder:
     def exists(self) -> bool:
         """Whether a run was started here."""
         return (self.path / MARK).is_file()
+
+    def mark(self) -> dict[str, Any]:
+        """Who started it, when and where.
+
+        Raises:
+            ModelFolderError: the mark is damaged.
+        """
+        return read_json(RunMark, self.path / MARK)
 
     def check(self, *, overwrite: bool, resume: bool) -> None:
         """Raises `RunFolderError` if a run may not be written here."""
@@ -132,7 +145,7 @@ class RunFolder:
             "format": "blocklearn run",
             "version": 1,
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": sys.argv,
+            "command": [hidden(argument) for argument in sys.argv],
             "folder": os.getcwd(),
             "host": socket.gethostname(),
             "blocklearn": version("blocklearn"),

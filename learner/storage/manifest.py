@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import xxhash
 
 from ..errors import ModelFolderError, ModelMissingError
+from .schemas import REMEDY, Manifest, check_content
 
 
 class Format(NamedTuple):
@@ -39,12 +40,15 @@ def write_manifest(
     (folder / name).write_text(text + "\n", encoding="utf-8")
 
 
-def read_manifest(folder: Path, name: str, *, format: Format, missing: str) -> dict[str, Any]:
-    """The contents of `folder/name`.
+def read_manifest(
+    folder: Path, name: str, *, format: Format, schema: type[Manifest], missing: str
+) -> dict[str, Any]:
+    """The contents of `folder/name`. schema: what they may be.
 
     Raises:
         ModelMissingError: there is no such file; `missing` says what that means.
-        ModelFolderError: it is damaged, of another format, or of a newer version.
+        ModelFolderError: it is damaged, of another format, or of a newer version, or a field of it
+            is not what it may be.
     """
     path = folder / name
     try:
@@ -53,19 +57,24 @@ def read_manifest(folder: Path, name: str, *, format: Format, missing: str) -> d
         raise ModelMissingError(f"{folder}: {missing}") from None
     try:
         manifest = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ModelFolderError(f"{path}: damaged, it is not JSON") from None
     if not isinstance(manifest, dict) or manifest.get("format") != format.name:
         raise ModelFolderError(f"{path}: not a {format.name}, or damaged")
     version = manifest.get("version")
-    if isinstance(version, int) and version > format.version:
+    if type(version) is int and version > format.version:
         raise ModelFolderError(
             f"{path}: written by a newer blocklearn (format {version}; this one reads up to "
             f"{format.version}). Upgrade blocklearn."
         )
     digest = manifest.pop("digest", None)
-    if not isinstance(version, int) or version < 1 or digest != _digest(manifest):
+    if type(version) is not int or version < 1:
+        raise ModelFolderError(
+            f"{path}: damaged: version={version!r}: must be a number from 1 to {format.version}"
+        )
+    if digest != _digest(manifest):
         raise ModelFolderError(f"{path}: damaged or edited, its digest does not match")
+    check_content(schema, manifest, path)
     return manifest
 
 
@@ -75,12 +84,12 @@ def verified(folder: Path, name: str, manifest: Mapping[str, Any]) -> Path:
     Raises:
         ModelFolderError: it is missing, has another size, or another digest.
     """
-    path = folder / name
+    path, entry = folder / name, _entry(folder, name, manifest)
     try:
         size, digest = path.stat().st_size, _file_digest(path)
     except FileNotFoundError:
         raise ModelFolderError(f"{path}: missing, though the manifest lists it") from None
-    _compare(path, size, digest, manifest["files"][name])
+    _compare(path, size, digest, entry)
     return path
 
 
@@ -88,14 +97,24 @@ def read_verified(folder: Path, name: str, manifest: Mapping[str, Any]) -> bytes
     """The contents of a small file that `manifest` lists; what is returned is what was compared,
     also if the file is replaced meanwhile. Raises as `verified` does.
     """
-    path = folder / name
+    path, entry = folder / name, _entry(folder, name, manifest)
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         raise ModelFolderError(f"{path}: missing, though the manifest lists it") from None
     digest = xxhash.xxh3_128_hexdigest(data)
-    _compare(path, len(data), digest, manifest["files"][name])
+    _compare(path, len(data), digest, entry)
     return data
+
+
+def _entry(folder: Path, name: str, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        entry: Mapping[str, Any] = manifest["files"][name]
+    except KeyError:
+        raise ModelFolderError(
+            f"{folder}: the manifest's files.{name}: must be there. {REMEDY}"
+        ) from None
+    return entry
 
 
 def _compare(path: Path, size: int, digest: str, entry: Mapping[str, Any]) -> None:

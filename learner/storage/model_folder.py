@@ -27,7 +27,8 @@ from blocklearn.durable import current, settle, write_folder
 
 from ..errors import ModelFolderError, RunFolderError
 from .manifest import Format, finite, read_manifest, read_verified, verified, write_manifest
-from .tensor_file import read_tensors, write_tensors
+from .schemas import REMEDY, ModelManifest, ModelMetrics, check_content, check_counts, shown
+from .tensor_file import check_finite, read_tensors, write_tensors
 
 FORMAT = Format("blocklearn model", 1)
 MANIFEST = "model.json"
@@ -161,10 +162,10 @@ def _load(folder: Path, mapped: bool) -> Saved:
     missing = "no model here (no model.json)"
     if (folder / "run.json").exists():
         missing = "this run has no model yet; it is written at the end. Go on with --resume auto"
-    manifest = read_manifest(folder, MANIFEST, format=FORMAT, missing=missing)
+    manifest, metrics = about(folder, missing)
     weights = verified(folder, WEIGHTS, manifest)
     tensors = read_tensors(weights, manifest["tensors"], mapped=mapped)
-    metrics = json.loads(read_verified(folder, METRICS, manifest))
+    check_finite(weights, tensors)
     names: Sequence[str] | None = None
     if VOCABULARY in manifest["files"]:
         names = list(_read_names(read_verified(folder, VOCABULARY, manifest)))
@@ -173,6 +174,7 @@ def _load(folder: Path, mapped: bool) -> Saved:
     rows: Ids | None = None
     if ROWS in manifest["files"]:
         rows = _read_names(read_verified(folder, ROWS, manifest))
+    _check_names(folder, manifest, tensors, names, rows)
     return Saved(
         kind=manifest["kind"],
         config=manifest["config"],
@@ -186,6 +188,49 @@ def _load(folder: Path, mapped: bool) -> Saved:
         row_names=rows,
         outputs=manifest.get("outputs"),
     )
+
+
+def about(folder: Path, missing: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The contents of `model.json` and of `metrics.json`. missing: what their absence means.
+
+    Raises:
+        ModelMissingError: there is none.
+        ModelFolderError: one of them is damaged, or a field of it is not what it may be.
+    """
+    manifest = read_manifest(folder, MANIFEST, format=FORMAT, schema=ModelManifest, missing=missing)
+    check_counts(manifest, folder / MANIFEST)
+    data = read_verified(folder, METRICS, manifest)
+    try:
+        metrics = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ModelFolderError(f"{folder / METRICS}: damaged, it is not JSON") from None
+    check_content(ModelMetrics, metrics, folder / METRICS)
+    return manifest, metrics
+
+
+def _check_names(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    names: Sequence[str] | None,
+    rows: Ids | None,
+) -> None:
+    """Raises `ModelFolderError` for names of columns or rows, or outputs, that no array has as many
+    of.
+    """
+    outputs, widths = manifest.get("outputs"), {a.shape[-1] for a in tensors.values() if a.ndim}
+    if outputs is not None and len(outputs) not in widths:
+        raise ModelFolderError(
+            f"{folder / MANIFEST}: outputs={shown(outputs)}: must be as many as an array of the "
+            f"model has columns, {sorted(widths)}. {REMEDY}"
+        )
+    lengths = {length for array in tensors.values() for length in array.shape}
+    for file, found in ((VOCABULARY, names), (ROWS, rows)):
+        if found is not None and lengths and len(found) not in lengths:
+            raise ModelFolderError(
+                f"{folder / file}: names={len(found)}: must be as many as an array of the model "
+                f"has rows, {sorted(lengths)}. Take the file from a copy of the folder."
+            )
 
 
 def _write_names(path: Path, names: Sequence[str]) -> None:

@@ -1,19 +1,29 @@
 """A learner's model to and from a model folder: `bl.save(learner, "m")`, `bl.load("runs/lda")`."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from blocklearn.matcache import MatCache, from_array
-from blocklearn.models import MODELS, Model
+from blocklearn.models import MODELS
+from blocklearn.models import Model
+from blocklearn.matcache.errors import BlocklearnError
+from blocklearn.models import Randomness
+from blocklearn.models import Shapes
 
 from ..errors import ModelFolderError
 from ..hooks import Progress
 from ..learner import Learner, State
 from . import model_folder
 from .outputs import outputs_of
+from .durable import current
+from .model_folder import Saved
+from .schemas import REMEDY
+from .schemas import first_field
 
 POSITION = {"passes": "pass", "rows": "rows", "seconds": "seconds"}
 """Names in `metrics.json` and, for the same numbers, in a state's position."""
@@ -97,23 +107,81 @@ def load(
     known = MODELS if model is None else {kind_of(model): model}
     if saved.kind not in known:
         raise ModelFolderError(
-            f"{path}: a model of kind {saved.kind!r}, but known here: {', '.join(known)}. A model "
-            "of your own is loaded with load(path, model=YourClass)."
+            f"{path}: model.json: a model of kind {saved.kind!r}, but known here: "
+            f"{', '.join(known)}. A model of your own is loaded with load(path, model=YourClass)."
         )
+    file = current(Path(path)) / model_folder.MANIFEST
+    found = model_of(known[saved.kind], saved.config, file)
+    if model is None:  # a class from elsewhere may plan for more than this
+        check_tensors(saved, found, file)
     learner = Learner(
-        known[saved.kind].model_validate(saved.config),
+        found,
         threads=threads,
         device=device,
         replicas=replicas,
     )
     learner.names, learner.row_names = saved.names, saved.row_names
     learner.targets, learner.target_names = saved.targets, saved.target_names
-    position = {there: saved.metrics[name] for name, there in POSITION.items()}
+    position = {there: saved.metrics.get(name, 0) for name, there in POSITION.items()}
     learner.restore(State(tensors=saved.tensors, position=position))
     about = {*POSITION, WHICH, model_folder.LOST}
     learner.progress.scores = {k: v for k, v in saved.metrics.items() if k not in about}
     show_parameters(learner, saved.tensors)
     return learner
+
+
+def model_of(kind: type[Model], config: Mapping[str, Any], file: Path) -> Model:
+    """The model of a class with the fields `config`, which are in `file`.
+
+    Raises:
+        ModelFolderError: the class refuses a field.
+    """
+    try:
+        return kind.model_validate_json(json.dumps(config), strict=True)
+    except ValidationError as error:
+        found = first_field(error, config)
+        raise ModelFolderError(f"{file}: config.{found} {REMEDY}") from None
+
+
+def check_tensors(saved: Saved, model: Model, file: Path) -> None:
+    """Raises `ModelFolderError` unless the arrays of a model folder, whose `model.json` is `file`,
+    are those that `model` has for data of such columns, targets and rows.
+
+    The model plans its parameters for that; no memory is allocated.
+    """
+    tensors = saved.tensors
+    rows = {side: tensors[name].shape[0] for name, side in model.row_states.items()
+            if name in tensors and tensors[name].ndim}  # fmt: skip
+    lengths = [array.shape[0] for array in tensors.values() if array.ndim]
+    columns = rows.get(1, max(lengths, default=1)) if saved.names is None else len(saved.names)
+    shapes = Shapes(
+        rows=1,
+        columns=columns,
+        total_rows=rows.get(0, 1),
+        targets=saved.targets,
+        names=saved.names,
+        target_names=saved.target_names,
+    )
+    planned = model.model_copy()
+    cache = MatCache(threads=1, reserving=True)
+    planned.attach(cache)
+    try:
+        planned.allocate(shapes, Randomness(cache, 0))
+    except (ValueError, BlocklearnError) as error:
+        raise ModelFolderError(f"{file}: config, targets or names: {error} {REMEDY}") from error
+    wanted = {n: mat.shape for n, mat in planned.parameters.items() if n not in planned.unsaved}
+    wanted |= {name: state.shape for name, state in planned.states.items()}
+    for name in {**wanted, **tensors}:
+        field = f"{file}: tensors.{name}"
+        if name not in tensors:
+            raise ModelFolderError(f"{field}: must be there. {REMEDY}")
+        if name not in wanted:
+            raise ModelFolderError(f"{field}: must be one of {', '.join(wanted)}. {REMEDY}")
+        if tensors[name].shape != wanted[name]:
+            raise ModelFolderError(
+                f"{field}.shape={list(tensors[name].shape)}: must be {list(wanted[name])}, as "
+                f"config, targets and names say. {REMEDY}"
+            )
 
 
 def show_parameters(learner: Learner, tensors: Mapping[str, NDArray[Any]]) -> None:

@@ -27,6 +27,9 @@ DTYPES = {
 }  # fmt: skip
 """What the format calls a dtype."""
 
+PART = 1 << 20
+"""Numbers that are looked through at a time."""
+
 
 def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, Any]]:
     """Writes `tensors` of any shape; returns shape, dtype and XXH3 digest by name.
@@ -74,9 +77,11 @@ def read_tensors(
         data: NDArray[Any] = np.memmap(path, np.uint8, "r").view(np.ndarray)
         start = 8 + int.from_bytes(data[:8].tobytes(), "little")
         header = json.loads(data[8:start].tobytes())
-        places = {name: tuple(header[name]["data_offsets"]) for name in entries}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelFolderError(f"{path}: damaged: {error!r}") from error
+        places = {name: _place(name, header[name], entries[name]) for name in entries}
+    except KeyError as error:
+        raise ModelFolderError(f"{path}: array {error}: must be there, but is not") from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ModelFolderError(f"{path}: damaged: {error}") from error
     tensors = {}
     for name, entry in entries.items():
         begin, end = places[name]
@@ -85,6 +90,42 @@ def read_tensors(
         array = found.view(np.dtype(entry["dtype"]).newbyteorder("<")).reshape(entry["shape"])
         tensors[name] = array if mapped else np.array(array, np.dtype(entry["dtype"]))
     return tensors
+
+
+def _place(name: str, header: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[int, int]:
+    """Where the bytes of an array begin and end. Raises ValueError if the file says other things of
+    it than the manifest, `entry`.
+    """
+    begin, end = header["data_offsets"]
+    if type(begin) is not int or type(end) is not int or not 0 <= begin <= end:
+        raise ValueError(f"array {name!r} is in no place: data_offsets={[begin, end]}")
+    for what, told, found in [
+        ("dtype", DTYPES[entry["dtype"]], header["dtype"]),
+        ("shape", entry["shape"], header["shape"]),
+    ]:
+        if told != found:
+            raise ValueError(f"array {name!r} has {what}={found}, but the manifest says {told}")
+    return begin, end
+
+
+def check_finite(path: Path, tensors: Mapping[str, NDArray[Any]]) -> None:
+    """Raises `ModelFolderError` for the first number of `tensors`, of the file `path`, that is not
+    finite. Arrays are looked through part by part, which a mapped file need not fit in memory for.
+    """
+    for name, array in tensors.items():
+        if array.dtype.kind != "f":
+            continue
+        flat = array.reshape(-1)
+        for start in range(0, flat.size, PART):
+            part = flat[start : start + PART]
+            wrong = np.flatnonzero(~np.isfinite(part))
+            if wrong.size:
+                place = np.unravel_index(start + int(wrong[0]), array.shape)
+                where = ", ".join(map(str, place))
+                raise ModelFolderError(
+                    f"{path}: {name}[{where}]={part[wrong[0]]}: must be finite. Train the model "
+                    "again, or take the file from a copy of the folder."
+                )
 
 
 def _compare(path: Path, name: str, found: NDArray[Any], entry: Mapping[str, Any]) -> None:

@@ -88,7 +88,12 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
                 mat.set(state.tensors[own])
             elif not name.startswith(OPTIMIZER):
                 raise ShapeError(f"restore: the state has no parameter {name!r}.")
-        replica.resume(paused[number % len(paused)])
+        own_pause = paused[number % len(paused)]
+        if replica.optimizer is not None and "steps" not in own_pause:
+            raise ShapeError(
+                "restore: the state has no position of an optimizer, but training has."
+            )
+        replica.resume(own_pause)
         replica.refresh()  # a device has a copy of the state of rows
     team.apart = any(name.startswith(_name(1, "")) for name in state.tensors)
 

@@ -16,6 +16,7 @@ from blocklearn import durable
 from blocklearn.learner.errors import ModelFolderError, ModelMissingError, RunFolderError
 from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.model_folder import load, save
+from blocklearn.learner.storage.tensor_file import read_tensors, write_tensors
 
 WEIGHTS = np.arange(12.0, dtype=np.float32).reshape(3, 4)
 NAMES = ["socket", "Straße", "日本"]
@@ -81,17 +82,29 @@ def test_arrays_of_any_layout(tmp_path: Path, array: np.ndarray, order: str) -> 
         array = array[::-1]
     elif array.ndim and order == "strided":
         array = array[..., ::2]
-    saved = load(write(tmp_path / "m", tensors={"a": array, "b": WEIGHTS.T}))
-    assert saved.tensors["a"].shape == array.shape
-    np.testing.assert_array_equal(saved.tensors["a"], array)
-    np.testing.assert_array_equal(saved.tensors["b"], WEIGHTS.T)
+    file = tmp_path / "weights.safetensors"
+    tensors = read_tensors(file, write_tensors(file, {"a": array, "b": WEIGHTS.T}))
+    assert tensors["a"].shape == array.shape
+    np.testing.assert_array_equal(tensors["a"], array)
+    np.testing.assert_array_equal(tensors["b"], WEIGHTS.T)
 
 
 def test_numbers_that_are_not_finite(tmp_path: Path) -> None:
     odd = np.array([np.nan, np.inf, -0.0, 1e-45], np.float32)
-    saved = load(write(tmp_path / "m", tensors={"a": odd}, metrics={"passes": 1, "x": np.nan}))
-    assert saved.tensors["a"].tobytes() == odd.tobytes()
+    file = tmp_path / "weights.safetensors"
+    assert read_tensors(file, write_tensors(file, {"a": odd}))["a"].tobytes() == odd.tobytes()
+    saved = load(write(tmp_path / "m", metrics={"passes": 1, "x": np.nan}))
     assert saved.metrics["x"] is None
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite(tmp_path: Path, mapped: bool, number: float) -> None:
+    weights = WEIGHTS.copy()
+    weights[1, 2] = number
+    path = write(tmp_path / "m", tensors={"lambda": weights})
+    with pytest.raises(ModelFolderError, match=r"lambda\[1, 2\]=-?(nan|inf): "):
+        load(path, mapped=mapped)
 
 
 def test_dtypes_that_a_file_cannot_hold(tmp_path: Path) -> None:
