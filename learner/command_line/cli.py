@@ -1,16 +1,19 @@
 """The command `learn`. Nothing heavy is imported before a command runs, so `--help` is instant."""
 
+import logging
 import os
 import re
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from ..terminal import MessageFormatter, message_text, say, show_lines, show_text
 from . import data_commands, model_commands, watch_commands
 from .options import QuietOption, VerboseOption
 
@@ -118,8 +121,7 @@ def train(
     if dry_run:
         from ..runs.dry_run import dry_run_lines
 
-        for line in dry_run_lines(run, overwrite=overwrite, resume=resume is not None):
-            print(line, flush=True)
+        show_lines(dry_run_lines(run, overwrite=overwrite, resume=resume is not None), flush=True)
         return
     from ..runs.run_folder import RunFolder
     from ..runs.training import RunOptions
@@ -144,8 +146,7 @@ def train(
         from ..watch.events import evaluations
 
         held_out = evaluations(folder.metrics)
-        for line in [*summary_lines(trained, held_out), *trained.report()]:
-            print(line)
+        show_lines([*summary_lines(trained, held_out), *trained.report()])
 
 
 def config(
@@ -161,7 +162,7 @@ def config(
     run = _resolve(config, set_, out, seed, threads, device)
     from ..configuration.yaml_config import to_yaml
 
-    print(to_yaml(run), end="")
+    show_text(to_yaml(run).removesuffix("\n"))
 
 
 def schema() -> None:
@@ -198,16 +199,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if logging.lastResort is not None:  # prints warnings where no handler was set up
+        logging.lastResort.setFormatter(MessageFormatter())
     try:
-        app(args=_with_command(given), prog_name="learn")
-        code = 0
-    except SystemExit as stop:  # how typer ends: after help, and after wrong usage with 2
-        code = stop.code if isinstance(stop.code, int) else 0
+        try:
+            app(args=_with_command(given), prog_name="learn")
+            code = 0
+        except SystemExit as stop:  # how typer ends: after help, and after wrong usage with 2
+            code = stop.code if isinstance(stop.code, int) else 0
+        sys.stdout.flush()  # here, where an error of it is reported
     except BrokenPipeError:  # `learn topics ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except BaseException as error:
         code = _report(error, verbose=not {"-v", "--verbose"}.isdisjoint(given))
+        _let_go_of_full_streams()
     if code == KILLED and arguments is None:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -231,15 +237,30 @@ def _report(error: BaseException, verbose: bool) -> int:
     from ..exit_codes import ExitCode, exit_code, message
 
     code = exit_code(error)
+    lines = []
     if verbose or code == ExitCode.INTERNAL:
-        traceback.print_exception(error)
+        lines += traceback.format_exception(error)
     if code == ExitCode.INTERNAL:
-        print("learn: a mistake in blocklearn, please report it with the above", file=sys.stderr)
+        lines.append("learn: a mistake in blocklearn, please report it with the above")
     elif code == ExitCode.CONFIG and re.match(r"\S+: |--", str(error)):
-        print(error, file=sys.stderr)  # lines that begin with file:line:column, for editors
+        lines.append(str(error))  # lines that begin with file:line:column, for editors
     else:
-        print(f"learn: {message(error)}", file=sys.stderr)
+        lines.append(f"learn: {message(error)}")
+    with suppress(OSError):  # standard error is full or closed, too: the code says what it can
+        for line in lines:
+            say(line.removesuffix("\n"))
     return int(code)
+
+
+def _let_go_of_full_streams() -> None:
+    """What a stream cannot take is dropped: the interpreter would try again at the end, and exit
+    with a code of its own, 120.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _resolve(
@@ -257,7 +278,7 @@ def _resolve(
     try:
         given = [Setting.parse(text) for text in settings or ()]
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--set") from error
+        raise typer.BadParameter(message_text(str(error)), param_hint="--set") from error
     if seed is not None:
         given.append(Setting("learner.seed", str(seed), "--seed"))
     if threads is not None:

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..conversion.settings import FormatOptions, Settings
-from .options import (
-    FormatOption,
-    QuietOption,
-    SeparatorOption,
-    TextOption,
-    VerboseOption,
-    options_of,
-    spelled,
-    with_options,
-)
+from ..conversion.settings import FormatOptions
+from ..conversion.settings import Settings
+from .options import FormatOption
+from .options import QuietOption
+from .options import SeparatorOption
+from .options import TextOption
+from .options import VerboseOption
+from .options import options_of
+from .options import spelled
+from .options import with_options
+from ..terminal import message_text
+from ..terminal import show_lines
+from ..terminal import show_text
 
 if TYPE_CHECKING:
     from ..conversion.convert import Conversion
@@ -100,8 +102,10 @@ def inspect(
     else:
         with ConversionDisplay(sys.stderr) as watch:
             report = inspect(paths, watch, format=format, options=options)
-    for line in [writing.dumps(report, indent=2)] if json else lines(report, ", ".join(paths)):
-        print(line)
+    if json:
+        show_text(writing.dumps(report, indent=2))
+    else:
+        show_lines(map(message_text, lines(report, ", ".join(paths))))
 
 
 def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> None:
@@ -119,9 +123,8 @@ def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> Non
         with ConversionDisplay(sys.stderr) as watch:
             done = convert(job, watch, resume=resume, overwrite=overwrite)
     stored = sum(file.stat().st_size for folder in job.folders for file in folder.iterdir())
-    print(f"{dst}: {done.rows:,} rows, {done.layout.columns:,} columns, {size(stored)}")
-    for note in done.notes:
-        print(f"{dst}: {note}")
+    show_lines([f"{dst}: {done.rows:,} rows, {done.layout.columns:,} columns, {size(stored)}"])
+    show_lines(message_text(f"{dst}: {note}") for note in done.notes)
 
 
 def check_options(sources: Sequence[str], format: str | None, options: dict[str, Any]) -> None:

@@ -3,12 +3,12 @@ Nothing heavy is imported before one runs.
 """
 
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ..terminal import say, show_lines, show_text
 from .options import VerboseOption
 
 if TYPE_CHECKING:
@@ -71,8 +71,10 @@ def topics(
     from ..storage.persistence import load
 
     learner = load(run)
-    for line in [topics_json(learner, top)] if json else topic_lines(learner, top):
-        print(line)
+    if json:
+        show_text(topics_json(learner, top))
+    else:
+        show_lines(topic_lines(learner, top))
 
 
 def predict(
@@ -100,11 +102,10 @@ def predict(
     source = open_for(learner, run, data, text=text, separator=separator)
     blocks = predict_blocks(learner, source)
     if out is None or str(out) == "-":
-        for line in prediction_lines(learner, blocks) if out is None else json_lines(blocks):
-            print(line)
+        show_lines(prediction_lines(learner, blocks) if out is None else json_lines(blocks))
     else:
         write_predictions(out, blocks, source.shape.total_rows)
-        print(f"{out}: {source.shape.total_rows:,} rows")
+        show_lines([f"{out}: {source.shape.total_rows:,} rows"])
 
 
 def factors(
@@ -124,7 +125,7 @@ def factors(
     learner = load(run)
     rows = count(learner, state)
     write_predictions(out, state_blocks(learner, state), rows)
-    print(f"{out}: {rows:,} rows")
+    show_lines([f"{out}: {rows:,} rows"])
 
 
 def export(
@@ -141,10 +142,11 @@ def export(
     tensor: Annotated[
         str | None, typer.Option("--tensor", metavar="NAME", help="One tensor of the model [all].")
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Write a model's numbers and names for other programs."""
-    from ..storage.export import check
+    from ..storage.export import check, check_free
     from ..storage.export import export as write
     from ..storage.model_folder import load
 
@@ -153,8 +155,9 @@ def export(
         check(saved, to, tensor)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    for line in write(saved, to, tensor):
-        print(line)
+    if not overwrite:
+        check_free(saved, to, tensor)
+    show_lines(write(saved, to, tensor))
 
 
 def evaluate(
@@ -187,9 +190,8 @@ def evaluate(
     if not known:
         raise DataError(f"{data}: nothing to score: {missing} is of no token or row.")
     if missing:
-        print(f"{data}: these rows say nothing of {missing}", file=sys.stderr)
-    for line in score_lines(scores if json else known, json):
-        print(line)
+        say(f"{data}: these rows say nothing of {missing}")
+    show_lines(score_lines(scores if json else known, json))
 
 
 def recommend(
@@ -309,7 +311,6 @@ def _show_lists(lists: "Lists", out: Path | None, json: bool) -> None:
     from ..recommendation.lists import write_lists
 
     if out is not None:
-        print(f"{out}: {write_lists(out, lists):,} rows")
+        show_lines([f"{out}: {write_lists(out, lists):,} rows"])
         return
-    for line in lists.json_lines() if json else lists.lines():
-        print(line)
+    show_lines(lists.json_lines() if json else lists.lines())

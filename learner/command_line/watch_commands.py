@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ..terminal import show_lines, show_text
 from .options import VerboseOption
 
 
@@ -22,7 +23,7 @@ def report(
 
     file = RunFolder(run).report if out is None else out
     write_report(run, file)
-    print(file)
+    show_lines([str(file)])
 
 
 def compare(
@@ -33,8 +34,10 @@ def compare(
     """Show runs side by side: settings that differ, scores, time and memory."""
     from ..inspection.compare import compare_lines
 
-    for line in compare_lines(runs, json):
-        print(line)
+    if json:
+        show_text("\n".join(compare_lines(runs, json)))
+    else:
+        show_lines(compare_lines(runs, json))
 
 
 def doctor(

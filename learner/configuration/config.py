@@ -27,6 +27,7 @@ from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
 from ..training.evaluation import Evaluation
+from .references import Referring
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +203,7 @@ class LearnerConfig(Section):
         return file
 
 
-class RunConfig(Section):
+class RunConfig(Section, Referring):
     """One run: a model, its data, how it learns, and the folder `out` that it is written to."""
 
     model: Annotated[Model, OneOf(MODELS)]

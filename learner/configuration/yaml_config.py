@@ -3,6 +3,7 @@
 Layers, later ones win: the schema's defaults, the files in the order given, `LEARN__SECTION__KEY`
 variables, `--set section.key=value`. Values outside files are YAML 1.2 as well. Every mistake is
 reported, not only the first, with the place where it was written and the nearest valid name.
+Texts may refer to variables of the environment (`references.py`).
 """
 
 import difflib
@@ -17,7 +18,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from blocklearn.datasources.remote.secrets import hidden_leaves
+
 from ..errors import ConfigError
+from .references import Referring, expand
 from .yaml_tree import Node, Origin, merge, nested, parse_file, parse_text
 
 ENV_PREFIX = "LEARN__"
@@ -66,11 +70,13 @@ def resolve(
     defaults: Sequence[Setting] = (),
     *,
     upgrade: Callable[[Any], Any] = lambda given: given,
+    meanings: Mapping[str, str] | None = None,
 ) -> Schema:
     """The configuration that `schema` makes of all layers.
 
     `defaults` lie under the files, for what the schema alone cannot know. upgrade: what becomes of
-    all of it before it is validated, where an earlier version may have written it.
+    all of it before it is validated, where an earlier version may have written it. meanings: what
+    `${NAME}` in a text stands for; None: `environ`.
 
     Raises:
         ConfigError: everything that is wrong, one line per problem.
@@ -85,18 +91,24 @@ def resolve(
     tree = Node({}, root.at, root.key)  # a missing section is missing from the first file
     for layer in _layer(defaults, problems) + layers:
         tree = merge(tree, layer)
+    given, references = expand(tree, environ if meanings is None else meanings, problems)
     if problems:
         raise ConfigError(problems)
     try:
         # As JSON and strictly, because that is what YAML is: "3" and true are no integers, a list
         # may be a tuple and a text a path.
-        return schema.model_validate_json(json.dumps(upgrade(tree.plain())), strict=True)
+        config = schema.model_validate_json(json.dumps(upgrade(given)), strict=True)
     except ValidationError as error:
         raise ConfigError(_explain(error, tree, schema)) from error
+    if isinstance(config, Referring):
+        config.remember(references)
+    return config
 
 
 def to_yaml(config: BaseModel) -> str:
-    """`config` with all its defaults as YAML that reads back to the same configuration."""
+    """`config` with all its defaults as YAML that reads back to the same configuration, but for
+    secrets that are written out in it: these become `***`.
+    """
     from ruamel.yaml import YAML
     from ruamel.yaml.representer import RoundTripRepresenter
 
@@ -107,7 +119,8 @@ def to_yaml(config: BaseModel) -> str:
     Representer.add_representer(type(None), lambda self, _: self.represent_scalar(null, "null"))
     yaml, text = YAML(), io.StringIO()
     yaml.Representer = Representer
-    yaml.dump(config.model_dump(mode="json"), text)
+    settings = config.written() if isinstance(config, Referring) else config.model_dump(mode="json")
+    yaml.dump(hidden_leaves(settings, references=True), text)
     return text.getvalue()
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 import time
 from collections.abc import Iterable, Iterator
 
+from blocklearn.datasources.remote.secrets import hidden
+
 from ..exit_codes import ExitCode
 from ..figures import number
+from ..terminal import say
+from ..terminal import show_text
 from . import surroundings
 from .machine import limits
 from .self_test import self_test
@@ -58,18 +63,19 @@ def print_report(urls: Iterable[str], as_json: bool) -> ExitCode:
     """Print what is found; 69 if something is wrong."""
     found = []
     section = ""
-    for name, finding in examine(urls):
+    for name, given in examine(urls):
+        finding = Finding(*map(hidden, given))
         found.append({"section": name, **finding._asdict()})
         if as_json:
             continue
         if name != section:
-            print(name, flush=True)
+            say(name, sys.stdout)
             section = name
-        print(f"{MARKS[finding.level]} {finding.subject:<20}  {finding.text}", flush=True)
+        say(f"{MARKS[finding.level]} {finding.subject:<20}  {finding.text}", sys.stdout)
     faults = [f for f in found if f["level"] == "fault"]
     if as_json:
         good = {"good": not faults, "machine": platform.node(), "findings": found}
-        print(json.dumps(good, indent=2, ensure_ascii=False))
+        show_text(json.dumps(good, indent=2, ensure_ascii=False))
     else:
         print(f"faults: {len(faults)}, marked with !" if faults else "all is well")
     return ExitCode.UNAVAILABLE if faults else ExitCode.DONE

@@ -3,7 +3,6 @@
 import errno
 import os
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,11 +34,14 @@ from blocklearn.matcache.errors import MemoryPlanError
 from blocklearn.models import ALS
 
 from ..configuration.config import DataConfig, LearnerConfig, RunConfig, renamed
+from ..configuration.references import KeptReferences, left_out
 from ..configuration.yaml_config import resolve
 from ..conversion.folder import states
 from ..figures import size
+from ..errors import ConfigError
 from ..learner import Learner
 from ..memory import memory_limits
+from ..terminal import say
 from ..training.team import one_each
 from .new_data import Told, columns_of, converted
 from .run_folder import RunFolder
@@ -88,7 +90,16 @@ def counted(learner: LearnerConfig) -> LearnerConfig:
 
 
 def require_files(data: DataConfig) -> None:
-    """Raises `FileNotFoundError` for a file that the configuration names and that is not there."""
+    """Raises `FileNotFoundError` for a file that the configuration names and that is not there, and
+    `ConfigError` for a URL whose secret was left out when a run wrote the configuration.
+    """
+    lacking = [
+        f"data.{key}={url}: must be the whole URL, but a secret was left out of it (***). Write "
+        "${NAME} there and set this variable, or use the configuration that the run began with."
+        for key, url in left_out(data.model_dump(mode="json"))
+    ]
+    if lacking:
+        raise ConfigError(lacking)
     for part in (data.train, data.eval):
         if isinstance(part, DataKind):
             for path in part.files():
@@ -193,7 +204,7 @@ def open_for(
             told = None, {"separator": separator}
         source, notes = converted(learner, path, targets, rows, labelled=labelled, told=told)
         for note in notes:
-            print(f"{path}: {note}", file=sys.stderr)
+            say(f"{path}: {note}")
         return source
     if targets is not None:
         raise DataError(f"{targets}: the targets of such data are part of {path}; leave it out.")
@@ -229,7 +240,10 @@ def config_of(run: Path) -> RunConfig | None:
     model.
     """
     file = RunFolder(run).config
-    return resolve(RunConfig, [file], {}, upgrade=renamed) if file.exists() else None
+    if not file.exists():
+        return None
+    kept = KeptReferences(os.environ)  # of data that need not be read again
+    return resolve(RunConfig, [file], {}, upgrade=renamed, meanings=kept)
 
 
 def ratings_of(
@@ -315,10 +329,9 @@ def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSourc
     if corpus.dropped and not corpus.counts.nnz:
         raise DataError(f"{path}: none of its {corpus.dropped:,} words is known to the model")
     if corpus.dropped:
-        print(
+        say(
             f"{path}: {corpus.dropped:,} of {corpus.dropped + known:,.0f} words are unknown to "
-            "the model and left out",
-            file=sys.stderr,
+            "the model and left out"
         )
     return corpus.samples().source(Reading(learner.block_rows))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from blocklearn.datasources.text.read_texts import read_lines
 from ..learner import Learner
 from ..recommendation.factors import factors_of, unknown
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
+from ..terminal import say
 from .inputs import check_rated, config_of, open_data, ratings_in, ratings_of, require
 
 HINT = "--seen FILE names ratings whose items are left out, --include-seen leaves out none"
@@ -87,7 +87,7 @@ def refuse_unknown(
         raise DataError(f"{message}; --skip-unknown leaves them out.")
     if (places < 0).all():
         raise DataError(f"{message}; there are no others.")
-    print(f"{message}; they are left out", file=sys.stderr)
+    say(f"{message}; they are left out")
 
 
 def seen_by_users(learner: Learner, run: Path, ratings: Path | None) -> Any:
@@ -143,7 +143,7 @@ def ranking_scores_of(learner: Learner, run: Path, held_out: DataSource) -> dict
     try:
         seen = training_data(learner, run)
     except (FileNotFoundError, DataError) as error:
-        print(f"ranking is not scored, because of the training data: {error}", file=sys.stderr)
+        say(f"ranking is not scored, because of the training data: {error}")
         return {}
     hook = RankingEvaluation(**ranking.model_dump())
     users, relevant = hook.sample(held_out, config.learner.seed)

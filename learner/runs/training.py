@@ -13,6 +13,7 @@ from blocklearn.datasources import DataSource, notes_of
 from blocklearn.durable import write_file
 
 from ..configuration.config import RunConfig, renamed
+from ..configuration.references import left_out
 from ..configuration.yaml_config import to_yaml
 from ..errors import DivergedError, ModelFolderError, ModelMissingError, RunInterrupted
 from ..figures import size
@@ -22,6 +23,7 @@ from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..storage import model_folder
 from ..storage.persistence import save
 from ..storage.row_folder import RowFolder
+from ..terminal import say
 from ..training.plan import Plan
 from ..watch import events as metrics
 from ..watch.display import LiveTable, display
@@ -53,7 +55,7 @@ class RunOptions:
     def say(self, text: str) -> None:
         """One line on stderr."""
         if not (self.quiet or self.json):
-            print(text, file=sys.stderr, flush=True)
+            say(text)
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
     folder = RunFolder(config.out)
     folder.check(overwrite=options.overwrite, resume=options.resume)
     config = settled(config)
+    warn_of_secrets(config)
     train_data, eval_data = open_data(config)
     rows = row_folder_of(config)
     plan = build(config, train_data, eval_data, [], rows).plan()
@@ -94,7 +97,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
         rows.check(plan.row_files)
     with folder.opened(overwrite=options.overwrite, resume=options.resume), rows or nullcontext():
         last = checkpoint.newest(folder.checkpoints)
-        settings = config.model_dump(mode="json")
+        settings = config.written()
         if last:
             old = replace(last, config=_completed(last.config))
             checkpoint.check_same(old, settings, train_data.fingerprint)
@@ -142,6 +145,16 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
         save(learner, config.out)
         options.say(f"the model is in {config.out}")
     return learner
+
+
+def warn_of_secrets(config: RunConfig) -> None:
+    """Says so where a secret is written out in a configuration, which the run leaves out."""
+    for key, url in left_out(config.written()):
+        log.warning(
+            "%s: a secret is written out in this URL; files of the run have *** in its place. "
+            "Write ${NAME} there, and set the variable of this name",
+            f"{key}={url}",
+        )
 
 
 def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:

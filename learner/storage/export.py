@@ -24,6 +24,7 @@ from blocklearn.durable import new_file, write_folder
 from blocklearn.models import MODELS
 
 from .allocated import new_npy
+from ..errors import RunFolderError
 from .model_folder import Saved
 
 ENDINGS = (".npz", ".parquet", ".npy")
@@ -43,6 +44,16 @@ def check(saved: Saved, to: Path, tensor: str | None) -> None:
         raise ValueError(f"there is no tensor {tensor!r}; the model has {listed}")
     if to.suffix in SINGLE and tensor is None and len(saved.tensors) > 1:
         raise ValueError(f"{to.suffix} holds one tensor: choose one with --tensor from {listed}")
+
+
+def check_free(saved: Saved, to: Path, tensor: str | None) -> None:
+    """Raises `RunFolderError` if `export` would replace a file."""
+    files = [to]
+    if not to.suffix:
+        files = [to / f"{name}.parquet" for name in ([tensor] if tensor else saved.tensors)]
+    there = next((file for file in files if file.exists()), None)
+    if there is not None:
+        raise RunFolderError(f"{there}: a file is there already. --overwrite replaces it.")
 
 
 def export(saved: Saved, to: Path, tensor: str | None = None) -> list[str]:

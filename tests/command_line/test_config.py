@@ -287,9 +287,7 @@ def bomb(levels: int, leaf: str = "x") -> str:
 )
 def test_aliases_that_multiply(write, text: str) -> None:
     (found,) = problems([write(text)], {})
-    assert re.match(
-        r"a\.yaml:\d+:\d+: the aliases \(\*NAME\) of this text must add 1,048,576", found
-    )
+    assert re.match(r"a\.yaml:\d+:\d+: the aliases \(\*NAME\) of this text must add", found)
 
 
 def test_aliases_that_multiply_outside_files(write) -> None:
