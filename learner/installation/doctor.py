@@ -64,7 +64,7 @@ def print_report(urls: Iterable[str], as_json: bool) -> ExitCode:
     found = []
     section = ""
     for name, given in examine(urls):
-        finding = Finding(*map(hidden, given))
+        finding = given._replace(subject=hidden(given.subject), text=hidden(given.text))
         found.append({"section": name, **finding._asdict()})
         if as_json:
             continue

@@ -126,9 +126,7 @@ class Position(Part):
     block: Count = 0
     rows: Count
     seconds: Seconds
-    optimizers: list[Paused | NoOptimizer] = Field(
-        default_factory=lambda: [NoOptimizer()], min_length=1
-    )
+    optimizers: Annotated[list[Paused | NoOptimizer], Field(min_length=1)] = [NoOptimizer()]
     best: BestPosition | None = None
     steps: Count | list[Count] = 0
     phase: Count = 0
