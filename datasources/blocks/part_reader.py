@@ -161,10 +161,19 @@ class PartReader:
                     raise DataError(f"cannot be decompressed: {error}. {DAMAGED}") from error
             at += padded(length)
 
-    def _make_scratch(self) -> "Scratch":
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that each thread takes besides the host block."""
+        rows = 0 if self.shape.dense else self.shape.rows + 1
+        return 2 * 4 * rows + self._message_bytes
+
+    @property
+    def _message_bytes(self) -> int:
         heads = int(self._heads.max()) + 8 * self._stored.shape[1]
-        size = heads if self.codec == "raw" else int(self._bytes.max())
-        return Scratch(self.shape, size)
+        return heads if self.codec == "raw" else int(self._bytes.max())
+
+    def _make_scratch(self) -> "Scratch":
+        return Scratch(self.shape, self._message_bytes)
 
 
 class Scratch:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xxhash
 
 from ..errors import DataError
+from .lz4_frame import decode_frame
 
 CHUNK = 1 << 19  # bytes; much larger ones leave the second-level cache before they are digested
 SETTLED_NS = 50_000_000  # two changes of a file within a tick of its clock have one time
@@ -80,20 +81,13 @@ def decode_lz4(stored: memoryview, into: memoryview) -> None:
     """Decode a buffer of a compressed batch: 8 bytes with its length, then an LZ4 frame; or -1,
     then the bytes as they are. Raises `ValueError` where it does not fill `into` exactly.
     """
-    import pyarrow as pa
-
     length = int.from_bytes(stored[:8], "little", signed=True)
     if length == -1:
         length = len(stored) - 8
         if length == len(into):
             into[:] = stored[8:]
     elif length == len(into):
-        frame = pa.BufferReader(pa.py_buffer(stored[8:]))
-        with pa.CompressedInputStream(frame, "lz4") as stream:
-            done = 0
-            while done < length and (count := stream.readinto(into[done:])):
-                done += count
-            length = done + len(stream.read(1))
+        decode_frame(stored[8:], into)
     if length != len(into):
         raise ValueError(f"{length} bytes, not {len(into)}")
 

@@ -106,6 +106,11 @@ class BlockSource(Closing):
         """As many threads as stripes."""
         return min(len(self._dataset.folders), self.blocks)
 
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that each thread that reads takes besides the host block."""
+        return self._reader.scratch_bytes
+
     @cached_property
     def names(self) -> Sequence[str] | None:
         """Names of the columns, or None."""

@@ -351,7 +351,7 @@ def test_lz4_that_is_cut_off(length: int) -> None:
 def test_lz4_of_another_length() -> None:
     frame = pa.Codec("lz4").compress(bytes(1000)).to_pybytes()
     for claimed, size in [(999, 999), (1001, 1001), (1000, 999), (-1, 1000), (-2, 1000)]:
-        with pytest.raises(ValueError, match="bytes, not"):
+        with pytest.raises(ValueError, match="bytes"):
             decode_lz4(
                 memoryview(claimed.to_bytes(8, "little", signed=True) + frame),
                 memoryview(bytearray(size)),
