@@ -177,6 +177,7 @@ class Learner:
         self._stores: dict[str, RowStore] = {}
         self._restored: State | None = None
         self._best: tuple[State, dict[str, float]] | None = None  # and its scores
+        self._room_for_best: State | None = None
         self._trained_on = False  # rows, or a restored state: parameters mean something
 
     # ------------------------------------------------------------- training
@@ -186,6 +187,8 @@ class Learner:
         source = self._training_source()
         team, progress = self._prepare(source.shape), self.progress
         self._trained_on, progress.passes = True, self.passes
+        if self._keeps_best:
+            self._room_for_best = self.state()
         self._keep_best()
         self._tell("start")
         with ExitStack() as stack:
@@ -199,6 +202,7 @@ class Learner:
         if self._best is not None:
             state, progress.scores = self._best
             self.restore(state)
+        self._room_for_best = None
         return self
 
     def _training(self) -> list[DataSource]:
@@ -215,7 +219,8 @@ class Learner:
             yield None
             return
         with self._reader(self.eval, "score") as reader:
-            yield lambda: score_blocks(team, reader.blocks(0), self.progress)
+            rows = self.eval.shape.total_rows
+            yield lambda: score_blocks(team, reader.blocks(0), rows, self.progress)
 
     def _tell(self, event: str) -> None:
         if event == "improved":
@@ -226,9 +231,16 @@ class Learner:
     def _keep_best(self) -> None:
         """Remember what there is now, if it is the best model and that is to stay."""
         best, wanted = self.progress.best, self.evaluation.metric
-        if self.evaluation.keep_best and best and best.metric == wanted:
+        if self._keeps_best and best and best.metric == wanted:
             if best.position == self.progress.position:
-                self._best = self.state(), dict(self.progress.scores)
+                rows = {name: store.array for name, store in self._stores.items()}
+                room = self._room_for_best
+                state = take(self._ready(), rows, self.progress, copy=True, into=room)
+                self._best = state, dict(self.progress.scores)
+
+    @property
+    def _keeps_best(self) -> bool:
+        return self.evaluation.keep_best and self.evaluation.metric is not None
 
     # ------------------------------------------------------------- using a model
 
@@ -277,7 +289,7 @@ class Learner:
         check_rows(self.model, rows, self.row_names, source, "evaluate")
         team.make_ready(source.shape)
         with self._reader(source, "score") as reader:
-            return score_blocks(team, reader.blocks(0), self.progress)
+            return score_blocks(team, reader.blocks(0), source.shape.total_rows, self.progress)
 
     @property
     def team(self) -> Team | None:
@@ -313,12 +325,19 @@ class Learner:
         """The memory that training takes, before any of it is allocated."""
         source = self._training_source()
         feeds = feeds_of(self.train, self.across, self.eval)
-        in_files = self.row_folder is not None
-        if self._team is not None:
-            return make_plan(self._team.first, feeds, devices=self.devices, in_files=in_files)
-        draft = self._make(*self._copies(), source.shape, commit=False)
-        plan = make_plan(draft, feeds, devices=self.devices, in_files=in_files)
-        draft.close()
+        draft = None
+        if self._team is None:
+            draft = self._make(*self._copies(), source.shape, commit=False)
+        plan = make_plan(
+            draft or self._ready().first,
+            feeds,
+            devices=self.devices,
+            in_files=self.row_folder is not None,
+            keeps_best=self._keeps_best,
+            apart=self.replicas > 1 and self.sync_weight < 1.0,
+        )
+        if draft is not None:
+            draft.close()
         return plan
 
     def trial(self, blocks: int = 3) -> Trial:
@@ -473,6 +492,7 @@ class Learner:
                 raise
             if self.eval is not None:
                 self._team.make_ready(self.eval.shape)
+                self._team.tally(self.eval.shape.total_rows)
         return self._team
 
     def _copies(self) -> tuple[Model, Optimizer | None, list[Mixin]]:

@@ -31,7 +31,7 @@ from blocklearn.matcache.containers.slots import source_line
 from blocklearn.optimizers import Meaning, Objective, Optimizer, Term
 
 from .row_state import Init, RowState
-from .score import Score
+from .score import Score, Total
 
 __hands_on__ = True  # a matrix is named where the model asks for it, see `source_line`
 
@@ -221,6 +221,13 @@ class Model(Fields):
 
     def check_targets(self, Y: NDArray[Any]) -> None:
         """Raises where `update` and `score` cannot use the targets Y of a block's rows (NumPy)."""
+
+    def score_totals(self, rows: int | None) -> Mapping[str, Total]:
+        """What scores add up in, by name, where these are more than a few numbers.
+
+        rows: of the data that are scored; None: one block at a time. Called after `allocate`.
+        """
+        return {}
 
     def end_pass(self) -> None:
         """All blocks of a pass have been through `update`."""

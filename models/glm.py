@@ -12,7 +12,7 @@ SGDClassifier l2 = alpha.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,10 +34,11 @@ from blocklearn.optimizers import (
 
 from .base import Block, Model, Randomness, Shapes
 from .glm_rows import means, measures, residuals, residuals_and_losses, row_factor
-from .glm_scores import Measured
+from .glm_scores import Measured, TargetTotals
 from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName
-from .score import Score
+from .ranking import BlockRanking, Ranking, ranking_of
+from .score import Score, Total
 from .target_ranges import TargetRanges
 from .targets import ClassWeight, Fit, Names, Target, Weight, Weights, fits_of
 
@@ -93,7 +94,7 @@ class GLM(Model):
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """W and the intercept, zeros; rows of constants for the columns of W."""
-        self.fits = self.resolve(shapes)
+        self.fits, self.block_rows = self.resolve(shapes), shapes.rows
         self.ranges = TargetRanges(self.fits, shapes.targets)
         T = self.fits[-1].columns.stop
         self.W = self.parameter("W", shapes.columns, T)
@@ -158,10 +159,18 @@ class GLM(Model):
             None if hits is None else colsum(hits).mat(),
             colsum(Y * factor).mat(),
             squares,
-            self.ranked,
             (rank, Y.mat(), factor.mat()) if self.ranked else None,
         )
         return {"targets": part}
+
+    def score_totals(self, rows: int | None) -> Mapping[str, Total]:
+        """Sums by column, and room to rank the rows in."""
+        ranking: Ranking | None = None
+        if self.ranked and rows is None:
+            ranking = BlockRanking(self.block_rows, self.ranked)
+        elif self.ranked and rows is not None:
+            ranking = ranking_of(rows, self.ranked, own_weights=self.has_own is not None)
+        return {"targets": TargetTotals(self.fits, self.ranked, ranking)}
 
     def predict(self, block: Block) -> Mat:
         """[rows x columns of W]: a column per target, one per class of a softmax group."""

@@ -9,21 +9,25 @@
 | softmax | `log_loss`, `accuracy` of the group, `auc` of each class against the others |
 
 `NAME/TARGET` is that of one target, `NAME` alone the mean over all that have it, each target
-counting once (macro mean). `auc` is exact; where more than `ranking.MOST_KEPT` scores would have to
-be kept it is taken from a histogram of 4096 bins, and is called `auc_4096`.
+counting once (macro mean). `auc` is exact; where scores take more memory than they may
+(`ranking.ranking_of`) it is of scores in 4096 bins, and is called `auc_4096`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.datasources.arrays.compiled import kernel
+from blocklearn.matcache import Mat
 
 from .links import LINKS
 from .ranking import BINS, Ranking
+from .score import Room
 from .targets import Fit
 
 SUMS = ("weight", "measure", "hits", "y", "squares")
@@ -31,53 +35,73 @@ SUMS = ("weight", "measure", "hits", "y", "squares")
 
 @dataclass(frozen=True)
 class Measured:
-    """Sums over rows, by column [1 x columns] each, weighted by the rows' weights.
+    """Sums over the rows of a block, by column [1 x columns] each, weighted by the rows' weights.
 
     weight: sum of the weights (one number, or by column). measure: what the links measure. hits:
-    softmax, y of the most probable class. y, squares: sums of y and y^2. ranking: what `auc` is of,
-    its columns those of `ranked`: scores, labels and weights of the rows, or a `Ranking`.
+    softmax, y of the most probable class. y, squares: sums of y and y^2. ranked: scores, labels and
+    weights of the rows; None where no column is ranked.
     """
 
     fits: Sequence[Fit]
-    weight: Any
-    measure: Any
-    hits: Any
-    y: Any
-    squares: Any
-    ranked: Sequence[int]
-    ranking: Any
+    weight: Mat
+    measure: Mat
+    hits: Mat | None
+    y: Mat
+    squares: Mat | None
+    ranked: tuple[Mat, Mat, Mat] | None
 
     def read(self) -> Measured:
-        """The same with numbers in place of Mats."""
-        ranking = None
-        if self.ranking is not None:
-            scores, labels, weights = (mat.numpy() for mat in self.ranking)
-            ranked = np.asarray(self.ranked)
-            if len(ranked) < scores.shape[1]:
-                scores, labels = scores[:, ranked], labels[:, ranked]
-                weights = weights if weights.shape[1] == 1 else weights[:, ranked]
-            ranking = Ranking.of(scores, labels, weights)
-        sums: dict[str, Any] = {
-            name: None if getattr(self, name) is None else _numbers(getattr(self, name))
-            for name in SUMS
-        }
-        return replace(self, **sums, ranking=ranking)
-
-    def __add__(self, other: Measured) -> Measured:
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in (*SUMS, "ranking")}
-        sums: dict[str, Any] = {n: None if a is None else a + b for n, (a, b) in pairs.items()}
-        return replace(self, **sums)
+        """The same: `TargetTotals` reads the Mats."""
+        return self
 
     @property
     def finite(self) -> bool:
         """Whether all that the links measure is."""
-        return bool(np.isfinite(self.measure).all())
+        return bool(np.isfinite(self.measure.shown()).all())
 
     def __str__(self) -> str:
         """Which sum of the links' measures is not finite."""
         names = [name for fit in self.fits for name in fit.names]
-        bad = np.flatnonzero(~np.isfinite(self.measure))
-        return ", ".join(f"{self.measure[i]} for {names[i]}" for i in bad[:4]) or "finite"
+        found = self.measure.shown()[0].astype(np.float64)
+        bad = np.flatnonzero(~np.isfinite(found))
+        return ", ".join(f"{found[i]} for {names[i]}" for i in bad[:4]) or "finite"
+
+
+class TargetTotals:
+    """The sums of `Measured` over blocks, in float64, and the ranking of their rows."""
+
+    def __init__(self, fits: Sequence[Fit], ranked: Sequence[int], ranking: Ranking | None) -> None:
+        """ranked: columns that `auc` is of. ranking: of these columns; None: there are none."""
+        self._fits, self._ranked, self._ranking = fits, ranked, ranking
+        self._sums: dict[str, NDArray[np.float64]] = {}
+
+    @property
+    def rooms(self) -> Sequence[Room]:
+        """See `Total`."""
+        columns = self._fits[-1].columns.stop
+        own: Sequence[Room] = (Room("sums of scores", (len(SUMS), columns), "float64"),)
+        return own if self._ranking is None else (*own, *self._ranking.rooms)
+
+    def clear(self) -> None:
+        """See `Total`."""
+        if not self._sums:
+            sums, *_ = self.rooms
+            self._sums = dict(zip(SUMS, np.empty(sums.shape), strict=True))
+        for row in self._sums.values():
+            row.fill(0.0)
+        if self._ranking is not None:
+            self._ranking.clear()
+
+    def add(self, part: Measured, rows: int) -> None:
+        """See `Total`."""
+        for name, row in self._sums.items():
+            mat = getattr(part, name)
+            if mat is not None:
+                add_row(mat.shown()[0], row)
+        if self._ranking is not None:
+            assert part.ranked is not None
+            scores, labels, weights = (mat.shown() for mat in part.ranked)
+            self._ranking.add(scores, labels, weights, rows)
 
     def figures(self, name: str) -> dict[str, float]:
         """Macro means first, then the figures of each target."""
@@ -91,28 +115,31 @@ class Measured:
 
     def _single(self) -> Iterator[tuple[str, str, float]]:
         """(metric, target, value) of every target."""
-        for fit in self.fits:
-            own, n = fit.columns, float(self.weight[fit.start if self.weight.size > 1 else 0])
+        weight, measure, hits, y, squares = self._sums.values()
+        for fit in self._fits:
+            own, n = fit.columns, float(weight[fit.start])
             if fit.link == "softmax":  # a row counts as often as it has a class
-                n = float(self.y[own].sum())
-            total = float(self.measure[own].sum())
+                n = float(y[own].sum())
+            total = float(measure[own].sum())
             yield LINKS[fit.link].metric, fit.name, total / n if n else math.nan
             if fit.link == "softmax":
-                yield "accuracy", fit.name, float(self.hits[own].sum()) / n if n else math.nan
+                yield "accuracy", fit.name, float(hits[own].sum()) / n if n else math.nan
             if fit.link == "linear":
-                square_of_sum = float(self.y[fit.start]) ** 2 / max(n, 1e-30)
-                spread = float(self.squares[fit.start]) - square_of_sum
+                square_of_sum = float(y[fit.start]) ** 2 / max(n, 1e-30)
+                spread = float(squares[fit.start]) - square_of_sum
                 yield "r2", fit.name, 1.0 - total / spread if spread > 0 else math.nan
-        if self.ranking is not None:
-            title = "auc" if self.ranking.exact else f"auc_{BINS}"
-            names = [name for fit in self.fits for name in fit.names]
-            for column, value in zip(self.ranked, self.ranking.areas(), strict=True):
+        if self._ranking is not None:
+            title = "auc" if self._ranking.exact else f"auc_{BINS}"
+            names = [name for fit in self._fits for name in fit.names]
+            for column, value in zip(self._ranked, self._ranking.areas(), strict=True):
                 yield title, names[column], float(value)
 
 
-def _numbers(row: Any) -> Any:
-    """A Mat [1 x columns] as float64 [columns]."""
-    return row.numpy()[0].astype(np.float64)
+@kernel
+def add_row(row: NDArray[np.float32], into: NDArray[np.float64]) -> None:
+    """Add `row` to `into`, or its only number to each of them."""
+    for column in range(into.size):
+        into[column] += row[0 if row.size == 1 else column]
 
 
 def mean(found: list[float]) -> float:

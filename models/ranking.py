@@ -1,131 +1,302 @@
 """Area under the ROC curve, by column, of scores that arrive block by block.
 
-The share of pairs of a positive and a negative row in which the positive one has the higher score;
-ties count half (Hanley, McNeil 1982). A row counts with its weight; a label between 0 and 1 makes a
-row positive with that part of its weight. Exact while the scores kept are at most `MOST_KEPT`, rows
-times columns; beyond, of scores in `BINS` bins of equal width over [-SPAN, SPAN].
+The area is the share of pairs of a positive and a negative row in which the positive one has the
+higher score. Ties count half (Hanley, McNeil 1982). A row counts with its weight. A label between 0
+and 1 makes a row positive with that part of its weight.
+
+| class | memory | area |
+|---|---|---|
+| `KeptRanking` | 8 bytes a score, 12 where weights differ by column | exact |
+| `BinnedRanking` | 64 KiB a column, any number of rows | of scores in bins |
+| `BlockRanking` | none: it reads the arrays of one block | exact |
+
+Each needs 8 bytes a row besides, to sort by. All memory is taken once, by the first `clear`.
+
+Exact areas are sums in float64. With whole-number weights and labels of 0 and 1 no term is rounded.
+
+The bins are `BINS` of equal width over [-SPAN, SPAN]: 1/128 of log odds. Scores outside count in
+the outermost bins. Scores of one bin are ties, so the error of an area is at most half the share of
+its pairs whose scores lie in the same bin.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_KEPT = 2**24  # 130 MB with their labels
+from blocklearn.datasources.arrays.compiled import kernel
+
+from .score import Room
+
+MOST_KEPT = 2**24  # scores: 128 MiB with their labels
 BINS = 2**12
-AT_ONCE = 2**15  # scores that are ranked at once: what is made of them stays in the caches
 SPAN = 16.0  # of log odds: probabilities from 1e-7 to 1 - 1e-7
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Rows to rank: either `kept`, blocks of (scores, labels, weights), or `counts` by bin.
+class Ranking(Protocol):
+    """Rows to rank in some columns of the blocks that are added."""
 
-    scores, labels: [n x columns], weights: the same or [n x 1]. counts: weights of negative and of
-    positive rows, float64 [2 x columns x BINS]. `most`: kept at most, before bins take over.
-    """
-
-    kept: tuple[tuple[Array, Array, Array], ...] = ()
-    counts: Array | None = None
-    most: int = MOST_KEPT
-
-    @classmethod
-    def of(cls, scores: Array, labels: Array, weights: Array, most: int = MOST_KEPT) -> Ranking:
-        """One block; rows of weight 0 are left out."""
-        real = np.flatnonzero(weights.any(axis=1))
-        return cls(((scores[real], labels[real], weights[real]),), most=most).bounded()
+    exact: bool
+    """Whether areas are exact; otherwise they are of scores in bins."""
 
     @property
-    def exact(self) -> bool:
-        """Whether scores are kept, not binned."""
-        return self.counts is None
+    def rooms(self) -> Sequence[Room]:
+        """The memory that `clear` takes."""
 
-    def __add__(self, other: Ranking) -> Ranking:
-        if self.counts is None and other.counts is None:
-            return Ranking(self.kept + other.kept, most=self.most).bounded()
-        return Ranking(counts=self.binned() + other.binned(), most=self.most)
+    def clear(self) -> None:
+        """Forget all rows. The first call takes the memory."""
 
-    def bounded(self) -> Ranking:
-        """The same, in bins if too much is kept."""
-        if sum(scores.size for scores, _, _ in self.kept) <= self.most:
-            return self
-        return Ranking(counts=self.binned(), most=self.most)
+    def add(self, scores: Array, labels: Array, weights: Array, rows: int) -> None:
+        """Rank the first `rows` rows of a block as well.
 
-    def binned(self) -> Array:
-        """Weights by bin."""
-        if self.counts is not None:
-            return self.counts
-        columns = self.kept[0][0].shape[1]
-        counts = np.zeros((2, columns, BINS))
-        for scores, labels, weights in self.kept:
-            place = np.clip((scores + SPAN) * (BINS / (2 * SPAN)), 0, BINS - 1).astype(np.int64)
-            place += np.arange(columns) * BINS
-            for side, share in enumerate((1.0 - labels, labels)):
-                found = np.bincount(place.ravel(), (share * weights).ravel(), columns * BINS)
-                counts[side] += found.reshape(columns, BINS)
-        return counts
+        scores, labels: float32 [block rows x columns of the block]. weights: the same, or
+        [block rows x 1].
+        """
 
     def areas(self) -> Array:
-        """The area of each column; NaN where one of the classes is missing."""
-        if self.counts is not None:
-            negative, positive = self.counts
-            return areas_of_groups(
-                negative.ravel(), positive.ravel(), np.arange(len(negative)) * BINS
+        """The area of each ranked column, float64; NaN where one of the classes is missing."""
+
+
+def ranking_of(rows: int, columns: Sequence[int], *, own_weights: bool) -> Ranking:
+    """The exact ranking of so many rows, or the binned one where that would take too much memory.
+
+    It is exact for up to `MOST_KEPT` scores, and wherever scores take no more memory than bins.
+    columns: of a block, that are ranked. own_weights: whether each column has weights of its own.
+    """
+    if rows * len(columns) <= MOST_KEPT or rows <= 2 * BINS:
+        return KeptRanking(rows, columns, own_weights=own_weights)
+    return BinnedRanking(columns)
+
+
+class KeptRanking:
+    """Keeps the scores of up to `rows` rows and sorts them, column by column."""
+
+    exact = True
+
+    def __init__(self, rows: int, columns: Sequence[int], *, own_weights: bool) -> None:
+        """See `ranking_of`."""
+        self._columns = np.array(columns, np.int64)
+        self._weight_columns = self._columns if own_weights else np.zeros(1, np.int64)
+        self._capacity, self._rows = rows, 0
+        self._taken = False
+
+    @property
+    def rooms(self) -> Sequence[Room]:
+        """See `Ranking`."""
+        rows, columns = self._capacity, len(self._columns)
+        return (
+            Room("scores to rank", (columns, rows), "float32"),
+            Room("labels to rank", (columns, rows), "float32"),
+            Room("weights to rank", (len(self._weight_columns), rows), "float32"),
+            Room("order of ranked rows", (1, rows), "uint64"),
+        )
+
+    def clear(self) -> None:
+        """See `Ranking`."""
+        if not self._taken:
+            self._scores, self._labels, self._weights, (self._keys,) = (
+                np.empty(room.shape, room.dtype) for room in self.rooms
             )
-        scores, labels, weights = (np.concatenate(parts) for parts in zip(*self.kept, strict=True))
-        return areas(scores, labels, np.broadcast_to(weights, scores.shape))
+            self._taken = True
+        self._rows = 0
+
+    def add(self, scores: Array, labels: Array, weights: Array, rows: int) -> None:
+        """See `Ranking`. Raises ValueError for more rows in all than it was made for."""
+        if self._rows + rows > self._capacity:
+            raise ValueError(
+                f"rows={self._rows + rows:,}: must be at most {self._capacity:,}, the total_rows "
+                "of the data that are scored. Let the source's shape state all rows of a pass."
+            )
+        turn(scores[:rows], self._columns, self._scores, self._rows)
+        turn(labels[:rows], self._columns, self._labels, self._rows)
+        turn(weights[:rows], self._weight_columns, self._weights, self._rows)
+        self._rows += rows
+
+    def areas(self) -> Array:
+        """See `Ranking`."""
+        rows = self._rows
+        return np.array(
+            [
+                area(scores[:rows], labels[:rows], weights[:rows], self._keys[:rows])
+                for scores, labels, weights in zip(
+                    self._scores, self._labels, _each(self._weights, len(self._scores)), strict=True
+                )
+            ]
+        )
 
 
-def areas(scores: Array, labels: Array, weights: Array) -> Array:
-    """The area of each column, exactly; all arguments [n x columns].
+class BinnedRanking:
+    """Adds up the weights of negative and of positive rows by bin of their scores."""
 
-    >>> scores = np.array([[0.1, 1.0], [0.4, 1.0], [0.35, 1.0], [0.8, 2.0]])
-    >>> labels = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    >>> areas(scores, labels, np.ones((4, 2))).tolist()
-    [0.75, 0.75]
+    exact = False
+
+    def __init__(self, columns: Sequence[int]) -> None:
+        """columns: of a block, that are ranked."""
+        self._columns = np.array(columns, np.int64)
+        self._counts: Array | None = None
+
+    @property
+    def rooms(self) -> Sequence[Room]:
+        """See `Ranking`."""
+        return (Room("weights by bin of score", (2, len(self._columns), BINS), "float64"),)
+
+    def clear(self) -> None:
+        """See `Ranking`."""
+        if self._counts is None:
+            (room,) = self.rooms
+            self._counts = np.empty(room.shape, room.dtype)
+        self._counts.fill(0.0)
+
+    def add(self, scores: Array, labels: Array, weights: Array, rows: int) -> None:
+        """See `Ranking`."""
+        count_bins(scores[:rows], labels[:rows], weights[:rows], self._columns, self._counts)
+
+    def areas(self) -> Array:
+        """See `Ranking`."""
+        assert self._counts is not None
+        negative, positive = self._counts
+        return np.array([area_of_groups(*pair) for pair in zip(negative, positive, strict=True)])
+
+
+class BlockRanking:
+    """Ranks one block where its arrays lie: they must not change before `areas` is called."""
+
+    exact = True
+
+    def __init__(self, block_rows: int, columns: Sequence[int]) -> None:
+        """columns: of the block, that are ranked."""
+        self._rows, self._columns = block_rows, columns
+        self._keys: Array | None = None
+
+    @property
+    def rooms(self) -> Sequence[Room]:
+        """See `Ranking`."""
+        return (Room("order of the rows of a block", (1, self._rows), "uint64"),)
+
+    def clear(self) -> None:
+        """See `Ranking`."""
+        if self._keys is None:
+            self._keys = np.empty(self._rows, np.uint64)
+        self._block: tuple[Array, Array, Array] | None = None
+
+    def add(self, scores: Array, labels: Array, weights: Array, rows: int) -> None:
+        """See `Ranking`. Called once after each `clear`."""
+        assert self._block is None
+        self._block = scores[:rows], labels[:rows], weights[:rows]
+
+    def areas(self) -> Array:
+        """See `Ranking`."""
+        assert self._block is not None and self._keys is not None
+        scores, labels, weights = self._block
+        keys, single = self._keys[: len(scores)], weights.shape[1] == 1
+        return np.array(
+            [
+                area(scores[:, c], labels[:, c], weights[:, 0 if single else c], keys)
+                for c in self._columns
+            ]
+        )
+
+
+def _each(rows: Array, count: int) -> Sequence[Array]:
+    """`count` rows: those of the table `rows`, or its only one again and again."""
+    return [rows[0]] * count if len(rows) == 1 else list(rows)
+
+
+def area(scores: Array, labels: Array, weights: Array, keys: Array | None = None) -> float:
+    """The area of one column, exactly; NaN where one of the classes is missing.
+
+    scores, labels, weights: [n], float32 is not copied. keys: uint64 [n], to sort in; None: memory
+    of the call's own.
+
+    >>> area(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1]), np.ones(4))
+    0.75
     """
-    rows, columns = scores.shape
-    if not rows:
-        return np.full(columns, np.nan)
-    step = max(1, AT_ONCE // rows)
-    if columns > step:
-        parts = [slice(c, c + step) for c in range(0, columns, step)]
-        return np.concatenate([areas(scores[:, p], labels[:, p], weights[:, p]) for p in parts])
-    scores = np.ascontiguousarray(scores.T)
-    order = np.argsort(scores, axis=1)
-    order += np.arange(columns)[:, None] * rows
-    ordered = scores.ravel()[order]
-    weight, label = (np.ascontiguousarray(x.T).ravel()[order] for x in (weights, labels))
-    positive = (label * weight).astype(np.float64)
-    negative = weight - positive
-    first = np.ones((columns, rows), bool)  # of the rows of a column with equal scores
-    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=first[:, 1:])
-    starts = np.flatnonzero(first)
-    negative, positive = (np.add.reduceat(x.ravel(), starts) for x in (negative, positive))
-    return areas_of_groups(negative, positive, np.flatnonzero(starts % rows == 0))
+    scores = np.asarray(scores, np.float32)
+    if keys is None:
+        keys = np.empty(len(scores), np.uint64)
+    pack(scores.view(np.uint32), keys)
+    keys.sort()
+    return float(area_of_order(keys, labels, weights))
 
 
-def area(scores: Array, labels: Array, weights: Array) -> float:
-    """The area of one column, exactly; all arguments [n]."""
-    return float(areas(scores[:, None], labels[:, None], weights[:, None])[0])
+@kernel
+def pack(bits: NDArray[np.uint32], keys: NDArray[np.uint64]) -> None:
+    """keys[r]: the score of row r, as an integer that sorts like it, and r in the lower half.
 
-
-def areas_of_groups(negative: Array, positive: Array, columns: Array) -> Array:
-    """The area of each column, whose groups of rows with equal scores ascend.
-
-    negative, positive: weights of each group, column after column; columns: where each begins.
+    bits: those of float32 scores [n]. Both zeros are one score.
     """
-    below = np.cumsum(negative) - negative
-    below -= np.repeat(below[columns], np.diff(columns, append=negative.size))
-    hits, *sums = (
-        np.add.reduceat(x, columns) for x in (positive * (below + negative / 2), negative, positive)
-    )
-    pairs = sums[0] * sums[1]
-    found = np.full(columns.size, np.nan)
-    np.divide(hits, pairs, out=found, where=pairs > 0)
-    return found
+    sign = np.uint32(0x80000000)
+    for row in range(keys.size):
+        found = bits[row]
+        if found == sign:
+            found = np.uint32(0)
+        found = ~found if found & sign else found | sign
+        keys[row] = np.uint64(found) << np.uint64(32) | np.uint64(row)
+
+
+@kernel
+def area_of_order(keys: NDArray[np.uint64], labels: Array, weights: Array) -> float:
+    """The area of rows in the order of `keys`, see `pack`; labels, weights: [n], by row."""
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    hits = below = above = 0.0
+    at, rows = 0, keys.size
+    while at < rows:
+        score = keys[at] >> half
+        negative = positive = 0.0
+        while at < rows and keys[at] >> half == score:  # rows of equal scores
+            row = np.intp(keys[at] & low)
+            part = labels[row] * weights[row]
+            positive += part
+            negative += np.float64(weights[row]) - part
+            at += 1
+        hits += positive * (below + negative / 2)
+        below += negative
+        above += positive
+    pairs = below * above
+    return hits / pairs if pairs > 0 else np.nan
+
+
+@kernel
+def area_of_groups(negative: Array, positive: Array) -> float:
+    """The area of rows in groups of equal scores, ascending; weights of each group [groups]."""
+    hits = below = above = 0.0
+    for group in range(negative.size):
+        hits += positive[group] * (below + negative[group] / 2)
+        below += negative[group]
+        above += positive[group]
+    pairs = below * above
+    return hits / pairs if pairs > 0 else np.nan
+
+
+@kernel
+def turn(block: Array, columns: NDArray[np.int64], into: Array, first: int) -> None:
+    """Copy `columns` of a block [rows x n] to the rows of `into`, from its column `first` on."""
+    rows, tile = block.shape[0], 64  # rows at a time, so that their cache lines are used up
+    for begin in range(0, rows, tile):
+        for place in range(columns.size):
+            column = columns[place]
+            for row in range(begin, min(begin + tile, rows)):
+                into[place, first + row] = block[row, column]
+
+
+@kernel
+def count_bins(
+    scores: Array, labels: Array, weights: Array, columns: NDArray[np.int64], counts: Array
+) -> None:
+    """Add the weights of the rows to counts [2 x columns x BINS]: of negative, of positive rows."""
+    scale, most = np.float32(BINS / (2 * SPAN)), np.float32(BINS - 1)
+    one, span, none = np.float32(1), np.float32(SPAN), np.float32(0)
+    single = weights.shape[1] == 1
+    for row in range(scores.shape[0]):
+        for place in range(columns.size):
+            column = columns[place]
+            found = (scores[row, column] + span) * scale
+            bin_ = np.intp(min(max(found, none), most))
+            weight, label = weights[row, 0 if single else column], labels[row, column]
+            counts[0, place, bin_] += (one - label) * weight
+            counts[1, place, bin_] += label * weight

@@ -3,25 +3,65 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
 
 
 class Part(Protocol):
     """What a model's `score` returns by name: something that adds up over blocks."""
 
     def read(self) -> Any:
-        """The same with plain numbers in place of Mats, which the next block will overwrite."""
+        """The same, with plain numbers in place of Mats where these are few.
 
-    def __add__(self, other: Any) -> Any:
-        """The same of both sets of rows together."""
+        What stays a Mat is read by a `Total`, before the replica gets its next block.
+        """
 
     @property
     def finite(self) -> bool:
         """Whether all of its numbers are: a model that diverges has others."""
 
+
+class Figures(Part, Protocol):
+    """A part that adds up by itself, being a few numbers."""
+
+    def __add__(self, other: Any) -> Any:
+        """The same of both sets of rows together."""
+
     def figures(self, name: str) -> dict[str, float]:
         """The final figures. Those of a single target are called `NAME/TARGET`."""
+
+
+class Room(NamedTuple):
+    """An array that is planned before it is allocated."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+class Total(Protocol):
+    """What parts of one name add up in, where a few numbers will not do."""
+
+    @property
+    def rooms(self) -> Sequence[Room]:
+        """The memory that `clear` takes."""
+
+    def clear(self) -> None:
+        """Forget all parts. The first call takes the memory."""
+
+    def add(self, part: Any, rows: int) -> None:
+        """Add the part of a block, of which the first `rows` rows are true ones."""
+
+    def figures(self, name: str) -> dict[str, float]:
+        """The final figures, as of `Figures`."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +111,52 @@ class Sum:
 
 
 Score = dict[str, Part]
+Sums = dict[str, Figures]
 
 
-def add_scores(a: Score, b: Score) -> Score:
+class Tally:
+    """Scores of blocks, added up in their order. The memory for it is taken once."""
+
+    def __init__(self, totals: Mapping[str, Total]) -> None:
+        """totals: of the names whose parts do not add up by themselves."""
+        self._totals = totals
+        self._sums: Sums = {}
+
+    @property
+    def rooms(self) -> Iterable[Room]:
+        """The memory that the first `clear` takes."""
+        return [room for total in self._totals.values() for room in total.rooms]
+
+    def clear(self) -> None:
+        """Forget all blocks."""
+        self._sums = {}
+        for total in self._totals.values():
+            total.clear()
+
+    def add(self, score: Score, rows: int) -> None:
+        """Add what was read of a block, of which the first `rows` rows are true ones."""
+        for name, part in score.items():
+            if name in self._totals:
+                self._totals[name].add(part, rows)
+            else:
+                self._sums[name] = self._sums[name] + part if name in self._sums else part
+
+    def figures(self) -> dict[str, float]:
+        """The final figures by name."""
+        found = values(self._sums)
+        for name, total in self._totals.items():
+            found |= total.figures(name)
+        return found
+
+
+def add_scores(a: Sums, b: Sums) -> Sums:
     """The scores of two sets of rows together."""
     return {name: a[name] + b[name] if name in a else b[name] for name in b} | {
         name: a[name] for name in a if name not in b
     }
 
 
-def values(score: Score) -> dict[str, float]:
+def values(score: Sums) -> dict[str, float]:
     """The final figures by name."""
     found: dict[str, float] = {}
     for name, part in score.items():

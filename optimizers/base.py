@@ -216,8 +216,11 @@ class Optimizer(Fields):
     def settle(self) -> None:
         """Make the parameters exact for whoever reads them as a whole."""
 
-    def unsettled(self) -> list[Mat]:
-        """What `settle` would change, and training would notice if it was not put back."""
+    def unsettled(self, *, ever: bool = False) -> list[Mat]:
+        """What `settle` would change, and training would notice if it was not put back.
+
+        ever: now, or after any number of steps.
+        """
         return []
 
     def end_pass(self) -> None:

@@ -175,15 +175,17 @@ class GradientOptimizer(Optimizer):
                     p.kernels["swap"](w=p.w, average=p.average)
                     self._reading = True
 
-    def unsettled(self) -> list[Mat]:
+    def unsettled(self, *, ever: bool = False) -> list[Mat]:
         """What a row has missed is made up for in one go, an average brought up to date once: in
         two parts they would be rounded differently.
         """
         found: list[Mat | None] = []
         for p in self._managed.values():
-            if p.sparse and p.rests and self.keeps_time and self._time > 0:
+            if p.sparse and p.rests and self.keeps_time and (ever or self._time > 0):
                 found += [p.w, p.seen]
-            if p.average is not None and self._averaged_steps() > 0 and not self._reading:
+            if p.average is not None and (
+                ever or (self._averaged_steps() > 0 and not self._reading)
+            ):
                 found += [p.w, p.average, p.averaged]
         return [mat for mat in found if mat is not None]
 

@@ -14,7 +14,7 @@ from blocklearn.datasources.holdout.split import limit_of, start_of
 from blocklearn.datasources.ratings.split import hold_entries
 from blocklearn.matcache import make_backend
 from blocklearn.models.ranking_metrics import ranking_scores
-from blocklearn.models.score import Score, add_scores, values
+from blocklearn.models.score import Sums, add_scores, values
 
 from ..recommendation.factors import Factors
 from ..recommendation.recommend import lists_of, of_matrix
@@ -55,7 +55,7 @@ def ndcg(factors: Factors, users: Array, known: Any, held: Any, device: str) -> 
     relevant.data = (relevant.data > 0).astype(np.float32)
     relevant.eliminate_zeros()
     some = np.flatnonzero(np.diff(relevant.indptr))
-    score: Score = {}
+    score: Sums = {}
     opened = partial(make_backend, device, None)
     for block in lists_of(factors, users, of_matrix(some, known), TOP, None, opened):
         score = add_scores(score, ranking_scores(block.ids, relevant[block.rows], TOP))

@@ -9,16 +9,19 @@ from typing import Literal, NamedTuple
 
 from blocklearn.datasources import DataSource, MatrixSource
 from blocklearn.datasources.block import block_bytes
+from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.read_ahead import ring_size
 from blocklearn.datasources.source import readers_of
 from blocklearn.matcache.devices import free_bytes
+from blocklearn.matcache.merge import CHUNK
+from blocklearn.models.score import Tally
 
 from .block_input import Use
 from .replica import Replica
 
-Of = Literal["model", "block", "rows", "kept", "hooks"]
+Of = Literal["model", "block", "rows", "kept", "hooks", "scores"]
 """What an array grows with: the model's size, the rows of a block, all rows of the data, as many
-bytes as may be kept, or the lists that are scored."""
+bytes as may be kept, the lists that are scored, or the rows that are scored."""
 
 ROW_STATE = " (row state)"  # after its name
 
@@ -120,16 +123,33 @@ def make_plan(
     *,
     devices: Sequence[str] = ("cpu",),
     in_files: bool = False,
+    keeps_best: bool = False,
+    apart: bool = False,
 ) -> Plan:
-    """The containers of a planned cache, the state of rows, and the blocks that are read ahead or
-    kept. devices: of all replicas. in_files: the state of rows is kept there.
+    """The containers of a planned cache, the state of rows, what scores add up in, and the blocks
+    that are read ahead or kept.
+
+    devices: of all replicas.
+    in_files: the state of rows is kept there.
+    keeps_best: the best model is kept in memory while training goes on.
+    apart: replicas may differ when it is kept, or parameters are read.
     """
     replicas = len(devices)
     rows = [*_of_cache(replica, replicas), *_of_rows(replica, replicas, in_files)]
     if pinned := replica.cache.backend.host_bytes:
         rows.append(Planned("pinned, for copies", (pinned,), "bytes", pinned, copies=replicas))
+    rows += [
+        Planned(f"{mat.label} while it is read", mat.shape, str(mat.dtype), mat.slot.nbytes,
+                copies=replicas)
+        for mat in replica.copied(apart=apart)
+    ]  # fmt: skip
+    if keeps_best:
+        rows += _of_best(replica, replicas if apart else 1)
+    rows += _of_scores(replica, None, "training")
     for feed in feeds:
         rows += _of_data(replica, feed, replicas)
+        if feed.use == "score":
+            rows += _of_scores(replica, feed.source.shape.total_rows, feed.name)
     if replica.cache.backend.free_bytes is None:
         return Plan(rows)
     sharing = {name: devices.count(name) for name in devices}
@@ -155,6 +175,7 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
             array.label, array.shape, array.dtype, array.nbytes, of, replicas, device=device
         )
     if replicas > 1 and not device:  # those of devices are among its arrays
+        yield Planned("room to merge replicas", (CHUNK,), "float64", 8 * CHUNK)
         for name, mat in replica.mats().items():
             if replica.merge_rule(name) == "sum":
                 bytes_ = mat.slot.nbytes
@@ -171,6 +192,21 @@ def _of_rows(replica: Replica, replicas: int, in_files: bool) -> Iterator[Planne
         )
 
 
+def _of_best(replica: Replica, copies: int) -> Iterator[Planned]:
+    for name, mat in replica.mats().items():
+        nbytes = mat.slot.nbytes
+        yield Planned(f"{name} of the best model", mat.shape, str(mat.dtype), nbytes, copies=copies)
+    for name, state in replica.model.states.items():
+        nbytes = 4 * state.shape[0] * state.shape[1]
+        yield Planned(f"{name} of the best model", state.shape, "float32", nbytes, "rows")
+
+
+def _of_scores(replica: Replica, rows: int | None, name: str) -> Iterator[Planned]:
+    of: Of = "block" if rows is None else "scores"
+    for room in Tally(replica.model.score_totals(rows)).rooms:
+        yield Planned(f"{room.name} ({name})", room.shape, room.dtype, room.nbytes, of)
+
+
 def _of_data(replica: Replica, feed: Feed, replicas: int) -> Iterator[Planned]:
     data, shape = feed.source, feed.source.shape
     indexed = feed.use in replica.intakes[feed.side].indexed_for
@@ -178,6 +214,10 @@ def _of_data(replica: Replica, feed: Feed, replicas: int) -> Iterator[Planned]:
     ring = ring_size(nbytes, readers_of(data), replicas)
     name = f"ring of {ring} {feed.name} blocks"
     yield Planned(name, (ring, shape.rows), "bytes", ring * nbytes, "block")
+    if isinstance(data, BlockSource):
+        name, readers = f"{feed.name} blocks as they are stored", readers_of(data)
+        scratch = readers * data.scratch_bytes
+        yield Planned(name, (readers, data.scratch_bytes), "bytes", scratch, "block")
     if isinstance(data, MatrixSource) and (kept := data.keeps(indexed=indexed)):
         name = f"{feed.name} blocks kept for later passes, at most"
         yield Planned(name, (data.blocks, shape.rows), "bytes", kept, "kept")

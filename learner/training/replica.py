@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.datasources import BlockShape, HostBlock
 from blocklearn.matcache import (
@@ -85,6 +86,7 @@ class Replica:
         self._side = 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
         self.of_extras: set[str] = set()
+        self._copies: dict[int, list[NDArray[Any]]] = {}  # free ones, by the GUID of their Mat
         self._filled = False  # whether an update had work for the optimizer
         self._plan()
         if self.complete:
@@ -330,15 +332,30 @@ class Replica:
         kept = [] if self.optimizer is None else self.optimizer.unsettled()
         if whole:
             kept += self.model.parameters.values()
-        before = [(mat, mat.numpy()) for mat in {mat.guid: mat for mat in kept}.values()]
+        before = [(mat, self._copy(mat)) for mat in {mat.guid: mat for mat in kept}.values()]
         self.settle()
         try:
             yield
         finally:
             for mat, array in before:
                 mat.set(array)
+                self._copies[mat.guid].append(array)
             if before:
                 self.resume(paused)
+
+    def _copy(self, mat: Mat) -> NDArray[Any]:
+        """The contents of `mat`, in memory that is taken once."""
+        free = self._copies.setdefault(mat.guid, [])
+        room = free.pop() if free else np.empty(mat.shape, mat.dtype)
+        np.copyto(room, mat.shown())
+        return room
+
+    def copied(self, *, apart: bool) -> list[Mat]:
+        """What `exact` may have to copy. apart: replicas may differ."""
+        found = [] if self.optimizer is None else self.optimizer.unsettled(ever=True)
+        if apart:
+            found += self.model.parameters.values()
+        return list({mat.guid: mat for mat in found}.values())
 
     def end_pass(self) -> None:
         """A pass is complete."""

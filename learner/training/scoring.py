@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from blocklearn.datasources import HostBlock
 from blocklearn.models import Block, Score
-from blocklearn.models.score import add_scores, values
+from blocklearn.models.score import Tally
 
 from ..errors import DivergedError
 from .progress import Progress
@@ -16,32 +16,37 @@ from .replica import Replica
 from .team import Team
 
 
-def score_blocks(team: Team, blocks: Iterable[HostBlock], progress: Progress) -> dict[str, float]:
+def score_blocks(
+    team: Team, blocks: Iterable[HostBlock], rows: int, progress: Progress
+) -> dict[str, float]:
     """Figures by name, those that mixins report of the parameters included.
+
+    rows: of all blocks, at most.
 
     Raises:
         DivergedError: one of them is not finite. progress: of the training before.
     """
 
-    def score_block(replica: Replica, host: HostBlock) -> Score:
+    def score_block(replica: Replica, host: HostBlock) -> tuple[Score, int]:
         block = replica.bind(host, new=replica.model.scores_new_rows)
-        sums: Score = {name: part.read() for name, part in replica.score(block).items()}
-        for name, part in sums.items():
+        score: Score = {name: part.read() for name, part in replica.score(block).items()}
+        for name, part in score.items():
             if not part.finite:
                 raise DivergedError(
                     f"{name} of block {host.index} is {part} after {progress.rows:,} rows of "
                     "training: the model has diverged. Lower the optimizer's rate or raise the "
                     "regularisation."
                 )
-        return sums
+        return score, host.rows
 
-    score: Score = {}
+    tally = team.tally(rows)
+    tally.clear()
     with team.exact():
         reports = {name: float(value) for name, value in team.first.scores_of_mixins().items()}
-        for sums in team.in_turn(blocks, score_block):
-            score = add_scores(score, sums)
+        for score, count in team.in_turn(blocks, score_block):
+            tally.add(score, count)  # the replica waits: it gets its next block after this
             progress.scored += 1
-    return values(score) | reports
+        return tally.figures() | reports
 
 
 SHARE = 0.01  # of the time, at most
@@ -57,6 +62,7 @@ class TrainingScores:
         """The first block is scored."""
         self._progress = progress
         self._due = -math.inf
+        self._tally: Tally | None = None
 
     def look(self, replica: Replica, block: Block) -> None:
         """Score this block if it is time to."""
@@ -70,8 +76,12 @@ class TrainingScores:
     def take(self, replica: Replica, block: Block) -> None:
         """Score this block."""
         begun = time.perf_counter()
+        if self._tally is None:
+            self._tally = Tally(replica.model.score_totals(None))
+        self._tally.clear()
         score = {name: part.read() for name, part in replica.score(block).items()}
-        found = values(score).items()
+        self._tally.add(score, block.rows)
+        found = self._tally.figures().items()
         self._progress.train_scores = {
             name: value for name, value in found if math.isfinite(value) and "/" not in name
         }

@@ -38,17 +38,28 @@ class State:
 
 
 def take(
-    team: Team, rows: Mapping[str, np.ndarray[Any, Any]], progress: Progress, *, copy: bool
+    team: Team,
+    rows: Mapping[str, np.ndarray[Any, Any]],
+    progress: Progress,
+    *,
+    copy: bool,
+    into: State | None = None,
 ) -> State:
     """The state of `team`, with `rows` as the state of rows.
 
     copy: False takes the arrays of `team` itself, which training will change.
+    into: a state that was taken before, whose arrays the copies are written to, `rows` too.
     """
     tensors: dict[str, np.ndarray[Any, Any]] = {}
     paused = [replica.pause() for replica in team.replicas]
     for number, replica in enumerate(team.replicas[: None if team.apart else 1]):
         for name, mat in replica.mats().items():
-            tensors[_name(number, name)] = mat.numpy() if copy else _shown(mat)
+            tensors[_name(number, name)] = _shown(mat)
+    given = {} if into is None else into.tensors
+    if copy:
+        tensors = {name: _copied(array, given.get(name)) for name, array in tensors.items()}
+    if into is not None:
+        rows = {name: _copied(array, given.get(name)) for name, array in rows.items()}
     tensors |= rows
     pass_, block = progress.position
     position = {
@@ -139,6 +150,13 @@ def _paused(position: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _shown(mat: Mat) -> np.ndarray[Any, Any]:
     found: np.ndarray[Any, Any] = mat.cache.backend.host(mat.slot.data())
     return found
+
+
+def _copied(array: np.ndarray[Any, Any], into: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    if into is None:
+        return array.copy()
+    np.copyto(into, array)
+    return into
 
 
 def _name(replica: int, name: str) -> str:

@@ -24,7 +24,9 @@ from blocklearn.matcache import (
     make_merger,
     resolve,
 )
-from blocklearn.matcache.cpu.threads import MOMENT, starting
+from blocklearn.matcache.cpu.threads import MOMENT
+from blocklearn.matcache.cpu.threads import starting
+from blocklearn.models.score import Tally
 
 from .block_input import Use
 from .replica import Look, Replica
@@ -109,6 +111,7 @@ class Team:
         ]
         self.apart = False  # replicas may differ
         self._merger: Merger | None = None
+        self._tally, self._rows_scored = Tally({}), -1
 
     @property
     def first(self) -> Replica:
@@ -223,6 +226,15 @@ class Team:
             for replica in self.replicas:
                 replica.refresh()
             yield
+
+    def tally(self, rows: int) -> Tally:
+        """Memory to add up the scores of so many rows in. It is the same until more are asked."""
+        if rows > self._rows_scored:
+            self._tally = Tally({})  # lets go of the smaller one before the larger one is taken
+            self._tally = Tally(self.first.model.score_totals(rows))
+            self._tally.clear()
+            self._rows_scored = rows
+        return self._tally
 
     def make_ready(self, shape: BlockShape, side: int = 0) -> None:
         """For blocks of another source."""

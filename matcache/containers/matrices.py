@@ -231,6 +231,16 @@ class Mat(Lazy):
         found: np.ndarray[Any, Any] = self.cache.backend.read(stored)
         return found
 
+    def shown(self) -> np.ndarray[Any, Any]:
+        """The contents on the host [shape], to be read before the container is written again.
+
+        They are not copied where they lie on the host.
+        """
+        self.check(self.version)
+        self.cache.require_data(f"shown({self.label})")
+        found: np.ndarray[Any, Any] = self.cache.backend.host(self.slot.data())
+        return found
+
     def __float__(self) -> float:
         """The one number of a 1 x 1 matrix."""
         if self.shape != (1, 1) or self.pattern is not None:

@@ -10,9 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blocklearn as bl
+from blocklearn.datasources import MatrixSource
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import MemoryLimit
 from blocklearn.learner.memory import memory_limits
@@ -42,8 +45,6 @@ learner: {passes: 3, row_folder: state}
 def learn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Any:
-    import scipy.sparse as sp
-
     monkeypatch.chdir(tmp_path)
     X, _ = planted(documents=400, words=60)
     sp.save_npz("counts.npz", X.tocsr())
@@ -90,6 +91,40 @@ def test_the_lines_add_up(learn: Any) -> None:
     assert any("3 x" in line for line in lines[:end])
     assert re.search(r"bytes  of it in each of 3 replicas", out)
     assert "in all: about" in out and "as 16 blocks" in out  # 8 of either phase, no more are there
+
+
+def test_scores_and_merges_are_part_of_the_plan() -> None:
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(sp.random(3000, 40, 0.1, dtype=np.float32, random_state=0))
+    Y = (rng.random((3000, 60)) < 0.3).astype(np.float32)
+    source = MatrixSource(X, targets=Y, block_rows=100)
+    learner = bl.Learner(
+        bl.models.GLM(l1=1e-3),
+        source,
+        source,
+        replicas=2,
+        threads=2,
+        sync_weight=0.5,
+        evaluation=bl.Evaluation(metric="auc"),
+    )
+    planned = {row.name: row for row in learner.plan().rows}
+    assert planned["scores to rank (evaluation)"].shape == (60, 3000)
+    assert planned["labels to rank (evaluation)"].nbytes == 4 * 60 * 3000
+    assert planned["weights to rank (evaluation)"].shape == (1, 3000)
+    assert planned["order of ranked rows (evaluation)"].nbytes == 8 * 3000
+    assert planned["order of the rows of a block (training)"].nbytes == 8 * 100
+    assert planned["room to merge replicas"].nbytes == 2**16
+    assert planned["W of the best model"].held == 2 * 4 * 40 * 60
+    assert planned["W while it is read"].held == 2 * 4 * 40 * 60
+
+
+def test_a_plan_has_bins_where_scores_would_take_more_than_they_may() -> None:
+    X = sp.csr_array(sp.random(9000, 40, 0.1, dtype=np.float32, random_state=0))
+    Y = np.zeros((9000, 2000), np.float32)
+    source = MatrixSource(X, targets=Y, block_rows=100)
+    planned = {row.name: row for row in bl.Learner(bl.models.GLM(), source, source).plan().rows}
+    assert planned["weights by bin of score (evaluation)"].nbytes == 2000 * 2**16
+    assert not any(name.startswith("scores to rank") for name in planned)
 
 
 def test_replicas_for_devices_are_counted(learn: Any) -> None:

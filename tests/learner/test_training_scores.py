@@ -99,7 +99,7 @@ def test_the_time_that_it_takes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     taken: list[float] = []
 
     class Slow:
-        complete = True
+        complete, model = True, bl.models.LDA(topics=2)
 
         def score(self, block: Any) -> Any:
             clock[0] += 1.0
@@ -108,7 +108,7 @@ def test_the_time_that_it_takes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     scores = TrainingScores(bl.Progress(1, 1))
     replica: Any = Slow()
-    block: Any = type("Block", (), {"side": 0})
+    block: Any = type("Block", (), {"side": 0, "rows": 0})
     while clock[0] < 1000:
         if scores.due(replica, block):
             taken.append(clock[0])

@@ -29,7 +29,7 @@ from blocklearn.models import GLM, Target
 from blocklearn.models.errors import TargetError
 from blocklearn.models.glm_rows import means, residuals, residuals_and_losses
 from blocklearn.models.links import LINKS
-from blocklearn.models.ranking import Ranking, area, areas
+from blocklearn.models.ranking import BINS, BlockRanking, Ranking, area, ranking_of
 from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Adam, Optimizer, RMSProp
 
 N, V = 240, 30
@@ -514,40 +514,79 @@ def test_predictions() -> None:
     assert set(np.unique(label)) == {0.0, 1.0}
 
 
-def test_ranking_is_exact_until_it_is_binned() -> None:
+def ranked(ranking: Ranking, scores: Any, y: Any, w: Any) -> Any:
+    """Areas of rows that come in two blocks of 600 rows, of which 300 and 500 are true ones."""
+    ranking.clear()
+    for begin, rows in [(0, 300), (300, 500)]:
+        block = [np.resize(x[begin : begin + rows], (600, x.shape[1])) for x in (scores, y, w)]
+        ranking.add(*block, rows)
+    return ranking.areas()
+
+
+def labels_to_rank() -> tuple[Any, Any, Any]:
     rng = np.random.default_rng(0)
-    scores = np.round(rng.normal(size=(1000, 2)), 1).astype(np.float32)  # with ties
+    scores = np.round(rng.normal(size=(800, 3)), 1).astype(np.float32)  # with ties
     y = (scores + rng.normal(size=scores.shape) > 0).astype(np.float32)
-    w = rng.integers(0, 3, (1000, 1)).astype(np.float32)
-    blocks = [slice(0, 300), slice(300, 1000)]
+    return scores, y, rng.integers(0, 3, (800, 1)).astype(np.float32)
 
-    def ranking(most: int) -> Ranking:
-        one, other = (Ranking.of(scores[b], y[b], w[b], most) for b in blocks)
-        return one + other
 
-    expected = [roc_auc_score(y[:, k], scores[:, k], sample_weight=w[:, 0]) for k in range(2)]
-    assert ranking(10_000).exact
-    np.testing.assert_allclose(ranking(10_000).areas(), expected, rtol=1e-12)
-    binned = ranking(1000)
+@pytest.mark.parametrize("own_weights", [False, True])
+def test_a_kept_ranking_is_exact(own_weights: bool) -> None:
+    scores, y, w = labels_to_rank()
+    w = np.random.default_rng(1).random(scores.shape).astype(np.float32) if own_weights else w
+    ranking = ranking_of(800, [2, 0], own_weights=own_weights)
+    expected = [
+        roc_auc_score(y[:, k], scores[:, k], sample_weight=w[:, k if own_weights else 0])
+        for k in (2, 0)
+    ]
+    assert ranking.exact
+    for _ in range(2):  # cleared, it finds the same in the same memory
+        np.testing.assert_allclose(ranked(ranking, scores, y, w), expected, rtol=1e-12)
+    block = BlockRanking(1000, [2, 0])
+    block.clear()
+    block.add(scores, y, w, 800)
+    np.testing.assert_array_equal(block.areas(), ranking.areas())
+
+
+def test_a_ranking_refuses_more_rows_than_it_has_room_for() -> None:
+    ranking = ranking_of(799, [0], own_weights=False)
+    with pytest.raises(ValueError, match="rows=800: must be at most 799"):
+        ranked(ranking, *labels_to_rank())
+
+
+def test_a_binned_ranking_errs_by_no_more_than_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, y, w = labels_to_rank()
+    rng = np.random.default_rng(2)
+    scores = (scores + rng.normal(size=scores.shape) * [0.01, 0.3, 20]).astype(np.float32)
+    monkeypatch.setattr("blocklearn.models.ranking.MOST_KEPT", 100)
+    assert ranking_of(2 * BINS, [0, 1, 2], own_weights=False).exact  # no more memory than bins
+    binned = ranking_of(2 * BINS + 1, [0, 1, 2], own_weights=False)
     assert not binned.exact
-    np.testing.assert_allclose(binned.areas(), expected, atol=2e-3)
-    assert np.isnan(area(scores[:, 0], np.ones(1000), np.ones(1000)))
+    found, bins = ranked(binned, scores, y, w), np.clip((scores + 16) * 128, 0, 4095).astype(int)
+    for k in range(3):
+        same = bins[:, k, None] == bins[None, :, k]
+        pairs = np.outer(y[:, k] * w[:, 0], (1 - y[:, k]) * w[:, 0])
+        exact = roc_auc_score(y[:, k], scores[:, k], sample_weight=w[:, 0])
+        assert abs(found[k] - exact) <= (same * pairs).sum() / pairs.sum() / 2 + 1e-12
+        assert found[k] == pytest.approx(
+            roc_auc_score(y[:, k], bins[:, k], sample_weight=w[:, 0]), rel=1e-12
+        )
 
 
-def test_areas_of_many_columns_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blocklearn.models.ranking.AT_ONCE", 90)  # three columns of 30 at once
+def test_areas_are_those_of_the_definition() -> None:
     rng = np.random.default_rng(1)
-    scores = rng.integers(0, 8, (30, 10)).astype(np.float32)
+    scores = rng.integers(-4, 4, (30, 10)).astype(np.float32)
+    scores[scores == 0] *= np.where(rng.random((scores == 0).sum()) < 0.5, -1, 1)  # both zeros
     labels, weights = rng.random((2, 30, 10))
     labels[:, 4], weights[:, 5], scores[:, 6] = 1.0, 0.0, 3.0
-    found = areas(scores, labels, weights)
+    found = np.array([area(scores[:, c], labels[:, c], weights[:, c]) for c in range(10)])
     with np.errstate(invalid="ignore"):
         for c in range(10):
             above = np.sign(scores[:, c, None] - scores[None, :, c]) / 2 + 0.5
             pairs = np.outer(labels[:, c] * weights[:, c], (1 - labels[:, c]) * weights[:, c])
             np.testing.assert_allclose(found[c], (above * pairs).sum() / pairs.sum(), rtol=1e-12)
     assert np.isnan(found[[4, 5]]).all() and found[6] == pytest.approx(0.5)
-    assert np.isnan(areas(scores[:0], labels[:0], weights[:0])).all()
+    assert np.isnan(area(scores[:0, 0], labels[:0, 0], weights[:0, 0]))
 
 
 def test_the_default_optimizer_follows_the_data() -> None:
