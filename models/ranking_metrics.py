@@ -16,7 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .score import Score, Sum
+from blocklearn.datasources.arrays.compiled import kernel
+
+from .score import Sum, Sums
+
+AT_ONCE = 2**12  # places of lists whose metrics are computed at a time
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -68,7 +72,7 @@ METRICS = {
 }
 
 
-def ranking_scores(lists: NDArray[Any], relevant: Any, k: int) -> Score:
+def ranking_scores(lists: NDArray[Any], relevant: Any, k: int) -> Sums:
     """All metrics of some users at `k`: `{"precision@10": Sum(...)}`; blocks of users add up.
 
     lists: int [users x n], n >= k: numbers of items, best first, -1 where there are no more, none
@@ -81,18 +85,25 @@ def ranking_scores(lists: NDArray[Any], relevant: Any, k: int) -> Score:
     {'recall@2': 0.5, 'mrr@2': 1.0}
     """
     counts = np.diff(relevant.indptr).astype(np.int64)
-    some = counts > 0
-    hits = found(lists[:, :k], relevant)[some]
-    return {
-        f"{name}@{k}": Sum(float(metric(hits, counts[some]).sum()), int(some.sum()))
-        for name, metric in METRICS.items()
-    }
+    some, users = np.flatnonzero(counts), max(1, AT_ONCE // k)
+    found = {name: np.empty(some.size) for name in METRICS}
+    for start in range(0, some.size, users):
+        part = slice(start, start + users)
+        hits = np.zeros((some[part].size, min(k, lists.shape[1])), np.bool_)
+        mark(lists, relevant.indptr, relevant.indices, some[part], hits)
+        for name, metric in METRICS.items():
+            found[name][part] = metric(hits, counts[some[part]])
+    return {f"{name}@{k}": Sum(float(each.sum()), some.size) for name, each in found.items()}
 
 
-def found(lists: NDArray[Any], relevant: Any) -> Bools:
-    """Whether each item of the lists [users x k] is relevant to its user."""
-    rows, columns = relevant.shape
-    first = np.arange(rows) * columns  # an entry's number, were the matrix dense
-    stored = np.repeat(first, np.diff(relevant.indptr)) + relevant.indices
-    wanted = np.where(lists < 0, -1, first[:, None] + lists)
-    return np.isin(wanted, stored)
+@kernel
+def mark(lists: Ints, indptr: Ints, indices: Ints, users: Ints, hits: Bools) -> None:
+    """Set hits[u, r] where item r of the list of user users[u] is relevant to that user."""
+    for place in range(users.size):
+        user = users[place]
+        for rank in range(hits.shape[1]):
+            item = lists[user, rank]
+            for entry in range(indptr[user], indptr[user + 1]):
+                if indices[entry] == item:
+                    hits[place, rank] = True
+                    break

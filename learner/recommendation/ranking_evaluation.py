@@ -9,11 +9,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from blocklearn.datasources import DataSource, blocks_of_entries, entries_of
 from blocklearn.models import ALS
 from blocklearn.models.ranking_metrics import ranking_scores
-from blocklearn.models.score import Score, add_scores, values
+from blocklearn.models.score import Sums, add_scores, values
 
 from ..configuration.config import RankingConfig, RunConfig
 from ..errors import ConfigError
@@ -66,7 +67,7 @@ class RankingEvaluation(Hook):
         """Adds the scores to `progress.scores`."""
         if self._sample is None and learner.train is not None and learner.eval is not None:
             users, held = self.sample(learner.eval, learner.seed)
-            self._sample = users, entries_of(learner.train, users), held
+            self._sample = users, compact(entries_of(learner.train, users)), compact(held)
         if self._sample is not None:
             progress.scores |= self.scores(learner, *self._sample)
 
@@ -107,26 +108,31 @@ class RankingEvaluation(Hook):
             lists = self._lists_apart(learner, users, seen)
         else:
             lists = self._lists_of_replicas(learner, users, seen)
-        score: Score = {}
-        for places, ids in lists:
-            score = add_scores(score, ranking_scores(ids, relevant[places], self.top))
+        score: Sums = {}
+        for start, ids in lists:
+            some = rows_between(relevant, start, start + len(ids))
+            score = add_scores(score, ranking_scores(ids, some, self.top))
         return values(score)
 
     def _lists_of_replicas(
         self, learner: Learner, users: NDArray[np.int64], seen: Any
-    ) -> Iterable[tuple[Any, Any]]:
-        """Places of some users, and their lists: made in the memory that was planned."""
+    ) -> Iterable[tuple[int, Any]]:
+        """The first of some users, by its place, and their lists: made in memory that was planned.
+
+        Lists are valid until the next ones are asked for.
+        """
         team, known = learner.team, learner.row_state("users")
         assert team is not None
         room = self._lists[team.first]
 
-        def lists(replica: Replica, part: Part) -> tuple[Any, Any]:
-            places = part.places
-            ids, _ = self._lists[replica].of(known[users[places]], seen[places])
-            return places, ids
+        def lists(replica: Replica, part: Part) -> tuple[int, Any]:
+            own, numbers = self._lists[replica], users[part.start : part.end]
+            np.take(known, numbers, axis=0, out=own.room[: numbers.size], mode="clip")
+            found = own.find(numbers.size, rows_between(seen, part.start, part.end))
+            return part.start, found.ids.shown()[: numbers.size]
 
         parts = (
-            Part(index, np.arange(start, end))
+            Part(index, start, end)
             for index, (start, end) in enumerate(cuts(seen.indptr, room.block_rows, room.entries))
         )
         with team.exact():
@@ -134,12 +140,12 @@ class RankingEvaluation(Hook):
 
     def _lists_apart(
         self, learner: Learner, users: NDArray[np.int64], seen: Any
-    ) -> Iterable[tuple[Any, Any]]:
+    ) -> Iterable[tuple[int, Any]]:
         """The same of a learner that planned for none, such as one that was loaded."""
         factors, blocks = factors_of(learner), of_matrix(np.arange(users.size), seen)
         rows = factors.users[users]
         for block in lists_of(factors, rows, blocks, self.top, None, learner.backend_beside):
-            yield block.rows, block.ids
+            yield int(block.rows[0]), block.ids
 
 
 @dataclass(frozen=True)
@@ -147,8 +153,24 @@ class Part:
     """Users of the sample, by their places in it; see `Numbered`."""
 
     index: int
-    places: NDArray[np.int64]
+    start: int
+    end: int
     pass_: int = 0
+
+
+def rows_between(matrix: Any, start: int, end: int) -> Any:
+    """Rows start to end of a `csr_array`, whose entries are not copied."""
+    indptr = matrix.indptr[start : end + 1]
+    own = slice(indptr[0], indptr[-1])
+    parts = (matrix.data[own], matrix.indices[own], indptr - indptr[0])
+    return csr_array(parts, shape=(end - start, matrix.shape[1]), copy=False)
+
+
+def compact(matrix: Any) -> Any:
+    """The same `csr_array` with indices of 32 bits where they suffice, as views of it want them."""
+    kind = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
+    parts = (matrix.data, matrix.indices.astype(kind), matrix.indptr.astype(kind))
+    return csr_array(parts, shape=matrix.shape)
 
 
 def ranking_of(config: RunConfig) -> RankingConfig | None:

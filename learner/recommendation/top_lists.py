@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,15 +57,27 @@ class TopLists:
         table rows that do not count. Of equal products the lower number comes first; -1 and -inf
         where there are no more.
         """
+        np.copyto(self.room[: len(rows)], rows)
+        top = self.find(len(rows), leave_out)
+        return top.ids.numpy()[: len(rows)], top.scores.numpy()[: len(rows)]
+
+    @cached_property
+    def room(self) -> Array:
+        """Where `find` takes rows from: float32 [block_rows x columns]."""
+        return np.zeros(self._rows.shape, np.float32)
+
+    def find(self, rows: int, leave_out: Any = None) -> Any:
+        """`ids` and `scores` of the first `rows` rows of `room`: Mats [block_rows x n], see `of`.
+
+        They are valid until the next call.
+        """
         assert leave_out is None or leave_out.nnz <= self.entries
-        padded = np.zeros(self._rows.shape, np.float32)
-        padded[: len(rows)] = rows
-        self._rows.set(padded)
+        self.room[rows:] = 0.0
+        self._rows.set(self.room)
         self._rows.version = self._rows.slot.version
         if self._left_out is not None:
             self._bind(self._left_out, leave_out)
-        top = self._top()
-        return top.ids.numpy()[: len(rows)], top.scores.numpy()[: len(rows)]
+        return self._top()
 
     def _bind(self, room: SparseInput, matrix: Any) -> None:
         counted = np.zeros(self.block_rows + 1, np.int64)
