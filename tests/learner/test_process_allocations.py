@@ -1,0 +1,70 @@
+"""After the first pass nothing of 64 KiB or more is allocated: by any thread, in any language."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.allocating import CASES, CONTROL
+
+HERE = Path(__file__).parent
+COMPILER = shutil.which("gcc") or shutil.which("cc")
+
+pytestmark = pytest.mark.skipif(
+    COMPILER is None or sys.platform != "linux", reason="needs a C compiler and LD_PRELOAD"
+)
+
+
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that counts."""
+    library = tmp_path_factory.mktemp("counter") / "count_allocations.so"
+    assert COMPILER is not None
+    command = [COMPILER, "-O2", "-shared", "-fPIC", "-o", library, HERE / "count_allocations.c"]
+    built = subprocess.run([*command, "-ldl"], capture_output=True, text=True, check=False)
+    if built.returncode:
+        pytest.skip(f"the counter does not compile here: {built.stderr[-300:]}")
+    return library
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one replica", "two replicas"])
+def found(request: pytest.FixtureRequest, counter: Path) -> dict[str, list[str]]:
+    """What each case allocates, found by one process."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.allocating",
+        str(request.param),
+        *CASES,
+        *CONTROL,
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=HERE.parent,
+        # PYTHONMALLOC: small objects of Python are allocated one by one, not as arenas.
+        env=os.environ | {"LD_PRELOAD": str(counter), "PYTHONMALLOC": "malloc"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    result: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_large_is_allocated_after_the_first_pass(
+    found: dict[str, list[str]], case: str
+) -> None:
+    assert found[case] == []
+
+
+def test_the_counter_sees_an_array_that_lives_for_a_moment(found: dict[str, list[str]]) -> None:
+    (control,) = CONTROL
+    assert found[control] and all("in numpy" in lines for lines in found[control])

@@ -1,0 +1,205 @@
+"""Trains models one after another and writes down what they allocate: a program, see `main`.
+
+It runs with `count_allocations.c` loaded before it (LD_PRELOAD), which sees the allocations of all
+threads, whoever makes them. After the first pass, whose end is an evaluation, counting begins.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.datasources.blocks import BlockSource, write_blocks
+from blocklearn.learner.hooks import Hook
+from blocklearn.learner.recommendation.ranking_evaluation import RankingEvaluation
+from blocklearn.models import ranking
+
+LEAST = 2**16  # bytes of an allocation that counts; blocks, parameters and scores are larger
+ROWS, COLUMNS, BLOCK, TARGETS = 1500, 800, 512, 40
+HELD = 600  # rows that are evaluated
+
+Make = Callable[..., bl.Learner]
+M = bl.models
+
+
+class Count(Hook):
+    """Counts from the end of the first pass on."""
+
+    def __init__(self, library: Any, file: int) -> None:
+        """library: the counter. file: descriptor that it writes to."""
+        self._library, self._file = library, file
+
+    def pass_end(self, learner: Any, progress: Any) -> None:
+        """Begins after the first one."""
+        if progress.pass_ == 0:
+            self._library.armed_with(self._file, LEAST)
+
+    def end(self, learner: Any, progress: Any) -> None:
+        """Ends."""
+        self._library.armed_with(-1, 0)
+
+
+class Careless(M.LDA):
+    """Copies its parameter for every block."""
+
+    def update(self, block: Any) -> None:
+        """As the model does, and besides."""
+        super().update(block)
+        self.parameters["lambda"].numpy()
+
+
+@cache
+def rows() -> Any:
+    """Counts [ROWS x COLUMNS]; the first rows have six times as many as the last."""
+    rng = np.random.default_rng(0)
+    rates = np.geomspace(0.3, 0.05, ROWS)[:, None] * np.ones(COLUMNS)
+    return sp.csr_array(rng.poisson(rates).astype(np.float32))
+
+
+@cache
+def labels(targets: int = TARGETS) -> Any:
+    """A label of 0 or 1 for each row and target."""
+    rng = np.random.default_rng(1)
+    return (rows() @ rng.normal(size=(COLUMNS, targets)) > 0).astype(np.float32)
+
+
+@cache
+def many_rows() -> Any:
+    """So many rows that scores of few targets are binned where few may be kept."""
+    return sp.csr_array(sp.random(9000, COLUMNS, 0.01, dtype=np.float32, random_state=0))
+
+
+def source(X: Any, Y: Any = None, weights: Any = None) -> MatrixSource:
+    """Shuffled blocks."""
+    return MatrixSource(X, targets=Y, weights=weights, block_rows=BLOCK, shuffle=True)
+
+
+def plain(model: Any, held: Any = None, **fixed: Any) -> Make:
+    """Learns rows without labels."""
+    return lambda **options: bl.Learner(
+        model, source(rows()), rows()[:HELD], block_rows=BLOCK, **fixed, **options
+    )
+
+
+def labelled(model: Any, *, dense: bool = False, **fixed: Any) -> Make:
+    """Learns labels."""
+
+    def make(**options: Any) -> bl.Learner:
+        count = len(model.targets) if model.targets else TARGETS
+        X, Y = (rows().toarray() if dense else rows()), labels(max(count, 6))
+        weights = np.linspace(0.5, 1.5, ROWS).astype(np.float32)
+        held = source(X[:HELD], Y[:HELD], weights[:HELD])
+        return bl.Learner(model, source(X, Y, weights), held, **fixed, **options)
+
+    return make
+
+
+def stored(codec: Any, *, dense: bool = False) -> Make:
+    """Learns labels from a block dataset."""
+
+    def make(**options: Any) -> bl.Learner:
+        folder = Path(tempfile.mkdtemp())
+        X, Y = (rows().toarray() if dense else rows()), labels()
+        write_blocks(source(X, Y), [folder / "train"], codec=codec)
+        write_blocks(source(X[:HELD], Y[:HELD]), [folder / "eval"], codec=codec)
+        train = BlockSource([folder / "train"], shuffle="blocks")
+        return bl.Learner(M.GLM(), train, BlockSource([folder / "eval"]), **options)
+
+    return make
+
+
+def binned(**options: Any) -> bl.Learner:
+    """Evaluates more scores than are kept."""
+    ranking.MOST_KEPT = 1000
+    X = many_rows()
+    Y = (np.asarray(X[:, :30].toarray()) > 0).astype(np.float32)
+    return bl.Learner(M.GLM(), source(X[:ROWS], Y[:ROWS]), source(X, Y), **options)
+
+
+def two_sided(model: Any, *hooks: Hook) -> Make:
+    """Learns rows, then columns."""
+
+    def make(hooks_: tuple[Hook, ...] = hooks, **options: Any) -> bl.Learner:
+        options["hooks"] = [*hooks_, *options["hooks"]]
+        return bl.Learner(model, rows(), rows(), block_rows=BLOCK, **options)
+
+    return make
+
+
+MIXED = [
+    M.Target(link="linear", column=0, l1=1e-3),
+    M.Target(link="softmax", columns=[1, 2, 3]),
+    M.Target(link="logistic", column=4, row_weights=5, rate=0.5),
+    M.Target(link="poisson", column=3),
+    M.Target(link="hinge", column=2, name="margin"),
+]
+CASES: dict[str, Make] = {
+    "lda vb": plain(M.LDA(topics=40, inner_iterations=2, inference="vb")),
+    "lda cvb0": plain(M.LDA(topics=40, inner_iterations=2, inference="cvb0")),
+    "lda gibbs": plain(M.LDA(topics=40, inner_iterations=2, inference="gibbs")),
+    "lda, best kept": plain(
+        M.LDA(topics=40, inner_iterations=2), evaluation=bl.Evaluation(metric="perplexity")
+    ),
+    "glm logistic": labelled(M.GLM()),
+    "glm softmax": labelled(M.GLM(link="softmax")),
+    "glm mixed": labelled(M.GLM(targets=MIXED)),
+    "glm penalties": labelled(M.GLM(l1=1e-4, l2=1e-4)),
+    "glm dense": labelled(M.GLM(), dense=True),
+    "glm ftrl": labelled(M.GLM(l1=1e-4), optimizer=bl.optimizers.FTRL()),
+    "glm adam": labelled(M.GLM(), optimizer=bl.optimizers.Adam()),
+    "glm lbfgs": labelled(M.GLM(), optimizer=bl.optimizers.LBFGS()),
+    "glm binned": binned,
+    "glm evaluated by blocks": labelled(
+        M.GLM(l1=1e-4), evaluation=bl.Evaluation(every_blocks=2), sync_every=1
+    ),
+    "glm of blocks, raw": stored("raw"),
+    "glm of blocks, lz4": stored("lz4"),
+    "glm of dense blocks, lz4": stored("lz4", dense=True),
+    "als cg": two_sided(M.ALS(rank=32, solver="cg")),
+    "als cholesky": two_sided(M.ALS(rank=32, solver="cholesky")),
+    "als implicit": two_sided(M.ALS(rank=32, loss="implicit")),
+    "als ranked": two_sided(M.ALS(rank=32, loss="implicit"), RankingEvaluation()),
+    "nmf frobenius": plain(M.NMF(components=40)),
+    "nmf kullback-leibler": plain(M.NMF(components=40, loss="kullback-leibler")),
+}
+CONTROL: dict[str, Make] = {
+    "careless": plain(Careless(topics=40, inner_iterations=1, inference="vb"))
+}
+
+
+def allocations(make: Make, library: Any, replicas: int) -> list[str]:
+    """What is allocated after the first pass: bytes, function and the Python lines of each."""
+    with tempfile.TemporaryFile("w+") as log:
+        hooks = [Count(library, log.fileno())]
+        learner = make(passes=3, threads=2, replicas=replicas, hooks=hooks)
+        learner.fit()
+        learner.close()
+        log.seek(0)
+        return log.read().split("allocated ")[1:]
+
+
+def main() -> None:
+    """Writes `{case: allocations}` as JSON. Arguments: number of replicas, and the cases."""
+    library = ctypes.CDLL(None)
+    library.armed_with.argtypes = [ctypes.c_int, ctypes.c_size_t]
+    pa.set_memory_pool(pa.system_memory_pool())  # so that each of its allocations is seen
+    replicas, *names = sys.argv[1:]
+    cases = CASES | CONTROL
+    found = {name: allocations(cases[name], library, int(replicas)) for name in names}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
