@@ -154,6 +154,7 @@ class BinnedRanking:
 
     def add(self, scores: Array, labels: Array, weights: Array, rows: int) -> None:
         """See `Ranking`."""
+        assert self._counts is not None
         count_bins(scores[:rows], labels[:rows], weights[:rows], self._columns, self._counts)
 
     def areas(self) -> Array:

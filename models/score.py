@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -139,7 +139,8 @@ class Tally:
             if name in self._totals:
                 self._totals[name].add(part, rows)
             else:
-                self._sums[name] = self._sums[name] + part if name in self._sums else part
+                own = cast(Figures, part)
+                self._sums[name] = self._sums[name] + own if name in self._sums else own
 
     def figures(self) -> dict[str, float]:
         """The final figures by name."""

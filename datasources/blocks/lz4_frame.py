@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xxhash
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
@@ -79,8 +79,7 @@ def check_sum(packed: memoryview, at: int, found: memoryview) -> None:
         raise ValueError("a checksum of its LZ4 frame does not match")
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def copy_vector(context: Any, source: Any, place: Any, into: Any, at: Any) -> Any:
+def _copy_vector(context: Any, source: Any, place: Any, into: Any, at: Any) -> Any:
     """into[at : at + WIDTH] = source[place : place + WIDTH], all read before any is written."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -96,19 +95,23 @@ def copy_vector(context: Any, source: Any, place: Any, into: Any, at: Any) -> An
     return types.void(source, types.intp, into, types.intp), generate
 
 
+copy_vector: Any = intrinsic(_copy_vector)
+
+
 @kernel
 def decode_block(packed: Bytes, into: Bytes, at: int) -> int:
     """Decode an LZ4 block to into[at:]: where it ends there, or -1 if it is damaged or too long.
 
     Matches may begin in what was decoded before, into[:at].
     """
-    place, end, room = 0, packed.size, into.size
+    place: Any = 0
+    end, room = packed.size, into.size
     while place < end:
-        token = np.intp(packed[place])
+        token: Any = np.intp(packed[place])
         place += 1
-        length = token >> 4
+        length: Any = token >> 4
         if length == 15:
-            more = 255
+            more: Any = 255
             while more == 255:
                 if place == end:
                     return -1
@@ -129,7 +132,7 @@ def decode_block(packed: Bytes, into: Bytes, at: int) -> int:
             return at
         if end - place < 2:
             return -1
-        back = np.intp(packed[place]) | np.intp(packed[place + 1]) << 8
+        back: Any = np.intp(packed[place]) | np.intp(packed[place + 1]) << 8
         place += 2
         if back == 0 or back > at:
             return -1
