@@ -25,7 +25,7 @@ def options_of(*classes: type) -> Iterator[Parameter]:
     for class_ in classes:
         hints = get_type_hints(class_)
         for field in fields(class_):
-            annotation = Annotated[hints[field.name], _option(field)]
+            annotation = Annotated[hints[field.name], _option(field)]  # type: ignore[valid-type, name-defined]
             yield Parameter(
                 field.name,
                 Parameter.KEYWORD_ONLY,
