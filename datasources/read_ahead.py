@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from blocklearn.matcache.cpu.threads import MOMENT, start
+from blocklearn.matcache.threads import MOMENT, start
 
 from .block import HostBlock, Zeros, block_bytes
 from .errors import ReadError

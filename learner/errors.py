@@ -1,4 +1,4 @@
-"""What can go wrong between the command line and the disk. `exit_codes.py` gives each its number."""
+"""What can go wrong between the command line and the disk; `exit_codes.py` numbers it."""
 
 from collections.abc import Sequence
 

@@ -26,9 +26,9 @@ from blocklearn.mixins import Mixin
 from blocklearn.models import Model, RowStore, Shapes
 from blocklearn.optimizers import Optimizer
 
+from .files.row_folder import RowFolder
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
-from .storage.row_folder import RowFolder
 from .training.block_input import Use
 from .training.checks import check_fields
 from .training.data import check_labelled, count_labels, open_source, sum_values

@@ -52,7 +52,7 @@ def printable_text(text: str) -> str:
 
 def message_text(text: str) -> str:
     """A message for people: printable, without secrets."""
-    from blocklearn.datasources.remote.secrets import hidden
+    from blocklearn.datasources.secrets import hidden
 
     return printable_text(hidden(text))
 

@@ -27,7 +27,7 @@ from blocklearn.matcache import (
     random,
     scalar,
 )
-from blocklearn.matcache.containers.slots import source_line
+from blocklearn.matcache.errors import source_line
 from blocklearn.optimizers import Meaning, Objective, Optimizer, Term
 
 from .row_state import Init, RowState

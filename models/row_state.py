@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError
-from blocklearn.matcache.containers.slots import source_line
+from blocklearn.matcache.errors import source_line
 
 __hands_on__ = True  # a state is read where the model does it, see `source_line`
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from ..errors import DataError
-from ..remote.secrets import hidden
+from ..secrets import hidden
 from .arrow_file import Codec
 from .folders import clear, prepare, remove_empty
 from .manifest import Listed, Manifest, identify, write_manifest

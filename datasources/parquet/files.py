@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from blocklearn.matcache.cpu.threads import starting
+from blocklearn.matcache.threads import starting
 
 from ..errors import DataError
 from ..remote import Files, RemoteError, Status

@@ -6,10 +6,10 @@ from functools import partial
 from urllib.parse import urljoin
 
 from ..errors import DataError
+from ..secrets import hidden_url, without_secrets_of
 from .errors import Passing, RemoteError, TooLong
 from .files import RangeFile, Status
 from .http_request import Patience, Reply, ask
-from .secrets import hidden_url, without_secrets_of
 
 MOVED = (301, 302, 303, 307, 308)
 

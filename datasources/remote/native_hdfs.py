@@ -6,12 +6,12 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from blocklearn.matcache.cpu.threads import start
+from blocklearn.matcache.threads import start
 
+from ..secrets import hidden_url
 from .errors import RemoteError
 from .files import RangeFile, Status
 from .http_request import LONGEST_PAUSE, Patience
-from .secrets import hidden_url
 
 if TYPE_CHECKING:
     from hdfs_native import Client

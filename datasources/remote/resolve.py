@@ -9,13 +9,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pyarrow import fs
 
 from ..errors import DataError
+from ..secrets import hidden_url
 from .errors import DriverMissingError
 from .files import Files
 from .filesystems import BUCKETS, ArrowFiles, FsspecFiles, LocalFiles
 from .http_files import HttpFiles
 from .http_request import Patience
 from .native_hdfs import NativeHdfs, settings
-from .secrets import hidden_url
 from .webhdfs import WebHdfs
 
 HdfsDriver = Literal["libhdfs", "hdfs-native"]

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..conversion.settings import FormatOptions
-from ..conversion.settings import Settings
-from .options import FormatOption
-from .options import QuietOption
-from .options import SeparatorOption
-from .options import TextOption
-from .options import VerboseOption
-from .options import options_of
-from .options import spelled
-from .options import with_options
-from ..terminal import message_text
-from ..terminal import show_lines
-from ..terminal import show_text
+from ..conversion.settings import FormatOptions, Settings
+from ..terminal import message_text, show_lines, show_text
+from .options import (
+    FormatOption,
+    QuietOption,
+    SeparatorOption,
+    TextOption,
+    VerboseOption,
+    options_of,
+    spelled,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from ..conversion.convert import Conversion

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, PrivateAttr
 
-from blocklearn.datasources.remote.secrets import hidden_leaves, is_hidden
+from blocklearn.datasources.secrets import hidden_leaves, is_hidden
 
 from .yaml_tree import Node
 

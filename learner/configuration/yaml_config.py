@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from blocklearn.datasources.remote.secrets import hidden_leaves
+from blocklearn.datasources.secrets import hidden_leaves
 
 from ..errors import ConfigError
 from .references import Referring, expand

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from blocklearn.datasources.blocks.manifest import FILE as MANIFEST
+from blocklearn.datasources.secrets import hidden_url
 from blocklearn.durable import write_file
-from blocklearn.datasources.remote.secrets import hidden_url
 
 from ..errors import RunFolderError
 

@@ -18,8 +18,8 @@ from blocklearn.datasources.formats import FORMATS, Scratch, find_files, open_ro
 from blocklearn.datasources.formats.profile import Profile, Range
 from blocklearn.datasources.formats.source_rows import SourceRows
 from blocklearn.datasources.parquet import ParquetSource
+from blocklearn.datasources.secrets import hidden
 from blocklearn.durable import current
-from blocklearn.datasources.remote.secrets import hidden
 
 from ..conversion.display import Watch
 from ..conversion.folder import nbytes

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..figures import number
-from ..figures import size
+from ..figures import number, size
 from ..storage.model_folder import LOST
 from .advice import called
 

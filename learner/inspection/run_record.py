@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blocklearn.datasources.remote.secrets import hidden, hidden_leaves
-
+from blocklearn.datasources.secrets import hidden, hidden_leaves
 from blocklearn.durable import current
+
 from ..configuration.yaml_tree import parse_file
 from ..errors import ModelMissingError
 from ..runs.run_folder import MARK, RunFolder

@@ -8,12 +8,11 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 
-from blocklearn.datasources.remote.secrets import hidden
+from blocklearn.datasources.secrets import hidden
 
 from ..exit_codes import ExitCode
 from ..figures import number
-from ..terminal import say
-from ..terminal import show_text
+from ..terminal import say, show_text
 from . import surroundings
 from .machine import limits
 from .self_test import self_test

@@ -17,14 +17,8 @@ from ..reports.factors import list_lines
 from ..reports.lines import topic_words
 from ..reports.targets import PATH_METRICS
 from ..storage.outputs import fits_of
-from .frame import figure
-from .frame import figures
-from .frame import section
-from .charts import Bar
-from .charts import Curve
-from .charts import bars
-from .charts import line_chart
-from .frame import table
+from .charts import Bar, Curve, bars, line_chart
+from .frame import figure, figures, section, table
 from .markup import Markup, tag
 
 WORDS = 10

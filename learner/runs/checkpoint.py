@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blocklearn.durable import current
-from blocklearn.durable import write_folder
-from blocklearn.datasources.remote.secrets import hidden_leaves
+from blocklearn.datasources.secrets import hidden_leaves
+from blocklearn.durable import current, write_folder
+
 from ..configuration.config import flat
 from ..errors import ConfigError, ModelFolderError, ModelMissingError
 from ..learner import State

@@ -11,8 +11,8 @@ from blocklearn.datasources import DataSource
 
 from ..configuration.config import RunConfig
 from ..figures import duration, size
+from ..files.row_folder import RowFolder
 from ..learner import Learner
-from ..storage.row_folder import RowFolder
 from ..training.plan import Plan
 from .inputs import open_data
 from .memory_check import array_lines, check_room, device_room, room

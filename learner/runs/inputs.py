@@ -37,8 +37,8 @@ from ..configuration.config import DataConfig, LearnerConfig, RunConfig, renamed
 from ..configuration.references import KeptReferences, left_out
 from ..configuration.yaml_config import resolve
 from ..conversion.folder import states
-from ..figures import size
 from ..errors import ConfigError
+from ..figures import size
 from ..learner import Learner
 from ..memory import memory_limits
 from ..terminal import say

@@ -17,17 +17,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from blocklearn.datasources.remote.secrets import hidden
-
+from blocklearn.datasources.secrets import hidden
 from blocklearn.durable import NEXT, left_of, settle, write_file
 
 from ..errors import RunFolderError
+from ..files.lock import HeldError, Lock, this_process
 from ..storage import model_folder
-from ..storage.lock import HeldError
-from ..storage.lock import Lock
-from ..storage.lock import this_process
-from ..storage.schemas import RunMark
-from ..storage.schemas import read_json
+from ..storage.schemas import RunMark, read_json
 
 MARK = "run.json"
 LOCK = ".lock"

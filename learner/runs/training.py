@@ -17,12 +17,12 @@ from ..configuration.references import left_out
 from ..configuration.yaml_config import to_yaml
 from ..errors import DivergedError, ModelFolderError, ModelMissingError, RunInterrupted
 from ..figures import size
+from ..files.row_folder import RowFolder
 from ..hooks import Hook, Progress
 from ..learner import Learner
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..storage import model_folder
 from ..storage.persistence import save
-from ..storage.row_folder import RowFolder
 from ..terminal import say
 from ..training.plan import Plan
 from ..watch import events as metrics

@@ -23,8 +23,8 @@ from blocklearn.datasources import HashedWords
 from blocklearn.durable import new_file, write_folder
 from blocklearn.models import MODELS
 
-from .allocated import new_npy
 from ..errors import RunFolderError
+from ..files.allocated import new_npy
 from .model_folder import Saved
 
 ENDINGS = (".npz", ".parquet", ".npy")

@@ -8,22 +8,18 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from blocklearn.durable import current
 from blocklearn.matcache import MatCache, from_array
-from blocklearn.models import MODELS
-from blocklearn.models import Model
 from blocklearn.matcache.errors import BlocklearnError
-from blocklearn.models import Randomness
-from blocklearn.models import Shapes
+from blocklearn.models import MODELS, Model, Randomness, Shapes
 
 from ..errors import ModelFolderError
 from ..hooks import Progress
 from ..learner import Learner, State
 from . import model_folder
-from .outputs import outputs_of
-from .durable import current
 from .model_folder import Saved
-from .schemas import REMEDY
-from .schemas import first_field
+from .outputs import outputs_of
+from .schemas import REMEDY, first_field
 
 POSITION = {"passes": "pass", "rows": "rows", "seconds": "seconds"}
 """Names in `metrics.json` and, for the same numbers, in a state's position."""

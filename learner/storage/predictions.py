@@ -14,8 +14,8 @@ from blocklearn.datasources import DataSource, row_names
 from blocklearn.durable import new_file
 
 from ..errors import ConfigError
+from ..files.allocated import new_npy
 from ..learner import Learner
-from .allocated import new_npy
 
 ROW_GROUP = 1 << 16  # rows of a Parquet file that are collected before they are written
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from blocklearn.datasources import BlockShape, HostBlock
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError, SparseInput
-from blocklearn.matcache.operations.padding import Padding
+from blocklearn.matcache.program.padding import Padding
 from blocklearn.models import Block
 
 Use = Literal["train", "score", "predict"]

@@ -9,8 +9,7 @@ from itertools import islice
 
 from blocklearn.datasources import DataSource, HostBlock, Reader
 
-from .divergence import FiniteCheck
-from .divergence import blocks_between
+from .divergence import FiniteCheck, blocks_between
 from .evaluation import Evaluator
 from .progress import Progress
 from .replica import Replica

@@ -17,9 +17,8 @@ from blocklearn.datasources import BlockShape, DataSource, Ids, row_names
 from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
-from .progress import Best
-from .progress import Progress
-from ..storage.row_folder import RowFolder
+from ..files.row_folder import RowFolder
+from .progress import Best, Progress
 from .replica import OPTIMIZER
 from .team import Team
 

@@ -24,8 +24,7 @@ from blocklearn.matcache import (
     make_merger,
     resolve,
 )
-from blocklearn.matcache.cpu.threads import MOMENT
-from blocklearn.matcache.cpu.threads import starting
+from blocklearn.matcache.threads import MOMENT, starting
 from blocklearn.models.score import Tally
 
 from .block_input import Use

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from blocklearn.matcache.cpu.threads import start
+from blocklearn.matcache.threads import start
 
 from ..exit_codes import ExitCode
 from ..hooks import Progress

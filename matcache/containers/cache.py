@@ -16,20 +16,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import AllocationAfterWarmupError
-from ..errors import MemoryPlanError
-from ..errors import ReadDuringPlanError
-from ..errors import ShapeError
-from ..errors import source_line
 from blocklearn.closing import Closing
+
+from ..errors import (
+    AllocationAfterWarmupError,
+    MemoryPlanError,
+    ReadDuringPlanError,
+    ShapeError,
+    source_line,
+)
 from .backend import Backend
 from .dispatch import make_backend
-from .slots import PatternSlot
-from .slots import Slot
-from .slots import aligned
-from .slots import carve
-from .slots import type_name
 from .recording import Recording
+from .slots import PatternSlot, Slot, aligned, carve, type_name
 
 log = logging.getLogger("blocklearn.matcache")
 

@@ -15,10 +15,10 @@ import numpy as np
 from ..errors import ShapeError, StaleValueError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand
+from ..program import padding
+from ..program.padding import Padding
 from .dispatch import operate
-from .slots import PatternSlot
-from .slots import Slot
-from ..operations import padding
+from .slots import PatternSlot, Slot
 
 if TYPE_CHECKING:
     from .cache import MatCache
@@ -60,6 +60,11 @@ class Lazy(Operand):
     def mat(self) -> Mat:
         """The value as a `Mat`, computed now if it was not."""
         raise NotImplementedError
+
+    @property
+    def padding(self) -> Padding:
+        """What it holds in rows that a block is filled up with."""
+        return Padding()
 
     def __matmul__(self, other: Any) -> Any:
         """Matrix product."""
@@ -115,6 +120,11 @@ class Mat(Lazy):
         super().__init__(cache, shape, slot.dtype, slot.label, pattern, slot.where)
         self.slot = slot
         self.version = slot.version
+
+    @property
+    def padding(self) -> Padding:
+        """What it holds in rows that a block is filled up with."""
+        return Padding(self.pattern.block, 0.0) if self.pattern is not None else self.slot.padding
 
     @property
     def guid(self) -> int:
@@ -374,11 +384,19 @@ class Node(Lazy):
             )
             if self.cache.begin(slot):
                 self.run(slot)
-                slot.padding = padding.of(self)
+                slot.padding = self.padding
                 slot.computed_from(*slots_of(self.operands))
             self._result = handle(self.cache, slot)
         self._result.check(self._result.version)
         return self._result
+
+    @property
+    def padding(self) -> Padding:
+        """What it holds in rows that a block is filled up with."""
+        if self.key[0] not in ("matmul", "matmul_transposed", "sort"):
+            return Padding()
+        block, number = self.operands[0].padding
+        return Padding(block, number if number == 0.0 or self.key[0] == "sort" else None)
 
     def check_operands(self) -> None:
         """Raise `StaleValueError` if an operand was overwritten after this expression was made."""
@@ -400,7 +418,7 @@ class Node(Lazy):
 class Elementwise(Lazy):
     """A tree of elementwise operations over `Mat`s and numbers; not yet computed."""
 
-    __slots__ = ("_result", "args", "depth", "op", "padding", "versions")
+    __slots__ = ("_padding", "_result", "args", "depth", "op", "versions")
 
     def __init__(
         self,
@@ -420,9 +438,14 @@ class Elementwise(Lazy):
         self.depth: int = 1 + max((a.depth for a in args if isinstance(a, Elementwise)), default=0)
         self.versions = tuple(a.version if isinstance(a, Mat) else -1 for a in args)
         self._result: Mat | None = None
-        self.padding = padding.of_elementwise(op, args, shape[0]) if pattern is None else (
-            padding.Padding(pattern.block, 0.0)
+        self._padding = padding.of_elementwise(op, args, shape[0]) if pattern is None else (
+            Padding(pattern.block, 0.0)
         )  # fmt: skip
+
+    @property
+    def padding(self) -> Padding:
+        """What it holds in rows that a block is filled up with."""
+        return self._padding
 
     @property
     def computed(self) -> bool:

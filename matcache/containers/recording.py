@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .slots import source_line
+from ..errors import source_line
 
 if TYPE_CHECKING:
     from .cache import MatCache

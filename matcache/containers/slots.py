@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import source_line
-from ..operations.padding import Padding
+from ..program.padding import Padding
+
 ALIGNMENT = 256  # bytes; what cudaMalloc guarantees, and four cache lines
 
 BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", np.uint16)])

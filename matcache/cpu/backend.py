@@ -10,11 +10,11 @@ import numpy as np
 
 from ..containers.dispatch import backend
 from ..containers.slots import allocate_bytes
+from ..emit.kernel_cache import remove_damaged
 from . import kernels as cpu_kernels
 from . import launches as launches
 from .blas import matmul
 from .compiled import Kernel
-from .kernel_cache import remove_damaged
 from .pool import Pool
 from .processors import available_threads
 

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from .threads import MOMENT, start
+from ..threads import MOMENT, start
 
 Task = Callable[[int, int], None]  # (chunk, thread)
 

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import numba
 
-from ..cpu.kernel_cache import remove_damaged
+from .kernel_cache import remove_damaged
 
 FORMAT = 1  # raise when what the generated text relies on changes
 

@@ -29,9 +29,9 @@ from ..containers.slots import PatternSlot
 from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand, apply
+from ..program import padding
 from ..program.dense import Ending
 from . import dense as fused
-from . import padding
 from .indexing import sort
 from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
 from .rowwise import Rowwise, run
@@ -138,7 +138,7 @@ def _broadcast(op: str, a: Shape, b: Shape) -> Shape:
 
 def real_rows(x: Lazy) -> Lazy:
     """x with zeros in place of what a block's padding rows hold, unless they hold zeros."""
-    block, number = padding.of(x)
+    block, number = x.padding
     if block is None or number == 0.0:
         return x
     real = _elementwise(x.cache, "less_equal", (0.0, block.handle()))
@@ -234,7 +234,7 @@ def assign(target: Mat, value: Any) -> None:
             f"<<= at {source_line()}: {target.label} is {_x(target.shape)}, the value "
             f"{_x(value.shape)}."
         )
-    held = padding.of(value) if isinstance(value, Lazy) else padding.Padding()
+    held = value.padding if isinstance(value, Lazy) else padding.Padding()
     target.slot.padding = held if held.block and value.shape[0] > 1 else padding.Padding()
     if isinstance(value, Node) and value.fits(target):
         value.run(target.slot)
@@ -293,7 +293,7 @@ def _matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 
 
 def _transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
-    if left.pattern is None and 0.0 not in (padding.of(left).number, padding.of(right).number):
+    if left.pattern is None and 0.0 not in (left.padding.number, right.padding.number):
         left, right = real_rows(left), real_rows(right)
     return transposed_matmul(cache, left, right)
 

@@ -18,6 +18,7 @@ from ..containers.matrices import Lazy, Mat, SparseMat, Transposed, handle, slot
 from ..containers.slots import PatternSlot, Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import Operand
+from ..program import padding
 from ..program.instructions import (
     Access,
     Apply,
@@ -36,7 +37,6 @@ from ..program.instructions import (
 )
 from ..program.schedule import Schedule, all_values, flops, schedule
 from ..program.trace import Recorder, Traced, recorder_in_use
-from . import padding
 from .arguments import check_shapes, describe, is_static, key_part, row_count, signature
 from .rounding import as_table
 
@@ -320,7 +320,7 @@ def run(
 def _note_padding(found: Compiled, args: tuple[Any, ...], slots: list[Slot]) -> None:
     """Note what results and assigned arguments hold in rows that a block is filled up with."""
     program = found.plan.program
-    held = tuple(padding.of(a) if isinstance(a, Mat) else padding.Padding() for a in args)
+    held = tuple(a.padding if isinstance(a, Mat) else padding.Padding() for a in args)
     own = zip(held, program.arguments, strict=True)
     block = next((p.block for p, a in own if p.block and (a.rowlike or a.form == "sparse")), None)
     if block is None or program.transposed:

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..containers.slots import source_line
-from ..errors import ShapeError
+from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand
 from .instructions import (

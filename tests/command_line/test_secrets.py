@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from blocklearn.datasources.remote import secrets
+from blocklearn.datasources import secrets
 from blocklearn.datasources.remote.errors import RemoteError
 from blocklearn.datasources.remote.http_files import HttpFiles
 from blocklearn.datasources.remote.http_request import Patience
-from blocklearn.datasources.remote.secrets import hidden, hidden_leaves, hidden_url, is_hidden
+from blocklearn.datasources.secrets import hidden, hidden_leaves, hidden_url, is_hidden
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.references import KeptReferences
 from blocklearn.learner.configuration.yaml_config import Setting, resolve, to_yaml

@@ -18,7 +18,7 @@ from blocklearn.datasources import DataError, MatrixSource, Reader, read_ahead
 from blocklearn.learner.exit_codes import ExitCode, exit_code
 from blocklearn.matcache import ThreadStartError
 from blocklearn.matcache.cpu.pool import Pool
-from blocklearn.matcache.cpu.threads import REFUSED
+from blocklearn.matcache.threads import REFUSED
 from tests.support.own_threads import no_thread_left
 
 BLOCKS = 5

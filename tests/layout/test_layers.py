@@ -14,15 +14,16 @@ FOLDERS = {
 
 ROOMS = {
     "matcache": (
-        "errors notation containers program emit operations cpu merge cuda devices"
+        "errors threads notation program containers emit operations cpu merge cuda devices"
     ),
     "datasources": (
-        "errors separators arrays block source read_ahead reader memory holdout data_kind blocks"
-        " tables packed text ids ratings examples remote parquet formats hugectr config"
+        "errors secrets separators arrays block source read_ahead reader memory holdout data_kind"
+        " blocks tables packed text ids ratings examples remote parquet formats hugectr config"
     ),
     "learner": (
-        "errors exit_codes figures memory training configuration learner storage recommendation"
-        " installation conversion watch runs reports inspection page command_line estimators"
+        "errors exit_codes figures memory terminal files training configuration learner storage"
+        " recommendation installation conversion watch runs reports inspection page command_line"
+        " estimators"
     ),
 }  # fmt: skip
 """The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py."""

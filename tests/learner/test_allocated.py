@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blocklearn.learner.storage.allocated import new_array, new_npy
+from blocklearn.learner.files.allocated import new_array, new_npy
 from blocklearn.learner.storage.export import write_npy
 from blocklearn.learner.storage.predictions import Predicted, write_predictions
 from tests.support.small_disk import run_on_small_disk

@@ -21,9 +21,9 @@ import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import RunFolderError
 from blocklearn.learner.exit_codes import ExitCode
-from blocklearn.learner.storage import row_folder as module
-from blocklearn.learner.storage.lock import Lock
-from blocklearn.learner.storage.row_folder import LOCK, RowFolder
+from blocklearn.learner.files import row_folder as module
+from blocklearn.learner.files.lock import Lock
+from blocklearn.learner.files.row_folder import LOCK, RowFolder
 from tests.support.learn_command import started, wait_until_ready
 from tests.support.small_disk import run_on_small_disk
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from blocklearn.matcache.cpu.kernel_cache import is_whole
 from blocklearn.matcache.emit import source as codefiles
+from blocklearn.matcache.emit.kernel_cache import is_whole
 
 PROGRAM = """
 import numpy as np

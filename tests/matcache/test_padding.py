@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.matcache import colsum, exp, gram, repeat, rowsum, rowwise, total, where
-from blocklearn.matcache.operations.padding import of
+from blocklearn.matcache.program.padding import of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(41, 3)).astype(np.float32)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .durable import naming
+from blocklearn.durable import naming
 
 PART = 2**20  # bytes written at a time, where a file system cannot reserve space
 CANNOT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import ThreadStartError
+from .errors import ThreadStartError
 
 REFUSED = "can't start new thread"  # how CPython says it, in a RuntimeError
 MOMENT = 0.2  # seconds that a wait for another thread lasts before it looks whether that one lives

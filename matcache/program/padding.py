@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..notation.elementwise import ELEMENTWISE
-from ..program.instructions import (
+from .instructions import (
     Access,
     Apply,
     Count,
@@ -40,20 +40,6 @@ class Padding(NamedTuple):
     number: float | None = None
 
 
-def of(x: Any) -> Padding:
-    """The padding of a matrix or an expression."""
-    from ..containers.matrices import Elementwise, Mat, Node
-
-    if isinstance(x, Mat):
-        return Padding(x.pattern.block, 0.0) if x.pattern is not None else x.slot.padding
-    if isinstance(x, Elementwise):
-        return x.padding
-    if isinstance(x, Node) and x.key[0] in ("matmul", "matmul_transposed", "sort"):
-        block, number = of(x.operands[0])
-        return Padding(block, number if number == 0.0 or x.key[0] == "sort" else None)
-    return Padding()
-
-
 def of_elementwise(op: str, args: tuple[Any, ...], rows: int) -> Padding:
     """That of an elementwise operation whose result has so many rows."""
     block: Any = None
@@ -62,7 +48,7 @@ def of_elementwise(op: str, args: tuple[Any, ...], rows: int) -> Padding:
         if isinstance(arg, float):
             numbers.append(arg)
             continue
-        found = of(arg) if arg.shape[0] == rows else Padding()
+        found = arg.padding if arg.shape[0] == rows else Padding()
         block = found.block if block is None else block
         numbers.append(found.number if found.block is not None else None)
     return Padding() if block is None else Padding(block, fold(op, numbers))
