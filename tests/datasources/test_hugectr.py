@@ -24,8 +24,8 @@ from blocklearn.datasources import (
 )
 from blocklearn.datasources.hugectr import write_norm, write_raw
 from blocklearn.learner.exit_codes import ExitCode
+from tests.mutations.small import mutate
 from tests.support.learn_command import Learn
-from tests.support.mutations import mutate
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

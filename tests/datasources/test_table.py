@@ -26,7 +26,7 @@ from blocklearn.datasources import (
 )
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.exit_codes import ExitCode
-from tests.support.mutations import mutate
+from tests.mutations.small import mutate
 
 COUNTRIES, ADS = ["no", "it", "jp"], ["shoe", "boat", "tea", "hat"]
 CONFIG = """\

@@ -1,0 +1,11 @@
+"""Faults that are known and not repaired yet. A line goes when its fault does."""
+
+from collections.abc import Callable
+
+KNOWN: dict[str, Callable[[str, str, bytes], bool]] = {}
+"""By name: whether it is the fault, given the verdict, its detail, and the damaged file."""
+
+
+def known(verdict: str, detail: str, data: bytes) -> str | None:
+    """The name of a known fault."""
+    return next((name for name, fits in KNOWN.items() if fits(verdict, detail, data)), None)
