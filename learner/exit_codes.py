@@ -11,6 +11,7 @@ from blocklearn.matcache.errors import (
     ThreadStartError,
 )
 
+from .command_line.printable import printable
 from .errors import ConfigError, DivergedError, ModelFolderError, RunFolderError, RunInterrupted
 
 
@@ -77,9 +78,9 @@ def exit_code(error: BaseException) -> ExitCode:
 
 def message(error: BaseException) -> str:
     """What to print for an expected error: one line where Python's own text is not one, and the
-    notes that were added to it.
+    notes that were added to it. Control characters, which a file may have brought in, are escaped.
     """
-    return "\n".join([_text(error), *getattr(error, "__notes__", ())])
+    return printable("\n".join([_text(error), *getattr(error, "__notes__", ())]))
 
 
 def _text(error: BaseException) -> str:

@@ -72,7 +72,8 @@ class TextRows:
                 targets.append(document.targets)
             X, unknown = bags.take()
             remarks = {UNKNOWN: int(unknown.sum())} if unknown.size else {}
-            table = np.array(targets, np.float32) if self._layout.targets else None
+            shape = len(targets), self._layout.targets  # of no documents, too
+            table = np.array(targets, np.float32).reshape(shape) if self._layout.targets else None
             yield Rows(X, after, table, ids=names, remarks=remarks)
 
 

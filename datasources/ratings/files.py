@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import io, sparse
+from scipy import sparse
 
 from ..errors import DataError
+from ..formats.array_files import check_archive, load_file, read_as
 from ..ids import Ids
 from .matrix import Duplicates, Ratings, assemble
 from .table import Coded, Columns, Places, Table, coded, times_of
 from .text import read_text
 
 TEXTS = (".csv", ".tsv", ".txt")
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, OverflowError, EOFError, zipfile.BadZipFile)
 BATCH = 1 << 17  # records of a Parquet file that are decoded at a time
 
 
@@ -81,7 +80,9 @@ def read_parquet(path: Path, columns: Columns) -> Table:
                 batch_of_ids(batch, columns, str(path))
                 for batch in file.iter_batches(BATCH, columns=columns.wanted)
             ]
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the operating system
+            raise
         raise DataError(f"{path}: cannot be read as Parquet: {error}") from error
     if not parts:
         raise DataError(f"{path}: no ratings in it.")
@@ -134,18 +135,15 @@ def read_arrays(path: Path, columns: Columns) -> Table:
     """A .npz file: arrays named like columns, or a SciPy matrix."""
     import pyarrow as pa
 
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+    with read_as(path, "ratings"), path.open("rb") as raw:
+        check_archive(raw)
+        with np.load(raw, allow_pickle=False) as file:
             if "format" in file:
                 return table_of_matrix(sparse.load_npz(path), str(path))
             columns = columns.among(
                 [name for name in file.files if file[name].ndim == 1], str(path)
             )
             arrays = {name: file[name] for name in columns.wanted}
-    except UNREADABLE as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path}: cannot be read: {error}") from error
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"{path}: arrays of different lengths, {lengths}.")
@@ -168,10 +166,7 @@ def read_arrays(path: Path, columns: Columns) -> Table:
 
 def read_market(path: Path, columns: Columns) -> Table:
     """A Matrix Market file: users x items."""
-    try:
-        matrix = io.mmread(path)
-    except UNREADABLE as error:
-        raise DataError(f"{path}: cannot be read as Matrix Market: {error}") from error
+    matrix = load_file(path, "Matrix Market")
     return table_of_matrix(sparse.coo_array(matrix), str(path))
 
 

@@ -84,13 +84,23 @@ def read_parquet(path: Path, names: list[str]) -> Iterator[Any]:
         yield from file.iter_batches(BATCH_ROWS, columns=names)
 
 
+def listed(names: Sequence[str]) -> str:
+    """Names for a message: the first ones of many, and the beginnings of long ones.
+
+    >>> listed(["age", "x" * 41])
+    'age, xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'
+    """
+    shown = [name[:40] + "..." * (len(name) > 40) for name in names[:40]]
+    return ", ".join(shown) + ", ..." * (len(names) > 40)
+
+
 def check_names(path: Path, found: Sequence[str], names: Sequence[str]) -> None:
     """Every name is there, once."""
     for name in names:
         if found.count(name) == 1:
             continue
         near = get_close_matches(name, found, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f": {', '.join(found)}"
+        hint = f"; did you mean {near[0][:40]!r}?" if near else f": {listed(found)}"
         if unsplit := separator_hint(found):
             hint = f". {unsplit}"
         fault = "twice" if name in found else f"not among its {len(found)} columns{hint}"

@@ -1,21 +1,18 @@
 """Word counts that somebody counted already: a sparse matrix and, beside it, its words."""
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import io, sparse
+from scipy import sparse
 
 from ..arrays.accept import CSR, accept
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
+from ..formats.array_files import load_file
 from .corpus import Corpus, columns_of
 from .read_texts import read_lines
-
-READERS = {".npz": sparse.load_npz, ".mtx": io.mmread}
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, OverflowError, EOFError, zipfile.BadZipFile)
 
 
 def read_matrix(path: Path, vocabulary: Sequence[str] | None, *, signed: bool = False) -> Corpus:
@@ -49,11 +46,7 @@ def numbers_only(words: Sequence[str]) -> bool:
 
 def read_sparse(path: Path, signed: bool) -> Any:
     """The matrix as a verified `csr_array` of float32, >= 0 unless `signed`."""
-    try:
-        with path.open("rb") as file:
-            matrix = READERS[path.suffix](file)
-    except UNREADABLE as error:
-        raise DataError(f"{path}: cannot be read as a sparse matrix: {error}") from error
+    matrix = load_file(path, "a sparse matrix")
     if isinstance(matrix, np.ndarray):  # Matrix Market knows dense files, too
         matrix = sparse.csr_array(matrix)
     csr = accept(matrix, f"{path}: the matrix")

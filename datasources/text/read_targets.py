@@ -1,26 +1,16 @@
 """Targets and weights of documents from files of their own."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import io, sparse
+from scipy import sparse
 
 from ..arrays.accept import accept
 from ..arrays.validate import check_weights
 from ..errors import DataError
-from .read_counts import UNREADABLE
+from ..formats.array_files import READERS, load_file
 from .read_texts import read_lines
-
-
-def load(path: Path, reader: Callable[[Any], Any], what: str) -> Any:
-    """What `reader` makes of the file. Raises `DataError` naming it."""
-    try:
-        with path.open("rb") as file:
-            return reader(file)
-    except UNREADABLE as error:
-        raise DataError(f"{path}: cannot be read as {what}: {error}") from error
 
 
 def read_weights(path: Path, documents: int) -> Any:
@@ -30,7 +20,7 @@ def read_weights(path: Path, documents: int) -> Any:
     """
     if path.suffix != ".npy":
         raise DataError(f"{path}: unknown kind of weights; name a .npy file.")
-    weights = load(path, np.load, "weights")
+    weights = load_file(path, "weights")
     if weights.shape != (documents,) or weights.dtype.kind not in "biuf":
         raise DataError(
             f"{path}: weights of shape {weights.shape} and dtype {weights.dtype}, but there are "
@@ -53,12 +43,11 @@ def read_targets(path: Path, documents: int) -> tuple[Any, list[str] | None]:
     per line; it counts only where it has as many lines as there are targets. Returns an array or a
     `csr_array`, [rows, targets]. Raises `DataError` naming the file.
     """
-    readers = {".npy": np.load, ".npz": sparse.load_npz, ".mtx": io.mmread}
     if not path.exists():
         raise DataError(f"{path}: there is no such file.")
-    if path.suffix not in readers:
-        raise DataError(f"{path}: unknown kind of targets; name one of {', '.join(readers)}.")
-    targets = load(path, readers[path.suffix], "targets")
+    if path.suffix not in READERS:
+        raise DataError(f"{path}: unknown kind of targets; name one of {', '.join(READERS)}.")
+    targets = load_file(path, "targets")
     if sparse.issparse(targets):
         targets = sparse.csr_array(targets)
     elif isinstance(targets, np.ndarray) and targets.ndim == 1:

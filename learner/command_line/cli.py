@@ -243,7 +243,7 @@ def _report(error: BaseException, verbose: bool) -> int:
     if code == ExitCode.INTERNAL:
         lines.append("learn: a mistake in blocklearn, please report it with the above")
     elif code == ExitCode.CONFIG and re.match(r"\S+: |--", str(error)):
-        lines.append(str(error))  # lines that begin with file:line:column, for editors
+        lines.append(message(error))  # lines that begin with file:line:column, for editors
     else:
         lines.append(f"learn: {message(error)}")
     with suppress(OSError):  # standard error is full or closed, too: the code says what it can

@@ -4,10 +4,10 @@ import contextlib
 import io
 import re
 import shutil
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,20 +151,20 @@ def short(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:400]} ({places})"
 
 
-@cache
-def _good(name: str) -> Facts:
-    """What a sample says undamaged."""
-    import tempfile
-
-    (sample,) = [sample for sample in samples() if sample.name == name]
-    with tempfile.TemporaryDirectory() as folder:
-        sample.write(Path(folder))
-        return sample.read(Path(folder))
-
-
 def good(sample: Sample) -> Facts:
     """What a sample says undamaged."""
-    return _good(sample.name)
+    if sample.name not in _good:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            sample.write(Path(folder))
+            _good[sample.name] = sample.read(Path(folder))
+    return _good[sample.name]
+
+
+_good: dict[str, Facts] = {}
 
 
 def resident() -> int:

@@ -82,6 +82,11 @@ def lines_of(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in found]
 
 
+def plain_lines_of(path: Path) -> list[str]:
+    """The same of files whose comments may be in any encoding."""
+    return unpack(path).removeprefix(b"\xef\xbb\xbf").decode("latin1").split("\n")
+
+
 def number(text: str) -> float:
     """A finite float32 in decimal digits; raises `ValueError`."""
     if not DECIMAL.fullmatch(text):
@@ -93,25 +98,32 @@ def number(text: str) -> float:
 
 
 def records(path: Path, separator: str = ",") -> list[list[str]]:
-    """Records of one line each; empty lines are none."""
+    """Records of one line each, however lines end; empty lines are none."""
     return [
         next(csv.reader([line], delimiter=separator, strict=True))
-        for line in lines_of(path)
+        for line in re.split("\r\n|\r|\n", text_of(path))
         if line
     ]
 
 
-def table(path: Path, *, ids: str | None = None, targets: tuple[str, ...] = ()) -> Facts:
-    """A CSV file with names in its first line."""
+def table(
+    path: Path,
+    *,
+    features: tuple[str, ...] | None = None,
+    ids: str | None = None,
+    targets: tuple[str, ...] = (),
+) -> Facts:
+    """A CSV file with names in its first line. features: None means all that are nothing else."""
     head, *rest = records(path)
-    head = [name.strip() for name in head]
-    if len(set(head)) < len(head) or not rest:
-        raise ValueError("columns twice, or no rows")
-    columns = [list(column) for column in zip(*rest, strict=True)]
-    if any(len(record) != len(head) for record in rest):
-        raise ValueError("records of different lengths")
-    by_name = dict(zip(head, columns, strict=True))
-    features = [name for name in head if name != ids and name not in targets]
+    head = [name.strip() for name in head] if features is None else head
+    if any(len(record) != len(head) for record in rest) or not rest:
+        raise ValueError("records of different lengths, or none")
+    if features is None:
+        features = tuple(name for name in head if name != ids and name not in targets)
+    wanted = [*features, *targets, *([ids] if ids else [])]
+    if any(head.count(name) != 1 for name in wanted):
+        raise ValueError("a column is missing, or there twice")
+    by_name = {name: [record[head.index(name)] for record in rest] for name in wanted}
     numbers = {name: [number(x.strip()) for x in by_name[name]] for name in [*features, *targets]}
     X = np.array([numbers[name] for name in features], np.float32).reshape(len(features), -1).T
     about = table_facts(X) | {"rows": len(rest)}
@@ -148,9 +160,46 @@ def ratings(path: Path) -> Facts:
     return {"rows": len(users), "ids": users, "words": [sorted(row) for row in words]}
 
 
+def ratings_market(path: Path) -> Facts:
+    """Rows and columns are called by their numbers."""
+    found = matrix_market(path)
+    words: list[list[tuple[str, float]]] = [[] for _ in range(found["rows"])]
+    for row, place, value in found["entries"]:
+        words[row].append((str(place), value))
+    return {"words": [sorted(row) for row in words]}
+
+
+def ratings_parquet(path: Path) -> Facts:
+    """Columns user, item, rating; no pair comes twice."""
+    table = pq.read_table(path, use_threads=False, page_checksum_verification=True)
+    users, items, values = (table[name].to_pylist() for name in ("user", "item", "rating"))
+    return of_ratings([str(x) for x in users], [str(x) for x in items], values)
+
+
+def ratings_npz(path: Path) -> Facts:
+    """Arrays user, item, rating."""
+    with np.load(path, allow_pickle=False) as file:
+        users, items, values = (file[name].tolist() for name in ("user", "item", "rating"))
+    return of_ratings([str(x) for x in users], [str(x) for x in items], values)
+
+
+def of_ratings(users: list[str], items: list[str], values: list[float]) -> Facts:
+    """Rows of users; the last of several ratings counts."""
+    found = {
+        (user, item): single(float(value))
+        for user, item, value in zip(users, items, values, strict=True)
+    }
+    names = sorted_ids(set(users))
+    words: list[list[tuple[str, float]]] = [[] for _ in names]
+    for (user, item), value in found.items():
+        if value:
+            words[names.index(user)].append((item, value))
+    return {"rows": len(names), "ids": names, "words": [sorted(row) for row in words]}
+
+
 def sorted_ids(ids: set[str]) -> list[str]:
     """As numbers where all are whole numbers, else as text."""
-    if all(re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", text) for text in ids):
+    if all(re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) for text in ids):
         return sorted(ids, key=int)
     return sorted(ids, key=lambda text: text.encode())
 
@@ -207,7 +256,7 @@ def coordinates(lines: list[str], rows: int, columns: int, count: int, valued: b
 
 def matrix_market(path: Path) -> Facts:
     """NISTIR 5935, coordinate matrices of real numbers."""
-    lines = lines_of(path)
+    lines = plain_lines_of(path)
     banner = lines[0].lower().split()
     if banner[:3] != ["%%matrixmarket", "matrix", "coordinate"]:
         raise ValueError("banner")
@@ -225,7 +274,7 @@ def matrix_market(path: Path) -> Facts:
 
 
 def bag_of_words(path: Path) -> Facts:
-    lines = lines_of(path)
+    lines = plain_lines_of(path)
     rows, columns, count = (int(line.strip()) for line in lines[:3])
     return table_facts(coordinates(lines[3:], rows, columns, count, True))
 
@@ -318,7 +367,58 @@ def vowpal_wabbit(path: Path) -> Facts:
 
 
 def npz(path: Path) -> Facts:
-    return table_facts(sparse.load_npz(path))
+    """A matrix of `scipy.sparse.save_npz`; members that say nothing of it are not read."""
+    with np.load(path, allow_pickle=False) as file:
+        kind = file["format"].item()
+        kind = kind.decode() if isinstance(kind, bytes) else kind
+        shape = tuple(file["shape"].tolist())
+        if kind == "coo":
+            data, places = file["data"], (file["row"], file["col"])
+        else:
+            data, places = file["data"], (file["indices"], file["indptr"])
+    if any(array.ndim != 1 or array.dtype.kind not in "iu" for array in places):
+        raise ValueError("no places")
+    if data.dtype.kind not in "biuf":
+        raise ValueError("no real numbers")
+    if kind == "coo":
+        return table_facts(sparse.coo_array((data.astype(np.float64), places), shape=shape))
+    made = {"csr": sparse.csr_array, "csc": sparse.csc_array}[kind]
+    X = made((data.astype(np.float64), *places), shape=shape)
+    X.check_format()
+    return table_facts(X)
+
+
+def npz_of_targets(path: Path) -> Facts:
+    """Its columns as targets."""
+    return {"targets": rows_of(npz(path))}
+
+
+def rows_of(facts: Facts) -> list[list[float]]:
+    """The table that entries are of."""
+    found = np.zeros((facts["rows"], facts["columns"]))
+    for row, column, value in facts["entries"]:
+        found[row, column] = value
+    rows: list[list[float]] = found.tolist()
+    return rows
+
+
+def column(path: Path, what: str) -> Facts:
+    """An array [rows] or [rows, targets] of targets or weights."""
+    found = np.load(path, allow_pickle=False)
+    if found.ndim not in (1, 2) or found.dtype.kind not in "biuf":
+        raise ValueError("no table")
+    with np.errstate(over="ignore"):
+        values = found.astype(np.float32)
+    if not np.isfinite(values).all():
+        raise ValueError("not finite")
+    if what == "weights":
+        return {"weights": values.tolist()}
+    return {"targets": values.reshape(len(values), -1).tolist()}
+
+
+def market_of_targets(path: Path) -> Facts:
+    """Its columns as targets."""
+    return {"targets": rows_of(matrix_market(path))}
 
 
 def npy(path: Path) -> Facts:

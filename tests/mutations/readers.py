@@ -19,6 +19,7 @@ from tests.mutations.facts import Facts, table_facts, word_facts
 from tests.support.formats import read
 
 Read = Callable[[Path], Facts]
+MANY = 10_000
 DATA: TypeAdapter[Any] = TypeAdapter(TrainData)
 
 
@@ -47,14 +48,16 @@ def converted(file: str, *, words: bool = False, **options: Any) -> Read:
 
 
 def trained(*, words: bool = False, **config: Any) -> Read:
-    """As a model is trained on it, in blocks of 8 rows."""
+    """As a model is trained on it: in blocks of 16 rows; in one block where a file has `MANY`."""
 
     def facts(folder: Path) -> Facts:
         kind = DATA.validate_python(
             config | {key: str(folder / config[key]) for key in ("path", "targets", "weights")
                       if isinstance(config.get(key), str) and "." in config[key]}
         )  # fmt: skip
-        source = kind.open_source(Reading(8))
+        source = kind.open_source(Reading(16))
+        if source.shape.total_rows > MANY:
+            source = kind.open_source(Reading(source.shape.total_rows))
         about = source_facts(source)
         if words and source.names is not None:
             about["words"] = word_facts(about.pop("X"), source.names)
@@ -72,7 +75,7 @@ def source_facts(source: DataSource) -> Facts:
     """All rows of a pass."""
     shape = source.shape
     block, parts = HostBlock(shape), []
-    ids: list[int] = []
+    ids: list[Any] = []
     targets, weights = [], []
     for index in range(source.blocks):
         source.read(0, index, block)
@@ -84,16 +87,18 @@ def source_facts(source: DataSource) -> Facts:
             indptr = block.indptr[: n + 1].copy()
             arrays = (block.values[: block.nnz].copy(), block.indices[: block.nnz].copy(), indptr)
             parts.append(sparse.csr_array(arrays, shape=(n, shape.columns)))
-        ids += block.row_ids[:n].tolist()
-        targets += block.targets[:n].tolist()
-        weights += block.weights[:n].tolist()
-    if sorted(ids) != list(range(shape.total_rows)):
+        ids.append(block.row_ids[:n].copy())
+        targets.append(block.targets[:n].copy())
+        weights.append(block.weights[:n].copy())
+    order = np.argsort(np.concatenate(ids))
+    if (np.concatenate(ids)[order] != np.arange(shape.total_rows)).any():
         raise AssertionError("row numbers are not 0 to n - 1")
-    order = np.argsort(ids)
     X = sparse.vstack(parts, "csr")[order]
-    about = {"X": X, **table_facts(X), "weights": [weights[i] for i in order.tolist()]}
-    if shape.targets:
-        about["targets"] = [targets[i] for i in order.tolist()]
+    about = {"X": X, **table_facts(X)}
+    if shape.total_rows <= MANY:
+        about["weights"] = np.concatenate(weights)[order].tolist()
+        if shape.targets:
+            about["targets"] = np.concatenate(targets)[order].tolist()
     return about
 
 

@@ -1,21 +1,32 @@
 """Watches over the workers: what takes too long or dies is a verdict, too."""
 
 import json
+import os
 import queue
 import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.mutations.case import Verdict, make
 
 SECONDS = 10.0
+"""Of a processor, for a case: time alone would count what other programs on the machine do."""
+
+PATIENCE = 120.0
+"""Seconds by the clock, for what sleeps for ever."""
+
+START = 600.0
+"""Seconds by the clock until a worker has imported and compiled what it needs."""
+
 MEMORY = 4 << 30
-START = 300.0  # seconds until a worker has imported and compiled what it needs
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Worker:
@@ -43,9 +54,9 @@ class Worker:
         assert process.stdin is not None
         process.stdin.write(b"%d\n" % number)
         process.stdin.flush()
-        line, read = self._line(SECONDS), False
+        line, read = self._line(SECONDS, PATIENCE), False
         if line == b"read":
-            line, read = self._line(SECONDS), True
+            line, read = self._line(SECONDS, PATIENCE), True
         if line:
             number, kind, sample, file, damages, detail, peak = json.loads(line)
             return Verdict(number, kind, sample, file, tuple(damages), detail, peak)
@@ -66,23 +77,25 @@ class Worker:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         self._rest = b""
-        if self._line(START) != b"ready":
+        if self._line(START, START) != b"ready":
             self._end()
             raise RuntimeError(f"{' '.join(command)}: does not start")
         return self._process
 
-    def _line(self, seconds: float) -> bytes | None:
+    def _line(self, seconds: float, patience: float) -> bytes | None:
         """The next line; b"" if the process ended, None if none comes in time."""
         assert self._process is not None and self._process.stdout is not None
-        pipe = self._process.stdout.fileno()
+        pipe, end = self._process.stdout.fileno(), time.monotonic() + patience
+        begun = busy(self._process.pid)
         while b"\n" not in self._rest:
-            ready, _, _ = select.select([pipe], [], [], seconds)
-            if not ready:
+            ready, _, _ = select.select([pipe], [], [], 1.0)
+            if ready:
+                piece = os.read(pipe, 1 << 16)
+                if not piece:
+                    return b""
+                self._rest += piece
+            elif time.monotonic() > end or busy(self._process.pid) - begun > seconds:
                 return None
-            piece = self._process.stdout.read1(1 << 16)  # type: ignore[attr-defined]
-            if not piece:
-                return b""
-            self._rest += piece
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
@@ -98,6 +111,15 @@ class Worker:
             except BrokenPipeError:
                 pass
         return process.returncode
+
+
+def busy(process: int) -> float:
+    """Seconds that its threads have had of the processors."""
+    try:
+        found = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return (int(found[11]) + int(found[12])) / TICKS
 
 
 def run(seed: int, cases: range, workers: int) -> Iterator[Verdict]:

@@ -141,14 +141,15 @@ def texts() -> Iterator[Sample]:
 def configured() -> Iterator[Sample]:
     """Text as training reads it."""
     table: dict[str, Any] = {"numeric": ["age", "size"], "targets": ["click"], "kind": "table"}
+    numbers = partial(independent.table, features=("age", "size"), targets=("click",))
+    rated = {"kind": "ratings", "duplicates": "last", "words": True}
     no_id = b"\n".join(line.partition(b",")[2] for line in CSV.split(b"\n"))
     for name, data, expected, config in [
         ("a.svm", SVM, independent.libsvm, {"kind": "libsvm"}),
-        ("t.csv", no_id, partial(independent.table, targets=("click",)), table),
-        ("stream.csv", no_id, partial(independent.table, targets=("click",)),
-         table | {"stream": True}),
-        ("r.csv", RATINGS, independent.ratings,
-         {"kind": "ratings", "duplicates": "last", "words": True}),
+        ("t.csv", no_id, numbers, table),
+        ("stream.csv", no_id, numbers, table | {"stream": True}),
+        ("r.csv", RATINGS, independent.ratings, rated),
+        ("r.mtx", MARKET, independent.ratings_market, rated | {"duplicates": "sum"}),
         ("a.mtx", MARKET.replace(b"-", b""), independent.matrix_market, {"kind": "file"}),
         ("a.txt", TEXTS, independent.text, {"kind": "file", "words": True}),
         ("a.jsonl", JSON, independent.json_texts, {"kind": "file", "words": True}),
@@ -170,6 +171,39 @@ def single(
     """A sample of one file; `expected` takes its path."""
     found = None if expected is None else lambda folder: expected(folder / name)
     return Sample(f"{way} {name}", {name: data}, read, found, {"": damages})
+
+
+def beside() -> Iterator[Sample]:
+    """Targets and weights in files of their own, and ratings in binary files."""
+    zipped = [*BINARY, *[inside_zip([*BINARY, change_npy_header])] * len(BINARY)]
+    headed = [*BINARY, *[change_npy_header] * 8]
+    counts = saved(sparse.save_npz, sparse.csr_array(abs(X)), compressed=False)
+    Y = np.arange(24, dtype=np.float32).reshape(12, 2) / 4
+    market = b"%%%%MatrixMarket matrix coordinate real general\n12 2 3\n1 1 0.5\n12 2 -3\n4 1 1e3\n"
+    for name, data, expected, damages in [
+        ("y.npy", saved(np.save, Y), partial(independent.column, what="targets"), headed),
+        ("Y.npz", saved(sparse.save_npz, sparse.csr_array(Y)), independent.npz_of_targets, zipped),
+        ("Y.mtx", market.replace(b"%%%%", b"%%"), independent.market_of_targets, TEXT),
+        ("w.npy", saved(np.save, Y[:, 0]), partial(independent.column, what="weights"), headed),
+    ]:
+        what = "weights" if name == "w.npy" else "targets"
+        read = readers.trained(**{"kind": "file", "path": "x.npz", what: name})
+        found = single("train", name, data, read, expected, damages)
+        files = {"x.npz": counts, **found.files}
+        yield Sample(found.name, files, read, found.expected, found.damages, damaged=(name,))
+    users, items = [5, -3, 5, 12, 7], ["a", "b", "\u00e9", "a", "b"]
+    ratings = np.array([1.5, 2, -3, 0.25, 5])
+    read = readers.trained(kind="ratings", path="r.parquet", words=True, duplicates="last")
+    for sums in (True, False):
+        table = pa.table({"user": users, "item": items, "rating": ratings})
+        data = saved(lambda f, t=table, s=sums: pq.write_table(t, f, write_page_checksum=s))
+        damages = [*BINARY, *[footer] * 8]
+        found = single("train", "r.parquet", data, read, independent.ratings_parquet, damages)
+        title = f"train r.parquet{' with sums' if sums else ''}"
+        yield Sample(title, found.files, read, found.expected, found.damages)
+    data = saved(np.savez, user=np.array(users), item=np.array(items), rating=ratings)
+    read = readers.trained(kind="ratings", path="r.npz", words=True, duplicates="last")
+    yield single("train", "r.npz", data, read, independent.ratings_npz, zipped)
 
 
 def arrays() -> Iterator[Sample]:
@@ -240,9 +274,9 @@ PARQUET: dict[str, dict[str, Any]] = {
     "dictionary": {"use_dictionary": True, "compression": "snappy"},
     "pages 2": {"data_page_version": "2.0", "compression": "zstd"},
     "delta": {"use_dictionary": False, "data_page_version": "2.0", "compression": "gzip",
-              "column_encoding": {"c": "DELTA_BINARY_PACKED", "i.list.element": "DELTA_BINARY_PACKED"}},
+              "column_encoding": dict.fromkeys(["c", "i.list.element"], "DELTA_BINARY_PACKED")},
     "split": {"use_dictionary": False, "compression": "lz4",
-              "column_encoding": {"y": "BYTE_STREAM_SPLIT", "v.list.element": "BYTE_STREAM_SPLIT"}},
+              "column_encoding": dict.fromkeys(["y", "v.list.element"], "BYTE_STREAM_SPLIT")},
     "brotli": {"compression": "brotli", "data_page_size": 64, "write_page_index": True},
     "old": {"version": "1.0", "compression": "none", "store_schema": False,
             "write_statistics": False},
@@ -264,8 +298,10 @@ def parquet() -> Iterator[Sample]:
     }
     damages = [*BINARY, *[footer] * 8]
     features = [
-        {"dense": "e", "width": 3}, {"indices": "c", "size": 9}, {"indices": "i", "values": "v", "size": 50},
-    ]  # fmt: skip
+        {"dense": "e", "width": 3},
+        {"indices": "c", "size": 9},
+        {"indices": "i", "values": "v", "size": 50},
+    ]
     for name, how in PARQUET.items():
         data = saved(
             lambda f, how=how: pq.write_table(pa.table(columns), f, row_group_size=17, **how)
@@ -309,11 +345,12 @@ def parquet_tables(damages: list[Damage]) -> Iterator[Sample]:
             title = f"train {way} of {name}"
             yield Sample(title, found.files, read, found.expected, found.damages)
     words = ["some words", "other words", "", "na\u00efve words \u00e9t\u00e9"] * 5
+    unlisted: dict[str, Any] = {"use_dictionary": False}
     for name, how in [
-        ("delta", {"use_dictionary": False, "column_encoding": {"text": "DELTA_BYTE_ARRAY"}}),
-        ("lengths", {"use_dictionary": False, "column_encoding": {"text": "DELTA_LENGTH_BYTE_ARRAY"}}),
+        ("delta", unlisted | {"column_encoding": {"text": "DELTA_BYTE_ARRAY"}}),
+        ("lengths", unlisted | {"column_encoding": {"text": "DELTA_LENGTH_BYTE_ARRAY"}}),
         ("sums", {"write_page_checksum": True}),
-    ]:  # fmt: skip
+    ]:
         table = pa.table({"text": words, "y": y})
         data = saved(lambda f, t=table, how=how: pq.write_table(t, f, row_group_size=7, **how))
         read = readers.converted("t.parquet", words=True, text="text", targets=["y"])
@@ -378,20 +415,21 @@ def checkpoints() -> Iterator[Sample]:
 
 def configurations() -> Iterator[Sample]:
     """Configurations that come with the package: printed by `learn config`."""
-    for path in sorted(CONFIGS.glob("*.yaml")):
+    for name in ("als-ratings.yaml", "glm-path.yaml", "lda-text.yaml"):
+        path = CONFIGS / name
+        told = [] if name == "glm-path.yaml" else ["--set", "data.train.path=x.csv"]
         yield Sample(
             f"config {path.name}",
             {"run.yaml": path.read_bytes()},
-            readers.learn("config", "--config", "run.yaml", "--set", "data.train.path=x.csv")
-            if b"path:" in path.read_bytes()
-            else readers.learn("config", "--config", "run.yaml"),
+            readers.learn("config", "--config", "run.yaml", *told),
             lambda folder: {},
             {"": [*TEXT, *[change_yaml] * 20, deepen]},
             silent=True,
         )
     trial = {
         "x.svm": SVM * 8,
-        "run.yaml": b"model: {kind: glm, link: linear, l2: 0.1}\noptimizer: {kind: adagrad, rate: 0.1}\n"
+        "run.yaml": b"model: {kind: glm, link: linear, l2: 0.1}\n"
+        b"optimizer: {kind: adagrad, rate: 0.1}\n"
         b"data:\n  train: {kind: libsvm, path: x.svm}\n  eval: {kind: holdout, share: 0.3}\n"
         b"  block_rows: 8\n  shuffle: blocks\nlearner: {passes: 2, threads: 1, seed: 3}\n"
         b"evaluation: {every_passes: 1}\ncheckpoint: {every_passes: 1, keep: 2}\n",
@@ -438,6 +476,7 @@ def samples() -> list[Sample]:
     kinds = (
         texts,
         configured,
+        beside,
         arrays,
         hugectr,
         parquet,

@@ -10,9 +10,11 @@ from ruamel.yaml import YAML
 from tests.mutations.damage import Random, choose
 
 VALUES: list[Any] = [
-    None, True, False, 0, 1, -1, 2, 0.5, -0.0, 1e308, 1e-320, 2**31, 2**53 + 1, 2**63, 10**30, -(10**30),
-    10**300, float("nan"), float("inf"), "", "0", "x", "nan", "a" * 3000, "\x00", "\x1b[31m", "../..",
-    "/", ".", "\u2028", "\ud800", [], [[]], [None], [0] * 50, ["x", "x"], {}, {"": 1}, {"kind": "x"},
+    None, True, False, 0, 1, -1, 2, 0.5, -0.0, 1e308, 1e-320, 2**31, 2**53 + 1, 2**63, 10**30,
+    -(10**30), 10**300, float("nan"), float("inf"), "", "0", "x", "nan", "a" * 3000, "\x00",
+    "\x1b[31m", "../..",
+    "/", ".", "\u2028", "\ud800", [], [[]], [None], [0] * 50, ["x", "x"], {}, {"": 1},
+    {"kind": "x"},
     {"kind": None}, [1, "1", None], "auto", "1e3", "12:30", "0x10", "1_000", "null", "yes", "-",
 ]  # fmt: skip
 
@@ -52,7 +54,9 @@ def change(rng: Random, tree: Any) -> Any:
             case 6:
                 place[key] = str(place[key])
             case 7 if isinstance(place[key], int | float) and not isinstance(place[key], bool):
-                place[key] = choose(rng, [place[key] + 1, place[key] - 1, -place[key], float(place[key]), place[key] * 1000])  # fmt: skip
+                value = place[key]
+                near = [value + 1, value - 1, -value, float(value), value * 1000]
+                place[key] = choose(rng, near)
             case _:
                 place[key] = choose(rng, VALUES)
     return tree
