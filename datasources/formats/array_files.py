@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from scipy import io, sparse
+from scipy import sparse
 
 from ..errors import DataError
+from .market_files import load_market
 from .npy import read_header
 
 KINDS = "biufcSUMmV"  # of dtypes: all but Python objects
@@ -38,34 +39,27 @@ def load_file(path: Path, what: str) -> Any:
     Raises:
         DataError: the file is missing, damaged, or does not hold what it announces.
     """
-    with read_as(path, what), path.open("rb") as file:
-        return READERS[path.suffix](file)
+    with read_as(path, what):
+        return READERS[path.suffix](path)
 
 
-def load_npy(file: BinaryIO) -> Any:
-    """Returns the array in an open .npy file. Raises `ValueError` where the file is shorter than
-    its header says, before memory is taken.
+def load_npy(path: Path) -> Any:
+    """Returns the array in a .npy file. Raises `ValueError` where the file is shorter than its
+    header says, before memory is taken.
     """
-    check_size(file, file.seek(0, 2))
-    return np.load(file, allow_pickle=False)
+    with path.open("rb") as file:
+        check_size(file, file.seek(0, 2))
+        return np.load(file, allow_pickle=False)
 
 
-def load_npz(file: BinaryIO) -> Any:
+def load_npz(path: Path) -> Any:
     """Returns the matrix that `scipy.sparse.save_npz` wrote. Raises as `check_archive` does."""
-    check_archive(file)
-    return sparse.load_npz(file)
+    with path.open("rb") as file:
+        check_archive(file)
+        return sparse.load_npz(file)
 
 
-def load_market(file: BinaryIO) -> Any:
-    """Returns the matrix in an open Matrix Market file, from its beginning.
-
-    SciPy opens the file once more: where it reads a stream of Python, a mistake in the first line
-    ends the process.
-    """
-    return io.mmread(file.name)
-
-
-READERS: dict[str, Callable[[BinaryIO], Any]] = {
+READERS: dict[str, Callable[[Path], Any]] = {
     ".npy": load_npy,
     ".npz": load_npz,
     ".mtx": load_market,

@@ -74,7 +74,7 @@ def read_parquet(path: Path, columns: Columns) -> Table:
     from pyarrow import compute, parquet
 
     try:
-        with parquet.ParquetFile(path, pre_buffer=False) as file:
+        with parquet.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
             columns = columns.among(file.schema_arrow.names, str(path))
             parts = [
                 batch_of_ids(batch, columns, str(path))

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
+from scipy.io import mmwrite
 
 from blocklearn.datasources import DataError
 from blocklearn.datasources.formats.array_files import READERS
+from blocklearn.datasources.formats.market_files import load_market
 from blocklearn.datasources.formats.text_kind import FileData
 from blocklearn.datasources.ratings.kind import RatingsData
 from blocklearn.datasources.tables.kind import TableData
@@ -47,8 +49,65 @@ def test_a_banner_that_is_none_is_an_error_and_not_the_end(
     path.write_text(MARKET)
     assert load(path).X.shape[0] == 4
     path.write_text(MARKET.replace("Market", "Maket"))
-    with pytest.raises(DataError, match=r"m\.mtx: cannot be read.*[Bb]anner"):
+    with pytest.raises(DataError, match=r"m\.mtx:1: .*begins with a line such as"):
         load(path)
+
+
+@pytest.mark.parametrize("load", [as_targets, as_counts, as_ratings])
+@pytest.mark.parametrize("number", ["0x10", "5 6", "5e", "5,0", "1e39", "nan", "5\u00bd", ""])
+def test_a_number_that_is_none_is_not_read_as_another(
+    tmp_path: Path, load: Callable[[Path], Any], number: str
+) -> None:
+    path = tmp_path / "m.mtx"
+    path.write_text(MARKET.replace("1 1 5", f"1 1 {number}"))
+    with pytest.raises(DataError, match=r"m\.mtx:3: "):
+        load(path)
+
+
+@pytest.mark.parametrize("kind", ["general", "symmetric", "skew-symmetric"])
+@pytest.mark.parametrize("form", ["array", "coordinate"])
+def test_matrices_as_scipy_writes_them(tmp_path: Path, kind: str, form: str) -> None:
+    table = np.arange(16, dtype=np.float64).reshape(4, 4)[:, : 3 if kind == "general" else 4]
+    if kind != "general":
+        sign = 1 if kind == "symmetric" else -1
+        table = table + sign * table.T
+    path = tmp_path / "m.mtx"
+    mmwrite(path, table if form == "array" else sparse.coo_array(table), symmetry=kind)
+    found = load_market(path)
+    assert found.dtype == np.float32
+    dense = found.toarray() if sparse.issparse(found) else found
+    np.testing.assert_array_equal(dense, table)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("array real general\n2 2\n1\n2\n3\n", "3 numbers, but it declares 4"),
+        ("array real general\n2 2\n1\n2\n3\n4\n5\n", "5 numbers, but it declares 4"),
+        ("array real general\n2 2\n1\n0x2\n3\n4\n", r"m\.mtx:4: '0x2' is no number"),
+        ("array real general\n2\n1\n", "here stand rows and columns"),
+        ("array real symmetric\n2 3\n1\n", "2 x 3 is not square"),
+        ("array real hermitian\n2 2\n1\n", "no banner of a real matrix"),
+        ("array real general\n999999999999 999999999999\n1\n", "1 numbers, but it declares"),
+    ],
+)
+def test_damaged_arrays(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "m.mtx"
+    path.write_text(f"%%MatrixMarket matrix {text}")
+    with pytest.raises(DataError, match=message):
+        load_market(path)
+
+
+def test_pages_of_ratings_are_compared_with_their_check_sums(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    table = pa.table({"user": [1, 2], "item": ["a", "b"], "rating": [1.0, 2.0]})
+    pq.write_table(table, path, write_page_checksum=True, use_dictionary=False, compression="none")
+    data = bytearray(path.read_bytes())
+    at = data.index(np.array([1.0, 2.0]).tobytes())
+    data[at + 6] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"r\.parquet: cannot be read.*CRC"):
+        RatingsData(path=path).load()
 
 
 def members(path: Path) -> dict[str, bytes]:
@@ -134,8 +193,7 @@ def test_every_end_of_a_name_has_its_reader(tmp_path: Path) -> None:
     sparse.save_npz(tmp_path / "a.npz", X)
     (tmp_path / "a.mtx").write_text(MARKET)
     for suffix, load in READERS.items():
-        with (tmp_path / f"a{suffix}").open("rb") as file:
-            assert load(file).shape in ((3, 3), (4, 4), (4, 2))
+        assert load(tmp_path / f"a{suffix}").shape in ((3, 3), (4, 4), (4, 2))
 
 
 def test_pages_of_ratings_that_cannot_be_unpacked(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ KNOWN: dict[str, Callable[[str, str, bytes], bool]] = {
     ),
     "fields of model.json and checkpoint.json that are of no type or not there": (
         lambda kind, detail, data: (
-            kind in ("internal", "wrong") and data.lstrip().startswith(b"{") and b'"digest"' in data
+            kind in ("internal", "wrong", "message")
+            and data.lstrip().startswith(b"{")
+            and b'"digest"' in data
         )
     ),
 }

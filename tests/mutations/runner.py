@@ -1,5 +1,6 @@
 """Watches over the workers: what takes too long or dies is a verdict, too."""
 
+import contextlib
 import json
 import os
 import queue
@@ -52,8 +53,9 @@ class Worker:
         """The verdict on a case."""
         process = self._process or self._start()
         assert process.stdin is not None
-        process.stdin.write(b"%d\n" % number)
-        process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has died: no line will come
+            process.stdin.write(b"%d\n" % number)
+            process.stdin.flush()
         line, read = self._line(SECONDS, PATIENCE), False
         if line == b"read":
             line, read = self._line(SECONDS, PATIENCE), True
@@ -106,10 +108,8 @@ class Worker:
         with process:
             process.send_signal(signal.SIGKILL) if process.poll() is None else None
             assert process.stdin is not None
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
-            except BrokenPipeError:
-                pass
         return process.returncode
 
 

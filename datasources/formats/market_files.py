@@ -1,0 +1,80 @@
+"""Matrix Market files as matrices in memory: coordinate files and arrays, every line checked.
+
+SciPy's reader takes `0x10` for 0, passes over what follows a number, and reads float64.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..errors import DataError
+from .entries import read_entries
+from .lines import placed_lines
+from .market_head import SYMMETRIES, mirrored, read_head
+from .numbers import INTEGER, parse_float32, show
+from .scratch import Scratch
+
+
+def load_market(path: Path) -> Any:
+    """Returns the matrix in a file, float32: a `coo_array` of coordinates, or an array.
+
+    Raises:
+        DataError: the file is no Matrix Market file of real numbers, or is damaged; names the line.
+    """
+    with tempfile.TemporaryDirectory(prefix="blocklearn-") as folder:
+        scratch = Scratch(Path(folder))
+        _, first, _ = next(placed_lines(path, scratch), (1, b"", None))
+        if first.lower().split()[2:3] == [b"array"]:
+            return read_array(path, scratch, first.decode("utf-8", "replace").lower().split())
+        head = read_head(path, scratch)
+        found = read_entries(path, head.size, head.body, scratch)
+        parts = list(mirrored(found, head.symmetry))
+    rows, columns, values = (
+        np.concatenate([np.empty(0, dtype), *(part[i] for part in parts)])
+        for i, dtype in enumerate((np.int64, np.int32, np.float32))
+    )
+    return sparse.coo_array((values, (rows, columns)), shape=(head.size.rows, head.size.columns))
+
+
+def read_array(path: Path, scratch: Scratch, banner: list[str]) -> Any:
+    """A dense matrix: sizes, then a number a line, column by column; of a symmetric matrix, those
+    on and below the diagonal.
+    """
+    if len(banner) != 5 or banner[0] != "%%matrixmarket" or banner[4] not in SYMMETRIES:
+        raise DataError(f"{path}:1: {' '.join(banner)[:60]!r} is no banner of a real matrix.")
+    lines = array_lines(path, scratch)
+    number, line = next(lines, (1, b""))
+    words = line.split()
+    if len(words) != 2 or not all(INTEGER.fullmatch(word) for word in words):
+        raise DataError(f"{path}:{number}: {show(line)}, but here stand rows and columns.")
+    rows, columns = map(int, words)
+    if banner[4] != "general" and rows != columns:
+        raise DataError(f"{path}:{number}: {banner[4]}, but {rows} x {columns} is not square.")
+    values = []
+    for number, line in lines:
+        try:
+            values.append(parse_float32(line.strip()))
+        except ValueError as error:
+            raise DataError(f"{path}:{number}: {error}.") from None
+    skew = banner[4].startswith("skew")
+    needed = rows * columns if banner[4] == "general" else rows * (rows + (-1 if skew else 1)) // 2
+    if len(values) != needed:
+        raise DataError(f"{path}: {len(values):,} numbers, but it declares {needed:,}; cut off?")
+    if banner[4] == "general":
+        return np.array(values, np.float32).reshape(columns, rows).T
+    table = np.zeros((rows, rows), np.float32)
+    upper = np.triu_indices(rows, int(skew))  # row by row: the lower ones, column by column
+    table.T[upper] = values
+    table[upper] = -table.T[upper] if skew else table.T[upper]
+    return table
+
+
+def array_lines(path: Path, scratch: Scratch) -> Iterator[tuple[int, bytes]]:
+    """Number and text of the lines behind the banner that say something."""
+    for number, line, _ in placed_lines(path, scratch):
+        if number > 1 and line.strip() and not line.startswith(b"%"):
+            yield number, line

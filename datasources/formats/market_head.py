@@ -1,0 +1,86 @@
+"""What a Matrix Market file says before its entries, and what its symmetry implies.
+
+R. F. Boisvert, R. Pozo, K. A. Remington, The Matrix Market exchange formats, NISTIR 5935 (1996).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import DataError
+from .entries import Entries, Size
+from .layout import Place
+from .lines import placed_lines
+from .numbers import INTEGER, show
+from .scratch import Scratch
+
+FIELDS = ("real", "double", "integer", "pattern")
+SYMMETRIES = ("general", "symmetric", "skew-symmetric")
+
+
+class Head(NamedTuple):
+    """What a file says before its entries, and where these begin."""
+
+    size: Size
+    symmetry: str
+    body: Place
+
+
+def read_head(path: Path, scratch: Scratch) -> Head:
+    """The banner, comments and sizes. Raises `DataError` for what is no coordinate matrix."""
+    banner: list[str] = []
+    for number, line, after in placed_lines(path, scratch):
+        words = line.split()
+        if not banner:
+            banner = [word.decode("utf-8", "replace").lower() for word in words]
+            check_banner(f"{path}:{number}", banner, line)
+        elif words and not words[0].startswith(b"%"):
+            if len(words) != 3 or not all(INTEGER.fullmatch(word) for word in words):
+                raise DataError(
+                    f"{path}:{number}: {show(line)}, but here stand the numbers of rows, columns "
+                    "and entries."
+                )
+            rows, columns, entries = map(int, words)
+            size = Size(rows, columns, entries, banner[3] != "pattern")
+            check_size(f"{path}:{number}", size, banner[4])
+            return Head(size, banner[4], after)
+    raise DataError(f"{path}: cut off; it has no line with the numbers of rows and columns.")
+
+
+def check_banner(place: str, banner: list[str], line: bytes) -> None:
+    """Five words, of kinds that can be rows."""
+    if len(banner) != 5 or banner[0] != "%%matrixmarket" or banner[1] != "matrix":
+        raise DataError(
+            f"{place}: {show(line)}, but a Matrix Market file begins with a line such as "
+            "%%MatrixMarket matrix coordinate real general."
+        )
+    kind = " ".join(banner[2:])
+    if banner[2] != "coordinate" or banner[3] not in FIELDS or banner[4] not in SYMMETRIES:
+        raise DataError(
+            f"{place}: a matrix that is {kind}, but it must be coordinate; {', '.join(FIELDS)}; "
+            f"{', '.join(SYMMETRIES)}."
+        )
+
+
+def check_size(place: str, size: Size, symmetry: str) -> None:
+    """Numbers that a matrix can have."""
+    if not size.rows or not size.columns:
+        raise DataError(f"{place}: a matrix of {size.rows} rows and {size.columns} columns.")
+    if symmetry != "general" and size.rows != size.columns:
+        raise DataError(
+            f"{place}: {symmetry}, but with {size.rows} rows and {size.columns} columns it is not "
+            "square."
+        )
+
+
+def mirrored(found: Iterator[Entries], symmetry: str) -> Iterator[Entries]:
+    """All entries, with those on the other side of the diagonal that `symmetry` implies."""
+    for entries in found:
+        yield entries
+        if symmetry != "general":
+            away = entries.rows != entries.columns
+            values = entries.values[away] * np.float32(-1 if symmetry.startswith("skew") else 1)
+            rows, columns = entries.columns[away], entries.rows[away]
+            yield Entries(rows.astype(np.int64), columns.astype(np.int32), values)
