@@ -134,8 +134,14 @@ def test_every_kind_is_killed() -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the same kind of rows in all the formats of the cases."""
+    """See `make_data`."""
     folder = tmp_path_factory.mktemp("data")
+    make_data(folder)
+    return folder
+
+
+def make_data(folder: Path) -> None:
+    """The same kind of rows in all the formats of the cases."""
     rng = np.random.default_rng(0)
     X = sparse.csr_array(rng.poisson(0.1, (ROWS, COLUMNS)).astype(np.float32))
     y = (X @ rng.standard_normal(COLUMNS) > 0).astype(np.float32)
@@ -162,31 +168,42 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_raw(folder / "x.bin", y[:, None], np.zeros((ROWS, 0)), keys)
     entries = [f"u{i},i{j},{X[i, j] + (i + j) % 3:.0f}" for i, j in zip(*X.nonzero(), strict=True)]
     (folder / "ratings.csv").write_text("\n".join(["user,item,rating", *entries]) + "\n")
-    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_killed_at_any_moment(data: Path, tmp_path: Path, case: str) -> None:
+    killed, inside, names = killed_runs(data, tmp_path, case, KILLS)
+    assert killed == KILLS
+    within_saves[case] = inside
+    for run in [tmp_path / name for name in names]:
+        check_run(run, tmp_path / "whole")
+
+
+def killed_runs(
+    data: Path, folder: Path, case: str, kills: int, seed: str = ""
+) -> tuple[int, int, list[str]]:
+    """How often a run was killed in `folder`, how often within a save, and the complete runs."""
     for file in data.iterdir():
-        (tmp_path / file.name).symlink_to(file)
-    with (tmp_path / "run.yaml").open("w") as file:
+        (folder / file.name).symlink_to(file)
+    with (folder / "run.yaml").open("w") as file:
         YAML().dump(settings(case), file)
-    command = [sys.executable, str(LOOP), case, str(KILLS), "--config", "run.yaml", "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    command = [sys.executable, str(LOOP), case + seed, str(kills), "--config", "run.yaml", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     killed, inside, *names = done.stdout.splitlines()[-1].split()
-    assert int(killed) == KILLS
-    within_saves[case] = int(inside)
-    whole = tmp_path / "whole"
-    for run in [tmp_path / name for name in names]:
-        assert weights(run) == weights(whole)
-        assert scores(run) == scores(whole)
-        assert checkpoints(run) == checkpoints(whole)
-        happened = [(e["event"], e["rows"]) for e in events(run) if e["event"] != "start"]
-        assert len(happened) == len(set(happened))
-        starts = [e.get("checkpoint") for e in events(run) if e["event"] == "start"]
-        assert len(starts) == len(set(starts))
+    return int(killed), int(inside), names
+
+
+def check_run(run: Path, whole: Path) -> None:
+    """All bits are those of the run that was left alone, and nothing happened twice."""
+    assert weights(run) == weights(whole)
+    assert scores(run) == scores(whole)
+    assert checkpoints(run) == checkpoints(whole)
+    happened = [(e["event"], e["rows"]) for e in events(run) if e["event"] != "start"]
+    assert len(happened) == len(set(happened))
+    starts = [e.get("checkpoint") for e in events(run) if e["event"] == "start"]
+    assert len(starts) == len(set(starts))
 
 
 @pytest.mark.slow
