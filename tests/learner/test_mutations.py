@@ -117,7 +117,6 @@ def test_workers_that_die_and_hang_are_seen(monkeypatch: pytest.MonkeyPatch) -> 
     with Worker(SEED) as worker:
         assert worker.judge(0).kind in GOOD
         assert worker._process is not None
-        monkeypatch.setattr("tests.mutations.runner.MEMORY", 1 << 30)
         worker._process.kill()
         worker._process.wait()
         dead = worker.judge(1)

@@ -170,9 +170,3 @@ def learn(*arguments: str) -> Read:
         return {}
 
     return facts
-
-
-def resumed(folder: Path) -> Facts:
-    """A run that goes on from its checkpoints; its weights in the end."""
-    learn("train", "--config", "config.yaml", "--out", ".", "--resume", "auto", "-q")(folder)
-    return {"weights": (folder / "weights.safetensors").read_bytes()}

@@ -445,31 +445,6 @@ def configurations() -> Iterator[Sample]:
     )
 
 
-def runs() -> Iterator[Sample]:
-    """A run that was stopped, and goes on to the weights of one that was not."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        (path / "x.svm").write_bytes(b"".join(SVM.replace(b"0.5", b"%d" % i) for i in range(8)))
-        (path / "config.yaml").write_text(
-            "model: {kind: glm, link: linear, l2: 0.1}\n"
-            "optimizer: {kind: adagrad, rate: 0.1}\n"
-            "data: {train: {kind: libsvm, path: x.svm}, eval: {kind: holdout}, block_rows: 8}\n"
-            "learner: {passes: 3, threads: 1, seed: 3, log_every_seconds: 1.0e+6}\n"
-            "checkpoint: {every_passes: 1, keep: 3}\n"
-        )
-        readers.learn("train", "--config", "config.yaml", "--out", ".", "-q", "--overwrite")(path)
-        files = contents(path)
-    signed = [*TEXT[:6], change_json, *[change_signed_json] * 12]
-    yield Sample(
-        "resume",
-        files,
-        readers.resumed,
-        damages={"": BINARY, ".json": signed, ".jsonl": [*TEXT, change_json_line]},
-        damaged=tuple(name for name in files if name not in ("x.svm", "README.md", "config.yaml")),
-        silent=True,
-    )
-
-
 @cache
 def samples() -> list[Sample]:
     """All of them, in an order that does not change."""
