@@ -1,6 +1,8 @@
 """`python -m tests.mutations --cases 100000 --seed 1`: see the package."""
 
 import argparse
+import contextlib
+import signal
 import sys
 import time
 from collections import Counter, defaultdict
@@ -21,7 +23,8 @@ def lines(verdicts: list[Verdict]) -> list[str]:
     for name, counts in table.items():
         cells = [str(counts[kind]) for kind in kinds]
         out.append(f"| {name} | {counts.total()} | " + " | ".join(cells) + " |")
-    out.append(f"most memory of a case: {max(v.peak for v in verdicts) >> 20} MB")
+    most = max((found.peak for found in verdicts), default=0)
+    out.append(f"most memory of a case: {most >> 20} MB")
     faults = sorted(found for found in verdicts if found.kind not in GOOD)
     return out + [
         f"{f.number}: {f.kind}: {f.sample}: {f.file} ({', '.join(f.damages)}): {f.detail}"
@@ -45,19 +48,20 @@ def main() -> int:
         found = judge(make(given.seed, given.case), given.case, folder.absolute(), lambda: None)
         print(found)
         return found.kind not in GOOD
+    for stop in (signal.SIGINT, signal.SIGTERM):  # the table of what was done until then
+        signal.signal(stop, signal.default_int_handler)
     begun, verdicts = time.monotonic(), []
-    for found in run(given.seed, range(given.first, given.first + given.cases), given.workers):
-        verdicts.append(found)
-        if found.kind not in GOOD:
-            print(found, file=sys.stderr, flush=True)
-        if len(verdicts) % 1000 == 0:
-            print(
-                f"{len(verdicts)} cases, {time.monotonic() - begun:.0f} s",
-                file=sys.stderr,
-                flush=True,
-            )
+    with contextlib.suppress(KeyboardInterrupt):
+        cases = range(given.first, given.first + given.cases)
+        for found in run(given.seed, cases, given.workers):
+            verdicts.append(found)
+            if found.kind not in GOOD:
+                print(found, file=sys.stderr, flush=True)
+            if len(verdicts) % 1000 == 0:
+                done = f"{len(verdicts)} cases, {time.monotonic() - begun:.0f} s"
+                print(done, file=sys.stderr, flush=True)
     print(*lines(sorted(verdicts)), sep="\n")
-    return int(any(found.kind not in GOOD for found in verdicts))
+    return int(not verdicts or any(found.kind not in GOOD for found in verdicts))
 
 
 if __name__ == "__main__":

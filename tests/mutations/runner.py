@@ -23,7 +23,7 @@ SECONDS = 10.0
 PATIENCE = 120.0
 """Seconds by the clock, for what sleeps for ever."""
 
-START = 600.0
+START = 3600.0
 """Seconds by the clock until a worker has imported and compiled what it needs."""
 
 MEMORY = 4 << 30
