@@ -8,6 +8,7 @@ from scipy import sparse
 
 from ..arrays.accept import accept
 from ..arrays.validate import check_weights
+from ..block import MAX_COLUMNS
 from ..errors import DataError
 from ..formats.array_files import READERS, load_file
 from .read_texts import read_lines
@@ -54,6 +55,8 @@ def read_targets(path: Path, documents: int) -> tuple[Any, list[str] | None]:
         targets = targets.reshape(-1, 1)
     accept(targets, f"{path}: the targets")
     rows, columns = targets.shape
+    if columns > MAX_COLUMNS:
+        raise DataError(f"{path}: {columns} targets, but at most {MAX_COLUMNS} work.")
     if rows != documents:
         raise DataError(f"{path}: targets of {rows} rows, but there are {documents} documents.")
     listed = path.with_name("labels.txt")

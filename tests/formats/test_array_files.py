@@ -20,6 +20,7 @@ from blocklearn.datasources import DataError
 from blocklearn.datasources.formats.array_files import READERS
 from blocklearn.datasources.formats.market_files import load_market
 from blocklearn.datasources.formats.text_kind import FileData
+from blocklearn.datasources.holdout.samples import Reading
 from blocklearn.datasources.ratings.kind import RatingsData
 from blocklearn.datasources.tables.kind import TableData
 from tests.support.formats import read
@@ -209,6 +210,13 @@ def test_pages_of_ratings_that_cannot_be_unpacked(tmp_path: Path) -> None:
             RatingsData(path=path, duplicates="last").load()
         messages.add(type(caught.value.__cause__))
     assert OSError in messages
+
+
+def test_more_targets_than_there_can_be_name_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "Y.npz"
+    sparse.save_npz(path, sparse.csr_array((4, 2**40), dtype=np.float32))
+    with pytest.raises(DataError, match=r"Y\.npz: 1099511627776 targets, but at most 2147483647"):
+        as_targets(path).source(Reading())
 
 
 def test_a_piece_of_json_lines_without_documents(tmp_path: Path) -> None:

@@ -177,9 +177,10 @@ def ratings_parquet(path: Path) -> Facts:
 
 
 def ratings_npz(path: Path) -> Facts:
-    """Arrays user, item, rating."""
+    """Arrays user, item, rating; without ratings, each is 1."""
     with np.load(path, allow_pickle=False) as file:
-        users, items, values = (file[name].tolist() for name in ("user", "item", "rating"))
+        users, items = (file[name].tolist() for name in ("user", "item"))
+        values = file["rating"].tolist() if "rating" in file else [1.0] * len(users)
     return of_ratings([str(x) for x in users], [str(x) for x in items], values)
 
 
