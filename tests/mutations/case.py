@@ -16,6 +16,7 @@ import numpy as np
 from blocklearn.learner.exit_codes import exit_code, message
 from tests.mutations.damage import choose
 from tests.mutations.facts import Facts, differ, finite
+from tests.mutations.independent import unpack
 from tests.mutations.known import known
 from tests.mutations.readers import Refused
 from tests.mutations.samples import Sample, samples
@@ -86,9 +87,17 @@ def judge(case: Case, number: int, folder: Path, read: Callable[[], None]) -> Ve
     peak = max(0, most_resident() - before)
     if kind in GOOD and peak > MOST_BYTES:
         kind, detail = "bomb", f"{peak >> 20} MB for a file of {len(case.data or b'')} bytes"
-    if kind not in GOOD and (name := known(kind, detail, case.data or b"")):
+    if kind not in GOOD and (name := known(kind, detail, unpacked(path))):
         kind, detail = "known", name
     return Verdict(number, kind, case.sample.name, case.file, case.damages, detail, peak)
+
+
+def unpacked(path: Path) -> bytes:
+    """What is in a file, as far as it can be unpacked."""
+    try:
+        return unpack(path)
+    except Exception:
+        return path.read_bytes() if path.exists() else b""
 
 
 def verdict(sample: Sample, folder: Path, read: Callable[[], None]) -> tuple[str, str]:
