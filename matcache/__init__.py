@@ -34,6 +34,13 @@ from .merge import Merge as Merge
 from .merge import Merger as Merger
 from .merge import make_merger as make_merger
 from .merge import plan_merge as plan_merge
+from .notation.annotations import Column as Column
+from .notation.annotations import Matrix as Matrix
+from .notation.annotations import Number as Number
+from .notation.annotations import Row as Row
+from .notation.annotations import Rows as Rows
+from .notation.annotations import Sparse as Sparse
+from .notation.annotations import Table as Table
 from .notation.functions import clip as clip
 from .notation.functions import colsum as colsum
 from .notation.functions import copy as copy
@@ -41,11 +48,13 @@ from .notation.functions import digamma as digamma
 from .notation.functions import equal as equal
 from .notation.functions import exp as exp
 from .notation.functions import exppsi as exppsi
+from .notation.functions import full as full
 from .notation.functions import gram as gram
 from .notation.functions import lgamma as lgamma
 from .notation.functions import log as log
 from .notation.functions import maximum as maximum
 from .notation.functions import minimum as minimum
+from .notation.functions import ones_like as ones_like
 from .notation.functions import rowdot as rowdot
 from .notation.functions import rowmax as rowmax
 from .notation.functions import rowmin as rowmin

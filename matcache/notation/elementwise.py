@@ -28,12 +28,17 @@ class Elementwise:
     flops: int = 1
 
 
+def _full(x: Any, value: Any) -> Any:
+    return np.broadcast_to(value, np.broadcast_shapes(np.shape(x), np.shape(value)))
+
+
 def _exppsi(x: Any) -> Any:
     return np.maximum(np.exp(special.digamma(x)), TINY)
 
 
 ELEMENTWISE: dict[str, Elementwise] = {
     "copy": Elementwise(1, np.positive, "{0}", "{0}", flops=0),
+    "full": Elementwise(2, _full, "{1}", "{1}", flops=0),
     "add": Elementwise(2, np.add, "({0} + {1})", "({0} + {1})"),
     "sub": Elementwise(2, np.subtract, "({0} - {1})", "({0} - {1})"),
     "mul": Elementwise(2, np.multiply, "({0} * {1})", "({0} * {1})"),

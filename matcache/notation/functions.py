@@ -82,6 +82,20 @@ def copy(x: Any) -> Any:
     return apply("copy", x)
 
 
+def full(x: Any, value: Any) -> Any:
+    """`value` wherever x has an entry: at the stored ones of a sparse x, at all of a dense one.
+
+    x: [n x m]; its numbers do not matter. value: a number, or what `x + value` would take. The rows
+    of a block's padding are entries too where x is dense.
+    """
+    return apply("full", x, value)
+
+
+def ones_like(x: Any) -> Any:
+    """1 wherever x has an entry: at the stored ones of a sparse x, at all of a dense one."""
+    return full(x, 1.0)
+
+
 def sddmm(rows: Any, table: Any, pattern: Any) -> Any:
     """Sampled dense-dense product: `rows[i] . table[j]` at the stored entries (i, j) of `pattern`.
 
