@@ -22,6 +22,7 @@ from ..program.instructions import (
     reads,
     walk,
 )
+from ..program.records import Structure, leaf_names
 
 
 def is_static(arg: Any) -> bool:
@@ -40,19 +41,20 @@ def row_count(args: tuple[Any, ...]) -> int:
 
 
 def describe(
-    function: Callable[..., Any], args: tuple[Any, ...], rows: int
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    rows: int,
+    structure: Structure | None = None,
 ) -> tuple[tuple[Argument, ...], str]:
     """What the compiler must know of the arguments of `function`, and the dtype of the work.
 
-    X.T of a sparse X makes a program that runs over the columns of X that occur.
+    args: the leaves of the arguments, which `structure` puts together: see `records.flatten`. X.T
+    of a sparse X makes a program that runs over the columns of X that occur.
     """
     title = f"@rowwise {function.__name__}"
-    code = getattr(function, "__code__", None)
-    names = code.co_varnames if code is not None else ()
     patterns: list[int] = []
     found: list[Argument] = []
-    for number, arg in enumerate(args):
-        name = names[number] if number < len(names) else f"argument {number}"
+    for name, arg in zip(leaf_names(function, structure, len(args)), args, strict=True):
         position = 0
         if isinstance(arg, Transposed):
             arg = arg.of
@@ -66,7 +68,8 @@ def describe(
                 raise ShapeError(
                     f"{title} at {source_line()}: '{name}' is a "
                     f"{type(arg).__name__}; arguments are matrices of a cache (see from_array, "
-                    "from_sparse), numbers, strings, booleans or None."
+                    "from_sparse), numbers, strings, booleans, None, or tuples and frozen "
+                    "dataclasses of these."
                 ) from None
             found.append(Argument("number", name))
         elif arg.pattern is not None:

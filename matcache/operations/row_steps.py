@@ -18,6 +18,7 @@ from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..program.instructions import Apply, Argument, Program
+from ..program.records import Structure, flatten
 from ..program.row_steps_plan import SIGNALS, EntryProgram, RowStepsPlan
 from ..program.schedule import flops
 from ..program.trace import Recorder, Traced, recorder_in_use
@@ -89,19 +90,21 @@ def row_steps(
     *arguments)` gives its residuals [k] as a row-wise function; then every entry at the row's
     non-zeros moves, and every entry of `bias`, tables of one row whose value in X is always 1.
 
-    arguments: Mats with a row for each row of X or one for all, and numbers. weights: [rows x 1].
-    rate, pace, clock: 1 x 1; a row adds weight * pace to the clock, which is float64. seen: float64
-    [columns x 1], where the clock stood when the entries of a column of X last moved.
+    arguments: Mats with a row for each row of X or one for all, numbers, and records of these.
+    weights: [rows x 1]. rate, pace, clock: 1 x 1; a row adds weight * pace to the clock, which is
+    float64. seen: float64 [columns x 1], where the clock stood when the entries of a column of X
+    last moved.
     """
     cache, where = X.cache, source_line()
-    given = [a.mat() if isinstance(a, Lazy) else a for a in arguments]
+    leaves, structure = flatten(tuple(arguments))
+    given = [a.mat() if isinstance(a, Lazy) else a for a in leaves]
     fixed = [X.mat(), weights.mat(), rate.mat(), pace.mat(), clock.mat()]
     fixed += [] if seen is None else [seen.mat()]
-    known = (row_steps, residual, *entries.key, *(() if bias is None else bias.key))
+    known = (row_steps, residual, structure, *entries.key, *(() if bias is None else bias.key))
     known += tuple(map(signature, (*fixed, *given)))
     found: StepsCompiled | None = cache.programs.get(known)
     if found is None:
-        found = StepsCompiled.of(X, residual, given, entries, bias, seen is not None)
+        found = StepsCompiled.of(X, residual, given, structure, entries, bias, seen is not None)
         if cache.enabled:
             cache.programs[known] = found
     tables = entries.mats if bias is None else entries.mats + bias.mats
@@ -135,6 +138,7 @@ class StepsCompiled:
         X: SparseMat,
         residual: Rowwise,
         given: Sequence[Any],
+        structure: Structure | None,
         entries: Entries,
         bias: Entries | None,
         seen: bool,
@@ -158,7 +162,8 @@ class StepsCompiled:
             constants = _traced(bias, bias.move, "b", dtype.name)
             written += _written(bias, len(entries.mats), constants)
         scores = container("scores", rows, k)
-        program = residual.compile(Mat(cache, scores), *given, rows=rows).plan
+        whole = None if structure is None else (None, *structure)
+        program = residual.compile_leaves((Mat(cache, scores), *given), whole, rows).plan
         strips = container("strips", 1 + k * len(step.kept), min(pattern.columns, pattern.capacity))
         if cache.enabled and pattern.capacity < pattern.columns:
             pattern.dependents.setdefault(strips.guid, strips)  # grows with the blocks

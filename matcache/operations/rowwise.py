@@ -35,6 +35,7 @@ from ..program.instructions import (
     tables_of,
     walk,
 )
+from ..program.records import Structure, flatten, rebuild
 from ..program.schedule import Schedule, all_values, flops, schedule
 from ..program.trace import Recorder, Traced, recorder_in_use
 from .arguments import check_shapes, describe, is_static, key_part, row_count, signature
@@ -112,8 +113,10 @@ class Compiled:
 class Rowwise:
     """A function of rows. Call it with Mats; `reference` runs the same text in NumPy float64.
 
-    It is traced once for each signature (shapes of vectors, dtype, which arguments are sparse), so
-    what it takes from outside its arguments is fixed then.
+    Arguments are Mats, numbers, strings, booleans, None, and tuples and frozen dataclasses of
+    these: see `records.py`. It is traced once for each signature (shapes of vectors, dtype, which
+    arguments are sparse, kinds of dataclasses), so what it takes from outside its arguments is
+    fixed then.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -130,16 +133,27 @@ class Rowwise:
 
         rows: by default those of the first sparse argument, or else of the first matrix.
         """
-        arguments, dtype = describe(self.function, args, row_count(args) if rows is None else rows)
+        return self.compile_leaves(*flatten(args), rows)
+
+    def compile_leaves(
+        self, args: tuple[Any, ...], structure: Structure | None, rows: int | None = None
+    ) -> Compiled:
+        """The same for arguments that are flattened already."""
+        rows = row_count(args) if rows is None else rows
+        arguments, dtype = describe(self.function, args, rows, structure)
         statics = tuple(a for a in args if is_static(a))
-        key = (arguments, dtype, statics)
+        key = (arguments, dtype, statics, structure)
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[key] = self._trace(arguments, dtype, args)
+            found = self._compiled[key] = self._trace(arguments, dtype, args, structure)
         return found
 
     def _trace(
-        self, arguments: tuple[Argument, ...], dtype: str, args: tuple[Any, ...]
+        self,
+        arguments: tuple[Argument, ...],
+        dtype: str,
+        args: tuple[Any, ...],
+        structure: Structure | None,
     ) -> Compiled:
         recorder = Recorder(arguments)
         inputs: list[Any] = []
@@ -156,7 +170,7 @@ class Rowwise:
                 inputs.append(Traced(recorder, None, number))
         token = recorder_in_use.set(recorder)
         try:
-            result = self.function(*inputs)
+            result = self.function(*rebuild(structure, tuple(inputs)))
         finally:
             recorder_in_use.reset(token)
         if len(recorder.open) > 1:
@@ -207,14 +221,16 @@ class Rowwise:
 
         Inside another `@rowwise` function it becomes part of it.
         """
-        if any(isinstance(a, Operand) and not isinstance(a, Lazy | Transposed) for a in args):
+        leaves, structure = flatten(args)
+        if any(isinstance(a, Operand) and not isinstance(a, Lazy | Transposed) for a in leaves):
             return self.function(*args)
-        return run(self, args)
+        return run(self, leaves, structure)
 
     def reference(self, *args: Any) -> Any:
         """The same text, row by row, with NumPy and SciPy in float64: the definition.
 
-        args: SciPy sparse arrays, NumPy arrays (written by <<= in place) and numbers.
+        args: SciPy sparse arrays, NumPy arrays (written by <<= in place) and numbers, also within
+        tuples and frozen dataclasses.
         """
         from ..program.reference import run_rows
 
@@ -229,6 +245,7 @@ def rowwise(function: Callable[..., Any]) -> Rowwise:
 def run(
     rowwise: Rowwise,
     args: tuple[Any, ...],
+    structure: Structure | None = None,
     *,
     key: Hashable = None,
     rows: int | None = None,
@@ -236,9 +253,9 @@ def run(
 ) -> Any:
     """Call a row-wise function.
 
-    key: its identity in the cache, by default the function itself (which the cache then keeps
-    alive, so that no other one can take its identity). rows: as in `Rowwise.compile`. label: of its
-    result.
+    args, structure: the flattened arguments, see `records.flatten`. key: its identity in the cache,
+    by default the function itself (which the cache then keeps alive, so that no other one can take
+    its identity). rows: as in `Rowwise.compile`. label: of its result.
     """
     args = tuple(_current(a) for a in args)
     rows = row_count(args) if rows is None else rows
@@ -254,10 +271,10 @@ def run(
             raise ShapeError(
                 f"@rowwise {rowwise.name} at {source_line()}: {mat.label} belongs to another cache."
             )
-    known = (rowwise, rows, *map(signature, given))
+    known = (rowwise, structure, rows, *map(signature, given))
     found = cache.programs.get(known)
     if found is None:
-        found = rowwise.compile(*given, rows=rows)
+        found = rowwise.compile_leaves(given, structure, rows)
         for argument in found.writes:
             if sum(m.guid == args[argument].guid for m in mats) > 1:
                 raise ShapeError(
@@ -272,7 +289,8 @@ def run(
         mats = [a for a in args if isinstance(a, Mat)]
     sparse = next((a for a in args if isinstance(a, SparseMat)), None)
     transposed = found.plan.program.transposed
-    identity = (("rowwise", rowwise if key is None else key, transposed), *map(key_part, args))
+    name = ("rowwise", rowwise if key is None else key, structure, transposed)
+    identity = (name, *map(key_part, args))
 
     slots: list[Slot] = []
     for number, value in enumerate(found.plan.program.returns):

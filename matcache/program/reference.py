@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand
+from .records import flatten, rebuild
 from .trace import EagerLoop, eager_loop
 
 _REDUCE: dict[str, tuple[Callable[..., Any], float]] = {
@@ -82,13 +83,14 @@ def run_rows(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
     Returns what the function returns, stacked: arrays [rows x k], or SciPy CSR for non-zeros.
     """
+    args, structure = flatten(args)
     work = [_float64(a) for a in args]
     shapes = [a.shape for a in work if sp.issparse(a)]
     rows = (shapes or [np.shape(a) for a in work if np.ndim(a) == 2])[0][0]
     results: list[tuple[Any, ...]] = []
     single = False
     for i in range(rows):
-        inputs = [_row(a, i, rows) for a in work]
+        inputs = rebuild(structure, tuple(_row(a, i, rows) for a in work))
         token = eager_loop.set(EagerLoop())
         try:
             result = function(*inputs)

@@ -1,0 +1,109 @@
+"""Take frozen dataclasses and tuples apart into arguments of a kernel, and rebuild them.
+
+A kernel takes matrices and numbers. A function may take them as one object, such as the equations
+of a row. The object is flattened for the kernel, and rebuilt around traced values for the function.
+Dataclasses and tuples may hold one another. Everything else, None included, is a leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any
+
+from ..containers.slots import source_line
+from ..errors import ShapeError
+
+
+@dataclass(frozen=True)
+class Record:
+    """What kind of record an argument is, and what its fields are: a Record, or None for a leaf."""
+
+    kind: type
+    parts: tuple[Record | None, ...]
+
+
+Structure = tuple[Record | None, ...]
+"""Of all arguments, one entry each."""
+
+
+def flatten(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Structure | None]:
+    """Leaves of the arguments in order, and how they were put together.
+
+    The structure is None where every argument is a leaf. Raises ShapeError for a dataclass that is
+    not frozen.
+    """
+    if all(field_names(type(arg)) is None for arg in args):
+        return args, None
+    leaves: list[Any] = []
+    structure = tuple(_take_apart(arg, leaves) for arg in args)
+    return tuple(leaves), structure
+
+
+def rebuild(structure: Structure | None, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments that `flatten` takes apart into `leaves`, without calling `__post_init__`."""
+    if structure is None:
+        return leaves
+    remaining = iter(leaves)
+    return tuple(_put_together(record, remaining) for record in structure)
+
+
+def leaf_names(function: Callable[..., Any], structure: Structure | None, count: int) -> list[str]:
+    """Names of `count` leaves for messages: `eq.table` is the field `table` of argument `eq`."""
+    code = getattr(function, "__code__", None)
+    known = () if code is None else code.co_varnames[: code.co_argcount]
+
+    def name(number: int) -> str:
+        return known[number] if number < len(known) else f"argument {number}"
+
+    if structure is None:
+        return [name(number) for number in range(count)]
+    return [leaf for n, record in enumerate(structure) for leaf in _paths(record, name(n))]
+
+
+@cache
+def field_names(kind: type) -> tuple[str, ...] | None:
+    """Names of the fields of a dataclass or a named tuple; () of a tuple; None of a leaf."""
+    if issubclass(kind, tuple):
+        return getattr(kind, "_fields", ())
+    if not is_dataclass(kind):
+        return None
+    if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        raise ShapeError(
+            f"@rowwise at {source_line()}: {kind.__name__} is a dataclass that can change; an "
+            "argument must be frozen. Write @dataclass(frozen=True) above it."
+        )
+    return tuple(field.name for field in fields(kind))
+
+
+def _take_apart(arg: Any, leaves: list[Any]) -> Record | None:
+    names = field_names(type(arg))
+    if names is None:
+        leaves.append(arg)
+        return None
+    parts = arg if isinstance(arg, tuple) else [getattr(arg, name) for name in names]
+    return Record(type(arg), tuple(_take_apart(part, leaves) for part in parts))
+
+
+def _put_together(record: Record | None, leaves: Iterator[Any]) -> Any:
+    if record is None:
+        return next(leaves)
+    parts = [_put_together(part, leaves) for part in record.parts]
+    if issubclass(record.kind, tuple):
+        return record.kind(*parts) if hasattr(record.kind, "_fields") else tuple(parts)
+    made = object.__new__(record.kind)
+    for name, part in zip(field_names(record.kind) or (), parts, strict=True):
+        object.__setattr__(made, name, part)
+    return made
+
+
+def _paths(record: Record | None, path: str) -> list[str]:
+    if record is None:
+        return [path]
+    names = field_names(record.kind) or [str(n) for n in range(len(record.parts))]
+    return [
+        leaf
+        for name, part in zip(names, record.parts, strict=True)
+        for leaf in _paths(part, f"{path}.{name}")
+    ]
