@@ -9,17 +9,37 @@ solve: Takács, Pilászy, Tikk, RecSys 2011. Biases are solved for together with
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from blocklearn.matcache import Mat, ShapeError, colsum, from_array, gram, rownnz, solve_rows, total
+from blocklearn.matcache import (
+    Mat,
+    ShapeError,
+    Sparse,
+    Table,
+    colsum,
+    from_array,
+    gram,
+    rownnz,
+    solve_rows,
+    total,
+)
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import AdaGrad, Optimizer
 
 from .als_items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations
-from .als_rows import descend, equations, losses, norms_of, typical_squares
+from .als_rows import (
+    Feedback,
+    LeastSquares,
+    conjugate_gradients,
+    losses,
+    normal_equations,
+    norms_of,
+    typical_squares,
+)
 from .base import Block, Model, Randomness, Shapes
 from .row_state import RowState
 from .score import Score, Sum
@@ -112,6 +132,7 @@ class ALS(Model):
         self.mean = self.parameter("mean", 1, 1)
         if sums is not None and sums.number and self.loss == "explicit":
             self.mean <<= sums.total / sums.number
+        self.feedback = Feedback(self.mean, self.alpha if self.loss == "implicit" else None)
         self.total_rows = shapes.total_rows
         users, items = self.constants()
         scales = np.where(np.arange(K) < self.rank, self.init_scale, 0.0)
@@ -137,7 +158,7 @@ class ALS(Model):
 
     def _learn_items(self, shapes: Shapes) -> None:
         """Choose how items are learned from rows of users."""
-        problem = (self, shapes, self.items, self.free[1], self.mean, self.alpha_used)
+        problem = (self, shapes, self.items, self.free[1], self.feedback)
         reason = why_not_equations(*self.items.shape, self.item_equations_mib * 2**20)
         if reason is None:
             self.item_equations = ItemEquations(*problem)
@@ -156,14 +177,14 @@ class ALS(Model):
             f"rows of users only, and {reason} (item_equations_mib)"
         )
 
-    def constants(self) -> tuple[Any, Any]:
+    def constants(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """What never changes in the rows of users and items: ones where the other has its bias."""
         users, items = np.zeros(self.columns, np.float32), np.zeros(self.columns, np.float32)
         if self.has_biases:
             users[-1] = items[-2] = 1.0
         return users, items
 
-    def row(self, values: Any, name: str) -> Mat:
+    def row(self, values: NDArray[np.floating], name: str) -> Mat:
         """A row of constants [1 x K]."""
         return from_array(self.cache, values[None].astype(np.float32), name)
 
@@ -194,29 +215,29 @@ class ALS(Model):
             self.item_equations.solve(self.reg, self.weighted)
 
     def solve(
-        self, X: Any, u: Mat, table: Mat, side: int, steps: int, tolerance: float = 0.0
+        self, X: Sparse, u: Mat, table: Mat, side: int, steps: int, tolerance: float = 0.0
     ) -> None:
         """Assign to u [rows x K] the factors that explain the entries of X, rows of a side."""
-        free, G = self.free[side], self.gram_of(table)
-        problem = (free, self.mean, self.alpha_used, self.reg, self.weighted)
+        equations = self.equations(X, table, side)
+        G = equations.G
         if self.solver == "cholesky":
-            weights, right, ridge = equations(X, u, table, *problem)
-            u <<= solve_rows(weights, table, ridge, right, gram=G, free=free)
+            weights, right, ridge = normal_equations(equations, u)
+            u <<= solve_rows(weights, table, ridge, right, gram=G, free=equations.free)
         else:
             typical = typical_squares(table, self.free[1 - side])
-            diagonal = None if G is None else colsum(table * table)
-            descend(X, u, table, G, typical, diagonal, *problem, steps, tolerance)
+            of_gram = None if G is None else colsum(table * table)
+            conjugate_gradients(equations, u, typical, of_gram, steps, tolerance)
 
-    def gram_of(self, table: Mat) -> Any:
+    def equations(self, X: Sparse, table: Mat, side: int) -> LeastSquares:
+        """Of the rows X of a side, the other side being the table."""
+        G = self.gram_of(table)
+        return LeastSquares(X, table, G, self.free[side], self.feedback, self.reg, self.weighted)
+
+    def gram_of(self, table: Mat) -> Table | None:
         """G; None for explicit ratings. It is computed again only when the table has changed."""
-        return gram(table) if self.alpha_used else None
+        return gram(table) if self.loss == "implicit" else None
 
-    @property
-    def alpha_used(self) -> float | None:
-        """alpha; None for explicit ratings."""
-        return self.alpha if self.loss == "implicit" else None
-
-    def entries(self, block: Block) -> Any:
+    def entries(self, block: Block) -> Sparse:
         """X of a block, which must be sparse."""
         if block.X.pattern is None:
             raise ShapeError(
@@ -235,10 +256,10 @@ class ALS(Model):
         per entry, what training minimises; of the training data it never rises (with other data,
         penalties make it hard to compare).
         """
-        X, u, table, free = self.entries(block), self.users.rows, self.items, self.free[0]
-        G, norms = self.gram_of(table), norms_of(table, self.free[1])
+        X, table = self.entries(block), self.items
+        norms = norms_of(table, self.free[1])
         squared, absolute, confidence, objective = losses(
-            X, u, table, G, norms, free, self.mean, self.alpha_used, self.reg, self.weighted
+            self.equations(X, table, 0), self.users.rows, norms
         )
         count = total(rownnz(X))
         whole = total(objective)
@@ -246,7 +267,7 @@ class ALS(Model):
             self.share.set(block.rows / self.total_rows)
             whole = (whole + self.reg * self.share * total(norms)).mat()
         figures: Score = {"rmse": Sum(total(squared), total(confidence), "root")}
-        if not self.alpha_used:
+        if self.loss == "explicit":
             figures["mae"] = Sum(total(absolute), count)
         return figures | {"objective": Sum(whole, count)}
 

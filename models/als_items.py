@@ -7,13 +7,24 @@ BIDMach's SFA.
 
 from __future__ import annotations
 
-from typing import Any
-
-from blocklearn.matcache import Mat, add_outer, gram, maximum, packed_columns, solve_sums, where
+from blocklearn.matcache import (
+    Mat,
+    Sparse,
+    Table,
+    add_outer,
+    full,
+    gram,
+    maximum,
+    ones_like,
+    packed_columns,
+    rownnz,
+    solve_sums,
+    where,
+)
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import Gradient, Penalty
 
-from .als_rows import parts, weighted_errors
+from .als_rows import Feedback, parts, weighted_errors
 from .base import Model, Shapes
 
 
@@ -44,39 +55,36 @@ def mib(count: int) -> str:
 class ItemEquations:
     """Sums over the blocks of a pass, and their solution at its end.
 
-    items: [m x K]; free: [1 x K], 0 for what of an item's row is not solved for, or None; mean,
-    alpha: see `als_rows`. The sums are parameters of the model, so that they survive a stop.
+    items: [m x K]; free: [1 x K], 0 for what of an item's row is not solved for, or None. The sums
+    are parameters of the model, so that they survive a stop.
     """
 
     def __init__(
-        self, model: Model, shapes: Shapes, items: Mat, free: Mat | None, mean: Mat, alpha: Any
+        self, model: Model, shapes: Shapes, items: Mat, free: Mat | None, feedback: Feedback
     ) -> None:
         """All sums are zero."""
-        (m, K), self.items, self.free = items.shape, items, free
-        self.mean, self.alpha = mean, alpha
+        (m, K), self.items, self.free, self.feedback = items.shape, items, free, feedback
         self.left = model.parameter(
             "items: left sides", m, packed_columns(K), merge="sum", saved=False
         )
         self.right = model.parameter("items: right sides", m, K, merge="sum", saved=False)
         self.counts = model.parameter("items: entries", m, 1, merge="sum", saved=False)
         self.gram: Mat | None = None
-        if alpha is not None:
+        if feedback.alpha is not None:
             self.gram = model.parameter("items: users.T users", K, K, merge="sum", saved=False)
-        self.ones = model.scratch("ones", shapes.rows, 1)
 
-    def add(self, X: Any, u: Mat) -> None:
+    def add(self, X: Sparse, u: Mat) -> None:
         """What a block's rows X, whose factors are u [rows x K], say of the items."""
-        weights, targets, present = parts(X, self.mean, self.alpha)
-        self.ones <<= 1.0
+        weights, targets, present = parts(X, self.feedback)
         add_outer(self.left, weights, u)
         self.right <<= self.right + targets.T @ u
-        self.counts <<= self.counts + present.T @ self.ones
+        self.counts <<= self.counts + present.T @ ones_like(rownnz(X))
         if self.gram is not None:
             self.gram <<= self.gram + gram(u)
 
     def solve(self, reg: float, weighted: bool) -> None:
         """The items that all rows since the last call ask for."""
-        ridge = reg * maximum(self.counts, 1.0) if weighted else reg + 0.0 * self.counts
+        ridge = reg * maximum(self.counts, 1.0) if weighted else full(self.counts, reg)
         right = self.right if self.free is None else where(self.free, self.right, self.items)
         self.items <<= solve_sums(self.left, ridge, right, gram=self.gram, free=self.free)
         for sums in (self.left, self.right, self.counts, self.gram):
@@ -91,11 +99,11 @@ class ItemGradients:
     """
 
     def __init__(
-        self, model: Model, shapes: Shapes, items: Mat, free: Mat | None, mean: Mat, alpha: Any,
+        self, model: Model, shapes: Shapes, items: Mat, free: Mat | None, feedback: Feedback,
         ridge: float,
     ) -> None:  # fmt: skip
         """ridge: of an average item, for the sum of the losses of all rows."""
-        self.items, self.free, self.mean, self.alpha = items, free, mean, alpha
+        self.items, self.free, self.feedback = items, free, feedback
         K = items.shape[1]
         weight = 2.0 * ridge / shapes.total_rows
         columns = [1.0] * K
@@ -105,11 +113,11 @@ class ItemGradients:
         model.penalised = ["items"]
         self.scale = model.number("2 per row of the block")
 
-    def of(self, X: Any, u: Mat, rows: int) -> Any:
+    def of(self, X: Sparse, u: Mat, rows: int) -> Gradient | Table:
         """The gradient, given the rows' factors u: only of the items that occur, if explicit."""
-        errors = weighted_errors(X, u, self.items, self.mean, self.alpha)
+        errors = weighted_errors(X, u, self.items, self.feedback)
         self.scale.set(2.0 / max(rows, 1))
         free = 1.0 if self.free is None else self.free
-        if self.alpha is None:
+        if self.feedback.alpha is None:
             return Gradient(errors, (-1.0 * self.scale * free * u).mat())
         return self.scale * free * (self.items @ gram(u) - errors.T @ u)

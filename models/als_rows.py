@@ -7,20 +7,25 @@ A row's entries have weights w and targets t, and its factors u solve
 Explicit ratings r (Zhou, Wilkinson, Schreiber, Pan 2008): w = 1, t = r - mean, no G. Implicit ones
 (Hu, Koren, Volinsky 2008) have confidence c = 1 + alpha |r| and preference p = 1 where r > 0, else
 0: w = c - 1, t = c p, and G = V.T V brings in all that is not stored, with c = 1 and p = 0.
-
-Parts that are None do not take part. gram: G [K x K]. free: [1 x K], 0 for numbers of a row that
-stay as they are. alpha: None for explicit ratings. weighted: the ridge of a row is reg times the
-number of its entries (one at least), otherwise reg.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 from blocklearn.matcache import (
+    Column,
+    Number,
+    Row,
+    Rows,
+    Sparse,
+    Table,
     colsum,
     copy,
+    full,
     maximum,
+    ones_like,
     repeat,
     rowdot,
     rownnz,
@@ -35,61 +40,109 @@ TINY = 1e-30
 EXACT = 1e-14  # of squares: what float32 cannot tell from zero, relative
 
 
-def entries(R: Any, mean: Any, alpha: Any) -> tuple[Any, Any]:
-    """Weights and targets of the entries."""
-    if alpha is None:
-        return 1.0, R - mean
-    weight = alpha * abs(R)
-    return weight, (1.0 + weight) * (R > 0.0)
+@dataclass(frozen=True)
+class Feedback:
+    """How entries R are read. mean: of all ratings [1 x 1]. alpha: None for explicit ratings."""
+
+    mean: Number
+    alpha: float | None
+
+    def weights(self, R: Sparse) -> Sparse | Number:
+        """w of each entry."""
+        return 1.0 if self.alpha is None else self.alpha * abs(R)
+
+    def targets(self, R: Sparse) -> Sparse:
+        """t of each entry."""
+        return R - self.mean if self.alpha is None else (1.0 + self.weights(R)) * (R > 0.0)
 
 
-def ridge_of(R: Any, reg: Any, weighted: Any) -> Any:
-    """The ridge of each row."""
-    return reg * maximum(rownnz(R), 1.0) if weighted else reg
+@dataclass(frozen=True)
+class LeastSquares:
+    """(sum_j w_j v_j v_j' + G + ridge) u = sum_j t_j v_j, the equations of every row.
+
+    R: the entries. V: the table. G: [K x K], None for explicit ratings. free: [1 x K], 0 for
+    numbers of a row that stay as they are; None: all are solved for. weighted: the ridge of a row
+    is reg times the number of its entries (at least one), otherwise reg.
+    """
+
+    R: Sparse
+    V: Table
+    G: Table | None
+    free: Row | None
+    feedback: Feedback
+    reg: float
+    weighted: bool
+
+    def times(self, u: Rows) -> Rows:
+        """The left side at u."""
+        left = (self.feedback.weights(self.R) * sddmm(u, self.V, self.R)) @ self.V + self.ridge * u
+        return self.chosen(left if self.G is None else left + u @ self.G)
+
+    def residual(self, u: Rows) -> Rows:
+        """The right side minus the left side at u, whose sums over entries are made as one."""
+        rest = self.errors(u) @ self.V - self.ridge * u
+        return self.chosen(rest if self.G is None else rest - u @ self.G)
+
+    def errors(self, u: Rows) -> Sparse:
+        """t - w u.v at the entries."""
+        return pulls(self.R, u, self.V, self.feedback)
+
+    def chosen(self, u: Rows) -> Rows:
+        """Only what is solved for."""
+        return u if self.free is None else self.free * u
+
+    @cached_property
+    def ridge(self) -> Column:
+        """Of each row."""
+        return self.reg * maximum(rownnz(self.R), 1.0) if self.weighted else self.reg
+
+    def start(self, u: Rows) -> Rows:
+        """u, but zero in rows without entries, as if they were solved exactly."""
+        without = full(u, 0.0) if self.free is None else where(self.free, 0.0, u)
+        return where(rownnz(self.R), u, without)
+
+    def diagonal(self, typical: Row, of_gram: Row | None) -> Rows:
+        """The diagonal of the left side if all entries met a row of squares `typical`."""
+        alpha = self.feedback.alpha
+        weights = rownnz(self.R) if alpha is None else rowsum(alpha * abs(self.R))
+        found = weights * typical + self.ridge
+        return found if of_gram is None else found + of_gram
 
 
-def residual(
-    R: Any, u: Any, table: Any, gram: Any, free: Any, mean: Any, alpha: Any, ridge: Any
-) -> Any:
-    """Right side minus left side of the rows' equations, at u."""
-    weight, target = entries(R, mean, alpha)
-    r = (target - weight * sddmm(u, table, R)) @ table - ridge * u
-    r = r if gram is None else r - u @ gram
-    return r if free is None else free * r
+def pulls(R: Sparse, u: Rows, V: Table, feedback: Feedback) -> Sparse:
+    """t - w u.v at the entries: what a row of the table is pulled by, along u."""
+    weights = feedback.weights(R)
+    return feedback.targets(R) - weights * sddmm(u, V, R)
 
 
 @rowwise
-def descend(
-    R: Any, u: Any, table: Any, gram: Any, typical: Any, diagonal: Any, free: Any, mean: Any,
-    alpha: Any, reg: Any, weighted: Any, steps: Any, tolerance: Any,
-) -> None:  # fmt: skip
-    """Conjugate gradients from the u that is there, at most `steps`; a row stops when its squared
-    residual has fallen to `tolerance` times what it was, or u is as exact as float32 can be:
-    further steps are made of rounding errors, which may grow.
+def conjugate_gradients(
+    equations: LeastSquares,
+    u: Rows,
+    typical: Row,
+    of_gram: Row | None,
+    steps: Number,
+    tolerance: Number,
+) -> None:
+    """Conjugate gradients from the present u, at most `steps`.
+
+    A row stops when its squared residual has fallen to `tolerance` times its first one, or when u
+    is as exact as float32 can be: further steps are made of rounding errors, which may grow.
 
     Preconditioned by the diagonal that the row's matrix would have if all its entries met a
-    `typical` row of the table (squares, [1 x K]); diagonal: that of G. The true diagonal (Jacobi)
+    `typical` row of the table (squares, [1 x K]); of_gram: that of G. The true diagonal (Jacobi)
     costs a fifth more time, and made no difference in any figure: what a preconditioner can do for
     ALS is to bring the columns of biases to the scale of the others, which saves one pass in five.
     """
-    ridge = ridge_of(R, reg, weighted)
-    without = 0.0 * u if free is None else where(free, 0.0, u)
-    u <<= where(
-        rownnz(R), u, without
-    )  # a row without entries is zero at once, as if solved exactly
-    r = residual(R, u, table, gram, free, mean, alpha, ridge)
-    weights = rownnz(R) if alpha is None else rowsum(alpha * abs(R))
-    scale = weights * typical + ridge
-    scale = maximum(scale if gram is None else scale + diagonal, TINY)  # 0 where there is no ridge
+    u <<= equations.start(u)
+    r = equations.residual(u)
+    scale = maximum(equations.diagonal(typical, of_gram), TINY)  # 0 where there is no ridge
     z = r / scale
     p = copy(z)
     old = rowdot(r, z)
     goal = tolerance * old
     for _ in repeat(steps):
-        weight, _ = entries(R, mean, alpha)
-        Ap = (weight * sddmm(p, table, R)) @ table + ridge * p
-        Ap = Ap if gram is None else Ap + p @ gram
-        Ap = Ap if free is None else free * Ap
+        Ap = equations.times(p)
         step = old / maximum(rowdot(p, Ap), TINY)
         u <<= u + step * p
         r <<= r - step * Ap
@@ -101,35 +154,25 @@ def descend(
 
 
 @rowwise
-def equations(
-    R: Any, u: Any, table: Any, free: Any, mean: Any, alpha: Any, reg: Any, weighted: Any
-) -> Any:
+def normal_equations(equations: LeastSquares, u: Rows) -> tuple[Sparse, Rows, Column]:
     """The weights of the entries, the right side [rows x K] (what of u is not free), the ridge."""
-    weight, target = entries(R, mean, alpha)
-    right = target @ table
+    R, feedback, free = equations.R, equations.feedback, equations.free
+    right = feedback.targets(R) @ equations.V
     right = right if free is None else where(free, right, u)
-    return 0.0 * R + weight, right, ridge_of(R, reg, weighted) + 0.0 * rownnz(R)
+    return full(R, feedback.weights(R)), right, full(rownnz(R), equations.ridge)
 
 
 @rowwise
-def parts(R: Any, mean: Any, alpha: Any) -> Any:
+def parts(R: Sparse, feedback: Feedback) -> tuple[Sparse, Sparse, Sparse]:
     """Of each entry its weight, its target, and 1."""
-    weight, target = entries(R, mean, alpha)
-    return 0.0 * R + weight, target, 0.0 * R + 1.0
+    return full(R, feedback.weights(R)), feedback.targets(R), ones_like(R)
+
+
+weighted_errors = rowwise(pulls)
 
 
 @rowwise
-def weighted_errors(R: Any, u: Any, table: Any, mean: Any, alpha: Any) -> Any:
-    """t - w prediction at the entries: what a row of the table is pulled by, along u."""
-    weight, target = entries(R, mean, alpha)
-    return target - weight * sddmm(u, table, R)
-
-
-@rowwise
-def losses(
-    R: Any, u: Any, table: Any, gram: Any, norms: Any, free: Any, mean: Any, alpha: Any, reg: Any,
-    weighted: Any,
-) -> Any:  # fmt: skip
+def losses(equations: LeastSquares, u: Rows, norms: Table) -> tuple[Column, ...]:
     """Of each row [rows x 1]: squared errors of the entries times their confidence; absolute ones;
     the sum of confidences; and its part of the objective.
 
@@ -137,30 +180,32 @@ def losses(
     Weighted, each entry carries its share of the penalties of both sides; otherwise the penalty of
     the table is left out.
     """
-    predicted = sddmm(u, table, R)
+    R, feedback, reg = equations.R, equations.feedback, equations.reg
+    predicted = sddmm(u, equations.V, R)
     count = rownnz(R)
-    own = rowdot(u, u if free is None else free * u)
-    if alpha is None:
-        error = R - mean - predicted
+    own = rowdot(u, equations.chosen(u))
+    if feedback.alpha is None:
+        error = R - feedback.mean - predicted
         confidence = count
         squared = rowsum(error * error)
         loss = squared
     else:
-        weight, _ = entries(R, mean, alpha)
+        weight = feedback.weights(R)
         error = (R > 0.0) - predicted
         confidence = count + rowsum(weight)
         squared = rowsum((1.0 + weight) * error * error)
-        loss = squared + rowdot(u @ gram, u) - rowsum(predicted * predicted)
-    penalty = reg * (count * own + (0.0 * R + 1.0) @ norms) if weighted else reg * own
+        loss = squared + rowdot(u @ equations.G, u) - rowsum(predicted * predicted)
+    weighted = equations.weighted
+    penalty = reg * (count * own + ones_like(R) @ norms) if weighted else reg * own
     return squared, rowsum(abs(error)), confidence, loss + penalty
 
 
-def norms_of(table: Any, free: Any) -> Any:
+def norms_of(table: Table, free: Row | None) -> Column:
     """Squared lengths of the table's rows [m x 1], without what is not free."""
     return rowsum(table * table if free is None else free * table * table)
 
 
-def typical_squares(table: Any, free: Any) -> Any:
+def typical_squares(table: Table, free: Row | None) -> Row:
     """The mean of the squares of the table's rows [1 x K], those that are zero left out."""
     alive = norms_of(table, free) > 0.0
     return colsum(alive * (table * table)) / maximum(colsum(alive), 1.0)

@@ -217,11 +217,12 @@ def test_programs_of_als_compile(k: int, alpha: float | None, biases: bool) -> N
         R = from_sparse(cache, sparse(9, 13).astype(np.float32))
         u, table, mean, free = ones(9, k), ones(13, k), ones(1, 1), ones(1, k)
         fixed, G = free if biases else None, None if alpha is None else ones(k, k)
-        problem = (fixed, mean, alpha, 0.1, True)
+        feedback = als_rows.Feedback(mean, alpha)
+        equations = als_rows.LeastSquares(R, table, G, fixed, feedback, 0.1, True)
         programs = [
-            als_rows.descend.compile(R, u, table, G, free, free, *problem, 3, 0.0),
-            als_rows.losses.compile(R, u, table, G, ones(13, 1), *problem),
-            als_rows.equations.compile(R, u, table, *problem),
+            als_rows.conjugate_gradients.compile(equations, u, free, free, 3, 0.0),
+            als_rows.losses.compile(equations, u, ones(13, 1)),
+            als_rows.normal_equations.compile(equations, u),
         ]
         for program in programs:
             assert nvrtc(rowwise_source(program.plan), "90")

@@ -10,7 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from blocklearn.matcache import MatCache, from_array, from_sparse
+from blocklearn.matcache.program.records import flatten, rebuild
 from blocklearn.models import als_rows
+from blocklearn.models.als_rows import Feedback, LeastSquares
 from tests.support.als_reference import ratings
 
 
@@ -22,16 +24,18 @@ def cache() -> Iterator[MatCache]:
 
 def agree(cache: MatCache, function: Any, *args: Any) -> None:
     """What a program returns and what it assigns, in float64, is what the reference has."""
+    leaves, structure = flatten(args)
     mats = [
         from_sparse(cache, a)
         if sp.issparse(a)
         else from_array(cache, a)
         if isinstance(a, np.ndarray)
         else a
-        for a in args
+        for a in leaves
     ]
-    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
-    got, wanted = function(*mats), function.reference(*copies)
+    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in leaves]
+    got = function(*rebuild(structure, tuple(mats)))
+    wanted = function.reference(*rebuild(structure, tuple(copies)))
     if got is not None:
         for one, other in zip(got, wanted, strict=True):
             other = other.data if sp.issparse(other) else other
@@ -55,9 +59,11 @@ def test_programs_match_their_definition(
     masked = None if alpha else free
     typical = rng.uniform(0.1, 1.0, (1, k))
     G, diagonal = (table.T @ table, (table**2).sum(axis=0)[None]) if alpha else (None, None)
-    problem = (masked, np.full((1, 1), 3.2), alpha, 0.1, weighted)
-    agree(cache, als_rows.descend, R, u, table, G, typical, diagonal, *problem, 3, 0.0)
-    agree(cache, als_rows.descend, R, u, table, G, typical, diagonal, *problem, 9, 1e-2)
-    agree(cache, als_rows.equations, R, u, table, *problem)
+    feedback = Feedback(np.full((1, 1), 3.2), alpha)
+    equations = LeastSquares(R, table, G, masked, feedback, 0.1, weighted)
+    agree(cache, als_rows.conjugate_gradients, equations, u, typical, diagonal, 3, 0.0)
+    agree(cache, als_rows.conjugate_gradients, equations, u, typical, diagonal, 9, 1e-2)
+    agree(cache, als_rows.normal_equations, equations, u)
     norms = (table**2).sum(axis=1)[:, None]
-    agree(cache, als_rows.losses, R, u, table, G, norms, *problem)
+    agree(cache, als_rows.losses, equations, u, norms)
+    agree(cache, als_rows.parts, R, feedback)
