@@ -8,14 +8,21 @@ Welling, KDD 2013. Sampled: Mimno, Hoffman, Blei, ICML 2012.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from annotated_types import Ge, Gt, Lt
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from blocklearn.matcache import (
+    Column,
     Mat,
+    Number,
+    Row,
+    Rows,
+    Sparse,
+    Table,
     colsum,
     digamma,
     exppsi,
@@ -43,35 +50,47 @@ FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is sti
 Positive = Annotated[float, Gt(0), Lt(1e30)]
 
 
+def expected_counts(X: Sparse, theta: Rows, phi: Table) -> Rows:
+    """sum_w n_dw p(z = k | w, d) of each document [rows x K]: its words shared among topics."""
+    return theta * (ratios(X, theta, phi) @ phi)
+
+
+def ratios(X: Sparse, theta: Rows, phi: Table) -> Sparse:
+    """X / (theta . phi) at the non-zeros of X: the responsibilities' common factor."""
+    return X / sddmm(theta, phi, X)
+
+
 @rowwise
-def infer_vb(X: Any, theta: Any, phi: Any, alpha: Any, iters: Any) -> Any:
+def infer_vb(X: Sparse, theta: Rows, phi: Table, alpha: Row, iters: Number) -> Sparse:
     """Variational E-step. theta [rows x K] becomes exp(psi(gamma)), phi [V x K] is exp E[log beta].
 
     The factor exp(-psi(sum gamma)) of exp E[log theta] cancels in the ratio and is left out.
-    Returns X / (theta . phi) at the non-zeros of X: the responsibilities' common factor.
+    Returns the ratios.
     """
     for _ in repeat(iters):
-        theta <<= exppsi(theta * ((X / sddmm(theta, phi, X)) @ phi) + alpha)
-    return X / sddmm(theta, phi, X)
+        theta <<= exppsi(expected_counts(X, theta, phi) + alpha)
+    return ratios(X, theta, phi)
 
 
 @rowwise
-def infer_cvb0(X: Any, theta: Any, phi: Any, alpha: Any, iters: Any) -> Any:
+def infer_cvb0(X: Sparse, theta: Rows, phi: Table, alpha: Row, iters: Number) -> Sparse:
     """Collapsed E-step without exppsi. theta becomes N_dk + alpha, phi [V x K] is E[beta]."""
     for _ in repeat(iters):
-        theta <<= theta * ((X / sddmm(theta, phi, X)) @ phi) + alpha
-    return X / sddmm(theta, phi, X)
+        theta <<= expected_counts(X, theta, phi) + alpha
+    return ratios(X, theta, phi)
 
 
 @rowwise
-def bound(X: Any, theta: Any, phi: Any, alpha: Any, alpha_sum: Any, iters: Any) -> Any:
+def bound(
+    X: Sparse, theta: Rows, phi: Table, alpha: Row, alpha_sum: Number, iters: Number
+) -> Column:
     """E_q[log p(words, z, theta)] - E_q[log q(z, theta)] of each document: the ELBO given beta.
 
     alpha [1 x K]. Hoffman, Blei, Bach (2010), eq. 4, with the sums over z done.
     """
     for _ in repeat(iters):
-        theta <<= exppsi(theta * ((X / sddmm(theta, phi, X)) @ phi) + alpha)
-    gamma = theta * ((X / sddmm(theta, phi, X)) @ phi) + alpha
+        theta <<= exppsi(expected_counts(X, theta, phi) + alpha)
+    gamma = expected_counts(X, theta, phi) + alpha
     theta <<= exppsi(gamma)
     gamma_sum = rowsum(gamma)
     e_log = digamma(gamma) - digamma(gamma_sum)
@@ -81,18 +100,20 @@ def bound(X: Any, theta: Any, phi: Any, alpha: Any, alpha_sum: Any, iters: Any) 
 
 
 @rowwise
-def completion(seen: Any, scored: Any, theta: Any, beta: Any, alpha: Any, iters: Any) -> Any:
+def completion(
+    seen: Sparse, scored: Sparse, theta: Rows, beta: Table, alpha: Row, iters: Number
+) -> Column:
     """log p of the scored tokens, with theta from the seen ones (beta [V x K] = E[beta])."""
     for _ in repeat(iters):
-        theta <<= theta * ((seen / sddmm(theta, beta, seen)) @ beta) + alpha
+        theta <<= expected_counts(seen, theta, beta) + alpha
     return rowsum(scored * log(sddmm(theta, beta, scored) / rowsum(theta)))
 
 
 @rowwise
-def proportions(X: Any, theta: Any, beta: Any, alpha: Any, iters: Any) -> Any:
+def proportions(X: Sparse, theta: Rows, beta: Table, alpha: Row, iters: Number) -> Rows:
     """Topic proportions of each document [rows x K]; rows sum to 1."""
     for _ in repeat(iters):
-        theta <<= theta * ((X / sddmm(theta, beta, X)) @ beta) + alpha
+        theta <<= expected_counts(X, theta, beta) + alpha
     return theta / rowsum(theta)
 
 
@@ -208,24 +229,21 @@ class LDA(Model):
                 save=self.sweeps,
             )
             statistics = samples.counts(self.topics)
-        elif self.inference == "vb":
-            theta <<= 1.0
-            phi <<= self.geometric_topics()
-            ratio = infer_vb(X, theta, phi, self.alpha_row, self.inner_iterations or 5)
-            statistics = phi * (ratio.T @ theta)
         else:
+            vb = self.inference == "vb"
             theta <<= 1.0
-            phi <<= self.mean_topics()
-            ratio = infer_cvb0(X, theta, phi, self.alpha_row, self.inner_iterations or 10)
+            phi <<= self.geometric_topics() if vb else self.mean_topics()
+            infer, iterations = (infer_vb, 5) if vb else (infer_cvb0, 10)
+            ratio = infer(X, theta, phi, self.alpha_row, self.inner_iterations or iterations)
             statistics = phi * (ratio.T @ theta)
         self.scale.set(self.total_rows / max(block.rows, 1))
         self.updates["lambda"] = self.eta_column + self.scale * statistics
 
-    def geometric_topics(self) -> Any:
+    def geometric_topics(self) -> Table:
         """exp E[log beta] [V x K]."""
         return maximum(exppsi(self.lam) / exppsi(colsum(self.lam)), FLOOR)
 
-    def mean_topics(self) -> Any:
+    def mean_topics(self) -> Table:
         """E[beta] [V x K]; each column sums to 1."""
         return maximum(self.lam / colsum(self.lam), FLOOR)
 
@@ -268,7 +286,7 @@ class LDA(Model):
 SCORE_ITERATIONS = 50  # enough for theta to settle, as in the common evaluators
 
 
-def vector(value: Any, length: int, name: str, of: str) -> np.ndarray[Any, Any]:
+def vector(value: float | Sequence[float], length: int, name: str, of: str) -> NDArray[np.float32]:
     """`value` repeated, or checked to have `length` numbers: float32 [length]."""
     array = np.asarray(value, dtype=np.float32)
     if array.ndim == 0:

@@ -11,13 +11,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Lt
+from numpy.typing import NDArray
 from pydantic import Field
 
-from blocklearn.matcache import Mat, colsum, gram, maximum, rowsum, sddmm, total
+from blocklearn.matcache import (
+    Column,
+    Mat,
+    Matrix,
+    Rows,
+    colsum,
+    full,
+    gram,
+    maximum,
+    rowsum,
+    sddmm,
+    total,
+)
 
 from .base import Block, Merge, Model, Randomness, Shapes
 from .errors import ModelConfigError
@@ -90,7 +103,7 @@ class NMF(Model):
         merge: Merge = "mean" if self.online else "sum"  # what is forgotten does not add up
         weight = scale / 2.0 if self._kl else scale**2 / 4.0  # or its square, as in the sums
         trace = TRACE * weight if self.online else 0.0
-        pull = self.H if self._kl else rowsum(self.H) + 0.0 * self.H
+        pull = self.H if self._kl else full(self.H, rowsum(self.H))
         # X.T W, of KL H * (X / P).T W; and W.T W, of KL sums of W
         self.pull = self.parameter("pull", columns, K, trace * pull, merge=merge)
         self.push = self.parameter("push", 1 if self._kl else K, K, trace, merge=merge)
@@ -134,7 +147,7 @@ class NMF(Model):
         """Updates of W per block."""
         return self.inner_iterations or (3 if self._kl else 5)
 
-    def solve(self, X: Any, W: Mat, iters: int) -> None:
+    def solve(self, X: Matrix, W: Mat, iters: int) -> None:
         """Updates of W [rows x K], H staying as it is."""
         H = self.H
         if not self._kl:
@@ -153,13 +166,13 @@ class NMF(Model):
         else:
             frobenius_steps(self.pull, H, self.push, l1, l2, self.steps)
 
-    def fit(self, X: Any, W: Any) -> Any:
+    def fit(self, X: Matrix, W: Rows) -> Matrix:
         """W H.T where X is stored: everywhere, if X is dense."""
         if X.pattern is None:
             return maximum(W @ self.H.T, TINY)  # rows of padding are zeros
         return sddmm(W, self.H, X)
 
-    def weights_of(self, X: Any) -> Mat:
+    def weights_of(self, X: Matrix) -> Mat:
         """W of new rows [rows x K]: the loss is convex in them, so it does not matter whence."""
         self.guess <<= 1.0
         self.solve(X, self.guess, SCORE_ITERATIONS)
@@ -181,7 +194,7 @@ class NMF(Model):
         entries = total(weights * float(self.H.shape[0]))
         return {"rmse": Sum(lost, entries, "root"), "explained": explained}
 
-    def losses(self, X: Any, W: Mat) -> Any:
+    def losses(self, X: Matrix, W: Mat) -> tuple[Column, Column]:
         """For each row [rows x 1]: its loss (frobenius: twice), and the loss of what is no model:
         zeros, or of KL the row's mean.
         """
@@ -199,7 +212,7 @@ class NMF(Model):
         shown: Mat = (W * (W > SHOWN)).mat()
         return shown
 
-    def shares(self, W: Any) -> Any:
+    def shares(self, W: NDArray[np.floating]) -> NDArray[np.floating]:
         """Of what W, a NumPy array [n x K], predicts for each row: the share of each part [n x K];
         zeros where it predicts nothing.
         """

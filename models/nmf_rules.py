@@ -6,15 +6,29 @@ sum X log(X / P) - X + P: their eq. 5, as the minimiser of the majoriser, L2 inc
 
 from __future__ import annotations
 
-from typing import Any
-
-from blocklearn.matcache import log, maximum, repeat, rowdot, rowsum, rowwise, sddmm, sqrt
+from blocklearn.matcache import (
+    Column,
+    Matrix,
+    Number,
+    Row,
+    Rows,
+    Sparse,
+    Table,
+    log,
+    maximum,
+    repeat,
+    rowdot,
+    rowsum,
+    rowwise,
+    sddmm,
+    sqrt,
+)
 
 FLOOR = 1e-18  # of entries of W and H: its square is still a normal number
 TINY = 1e-30
 
 
-def kl_step(w: Any, ratio: Any, slope: Any, l2: Any) -> Any:
+def kl_step(w: Rows, ratio: Rows, slope: Row, l2: Number) -> Rows:
     """The minimiser of slope * v + l2 / 2 * v * v - w * ratio * log(v), which bounds the KL loss.
 
     ratio, slope: the two parts of the derivative by w. Without l2 it is w * ratio / slope.
@@ -24,21 +38,21 @@ def kl_step(w: Any, ratio: Any, slope: Any, l2: Any) -> Any:
 
 
 @rowwise
-def frobenius_steps(XH: Any, W: Any, G: Any, l1: Any, l2: Any, iters: Any) -> Any:
+def frobenius_steps(XH: Rows, W: Rows, G: Table, l1: Number, l2: Number, iters: Number) -> None:
     """Steps of W [n x K], given XH = X @ H [n x K] and G = H.T @ H [K x K]; of H likewise."""
     for _ in repeat(iters):
         W <<= maximum(W * (XH / maximum(W @ G + l2 * W + l1, TINY)), FLOOR)
 
 
 @rowwise
-def kl_steps(X: Any, W: Any, H: Any, slope: Any, l2: Any, iters: Any) -> Any:
+def kl_steps(X: Sparse, W: Rows, H: Table, slope: Row, l2: Number, iters: Number) -> None:
     """Steps of W [n x K] for a sparse X, H [columns x K], slope = colsum(H) + l1 [1 x K]."""
     for _ in repeat(iters):
         W <<= kl_step(W, (X / sddmm(W, H, X)) @ H, slope, l2)
 
 
 @rowwise
-def frobenius_losses(X: Any, W: Any, H: Any, G: Any) -> Any:
+def frobenius_losses(X: Sparse, W: Rows, H: Table, G: Table) -> tuple[Column, Column]:
     """||x - p||^2 of each row of a sparse X, and ||x||^2; G = H.T @ H: nothing is made dense."""
     P = sddmm(W, H, X)
     elsewhere = rowdot(W @ G, W) - rowsum(P * P)
@@ -46,7 +60,7 @@ def frobenius_losses(X: Any, W: Any, H: Any, G: Any) -> Any:
 
 
 @rowwise
-def kl_losses(X: Any, P: Any, mass: Any, columns: Any) -> Any:
+def kl_losses(X: Matrix, P: Matrix, mass: Column, columns: Number) -> tuple[Column, Column]:
     """D(x || p) of each row, and D(x || its mean). P: where X is stored; mass: sum of all of it."""
     own = rowsum(X * log(maximum(X, TINY)))
     sums = rowsum(X)
