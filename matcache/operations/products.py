@@ -28,9 +28,12 @@ def matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 
 
 def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
-    """left.T @ right: [n x m] dense or sparse, [n x k] dense -> [m x k]."""
-    _dense("@", right, f"{left.label}.T @ {right.label}: the right side must be dense")
+    """left.T @ right: [n x m] and [n x k], of which one may be sparse -> [m x k]."""
+    if left.pattern is not None:
+        _dense("@", right, f"{left.label}.T @ {right.label}: one side must be dense")
     _inner((left.shape[1], left.shape[0]), right.shape)
+    if right.pattern is not None:
+        return transpose(cache, transposed_matmul(cache, right, left))
     if left.pattern is None:
         return _blas(cache, "transposed_matmul", left, right)
     dtype = result_dtype((left, right))

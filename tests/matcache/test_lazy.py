@@ -386,6 +386,18 @@ def test_sparse_products(memory: MatCache) -> None:
         x.T + 1
 
 
+def test_the_product_of_a_transposed_dense_matrix_with_a_sparse_one(memory: MatCache) -> None:
+    a, x = from_array(memory, A), from_sparse(memory, X)
+    close(a.T @ x, A.T @ X.toarray())
+    close((2.0 * a).T @ (x * 3.0), 6.0 * A.T @ X.toarray())
+    close(a.T @ x + a.T @ a, A.T @ (X.toarray() + A))
+    assert (a.T @ x).shape == (6, 6)
+    with pytest.raises(ShapeError, match=r"one side must be dense"):
+        x.T @ x
+    with pytest.raises(ShapeError, match=r"@ at .*test_lazy\.py"):
+        from_array(memory, B.T).T @ from_sparse(memory, X[:5])
+
+
 @pytest.mark.parametrize(
     "kind", ["empty", "no rows", "no columns", "one row", "one column", "full"]
 )
