@@ -26,8 +26,8 @@ from ..program.records import Structure, leaf_names
 
 
 def is_static(arg: Any) -> bool:
-    """Whether an argument is fixed when a program is traced: None, a flag or a name."""
-    return arg is None or isinstance(arg, bool | str)
+    """Whether an argument is fixed when a program is traced: None, a flag, a name, a function."""
+    return arg is None or isinstance(arg, bool | str) or callable(arg)
 
 
 def row_count(args: tuple[Any, ...]) -> int:
@@ -68,8 +68,8 @@ def describe(
                 raise ShapeError(
                     f"{title} at {source_line()}: '{name}' is a "
                     f"{type(arg).__name__}; arguments are matrices of a cache (see from_array, "
-                    "from_sparse), numbers, strings, booleans, None, or tuples and frozen "
-                    "dataclasses of these."
+                    "from_sparse), numbers, strings, booleans, functions, None, or tuples and "
+                    "frozen dataclasses of these."
                 ) from None
             found.append(Argument("number", name))
         elif arg.pattern is not None:

@@ -34,6 +34,7 @@ from ..program.instructions import (
     loops_that_must_run,
     tables_of,
     walk,
+    without_unused,
 )
 from ..program.records import Structure, flatten, rebuild
 from ..program.schedule import Schedule, all_values, flops, schedule
@@ -113,10 +114,10 @@ class Compiled:
 class Rowwise:
     """A function of rows. Call it with Mats; `reference` runs the same text in NumPy float64.
 
-    Arguments are Mats, numbers, strings, booleans, None, and tuples and frozen dataclasses of
-    these: see `records.py`. It is traced once for each signature (shapes of vectors, dtype, which
-    arguments are sparse, kinds of dataclasses), so what it takes from outside its arguments is
-    fixed then.
+    Arguments are Mats, numbers, strings, booleans, functions, None, and tuples and frozen
+    dataclasses of these: see `records.py`. It is traced once for each signature (shapes of vectors,
+    dtype, which arguments are sparse, kinds of dataclasses), so what it takes from outside its
+    arguments is fixed then. What it computes and nothing needs is left out.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -191,7 +192,8 @@ class Rowwise:
                 recorder.add(Apply(twin, "copy", (value,)))
                 value = twin
             values.append(value)
-        program = Program(self.name, arguments, recorder.body, tuple(values), dtype)
+        body = without_unused(recorder.body, tuple(values))
+        program = Program(self.name, arguments, body, tuple(values), dtype)
         writes = tuple(sorted({v.arg for v in recorder.argument_values.values() if v.mutable}))
         self._check_writes(program, recorder, writes)
         return Compiled(

@@ -204,6 +204,31 @@ def made_in(body: list[Instruction]) -> set[int]:
     return {value.id for value in found if value is not None}
 
 
+def without_unused(body: list[Instruction], returned: tuple[Value, ...]) -> list[Instruction]:
+    """The instructions whose values are returned, stored or read, in order; the body is kept."""
+    while True:
+        needed = {value.id for value in returned}
+        for instruction in walk(body):
+            needed |= {value.id for value in reads(instruction)}
+            if isinstance(instruction, Store):
+                needed.add(instruction.target.id)
+        found = _making(body, needed)
+        if sum(1 for _ in walk(found)) == sum(1 for _ in walk(body)):
+            return found
+        body = found
+
+
+def _making(body: list[Instruction], needed: set[int]) -> list[Instruction]:
+    """The instructions that make a value of `needed`, and those that make none."""
+    found: list[Instruction] = []
+    for instruction in body:
+        if isinstance(instruction, Repeat):
+            found.append(Repeat(instruction.count, _making(instruction.body, needed)))
+        elif (made := writes(instruction)) is None or made.id in needed:
+            found.append(instruction)
+    return found
+
+
 def loops_that_must_run(program: Program) -> list[Repeat]:
     """The loops that make values which are read after them: they need at least one round."""
     found: list[Repeat] = []
