@@ -1,7 +1,7 @@
 """What a model is: one replica's mathematics, with its configuration as pydantic fields.
 
 A new model is a subclass with `allocate`, `update`, `score` and `predict`; docs/custom-model.md
-builds one in 30 lines. The learner owns the loop, the threads, the files.
+builds one in 20 lines. The learner owns the loop, the threads, the files.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,24 @@ from blocklearn.fields import Fields
 from blocklearn.matcache import (
     Mat,
     MatCache,
+    Matrix,
     Merge,
+    Number,
+    Rows,
     Scalar,
     ShapeError,
     SparseMat,
+    Table,
     named,
     random,
     scalar,
 )
 from blocklearn.matcache.errors import source_line
-from blocklearn.optimizers import Meaning, Objective, Optimizer, Term
+from blocklearn.optimizers import Meaning
+from blocklearn.optimizers import Objective
+from blocklearn.optimizers import Optimizer
+from blocklearn.optimizers import Term
+from blocklearn.optimizers import Update
 
 from .row_state import Init, RowState
 from .score import Score, Total
@@ -95,11 +103,11 @@ class Block:
     side: 0; or 1 where the rows are columns of the data (see `Model.row_states`).
     """
 
-    X: Any  # SparseMat or Mat; Any, so that model code needs no casts
+    X: Matrix
     rows: int
     row_ids: Mat
     key: Mat
-    Y: Any  # Mat or None
+    Y: Rows
     weights: Mat
     pass_: int = 0
     weight: float = 0.0
@@ -116,7 +124,7 @@ class Randomness:
         self._key.set(np.array([[seed, 2**31 - 1, 0]]))  # a pass that no training reaches
         self._stream = 0
 
-    def uniform(self, rows: int, columns: int) -> Any:
+    def uniform(self, rows: int, columns: int) -> Table:
         """Uniform numbers in (0, 1): an expression [rows x columns], never stored by itself."""
         self._stream += 1
         return random(self._cache, (rows, columns), self._key, self._stream)
@@ -148,11 +156,11 @@ class Model(Fields):
         arbitrary_types_allowed=True, validate_assignment=True, validate_default=True
     )
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         """Raises TypeError for an `__init__` of its own: a model that is loaded, or copied for a
         replica, is made of its fields.
         """
-        own: Any = cls.__init__
+        own: object = cls.__init__
         if own is not BaseModel.__init__:
             raise TypeError(
                 f"{cls.__name__}: a model has no __init__ of its own. Its settings are fields "
@@ -160,7 +168,7 @@ class Model(Fields):
             )
         super().__init_subclass__(**options)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Fields stay validated; every other attribute is state of the replica."""
         if name in type(self).model_fields:
             super().__setattr__(name, value)
@@ -219,7 +227,7 @@ class Model(Fields):
         """Whether `allocate` wants the stored values summed: a pass over the data before."""
         return False
 
-    def check_targets(self, Y: NDArray[Any]) -> None:
+    def check_targets(self, Y: NDArray[np.floating]) -> None:
         """Raises where `update` and `score` cannot use the targets Y of a block's rows (NumPy)."""
 
     def score_totals(self, rows: int | None) -> Mapping[str, Total]:
@@ -256,38 +264,36 @@ class Model(Fields):
     # ------------------------------------------------------------- what it is given
 
     def attach(self, cache: MatCache) -> None:
-        """Called by the learner before `allocate`: where this replica's Mats live.
-
-        What `allocate` may fill: `penalised`, names of the parameters that mixins act on unless
-        told otherwise (weights, not intercepts); `terms`, penalties of the model's own, by
-        parameter; `rates`, factors of the optimizer's rate [1 x columns], by parameter;
-        `notes`, lines about what the model chose and why, shown when training starts;
-        `needs_optimizer`, False where it will assign its parameters by itself after all. What
-        `update` sets where `wants_objective` is true: `objective`, sums of losses and of weights;
-        where `wants_rows` is true: `RowGradients` in place of a `Gradient`, if the model can.
+        """Declare what a replica of the model has beside its fields. The learner calls it before
+        `allocate`.
         """
         self.allocated = False  # once `allocate` has returned, its matrices stay bound
         if getattr(self, "cache", None) is not cache:
-            self.states: dict[str, RowState] = {}
-        self.cache = cache
-        self.notes: list[str] = []
-        self.needs_optimizer = True
-        self.penalised: list[str] = []
-        self.terms: dict[str, list[Term]] = {}
-        self.rates: dict[str, Mat] = {}
-        self.wants_objective = self.wants_rows = False
-        self.objective: Objective | None = None
-        self.parameters: dict[str, Mat] = {}
-        self.merge_rules: dict[str, Merge] = {}
-        self.unsaved: set[str] = set()
-        self.updates: dict[str, Any] = {}
+            self.states: dict[str, RowState] = {}  # by name; `row_state` makes them
+        self.cache = cache  # where this replica's Mats live
+
+        # Made by `parameter`:
+        self.parameters: dict[str, Mat] = {}  # what is saved, merged and resumed
+        self.merge_rules: dict[str, Merge] = {}  # how replicas combine each parameter
+        self.unsaved: set[str] = set()  # parameters for further training alone
+
+        # `allocate` may fill:
+        self.penalised: list[str] = []  # parameters that mixins act on: weights, not intercepts
+        self.terms: dict[str, list[Term]] = {}  # penalties of the model's own, by parameter
+        self.rates: dict[str, Mat] = {}  # factors of the rate [1 x columns], by parameter
+        self.notes: list[str] = []  # what the model chose and why; shown when training starts
+        self.needs_optimizer = True  # False: `update` assigns the parameters after all
+
+        # `update` may fill:
+        self.updates: dict[str, Update] = {}  # what the optimizer takes, by parameter
+        self.objective: Objective | None = None  # the block's loss and weight, for full passes
 
     def parameter(
         self,
         name: str,
         rows: int,
         columns: int,
-        init: Any = 0.0,
+        init: Table | Number | NDArray[np.floating] = 0.0,
         *,
         merge: Merge = "mean",
         saved: bool = True,

@@ -12,29 +12,26 @@ SGDClassifier l2 = alpha.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import ClassVar
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from blocklearn.matcache import Mat, colsum, from_array
-from blocklearn.optimizers import (
-    AdaGrad,
-    Gradient,
-    GradientSum,
-    Meaning,
-    Objective,
-    Optimizer,
-    Penalty,
-    RowGradients,
-    Term,
-)
+from blocklearn.matcache import Mat, Matrix, Rows, Table, colsum, from_array, where
+from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
 
 from .base import Block, Model, Randomness, Shapes
-from .glm_rows import means, measures, residuals, residuals_and_losses, row_factor
-from .glm_scores import Measured, TargetTotals
+from .glm_rows import means
+from .glm_rows import measures
+from .glm_scores import Measured
+from .glm_scores import TargetTotals
+from .glm_rows import Labels
+from .glm_rows import Links
+from .glm_rows import losses
 from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName
 from .ranking import BlockRanking, Ranking, ranking_of
@@ -42,7 +39,6 @@ from .score import Score, Total
 from .target_ranges import TargetRanges
 from .targets import ClassWeight, Fit, Names, Target, Weight, Weights, fits_of
 
-TINY = 1e-30
 FEW = 8  # columns that steps of single rows are faster for
 
 
@@ -101,7 +97,6 @@ class GLM(Model):
         self.b = self.parameter("intercept", 1, T)
         if self.intercept and shapes.counts is not None:
             self.b.set(best_constants(self.fits, shapes.counts)[None])
-        self.norm = self.number("weight of the block")
         self.penalised = ["W"]
         self._plan_links(T)
         self._plan_labels(T, shapes)
@@ -111,47 +106,30 @@ class GLM(Model):
         self.low, self.high = self._row(low, "factor of y = 0"), self._row(high, "factor of y = 1")
         self.shares = self._row(shares, "factors of classes")
 
-    def check_targets(self, Y: NDArray[Any]) -> None:
+    def check_targets(self, Y: NDArray[np.floating]) -> None:
         """Raises TargetError where a target is not in the range of its link."""
         self.ranges.check(Y)
 
     def update(self, block: Block) -> None:
-        """The gradient of the block's mean loss, as residuals: no table of W's size is made."""
-        factors = (self.low, self.high, self.shares)
-        if self.wants_rows:
-            self.updates["W"] = self._row_gradients(block, factors)
-            return
-        X, W, plan = self._input(block)
-        labels = self._labels(block)
-        if self.wants_objective:
-            Y, weights, *own = labels
-            R, loss = residuals_and_losses(X, W, self.b, Y, *own, *factors, plan, *self.masks)
-            self.objective = Objective(loss, weights)
-            self.updates["W"] = GradientSum(block.X, R, self.mask)
-            if self.intercept:
-                self.updates["intercept"] = GradientSum(None, R)
-            return
-        self.norm.set(max(block.weight, TINY))
-        R = residuals(X, W, self.b, *labels, *factors, self.norm, plan, *self.masks)
-        self.updates["W"] = Gradient(block.X, R, self.mask)
-        if self.intercept:
-            self.updates["intercept"] = colsum(R)
-
-    def _row_gradients(self, block: Block, factors: tuple[Any, ...]) -> RowGradients:
-        """The same of single rows, each at the parameters that the row before it has left."""
-        Y, weights, own, has_own = self._labels(block)
-        arguments = (None, self.b, Y, None, own, has_own, *factors, None, self.plan, *self.masks)
-        bias = "intercept" if self.intercept else None
-        return RowGradients(block.X, weights, residuals, arguments, self.mask, bias)
+        """The losses of the block's rows: the optimizer steps by block, by row or by full pass."""
+        labels = Labels(self._targets(block), self.low, self.high, self.shares)
+        self.updates["W"] = LinearLoss(
+            block,
+            losses,
+            (labels, self.links),
+            factors=self._own_weights(block),
+            mask=self.mask,
+            bias="intercept" if self.intercept else None,
+        )
 
     def score(self, block: Block) -> Score:
         """Figures of each target and their means: see `glm_scores`. Class weights do not count."""
-        X, W, plan = self._input(block)
-        Y, weights, own, has_own = self._labels(block)
-        found = measures(X, W, self.b, Y, weights, own, has_own, plan, *self.masks)
+        X, W = self._input(block)
+        Y, own = self._targets(block), self._own_weights(block)
+        factor = block.weights if own is None else block.weights * own
+        found = measures(X, W, self.b, Y, factor, self.links)
         measure, rank, hits = found if len(found) == 3 else (*found, None)
-        factor = row_factor(weights, own, has_own)
-        squares = colsum(Y * Y * factor).mat() if "linear" in plan else None
+        squares = colsum(Y * Y * factor).mat() if "linear" in self.links.names else None
         part = Measured(
             self.fits,
             colsum(factor).mat(),
@@ -174,8 +152,8 @@ class GLM(Model):
 
     def predict(self, block: Block) -> Mat:
         """[rows x columns of W]: a column per target, one per class of a softmax group."""
-        X, W, plan = self._input(block)
-        return means(X, W, self.b, self.output, plan, *self.masks)  # type: ignore[no-any-return]
+        X, W = self._input(block)
+        return means(X, W, self.b, self.output, self.links)  # type: ignore[no-any-return]
 
     @property
     def needs_counts(self) -> bool:
@@ -191,21 +169,25 @@ class GLM(Model):
 
     # ------------------------------------------------------------- what a block is made of
 
-    def _input(self, block: Block) -> tuple[Any, Any, str]:
-        """X and W for the kernels (of dense data, X W and None), and the links in use."""
+    def _input(self, block: Block) -> tuple[Matrix, Table | None]:
+        """X and W for the kernels; of dense data, X W and None."""
         if block.X.pattern is not None:
-            return block.X, self.W, self.plan
-        return (block.X @ self.W).mat(), None, self.plan
+            return block.X, self.W
+        return (block.X @ self.W).mat(), None
 
-    def _labels(self, block: Block) -> tuple[Any, Any, Any, Any]:
-        """Y and weights of each column of W: the data's, or its columns by position."""
-        Y = block.Y if self.places is None else block.Y[:, self.places].mat()
-        own = None if self.own_places is None else block.Y[:, self.own_places].mat()
-        return Y, block.weights, own, self.has_own
+    def _targets(self, block: Block) -> Rows:
+        """Y of each column of W."""
+        return block.Y if self.places is None else block.Y[:, self.places].mat()
+
+    def _own_weights(self, block: Block) -> Rows | None:
+        """Factors of the losses by column of W, where some targets have `row_weights`."""
+        if self.own_places is None:
+            return None
+        return where(self.has_own, block.Y[:, self.own_places], 1.0).mat()
 
     # ------------------------------------------------------------- constants
 
-    def _row(self, values: Any, name: str) -> Mat | None:
+    def _row(self, values: ArrayLike | None, name: str) -> Mat | None:
         """A row of constants [1 x columns], or None."""
         if values is None:
             return None
@@ -213,16 +195,16 @@ class GLM(Model):
 
     def _plan_links(self, T: int) -> None:
         """Links in use, in the order of W, with their columns: softmax once for every group."""
-        columns: dict[Any, list[int]] = {}
+        columns: dict[tuple[str, int], list[int]] = {}
         for fit in self.fits:
             key = (fit.link, fit.start if fit.link == "softmax" else 0)
             columns.setdefault(key, []).extend(range(T)[fit.columns])
-        self.plan = " ".join(link for link, _ in columns)
-        self.masks: list[Any] = []
+        masks = []
         if len(columns) > 1:
             for number, own in enumerate(columns.values()):
                 mask = np.isin(np.arange(T), own)
-                self.masks.append(self._row(mask, f"columns of link {number}"))
+                masks.append(self._row(mask, f"columns of link {number}"))
+        self.links = Links(tuple(link for link, _ in columns), tuple(masks))
         binary = [LINKS[fit.link].binary for fit in self.fits]
         self.ranked = [
             c for fit, ranks in zip(self.fits, binary, strict=True) if ranks

@@ -1,116 +1,106 @@
-"""What a generalised linear model computes for each row: residuals, losses, measures, predictions.
-
-plan: the links in use, in the order of W's columns; masks: for each link, 1 at its columns.
-"""
+"""What a generalised linear model computes for each row: losses, measures, predictions."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from blocklearn.matcache import rowsum, rowwise, where
+from blocklearn.matcache import Column, Matrix, Row, Rows, Table, full, rowwise, where
 
-from .links import LINKS, log_softmax, softmax_hit, softmax_label
-
-
-def by_link(plan: str, masks: tuple[Any, ...], compute: Any) -> Any:
-    """compute(link, mask) of every link in `plan`, each at its columns. One link needs no mask."""
-    links = plan.split()
-    if len(links) == 1:
-        return compute(links[0], None)
-    result = None
-    for link, mask in zip(links, masks, strict=True):
-        value = compute(link, mask)
-        result = value if result is None else where(mask, value, result)
-    return result
+from .links import LINKS, Link, log_softmax, softmax_hit, softmax_label
 
 
-def scores_of(X: Any, W: Any, b: Any) -> Any:
+@dataclass(frozen=True)
+class Links:
+    """The links in use, in the order of W's columns; softmax once for every group.
+
+    masks: for each link 1 at its columns [1 x columns]; () where there is one link.
+    """
+
+    names: tuple[str, ...]
+    masks: tuple[Row, ...] = ()
+
+    def each(self, compute: Callable[[Link, Row | None], Rows]) -> Rows:
+        """compute(link, mask) of every link, each at its columns. One link needs no mask."""
+        if len(self.names) == 1:
+            return compute(LINKS[self.names[0]], None)
+        result = None
+        for name, mask in zip(self.names, self.masks, strict=True):
+            value = compute(LINKS[name], mask)
+            result = value if result is None else where(mask, value, result)
+        return result
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Y of the columns of W [rows x columns], and factors of the losses by class [1 x columns].
+
+    low, high: for y = 0 and y = 1. shares: of classes of softmax. None: all 1.
+    """
+
+    Y: Rows
+    low: Row | None = None
+    high: Row | None = None
+    shares: Row | None = None
+
+    @property
+    def shared(self) -> Rows:
+        """Y, times the factors of classes."""
+        return self.Y if self.shares is None else self.Y * self.shares
+
+    def weigh(self, loss: Rows) -> Rows:
+        """Losses, or their derivatives, times the factors of y = 0 and y = 1."""
+        if self.low is None:
+            return loss
+        return loss * (self.low + (self.high - self.low) * self.Y)
+
+
+@rowwise
+def losses(eta: Rows, labels: Labels, links: Links) -> tuple[Rows, Rows]:
+    """d loss / d eta, and the losses [rows x columns], of rows that count once."""
+    y = labels.shared
+    residual = links.each(lambda link, mask: link.residual(eta, y, mask))
+    loss = links.each(lambda link, mask: link.loss(eta, y, mask))
+    return labels.weigh(residual), labels.weigh(loss)
+
+
+def scores_of(X: Matrix, W: Table | None, b: Row) -> Rows:
     """eta. Of dense data it is computed before: W is None then, and X is X W."""
     return (X if W is None else X @ W) + b
 
 
-def row_factor(weights: Any, own: Any, has_own: Any) -> Any:
-    """Weights of the rows: one number, or by column where some targets have `own` weights.
-
-    weights: None where they are not to count.
-    """
-    if own is None:
-        return 1.0 if weights is None else weights
-    factor = where(has_own, own, 1.0)
-    return factor if weights is None else weights * factor
-
-
-@rowwise
-def residuals(
-    X: Any, W: Any, b: Any, Y: Any, weights: Any, own: Any, has_own: Any, low: Any, high: Any,
-    shares: Any, norm: Any, plan: Any, *masks: Any,
-) -> Any:  # fmt: skip
-    """d objective / d eta [rows x columns], the block's weights `norm` being the divisor.
-
-    weights and norm: None for rows by themselves, whose losses count once. low, high: factors for
-    y = 0 and 1 [1 x columns]; shares: of classes of softmax. None: all 1.
-    """
-    eta = scores_of(X, W, b)
-    labels = Y if shares is None else Y * shares
-    r = by_link(plan, masks, lambda link, mask: LINKS[link].residual(eta, labels, mask))
-    if low is not None:
-        r = r * (low + (high - low) * Y)
-    factor = row_factor(weights, own, has_own)
-    return r * (factor if norm is None else factor / norm)
-
-
-@rowwise
-def residuals_and_losses(
-    X: Any, W: Any, b: Any, Y: Any, own: Any, has_own: Any, low: Any, high: Any, shares: Any,
-    plan: Any, *masks: Any,
-) -> Any:  # fmt: skip
-    """`residuals` of rows by themselves, and what they are the derivatives of: the losses of each
-    row, all columns together [rows x 1].
-    """
-    eta = scores_of(X, W, b)
-    labels = Y if shares is None else Y * shares
-    r = by_link(plan, masks, lambda link, mask: LINKS[link].residual(eta, labels, mask))
-    loss = by_link(plan, masks, lambda link, mask: LINKS[link].loss(eta, labels, mask))
-    if low is not None:
-        factor = low + (high - low) * Y
-        r, loss = r * factor, loss * factor
-    factor = row_factor(None, own, has_own)
-    return r * factor, rowsum(loss * factor)
-
-
 @rowwise
 def measures(
-    X: Any, W: Any, b: Any, Y: Any, weights: Any, own: Any, has_own: Any, plan: Any, *masks: Any
-) -> Any:
-    """Weighted measures, scores to rank by, weighted hits (softmax) [rows x columns] each."""
+    X: Matrix, W: Table | None, b: Row, Y: Rows, factor: Column | Rows, links: Links
+) -> tuple[Rows, ...]:
+    """Measures, scores to rank by, hits (softmax) [rows x columns]; factor: of the first and last.
+
+    Without softmax there are no hits.
+    """
     eta = scores_of(X, W, b)
-    factor = row_factor(weights, own, has_own)
-    measure = by_link(plan, masks, lambda link, mask: LINKS[link].measure(eta, Y, mask))
-    rank = by_link(
-        plan, masks, lambda link, mask: log_softmax(eta, mask) if link == "softmax" else eta
-    )
-    if "softmax" not in plan:
+    softmax = LINKS["softmax"]
+    measure = links.each(lambda link, mask: link.measure(eta, Y, mask))
+    rank = links.each(lambda link, mask: log_softmax(eta, mask) if link is softmax else eta)
+    if "softmax" not in links.names:
         return measure * factor, rank
-    hits = by_link(
-        plan,
-        masks,
-        lambda link, mask: softmax_hit(eta, Y, mask) if link == "softmax" else 0.0 * eta,
+    hits = links.each(
+        lambda link, mask: softmax_hit(eta, Y, mask) if link is softmax else full(eta, 0.0)
     )
     return measure * factor, rank, hits * factor
 
 
 @rowwise
-def means(X: Any, W: Any, b: Any, output: Any, plan: Any, *masks: Any) -> Any:
+def means(X: Matrix, W: Table | None, b: Row, output: str, links: Links) -> Rows:
     """Predictions [rows x columns]: output is "score", "mean" or "label"."""
     eta = scores_of(X, W, b)
     if output == "score":
         return +eta
 
-    def of(link: str, mask: Any) -> Any:
-        if output == "label" and link == "softmax":
+    def of(link: Link, mask: Row | None) -> Rows:
+        if output == "label" and link is LINKS["softmax"]:
             return softmax_label(eta, mask)
-        if output == "label" and LINKS[link].binary:
+        if output == "label" and link.binary:
             return eta > 0.0
-        return LINKS[link].mean(eta, mask)
+        return link.mean(eta, mask)
 
-    return by_link(plan, masks, of)
+    return links.each(of)

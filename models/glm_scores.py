@@ -21,9 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
 from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import Mat
+from blocklearn.matcache import Row
+from blocklearn.matcache import Rows
 
 from .links import LINKS
 from .ranking import BINS, Ranking

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from .base import LabelCounts
 from .errors import TargetError
 from .targets import Fit
 
-Row = NDArray[Any] | None
+Row = NDArray[np.floating] | None
 
 
 def class_weight_rows(fits: Sequence[Fit], counts: LabelCounts | None) -> tuple[Row, Row, Row]:
@@ -55,7 +54,7 @@ def weights_of(fit: Fit, counts: LabelCounts | None) -> list[float]:
     return [whole / (size * n) if n > 0 else 1.0 for n in found]
 
 
-def best_constants(fits: Sequence[Fit], counts: LabelCounts) -> NDArray[Any]:
+def best_constants(fits: Sequence[Fit], counts: LabelCounts) -> NDArray[np.float32]:
     """The best intercepts where no feature has a weight, float32 [columns].
 
     Training starts there: a rare label would else first teach every feature that it is rare. Half

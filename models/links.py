@@ -20,9 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from blocklearn.matcache import (
+    Row,
+    Rows,
     equal,
     exp,
     log,
@@ -48,10 +50,10 @@ class Link:
     measure: what evaluations report, by the name `metric`. range: that targets must be in.
     """
 
-    mean: Callable[..., Any]
-    loss: Callable[..., Any]
-    residual: Callable[..., Any]
-    measure: Callable[..., Any]
+    mean: Callable[[Rows, Row | None], Rows]
+    loss: Callable[[Rows, Rows, Row | None], Rows]
+    residual: Callable[[Rows, Rows, Row | None], Rows]
+    measure: Callable[[Rows, Rows, Row | None], Rows]
     metric: str
     range: tuple[float, float] = (-math.inf, math.inf)
 
@@ -61,65 +63,65 @@ class Link:
         return self.range == (0.0, 1.0)
 
 
-def _exponential(eta: Any, mask: Any = None) -> Any:
+def _exponential(eta: Rows, mask: Row | None = None) -> Rows:
     return exp(minimum(eta, LARGEST))
 
 
-def _squared_error(eta: Any, y: Any, mask: Any) -> Any:
+def _squared_error(eta: Rows, y: Rows, mask: Row | None) -> Rows:
     return (eta - y) * (eta - y)
 
 
-def _logistic_loss(eta: Any, y: Any, mask: Any) -> Any:
+def _logistic_loss(eta: Rows, y: Rows, mask: Row | None) -> Rows:
     return softplus(eta) - y * eta
 
 
-def _hinge_loss(eta: Any, y: Any, mask: Any) -> Any:
+def _hinge_loss(eta: Rows, y: Rows, mask: Row | None) -> Rows:
     return y * maximum(0.0, 1.0 - eta) + (1.0 - y) * maximum(0.0, 1.0 + eta)
 
 
-def _hinge_residual(eta: Any, y: Any, mask: Any) -> Any:
+def _hinge_residual(eta: Rows, y: Rows, mask: Row | None) -> Rows:
     return (1.0 - y) * (eta > -1.0) - y * (eta < 1.0)
 
 
-def _deviance(eta: Any, y: Any, mask: Any) -> Any:
+def _deviance(eta: Rows, y: Rows, mask: Row | None) -> Rows:
     """2 (y ln(y / mean) - y + mean), with 0 ln 0 = 0."""
     return 2.0 * (y * (log(maximum(y, TINY)) - minimum(eta, LARGEST)) - y + _exponential(eta))
 
 
-def _inside(x: Any, mask: Any, outside: float) -> Any:
+def _inside(x: Rows, mask: Row | None, outside: float) -> Rows:
     return x if mask is None else where(mask, x, outside)
 
 
-def log_softmax(eta: Any, mask: Any) -> Any:
+def log_softmax(eta: Rows, mask: Row | None) -> Rows:
     """Logarithms of the probabilities of the classes of a group."""
     shifted = _inside(eta, mask, NOWHERE)
     shifted = shifted - rowmax(shifted)
     return shifted - log(rowsum(exp(shifted)))
 
 
-def _softmax(eta: Any, mask: Any) -> Any:
+def _softmax(eta: Rows, mask: Row | None) -> Rows:
     shifted = _inside(eta, mask, NOWHERE)
     e = exp(shifted - rowmax(shifted))
     return e / rowsum(e)
 
 
-def _softmax_loss(eta: Any, y: Any, mask: Any) -> Any:
+def _softmax_loss(eta: Rows, y: Rows, mask: Row | None) -> Rows:
     """Its part of each class; their sum is the loss."""
     return -(y * log_softmax(eta, mask))
 
 
-def _softmax_residual(eta: Any, y: Any, mask: Any) -> Any:
+def _softmax_residual(eta: Rows, y: Rows, mask: Row | None) -> Rows:
     return _softmax(eta, mask) * rowsum(_inside(y, mask, 0.0)) - y
 
 
-def softmax_hit(eta: Any, y: Any, mask: Any) -> Any:
+def softmax_hit(eta: Rows, y: Rows, mask: Row | None) -> Rows:
     """y of the most probable class, at that class; classes with the same score share it."""
     shifted = _inside(eta, mask, NOWHERE)
     top = equal(shifted, rowmax(shifted))
     return top * y / rowsum(top)
 
 
-def softmax_label(eta: Any, mask: Any) -> Any:
+def softmax_label(eta: Rows, mask: Row | None) -> Rows:
     """1 at the most probable class (at each of several with the same score), else 0."""
     shifted = _inside(eta, mask, NOWHERE)
     return equal(shifted, rowmax(shifted))

@@ -22,7 +22,7 @@ its pairs whose scores lie in the same bin.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ MOST_KEPT = 2**24  # scores: 128 MiB with their labels
 BINS = 2**12
 SPAN = 16.0  # of log odds: probabilities from 1e-7 to 1 - 1e-7
 
-Array = NDArray[Any]
+Array = NDArray[np.floating]
 
 
 class Ranking(Protocol):

@@ -11,10 +11,9 @@ least 1; they return float64 [users].
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from blocklearn.datasources.arrays.compiled import kernel
 
@@ -72,7 +71,7 @@ METRICS = {
 }
 
 
-def ranking_scores(lists: NDArray[Any], relevant: Any, k: int) -> Sums:
+def ranking_scores(lists: NDArray[np.integer], relevant: csr_array, k: int) -> Sums:
     """All metrics of some users at `k`: `{"precision@10": Sum(...)}`; blocks of users add up.
 
     lists: int [users x n], n >= k: numbers of items, best first, -1 where there are no more, none

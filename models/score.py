@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, cast
-
+from typing import Literal
+from typing import NamedTuple
+from typing import Protocol
+from typing import cast
 import numpy as np
+from typing import Self
+from blocklearn.matcache import Number
 
 
 class Part(Protocol):
     """What a model's `score` returns by name: something that adds up over blocks."""
 
-    def read(self) -> Any:
+    def read(self) -> Self:
         """The same, with plain numbers in place of Mats where these are few.
 
         What stays a Mat is read by a `Total`, before the replica gets its next block.
@@ -73,8 +77,8 @@ class Sum:
     reads them when the block is done.
     """
 
-    total: Any
-    count: Any
+    total: Number
+    count: Number
     kind: Literal["mean", "perplexity", "root"] = "mean"
 
     def read(self) -> Sum:

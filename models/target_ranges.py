@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +37,7 @@ class TargetRanges:
         least = 0.0 if self._weights else -np.inf
         self._narrowest = max(least, self._low.max()), self._high.min()
 
-    def check(self, Y: NDArray[Any]) -> None:
+    def check(self, Y: NDArray[np.floating]) -> None:
         """Y: [rows x targets]. Raises TargetError for the first target that is out of bounds, and
         for weights of rows below 0.
         """

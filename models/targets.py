@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Protocol, Self
 
 from annotated_types import Ge, Gt, Lt, MinLen
 from pydantic import Field, model_validator
@@ -150,16 +150,25 @@ class Names:
         return str(number) if self.names is None else str(self.names[number])
 
 
+class Defaults(Protocol):
+    """What a target takes from its model where it leaves a setting open: see `GLM`."""
+
+    link: LinkName
+    l1: Weight | list[Weight]
+    l2: Weight | list[Weight]
+    class_weight: ClassWeight | None
+
+
 def fits_of(
     targets: Sequence[Target] | None,
-    defaults: Any,
+    defaults: Defaults,
     labels: Names,
     features: Names,
 ) -> list[Fit]:
     """Every fit of the targets; None: one for each column of the data's targets.
 
-    defaults: has `link`, `l1`, `l2`, `class_weight` for what a target leaves open. Raises
-    TargetError for columns that are not there, and names that come twice.
+    defaults: for what a target leaves open. Raises TargetError for columns that are not there, and
+    names that come twice.
     """
     if targets is None:
         targets = every_column(defaults.link, labels.count)
@@ -214,7 +223,7 @@ def every_column(link: LinkName, count: int) -> list[Target]:
     return [Target(column=i) for i in range(count)]
 
 
-def combinations(settings: dict[str, Any]) -> list[dict[str, float]]:
+def combinations(settings: Mapping[str, float | list[float]]) -> list[dict[str, float]]:
     """The product of all lists.
 
     >>> combinations({"l1": [0.0, 1.0], "l2": 0.5})

@@ -7,13 +7,12 @@ conjugate-gradient, lbfgs. Estimates: streaming-average, inc-norm, telescoping.
 from .adagrad import AdaGrad as AdaGrad
 from .adam import Adam as Adam
 from .base import Gradient as Gradient
-from .base import GradientSum as GradientSum
 from .base import Meaning as Meaning
 from .base import Objective as Objective
 from .base import Optimizer as Optimizer
 from .base import Penalty as Penalty
-from .base import RowGradients as RowGradients
 from .base import Term as Term
+from .base import Update as Update
 from .conjugate_gradient import ConjugateGradient as ConjugateGradient
 from .errors import CombinationError as CombinationError
 from .estimates import StatisticsOptimizer as StatisticsOptimizer
@@ -21,6 +20,7 @@ from .ftrl import FTRL as FTRL
 from .gradient import GradientOptimizer as GradientOptimizer
 from .inc_norm import IncNorm as IncNorm
 from .lbfgs import LBFGS as LBFGS
+from .linear_loss import LinearLoss as LinearLoss
 from .managed import Slot as Slot
 from .rmsprop import RMSProp as RMSProp
 from .sgd import SGD as SGD

@@ -10,18 +10,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from blocklearn.fields import Fields
-from blocklearn.matcache import Mat, MatCache, Merge, Rowwise
+from blocklearn.matcache import Mat, MatCache, Merge, Number
 
 Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]
+Update: TypeAlias = Any
+"""What `update` fills in for a parameter: an expression, a `Gradient` or a `LinearLoss`."""
 
 
 @dataclass(frozen=True)
 class Gradient:
     """The gradient `X.T @ R` of a block's mean loss, not yet computed.
+
+    Of losses that are functions of X W, hand over a `LinearLoss` instead: every optimizer takes it.
 
     X: the block's data [rows x features], R: derivative of the loss by X @ W [rows x targets]. Of a
     sparse X only the rows of W whose features occur in the block are computed and touched. mask:
@@ -38,50 +42,13 @@ class Gradient:
         return self.X.pattern is not None
 
 
-@dataclass(frozen=True)
-class GradientSum:
-    """The gradient of the sum of a block's weighted losses, for an optimizer that `steps_by_pass`:
-    X.T @ (R * weights), weights being those of the `Objective`, which is one of rows then; of a
-    bias, whose feature is 1 in every row (X None), the sums of R's columns, weighted.
-
-    X: [rows x features] or None. R: derivatives of the rows' losses, not weighted, by X @ W
-    [rows x targets]; no row's depends on another row. mask: as in `Gradient`. Where X is sparse or
-    None, sums over a pass have the same bits in any order of the rows. Of a dense X they are made
-    in float64. So a row of weight 2 is as good as two rows.
-    """
-
-    X: Any
-    R: Any
-    mask: Any = None
-
-
-@dataclass(frozen=True)
-class RowGradients:
-    """The gradients of a block's rows one by one: x_i r_i of a parameter W, r_i of its bias.
-
-    For an optimizer that `takes_rows`, in place of a `Gradient`. X: sparse [rows x features].
-    weights: of the rows [rows x 1]. residual: row-wise, `residual(scores, *arguments)` is the
-    derivative of each row's loss (not weighted) by its scores x_i W, both [rows x targets], at the
-    parameters as the rows before it have left them; the bias may be among the arguments. mask: as
-    in `Gradient`. bias: name of the parameter [1 x targets] whose feature is 1 in every row.
-    """
-
-    X: Any
-    weights: Mat
-    residual: Rowwise
-    arguments: tuple[Any, ...]
-    mask: Mat | None = None
-    bias: str | None = None
-
-
 class Objective(NamedTuple):
-    """What a block adds to the objective. With `GradientSum`s the losses of its rows, not weighted,
-    and their weights [rows x 1] each; otherwise the sums of the weighted losses and of the weights,
-    1 x 1 each.
+    """What a block adds to the objective: the sums of its weighted losses and of the weights, 1 x 1
+    each. An optimizer that `steps_by_pass` needs it beside gradients, and not with a `LinearLoss`.
     """
 
-    loss: Any
-    weight: Any
+    loss: Number
+    weight: Number
 
 
 class Term(Protocol):
@@ -154,12 +121,11 @@ class Optimizer(Fields):
     """Base of all optimizers. Fields are the configuration; state is what `pause` returns and the
     Mats in `state`.
 
-    updates: by name of parameter, an expression or a `Gradient`, whose meaning the optimizer's
-    docstring states.
+    updates: by name of parameter, an expression, a `Gradient` or a `LinearLoss`, whose meaning the
+    optimizer's docstring states.
     """
 
     meaning: ClassVar[Meaning] = "gradients"  # what updates are taken for
-    needs_objective: ClassVar[bool] = False  # whether `step` wants the sums of the loss
     normalises: ClassVar[bool] = False  # whether columns of parameters are made to sum to 1
     steps_by_pass: ClassVar[bool] = False  # parameters change in `end_pass` alone
 
@@ -195,7 +161,7 @@ class Optimizer(Fields):
 
     @property
     def takes_rows(self) -> bool:
-        """Whether it wants `RowGradients` in place of a `Gradient`."""
+        """Whether it steps row after row, which needs a `LinearLoss`."""
         return False
 
     def enter(self, phase: int) -> None:

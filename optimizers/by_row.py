@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from blocklearn.matcache import Entries, Moment, Move, Scalar, named, row_steps, scalar
 
-from .base import RowGradients
+from .base import Update
 from .errors import CombinationError
+from .linear_loss import LinearLoss, single_derivatives
 from .managed import Managed, check_row_steps, check_sparse
 from .row import Row
 from .row_programs import rest_row, step_row
@@ -33,7 +34,9 @@ class ByRow:
         self._pace, self._gain = scalar(rule.cache, 0.0, f"gain of the clock ({rule.name})"), 0.0
         self._entries: dict[str, Entries] = {}
 
-    def step(self, updates: Mapping[str, Any], managed: Mapping[str, Managed], gain: float) -> None:
+    def step(
+        self, updates: Mapping[str, Update], managed: Mapping[str, Managed], gain: float
+    ) -> None:
         """Step all rows of the block. gain: of the clock, by a row of weight 1."""
         name, update = self._only(updates)
         p, bias = managed[name], None if update.bias is None else managed[update.bias]
@@ -44,12 +47,12 @@ class ByRow:
             self._gain = gain
         p.sparse = True
         row_steps(
-            update.X,
-            update.residual,
-            update.arguments,
+            update.block.X,
+            single_derivatives,
+            (None if bias is None else bias.w, update.of_rows),
             self._entries[name],
             None if bias is None else self._entries[bias.name],
-            weights=update.weights,
+            weights=update.block.weights,
             rate=self._rate,
             pace=self._pace,
             clock=self._clock,
@@ -68,22 +71,23 @@ class ByRow:
 
     # ------------------------------------------------------------- preparations
 
-    def _only(self, updates: Mapping[str, Any]) -> tuple[str, RowGradients]:
+    def _only(self, updates: Mapping[str, Update]) -> tuple[str, LinearLoss]:
         found = list(updates.items())
-        if len(found) != 1 or not isinstance(found[0][1], RowGradients):
+        if len(found) != 1 or not isinstance(found[0][1], LinearLoss):
             raise CombinationError(
                 f"{self._rule.name}: step_per=row needs the gradients of single rows, and this "
-                "model hands over those of whole blocks. Use step_per: block."
+                "model hands over those of whole blocks. Use step_per: block, or hand over a "
+                "LinearLoss."
             )
         name, update = found[0]
-        if update.X.pattern is None:
+        if update.block.X.pattern is None:
             raise CombinationError(
                 f"{self._rule.name}: step_per=row is for sparse data, and the block is dense. Give "
                 "the data as scipy.sparse.csr_array(X), or use step_per: block."
             )
         return name, update
 
-    def _prepare(self, p: Managed, bias: Managed | None, update: RowGradients) -> None:
+    def _prepare(self, p: Managed, bias: Managed | None, update: LinearLoss) -> None:
         """What is made at the first step, while memory is being planned."""
         rule = self._rule
         check_sparse(rule.name, p, average_from=None, clip_global_norm=rule.clip_global_norm)

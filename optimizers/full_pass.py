@@ -17,22 +17,23 @@ from pydantic import Field
 
 from blocklearn.matcache import Mat, Merge, from_array, named, scalar, total
 
-from .base import Objective, Optimizer
+from .base import Objective, Optimizer, Update
 from .errors import CombinationError
 from .line_search import LineSearch
+from .linear_loss import LinearLoss
 from .pass_sums import PassSums
 
 
 class FullPass(Optimizer):
     """Base of optimizers whose updates are gradients of blocks' mean losses, summed over a pass.
 
-    A rule defines `direction`. Penalties: L2 only. Needs `model.objective`. `converged` when the
+    A rule defines `direction`. Penalties: L2 only. Takes a `LinearLoss`, or gradients beside
+    `model.objective`. `converged` when the
     gradient's norm has fallen to `tolerance` times its first one, or no step lowers the loss.
     """
 
     tolerance: float = Field(1e-4, gt=0, lt=1, description="of the gradient's norm, relative")
 
-    needs_objective: ClassVar[bool] = True
     steps_by_pass: ClassVar[bool] = True
     curvature: ClassVar[float] = 0.9
 
@@ -96,15 +97,25 @@ class FullPass(Optimizer):
                 w <<= self.x[name] + self._step * self.d[name]
             self._at_x = False
 
-    def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
+    def step(self, updates: Mapping[str, Update], objective: Objective | None = None) -> None:
         """Add the block's gradients and losses to those of the pass."""
-        if objective is None:
+        linear = [(n, update) for n, update in updates.items() if isinstance(update, LinearLoss)]
+        if linear and len(updates) == 1:
+            ((name, update),) = linear
+            self.sums.add_rows(name, update, *update.row_by_row(name, self.parameters))
+        elif linear:
+            raise CombinationError(
+                f"{self.kind_}: a LinearLoss of {linear[0][0]!r} beside other updates "
+                f"({', '.join(updates)}), but it must be the only one. Use sgd, adagrad or ftrl."
+            )
+        elif objective is None:
             raise CombinationError(
                 f"{self.kind_} needs the loss of every block, and the model does not state it: "
-                "`update` must set self.objective where self.wants_objective is true. Use sgd, "
-                "adagrad or ftrl."
+                "`update` must set self.objective, or hand over a LinearLoss. Use sgd, adagrad or "
+                "ftrl."
             )
-        self.sums.add(updates, objective)
+        else:
+            self.sums.add(updates, objective)
         self.steps += 1
 
     def settle(self) -> None:

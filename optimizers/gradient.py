@@ -16,17 +16,20 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from blocklearn.matcache import Mat, Merge, copy, minimum, named, scalar, sqrt
+from blocklearn.matcache import Mat, Merge, colsum, copy, minimum, named, scalar, sqrt
 from blocklearn.matcache import total as total_of
 
-from .base import Gradient, Objective, Optimizer
+from .base import Gradient, Objective, Optimizer, Update
 from .by_row import ByRow, moves_of
 from .errors import CombinationError
 from .flow import shrunk
+from .linear_loss import LinearLoss
 from .managed import ALL, ONE, Managed, Slot, check_rows, check_sparse, weight_row
 from .row import Row
 from .row_programs import kernels_of
 from .schedules import AnySchedule, Constant
+
+LEAST_WEIGHT = 1e-30  # of a block, which may have no rows that count
 
 
 class GradientOptimizer(Optimizer):
@@ -108,6 +111,7 @@ class GradientOptimizer(Optimizer):
         self._rate = scalar(cache, self.rate, f"rate ({self.name})")
         self._now = scalar(cache, 0.0, f"clock of penalties ({self.name})")
         self._count = scalar(cache, 0.0, f"steps averaged ({self.name})")
+        self._norm = scalar(cache, 0.0, f"weight of the block ({self.name})")
         self._rows = ByRow(self, self._now, self._rate) if self.step_per == "row" else None
         if self._rows is not None and not self.keeps_time:
             self.state["clock"] = self._now  # the weights of the rows so far
@@ -123,7 +127,7 @@ class GradientOptimizer(Optimizer):
                 p.kernels["rest"](XT=X.T, now=self._now, rate=self._rate, seen=p.seen, **p.common())
         self._reading = False
 
-    def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
+    def step(self, updates: Mapping[str, Update], objective: Objective | None = None) -> None:
         """One kernel for each update."""
         rate = self.rate * self.schedule.factor(self.steps)
         self._rate.set(rate)
@@ -135,7 +139,10 @@ class GradientOptimizer(Optimizer):
             return
         self._count.set(self._averaged_steps())
         self.steps += 1
-        gradients = {name: self._gradient(self._find(name), u) for name, u in updates.items()}
+        gradients = {
+            name: self._gradient(self._find(name), update)
+            for name, update in self._of_means(updates).items()
+        }
         shorten = self._shorten(gradients)
         self._now.set(time)
         for name, gradient in gradients.items():
@@ -227,7 +234,21 @@ class GradientOptimizer(Optimizer):
             )
         return self._managed[name]
 
-    def _gradient(self, p: Managed, update: Any) -> dict[str, Any]:
+    def _of_means(self, updates: Mapping[str, Update]) -> dict[str, Update]:
+        """The updates, with the gradients of block means in place of a `LinearLoss`."""
+        found: dict[str, Update] = {}
+        for name, update in updates.items():
+            if not isinstance(update, LinearLoss):
+                found[name] = update
+                continue
+            self._norm.set(max(update.block.weight, LEAST_WEIGHT))
+            R = update.derivatives(self._find(name).name, self.parameters, self._norm)
+            found[name] = Gradient(update.block.X, R, update.mask)
+            if update.bias is not None:
+                found[update.bias] = colsum(R)
+        return found
+
+    def _gradient(self, p: Managed, update: Update) -> dict[str, Any]:
         """The arguments of the step's kernel that hold the gradient."""
         sparse = isinstance(update, Gradient) and update.sparse
         if sparse:

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from blocklearn.matcache import (
+    Column,
     ExactSum,
     Mat,
     MatCache,
     Merge,
+    Rows,
     add_wide_product,
     fits,
     grid_for,
@@ -25,7 +27,8 @@ from blocklearn.matcache import (
     total,
 )
 
-from .base import Gradient, GradientSum, Objective
+from .base import Gradient, Objective, Update
+from .linear_loss import LinearLoss
 from .row import Row, kernel
 
 LOSS, WEIGHT = "pass.loss", "pass.weight"
@@ -57,19 +60,30 @@ class PassSums:
             return "sum"
         return "max" if name.endswith(".largest") else "same"
 
-    def add(self, updates: Mapping[str, Any], objective: Objective) -> None:
-        """A block's gradients, losses and weights."""
+    def add_rows(self, name: str, update: LinearLoss, R: Rows, loss: Column) -> None:
+        """A block's rows. R: derivatives of their losses by X @ W [rows x targets]; loss: [rows x
+        1]; both without weights, which are multiplied in exactly. Where X is sparse, and of a bias,
+        sums over a pass have the same bits in any order of the rows, so that a row of weight 2 is
+        as good as two rows. Of a dense X they are made in float64.
+        """
+        X, weights, part = update.block.X, update.block.weights, self._sums[name]
+        self.masks[name] = update.mask
+        if X.pattern is not None:
+            part.add_product(X, R, weights)
+        else:
+            add_wide_product(part.total, X, R, weights)
+        if update.bias is not None:
+            self._sums[update.bias].add_columns(R, weights)
+        self._sums[LOSS].add_columns(loss, weights)
+        self._sums[WEIGHT].add_columns(weights)
+        rows = self._rows
+        rows <<= rows + total(weights > 0.0)
+
+    def add(self, updates: Mapping[str, Update], objective: Objective) -> None:
+        """A block's gradients of its mean loss, and the sums of its losses and weights."""
         for name, update in updates.items():
-            part, s = self._sums[name], self._sums[name].total
-            if isinstance(update, GradientSum):
-                self.masks[name] = update.mask
-                if update.X is None:
-                    part.add_columns(update.R, objective.weight)
-                elif update.X.pattern is not None:
-                    part.add_product(update.X, update.R, objective.weight)
-                else:
-                    add_wide_product(s, update.X, update.R, objective.weight)
-            elif isinstance(update, Gradient) and update.sparse:
+            s = self._sums[name].total
+            if isinstance(update, Gradient) and update.sparse:
                 self._accumulate(
                     XT=update.X.T, R=update.R, mask=update.mask, w=s, rate=objective.weight
                 )
@@ -78,16 +92,9 @@ class PassSums:
                 if isinstance(update, Gradient) and update.mask is not None:
                     g = g * update.mask
                 s <<= s + objective.weight * g
-        loss, weight = self._sums[LOSS], self._sums[WEIGHT]
-        if any(isinstance(update, GradientSum) for update in updates.values()):
-            loss.add_columns(objective.loss, objective.weight)
-            weight.add_columns(objective.weight)
-            rows = self._rows
-            rows <<= rows + total(objective.weight > 0.0)
-        else:
-            for part, value in ((loss, objective.loss), (weight, objective.weight)):
-                s = part.total
-                s <<= s + value
+        for sums, value in ((LOSS, objective.loss), (WEIGHT, objective.weight)):
+            s = self._sums[sums].total
+            s <<= s + value
 
     def complete(self) -> bool:
         """Whether the sums of the pass hold; otherwise the grids are better for the next one."""

@@ -14,14 +14,7 @@ from blocklearn.mixins import Mixin
 from blocklearn.models import Model
 from blocklearn.models.errors import UpdateError
 from blocklearn.models.score import Score
-from blocklearn.optimizers import (
-    CombinationError,
-    Gradient,
-    GradientSum,
-    Optimizer,
-    RowGradients,
-    Term,
-)
+from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, Optimizer, Term
 
 
 def check_fields(model: Model) -> None:
@@ -106,6 +99,19 @@ def check_updates(model: Model, optimizer: Optimizer | None, filled: bool) -> No
         )
 
 
+def check_linear_loss(model: Model, title: str, update: LinearLoss, targets: int) -> None:
+    """Raises ShapeError for a bias that is no parameter with a number for each target."""
+    if update.bias is None:
+        return
+    bias = model.parameters.get(update.bias)
+    if bias is None or bias.shape != (1, targets):
+        found = "no parameter" if bias is None else f"{bias.shape[0]:,} x {bias.shape[1]:,}"
+        raise ShapeError(
+            f"{title}: bias={update.bias!r} is {found}; must be a parameter 1 x {targets:,}, one "
+            "number for each column of W. Make it in allocate, or leave bias out."
+        )
+
+
 def check_update_shapes(model: Model) -> None:
     """Raises ShapeError for an update of no parameter or of another shape than its parameter, and
     TypeError for one that is no matrix of the cache.
@@ -117,11 +123,12 @@ def check_update_shapes(model: Model) -> None:
                 f"{title}, but the parameters are "
                 f"{', '.join(map(repr, model.parameters)) or 'none'}."
             )
-        if isinstance(update, RowGradients):
-            continue
         wanted = model.parameters[name].shape
-        if isinstance(update, Gradient | GradientSum):
-            found = (1 if update.X is None else update.X.shape[1], update.R.shape[1])
+        if isinstance(update, LinearLoss):
+            check_linear_loss(model, title, update, wanted[1])
+            found = (update.block.X.shape[1], wanted[1])
+        elif isinstance(update, Gradient):
+            found = (update.X.shape[1], update.R.shape[1])
         elif isinstance(update, Lazy | Transposed):
             found = update.shape
         else:

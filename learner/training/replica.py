@@ -80,6 +80,7 @@ class Replica:
         self.shapes, self.seed, self.device = shapes, seed, device
         self.tables = tables
         self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
+        self.cache.rounds_updates = tables == "bfloat16"
         self.complete = True  # the plan covers everything
         self.watch = Stopwatch()  # of the present block, and of handing over the one before
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
@@ -169,8 +170,6 @@ class Replica:
 
     def _allocate(self) -> None:
         self.model.attach(self.cache)
-        self.model.wants_objective = bool(self.optimizer and self.optimizer.needs_objective)
-        self.model.wants_rows = bool(self.optimizer and self.optimizer.takes_rows)
         self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
         self.model.allocated = True
         if not self.model.needs_optimizer:
@@ -249,7 +248,7 @@ class Replica:
         if look is not None:
             look(self, block)
         recording = nullcontext() if record is None else recorded(self.cache, record)
-        with self._training(block.side), recording:
+        with self.cache.update_reads(), self._training(block.side), recording:
             self.model.update(block)
         self._filled = self._filled or bool(self.model.updates)
         if self.model.updates and self.optimizer is None:
@@ -265,15 +264,13 @@ class Replica:
 
     @contextmanager
     def _training(self, side: int) -> Iterator[None]:
-        """Within it tables are rounded, if they are to be, and rows of this side change."""
+        """Within it rows of this side change."""
         own = [state for state in self.model.states.values() if state.side == side]
-        self.cache.rounds_tables = self.tables == "bfloat16"
         for state in own:
             state.updating = True
         try:
             yield
         finally:
-            self.cache.rounds_tables = False
             for state in own:
                 state.updating = False
 

@@ -74,7 +74,8 @@ class MatCache(Closing):
 
     enabled=False computes every expression in fresh memory: the reference for tests and the
     "before" of the allocation benchmark. reserving=True starts in the reserve phase. While
-    `rounds_tables` is true, what gathers rows of a table reads a copy of it in bfloat16.
+    `rounds_tables` is true, what gathers rows of a table reads a copy of it in bfloat16;
+    `rounds_updates`: it is while an update reads its tables, see `update_reads`.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class MatCache(Closing):
         self.enabled = enabled
         self.reserving = reserving
         self.frozen: Literal[False, "raise", "warn"] = False
-        self.rounds_tables = False
+        self.rounds_tables = self.rounds_updates = False
         self.flops = 0
         self.recording: Recording | None = None  # of what is asked of it
         self.sealed = False  # whether a container more, in a plan, is an error
@@ -106,6 +107,15 @@ class MatCache(Closing):
         self._bytes = 0
         self._hits = self._recomputations = self._allocations = self._late = 0
         self._closed = False
+
+    @contextmanager
+    def update_reads(self) -> Iterator[None]:
+        """Within it tables are read as an update of a model reads them."""
+        before, self.rounds_tables = self.rounds_tables, self.rounds_updates
+        try:
+            yield
+        finally:
+            self.rounds_tables = before
 
     # ------------------------------------------------------------------ containers
 

@@ -10,6 +10,7 @@ import pytest
 from blocklearn.matcache import Mat
 from blocklearn.matcache.containers import dispatch as table
 from blocklearn.matcache.emit.cuda_row_steps import row_steps_source
+from blocklearn.matcache.operations.row_steps import number_of
 from tests.matcache.test_row_steps import RULES, TERMS, by_rows, labelled, steps
 from tests.support import cuda_host
 from tests.support.cubin import nvrtc, resources
@@ -38,7 +39,10 @@ class OnHost:
         scores, residuals, strips = arrays
         call = [X.shape[0], *X.pattern.offsets(), X.slot.data()]
         call += [mat.slot.data() for mat in fixed]
-        call += [scores, *(a.slot.data() if isinstance(a, Mat) else np.float64(a) for a in given)]
+        call += [
+            scores,
+            *(a.slot.data() if isinstance(a, Mat) else np.float64(number_of(a)) for a in given),
+        ]
         call += [residuals, *(mat.slot.data() for mat in tables), strips.shape[1], strips]
         module = cuda_host.HostModule(source, abs(self.threads), backwards=self.threads < 0)
         module.call("run", *call)

@@ -10,15 +10,19 @@ from pydantic import Field, ValidationError
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.matcache import ShapeError, StaleValueError, colsum, total
+from blocklearn.matcache import ShapeError
+from blocklearn.matcache import StaleValueError
+from blocklearn.matcache import colsum
+from blocklearn.matcache import total
+from blocklearn.matcache import rowwise
 from blocklearn.optimizers import (
     LBFGS,
     SGD,
     AdaGrad,
     CombinationError,
     Gradient,
-    GradientSum,
     IncNorm,
+    LinearLoss,
 )
 
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -125,6 +129,34 @@ def regression(found: Any, name: str = "W") -> type[bl.Model]:
     return Own
 
 
+@rowwise
+def squares(eta: Any) -> Any:
+    return eta, 0.5 * eta * eta
+
+
+@pytest.mark.parametrize("optimizer", [SGD(), AdaGrad(), LBFGS()])
+def test_linear_losses_fit_their_parameters(optimizer: Any) -> None:
+    class Biased(Regression):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            super().allocate(shapes, rng)
+            self.parameter("narrow", 1, 1)
+            self.parameter("turned", 2, 3)
+
+        def update(self, block: Any) -> None:
+            self.updates[self.of] = LinearLoss(block, squares, bias=self.bias)
+
+        of: str = "W"
+        bias: str | None = None
+
+    with pytest.raises(ShapeError, match=r"'W'\]: bias='c' is no parameter; must be .* 1 x 2"):
+        fit(Biased(bias="c"), optimizer=optimizer)
+    with pytest.raises(ShapeError, match=r"bias='narrow' is 1 x 1; must be a parameter 1 x 2"):
+        fit(Biased(bias="narrow"), optimizer=optimizer)
+    with pytest.raises(ShapeError, match=r"updates\['turned'\] is 3 x 3, but turned is 2 x 3"):
+        fit(Biased(of="turned"), optimizer=optimizer)
+    fit(Biased(), optimizer=optimizer)
+
+
 @pytest.mark.parametrize("optimizer", [SGD(), AdaGrad(), LBFGS(), IncNorm()])
 def test_updates_have_the_shape_of_their_parameters(optimizer: Any) -> None:
     def residuals(model: Any, block: Any) -> Any:
@@ -132,10 +164,9 @@ def test_updates_have_the_shape_of_their_parameters(optimizer: Any) -> None:
 
     with pytest.raises(ShapeError, match=r"^Own\.update: updates\['W'\] is 16 x 2, but W is 3 x 2"):
         fit(regression(residuals)(), optimizer=optimizer)
-    gradient = Gradient if not optimizer.steps_by_pass else GradientSum
     with pytest.raises(ShapeError, match=r"updates\['W'\] is 3 x 16, but W is 3 x 2\.$"):
         fit(
-            regression(lambda model, block: gradient(block.X, block.X @ block.X.T))(),
+            regression(lambda model, block: Gradient(block.X, block.X @ block.X.T))(),
             optimizer=optimizer,
         )
     with pytest.raises(TypeError, match=r"updates\['W'\] is a ndarray, .*allocate: self"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from blocklearn.matcache import (
     rowwise,
     scalar,
     sigmoid,
+    softplus,
 )
 from blocklearn.mixins import L1, L2, CosineSimilarity, ElasticNet, GroupLasso, Mixin, NonNegative
 from blocklearn.models import GLM, Target
@@ -35,8 +37,8 @@ from blocklearn.optimizers import (
     AdaGrad,
     CombinationError,
     Gradient,
+    LinearLoss,
     Optimizer,
-    RowGradients,
 )
 from tests.support.optimizing import FEATURES, ROWS, TARGETS, Array, Tiny, blocks, initial
 
@@ -44,8 +46,8 @@ Blocks = list[tuple[sp.csr_array, Array]]
 
 
 @rowwise
-def residual(scores: Any, b: Any, Y: Any) -> Any:
-    return sigmoid(scores + b) - Y
+def logistic(scores: Any, Y: Any) -> Any:
+    return sigmoid(scores) - Y, softplus(scores) - Y * scores
 
 
 def steps(
@@ -79,13 +81,16 @@ def steps(
             if single:
                 given = np.ones((X.shape[0], 1)) if weights is None else weights
                 update: dict[str, Any] = {
-                    "W": RowGradients(
-                        block, from_array(cache, given), residual, (b, y), shared,
-                        "b" if bias else None,
+                    "W": LinearLoss(
+                        SimpleNamespace(X=block, weights=from_array(cache, given), weight=1.0),
+                        logistic,
+                        (y,),
+                        mask=shared,
+                        bias="b" if bias else None,
                     )
-                }  # fmt: skip
+                }
             else:
-                R = residual((block @ w).mat(), b, y).mat()
+                R = logistic((block @ w + b).mat(), y)[0]
                 update = {"W": Gradient(block, R, shared)}
                 if bias:
                     update["b"] = colsum(R)

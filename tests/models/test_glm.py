@@ -27,10 +27,11 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import MatCache, ShapeError, from_array
 from blocklearn.models import GLM, Target
 from blocklearn.models.errors import TargetError
-from blocklearn.models.glm_rows import means, residuals, residuals_and_losses
+from blocklearn.models.glm_rows import Labels, Links, losses, means
 from blocklearn.models.links import LINKS
 from blocklearn.models.ranking import BINS, BlockRanking, Ranking, area, ranking_of
 from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Adam, Optimizer, RMSProp
+from blocklearn.optimizers.linear_loss import RowLosses, mean_derivatives, row_losses
 
 N, V = 240, 30
 SINGLE = [name for name in LINKS if name != "softmax"]
@@ -85,17 +86,9 @@ def inputs(link: str, n: int = 20) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
     return eta, y
 
 
-def run_link(kernel: Any, link: str, eta: Any, y: Any, norm: tuple[float, ...] = ()) -> Any:
-    n = len(eta)
-    rest = (None,) * 5
-    zero = np.zeros((1, 3))
-    return kernel.reference(eta, None, zero, y, np.ones((n, 1)), *rest, *norm, link)
-
-
 def both(link: str, eta: Any, y: Any) -> Any:
-    """Residuals [n x 3] and losses [n x 1], from the definition in float64."""
-    rest = (None,) * 5
-    return residuals_and_losses.reference(eta, None, np.zeros((1, 3)), y, *rest, link)
+    """Residuals and losses [n x 3] each, from the definition in float64."""
+    return losses.reference(eta, Labels(y), Links((link,)))
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -105,11 +98,9 @@ def test_residual_is_the_derivative_of_the_loss(link: str) -> None:
     for k in range(3):
         shift = np.zeros_like(eta)
         shift[:, k] = step
-        above, below = (both(link, eta + s, y)[1][:, 0] for s in (shift, -shift))
+        above, below = (both(link, eta + s, y)[1].sum(axis=1) for s in (shift, -shift))
         found[:, k] = (above - below) / (2 * step)
-    expected = run_link(residuals, link, eta, y, norm=(1.0,))
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
-    np.testing.assert_array_equal(both(link, eta, y)[0], expected)
+    np.testing.assert_allclose(found, both(link, eta, y)[0], rtol=1e-5, atol=1e-7)
 
 
 def independent_loss(link: str, eta: Any, y: Any) -> Any:
@@ -130,15 +121,15 @@ def test_kernels_compute_the_formulas(link: str) -> None:
     eta, y = inputs(link)
     expected = both(link, eta, y)
     loss = independent_loss(link, eta, y).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(expected[1], loss)
+    np.testing.assert_allclose(expected[1].sum(axis=1, keepdims=True), loss)
     with MatCache(threads=1) as cache:
-        rest = (None,) * 5
         mats = [from_array(cache, a.astype(np.float32)) for a in (eta, y)]
-        ones, zero = (from_array(cache, a) for a in (np.ones((20, 1), "f"), np.zeros((1, 3), "f")))
-        found = residuals(mats[0], None, zero, mats[1], ones, *rest, 4.0, link).numpy()
+        ones = from_array(cache, np.ones((20, 1), "f"))
+        of_rows = RowLosses(losses, (Labels(mats[1]), Links((link,))))
+        found = mean_derivatives(mats[0], None, None, of_rows, (ones, None), 4.0).numpy()
         np.testing.assert_allclose(found, expected[0] / 4.0, rtol=2e-5, atol=2e-6)
-        together = residuals_and_losses(mats[0], None, zero, mats[1], *rest, link)
-        for mat, wanted in zip(together, expected, strict=True):
+        together = row_losses(mats[0], None, None, of_rows)
+        for mat, wanted in zip(together, (expected[0], loss), strict=True):
             np.testing.assert_allclose(mat.numpy(), wanted, rtol=2e-5, atol=2e-6)
 
 
@@ -148,10 +139,10 @@ def test_links_survive_extreme_scores() -> None:
         mats = [from_array(cache, a) for a in (eta, np.ones((1, 3), "f"))]
         zero = from_array(cache, np.zeros((1, 3), "f"))
         for link in LINKS:
-            args = (mats[0], None, zero, mats[1], *(None,) * 5)
-            for found in residuals_and_losses(*args, link):
+            links = Links((link,))
+            for found in losses(mats[0], Labels(mats[1]), links):
                 assert np.isfinite(found.numpy()).all(), link
-            assert np.isfinite(means(mats[0], None, zero, "mean", link).numpy()).all(), link
+            assert np.isfinite(means(mats[0], None, zero, "mean", links).numpy()).all(), link
 
 
 # ------------------------------------------------------------------ optima

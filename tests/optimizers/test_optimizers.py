@@ -48,8 +48,8 @@ from tests.support.optimizing import (
 )
 
 GRADIENT = [kind for kind, cls in OPTIMIZERS.items() if cls.meaning == "gradients"]
-STEPPED = [kind for kind in GRADIENT if not OPTIMIZERS[kind].needs_objective]
-FULL_PASS = [kind for kind in GRADIENT if OPTIMIZERS[kind].needs_objective]
+STEPPED = [kind for kind in GRADIENT if not OPTIMIZERS[kind].steps_by_pass]
+FULL_PASS = [kind for kind in GRADIENT if OPTIMIZERS[kind].steps_by_pass]
 ESTIMATES = [kind for kind, cls in OPTIMIZERS.items() if cls.meaning == "estimates"]
 
 

@@ -176,8 +176,7 @@ class Tiny(bl.Model):
         R = ((self.mean(block) - block.Y) * block.weights / count).mat()
         self.updates["W"] = Gradient(block.X, R)
         self.updates["b"] = bl.matcache.colsum(R)
-        if self.wants_objective:
-            self.objective = Objective(total(self.losses(block) * block.weights), count)
+        self.objective = Objective(total(self.losses(block) * block.weights), count)
 
     def mean(self, block: Any) -> Any:
         eta = block.X @ self.W + self.b
@@ -258,7 +257,7 @@ def descend(
             error = (block @ w - y).mat()
             objective = Objective(total(error * error) / 2.0, count)
             optimizer.step({"W": Gradient(block, (error / n).mat())}, objective)
-            if optimizer.needs_objective:
+            if optimizer.steps_by_pass:
                 optimizer.end_pass()
                 if optimizer.converged:
                     break

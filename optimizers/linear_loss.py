@@ -1,0 +1,142 @@
+"""What a model says of losses that are functions of X W + b: the optimizer decides how to step.
+
+By block, it evaluates the derivatives of the block's mean loss; by pass, it sums derivatives and
+losses of rows; by row, it evaluates each row where the rows before it have left the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from blocklearn.matcache import (
+    Column,
+    Mat,
+    Matrix,
+    Number,
+    Row,
+    Rows,
+    Rowwise,
+    Table,
+    rowsum,
+    rowwise,
+)
+
+
+class Weighted(Protocol):
+    """Rows with weights: what a `LinearLoss` reads of a block."""
+
+    @property
+    def X(self) -> Matrix:
+        """Features [rows x features]."""
+
+    @property
+    def weights(self) -> Mat:
+        """Weights of the rows [rows x 1], 0 for padding."""
+
+    @property
+    def weight(self) -> float:
+        """Their sum."""
+
+
+@dataclass(frozen=True)
+class RowLosses:
+    """Losses of rows as a function of their scores. factors: of each loss; None: all 1."""
+
+    function: Rowwise
+    arguments: tuple[Any, ...]
+    factors: Rows | None = None
+
+    def at(self, scores: Rows) -> tuple[Rows, Rows]:
+        """Derivatives by the scores, and losses, without the weights of rows."""
+        found: tuple[Rows, Rows] = self.function(scores, *self.arguments)
+        if self.factors is None:
+            return found
+        return found[0] * self.factors, found[1] * self.factors
+
+
+@dataclass(frozen=True)
+class LinearLoss:
+    """The weighted mean loss of a block's rows, by a parameter W [features x targets].
+
+    The scores of row i are x_i W + b [1 x targets].
+
+    - block: has `X` [rows x features], `weights` [rows x 1] and their sum `weight`.
+    - losses: row-wise; `losses(scores, *arguments)` returns the derivative of each loss by its
+      score [rows x targets], and the losses, [rows x targets] or [rows x 1]. Without weights; the
+      result for a row may depend on that row only.
+    - arguments: matrices with one row, or with a row for each row of the block; numbers; names;
+      tuples and frozen dataclasses of these. No parameters of the model.
+    - factors: of the losses, beside the weights of the rows [rows x targets]; None: all 1.
+    - mask: 0 where W is to stay 0 [features x targets], else 1; None: nowhere.
+    - bias: the name of the parameter b [1 x targets]; None: there is none.
+    """
+
+    block: Weighted
+    losses: Rowwise
+    arguments: tuple[Any, ...] = ()
+    factors: Mat | None = None
+    mask: Mat | None = None
+    bias: str | None = None
+
+    @property
+    def of_rows(self) -> RowLosses:
+        """The losses as a function of scores."""
+        return RowLosses(self.losses, self.arguments, self.factors)
+
+    def derivatives(self, name: str, parameters: Mapping[str, Mat], norm: Number) -> Rows:
+        """Of the sum of weighted losses over `norm`, by the scores [rows x targets]."""
+        X, W, b = self._scores(name, parameters)
+        plain = RowLosses(self.losses, self.arguments)
+        weights = self.block.weights
+        with X.cache.update_reads():
+            return mean_derivatives(X, W, b, plain, (weights, self.factors), norm)
+
+    def row_by_row(self, name: str, parameters: Mapping[str, Mat]) -> tuple[Rows, Column]:
+        """Of each row: derivatives by its scores [rows x targets], and its loss [rows x 1]."""
+        X, W, b = self._scores(name, parameters)
+        with X.cache.update_reads():
+            return row_losses(X, W, b, self.of_rows)  # type: ignore[no-any-return]
+
+    def _scores(
+        self, name: str, parameters: Mapping[str, Mat]
+    ) -> tuple[Matrix, Table | None, Row | None]:
+        """X, W, b for the kernels; of dense data X W, None, b."""
+        X, W = self.block.X, parameters[name]
+        b = None if self.bias is None else parameters[self.bias]
+        return (X, W, b) if X.pattern is not None else ((X @ W).mat(), None, b)
+
+
+def scores_of(X: Matrix, W: Table | None, b: Row | None) -> Rows:
+    """X W + b; X itself is X W where W is None."""
+    scores = X if W is None else X @ W
+    return scores if b is None else scores + b
+
+
+@rowwise
+def mean_derivatives(
+    X: Matrix,
+    W: Table | None,
+    b: Row | None,
+    losses: RowLosses,
+    weights: tuple[Column, Rows | None],
+    norm: Number,
+) -> Rows:
+    """Derivatives by the scores, times the product of all `weights`, over `norm`."""
+    own, factors = weights
+    r, _ = losses.at(scores_of(X, W, b))
+    return r * ((own if factors is None else own * factors) / norm)
+
+
+@rowwise
+def row_losses(X: Matrix, W: Table | None, b: Row | None, losses: RowLosses) -> tuple[Rows, Column]:
+    """Derivatives by the scores, and losses, all targets together."""
+    r, loss = losses.at(scores_of(X, W, b))
+    return r, rowsum(loss)
+
+
+@rowwise
+def single_derivatives(scores: Rows, b: Row | None, losses: RowLosses) -> Rows:
+    """Derivatives of a row whose product with W is `scores`."""
+    return losses.at(scores_of(scores, None, b))[0]
