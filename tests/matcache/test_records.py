@@ -17,9 +17,11 @@ from blocklearn.matcache import (
     Sparse,
     Table,
     copy,
+    exp,
     from_array,
     from_sparse,
     full,
+    lgamma,
     maximum,
     named,
     ones_like,
@@ -30,6 +32,7 @@ from blocklearn.matcache import (
     rowwise,
     sddmm,
 )
+from blocklearn.matcache.program.instructions import walk
 from blocklearn.matcache.program.records import flatten, rebuild
 from tests.matcache.test_rounding import BACKENDS, opened
 from tests.matcache.test_rowwise import compare, data
@@ -253,3 +256,51 @@ def test_numbers_that_are_replaced_do_not_matter(backend: str) -> None:
         np.testing.assert_array_equal(y.numpy(), np.full((12, 2), 3.0))
         found: Mat = filled(R, x, c, from_array(cache, np.ones((9, 1), np.float32)))[4]
         np.testing.assert_array_equal(found.numpy(), np.ones((12, 2)))
+
+
+# ---------------------------------------------------------------- functions as arguments
+
+
+def double(x: Any) -> Any:
+    return 2.0 * x
+
+
+@rowwise
+def power_and_gamma(x: Any) -> tuple[Any, Any]:
+    return x * x, lgamma(x)
+
+
+@rowwise
+def first_of(function: Any, x: Any) -> Any:
+    found = function(x)
+    return found[0] if isinstance(found, tuple) else found
+
+
+def test_functions_are_arguments_that_are_traced_within() -> None:
+    x = numbers(4, 3)
+    for function in (double, power_and_gamma):
+        compare_records(first_of, function, x)
+    with MatCache(threads=1) as cache:
+        mat = from_array(cache, x)
+        assert first_of(double, mat).guid != first_of(power_and_gamma, mat).guid
+
+
+def operations(function: Any, *args: Any) -> list[str]:
+    with MatCache(threads=1) as cache:
+        mats = [from_array(cache, a) if isinstance(a, np.ndarray) else a for a in args]
+        return [i.op for i in walk(function.compile(*mats).plan.program.body) if hasattr(i, "op")]
+
+
+def test_what_nothing_needs_is_no_part_of_the_program() -> None:
+    @rowwise
+    def looped(x: Any, steps: Any) -> None:
+        for _ in repeat(steps):
+            unused = exp(x)
+            _ = unused + 1.0
+            x <<= x + lgamma(x)
+
+    x = numbers(4, 3)
+    assert operations(power_and_gamma, x) == ["mul", "lgamma"]
+    assert operations(first_of, power_and_gamma, x) == ["mul"]
+    assert operations(looped, x, 3) == ["lgamma", "add"]
+    compare(looped, x, 3)
