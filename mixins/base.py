@@ -13,7 +13,7 @@ from annotated_types import Ge
 from pydantic import Field
 
 from blocklearn.fields import Fields
-from blocklearn.matcache import Mat, MatCache, from_array
+from blocklearn.matcache import Mat, MatCache, from_array, full
 
 NonNegativeNumber = Annotated[float, Ge(0)]
 Weights = NonNegativeNumber | list[NonNegativeNumber]
@@ -76,7 +76,7 @@ class Mixin(Fields):
 
     def gradient(self, W: Mat) -> Any:
         """Derivative of the term by the table W: an expression of its shape."""
-        return 0.0 * W
+        return full(W, 0.0)
 
     @abstractmethod
     def scores(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from blocklearn.fields import Fields
-from blocklearn.matcache import Mat, MatCache, Merge, Number
+from blocklearn.matcache import Mat, MatCache, Merge, Number, full
 
 Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]
@@ -114,7 +114,7 @@ class Penalty:
 
     def gradient(self, W: Mat) -> Any:
         """Nothing beside l1 and l2."""
-        return 0.0 * W
+        return full(W, 0.0)
 
 
 class Optimizer(Fields):

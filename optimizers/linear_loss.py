@@ -6,7 +6,7 @@ losses of rows; by row, it evaluates each row where the rows before it have left
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from blocklearn.matcache import (
     Number,
     Row,
     Rows,
-    Rowwise,
+    ShapeError,
     Table,
     rowsum,
     rowwise,
@@ -44,16 +44,22 @@ class Weighted(Protocol):
 class RowLosses:
     """Losses of rows as a function of their scores. factors: of each loss; None: all 1."""
 
-    function: Rowwise
+    function: Callable[..., tuple[Rows, Rows]]
     arguments: tuple[Any, ...]
     factors: Rows | None = None
 
     def at(self, scores: Rows) -> tuple[Rows, Rows]:
         """Derivatives by the scores, and losses, without the weights of rows."""
-        found: tuple[Rows, Rows] = self.function(scores, *self.arguments)
-        if self.factors is None:
-            return found
-        return found[0] * self.factors, found[1] * self.factors
+        found = self.function(scores, *self.arguments)
+        if not isinstance(found, tuple) or len(found) != 2:
+            name = getattr(self.function, "__name__", "losses")
+            count = len(found) if isinstance(found, tuple) else 1
+            raise ShapeError(
+                f"LinearLoss: losses={name} returns {count} values; must be two: "
+                "the derivatives by the scores, and the losses. Return both."
+            )
+        r, loss = found
+        return (r, loss) if self.factors is None else (r * self.factors, loss * self.factors)
 
 
 @dataclass(frozen=True)
@@ -63,9 +69,9 @@ class LinearLoss:
     The scores of row i are x_i W + b [1 x targets].
 
     - block: has `X` [rows x features], `weights` [rows x 1] and their sum `weight`.
-    - losses: row-wise; `losses(scores, *arguments)` returns the derivative of each loss by its
-      score [rows x targets], and the losses, [rows x targets] or [rows x 1]. Without weights; the
-      result for a row may depend on that row only.
+    - losses: a `@rowwise` function; `losses(scores, *arguments)` returns the derivative of each
+      loss by its score [rows x targets], and the losses, [rows x targets] or [rows x 1]. Without
+      weights; the result for a row may depend on that row only.
     - arguments: matrices with one row, or with a row for each row of the block; numbers; names;
       tuples and frozen dataclasses of these. No parameters of the model.
     - factors: of the losses, beside the weights of the rows [rows x targets]; None: all 1.
@@ -74,7 +80,7 @@ class LinearLoss:
     """
 
     block: Weighted
-    losses: Rowwise
+    losses: Callable[..., tuple[Rows, Rows]]
     arguments: tuple[Any, ...] = ()
     factors: Mat | None = None
     mask: Mat | None = None

@@ -20,7 +20,7 @@ from ..errors import ShapeError
 class Record:
     """What kind of record an argument is, and what its fields are: a Record, or None for a leaf."""
 
-    kind: type
+    kind: Any  # the class
     parts: tuple[Record | None, ...]
 
 
@@ -34,7 +34,8 @@ def flatten(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Structure | None]:
     The structure is None where every argument is a leaf. Raises ShapeError for a dataclass that is
     not frozen.
     """
-    if all(field_names(type(arg)) is None for arg in args):
+    kinds: Any = map(type, args)
+    if set(map(field_names, kinds)) <= {None}:
         return args, None
     leaves: list[Any] = []
     structure = tuple(_take_apart(arg, leaves) for arg in args)
@@ -77,8 +78,13 @@ def field_names(kind: type) -> tuple[str, ...] | None:
     return tuple(field.name for field in fields(kind))
 
 
+def _names(arg: Any) -> tuple[str, ...] | None:
+    kind: Any = type(arg)
+    return field_names(kind)
+
+
 def _take_apart(arg: Any, leaves: list[Any]) -> Record | None:
-    names = field_names(type(arg))
+    names = _names(arg)
     if names is None:
         leaves.append(arg)
         return None

@@ -134,6 +134,11 @@ def squares(eta: Any) -> Any:
     return eta, 0.5 * eta * eta
 
 
+@rowwise
+def only_losses(eta: Any) -> Any:
+    return 0.5 * eta * eta
+
+
 @pytest.mark.parametrize("optimizer", [SGD(), AdaGrad(), LBFGS()])
 def test_linear_losses_fit_their_parameters(optimizer: Any) -> None:
     class Biased(Regression):
@@ -143,9 +148,11 @@ def test_linear_losses_fit_their_parameters(optimizer: Any) -> None:
             self.parameter("turned", 2, 3)
 
         def update(self, block: Any) -> None:
-            self.updates[self.of] = LinearLoss(block, squares, bias=self.bias)
+            found = squares if self.whole else only_losses
+            self.updates[self.of] = LinearLoss(block, found, bias=self.bias)
 
         of: str = "W"
+        whole: bool = True
         bias: str | None = None
 
     with pytest.raises(ShapeError, match=r"'W'\]: bias='c' is no parameter; must be .* 1 x 2"):
@@ -155,6 +162,23 @@ def test_linear_losses_fit_their_parameters(optimizer: Any) -> None:
     with pytest.raises(ShapeError, match=r"updates\['turned'\] is 3 x 3, but turned is 2 x 3"):
         fit(Biased(of="turned"), optimizer=optimizer)
     fit(Biased(), optimizer=optimizer)
+    with pytest.raises(ShapeError, match=r"losses=only_losses returns 1 values; must be two"):
+        fit(Biased(whole=False), optimizer=optimizer)
+
+
+def test_full_passes_take_one_linear_loss_alone() -> None:
+    class Two(Regression):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            super().allocate(shapes, rng)
+            self.V = self.parameter("V", shapes.columns, 2)
+
+        def update(self, block: Any) -> None:
+            self.updates["W"] = LinearLoss(block, squares)
+            self.updates["V"] = 1.0 * self.V
+
+    with pytest.raises(CombinationError, match=r"LinearLoss of 'W' beside other .*\(W, V\)"):
+        fit(Two(), optimizer=LBFGS())
+    fit(Two(), optimizer=SGD())
 
 
 @pytest.mark.parametrize("optimizer", [SGD(), AdaGrad(), LBFGS(), IncNorm()])
