@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,7 @@ from blocklearn.matcache import (
     scalar,
 )
 from blocklearn.matcache.errors import source_line
-from blocklearn.optimizers import Meaning
-from blocklearn.optimizers import Objective
-from blocklearn.optimizers import Optimizer
-from blocklearn.optimizers import Term
-from blocklearn.optimizers import Update
+from blocklearn.optimizers import Meaning, Objective, Optimizer, Term, Update
 
 from .row_state import Init, RowState
 from .score import Score, Total
@@ -156,7 +152,7 @@ class Model(Fields):
         arbitrary_types_allowed=True, validate_assignment=True, validate_default=True
     )
 
-    def __init_subclass__(cls, **options: object) -> None:
+    def __init_subclass__(cls, **options: Unpack[ConfigDict]) -> None:
         """Raises TypeError for an `__init__` of its own: a model that is loaded, or copied for a
         replica, is made of its fields.
         """

@@ -12,10 +12,8 @@ SGDClassifier l2 = alpha.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import ClassVar
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,13 +23,8 @@ from blocklearn.matcache import Mat, Matrix, Rows, Table, colsum, from_array, wh
 from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
 
 from .base import Block, Model, Randomness, Shapes
-from .glm_rows import means
-from .glm_rows import measures
-from .glm_scores import Measured
-from .glm_scores import TargetTotals
-from .glm_rows import Labels
-from .glm_rows import Links
-from .glm_rows import losses
+from .glm_rows import Labels, Links, losses, means, measures
+from .glm_scores import Measured, TargetTotals
 from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName
 from .ranking import BlockRanking, Ranking, ranking_of

@@ -200,11 +200,13 @@ class NMF(Model):
         """
         H = self.H
         if self._kl:
-            return kl_losses(X, self.fit(X, W), rowsum(W * colsum(H)), float(H.shape[0]))
-        if X.pattern is not None:
-            return frobenius_losses(X, W, H, gram(H))
-        rest = X - self.fit(X, W)
-        return rowsum(rest * rest), rowsum(X * X)
+            loss, null = kl_losses(X, self.fit(X, W), rowsum(W * colsum(H)), float(H.shape[0]))
+        elif X.pattern is not None:
+            loss, null = frobenius_losses(X, W, H, gram(H))
+        else:
+            rest = X - self.fit(X, W)
+            loss, null = rowsum(rest * rest), rowsum(X * X)
+        return loss, null
 
     def predict(self, block: Block) -> Mat:
         """Weights of the parts [rows x K], not negative; of an empty row zeros."""
@@ -217,7 +219,8 @@ class NMF(Model):
         zeros where it predicts nothing.
         """
         sums = W * self.parameters["H"].numpy().sum(axis=0)
-        return sums / np.maximum(sums.sum(axis=1, keepdims=True), TINY)
+        parts: NDArray[np.floating] = sums / np.maximum(sums.sum(axis=1, keepdims=True), TINY)
+        return parts
 
     def topic_words(self, top: int = 10) -> list[list[tuple[int, float]]]:
         """For each part its `top` columns as (column, share of the part's sum), largest first."""

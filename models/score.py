@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
-from typing import NamedTuple
-from typing import Protocol
-from typing import cast
+from typing import Literal, NamedTuple, Protocol, Self, cast
+
 import numpy as np
-from typing import Self
+
 from blocklearn.matcache import Number
 
 

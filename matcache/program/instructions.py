@@ -223,7 +223,8 @@ def _making(body: list[Instruction], needed: set[int]) -> list[Instruction]:
     found: list[Instruction] = []
     for instruction in body:
         if isinstance(instruction, Repeat):
-            found.append(Repeat(instruction.count, _making(instruction.body, needed)))
+            if body := _making(instruction.body, needed):
+                found.append(Repeat(instruction.count, body))
         elif (made := writes(instruction)) is None or made.id in needed:
             found.append(instruction)
     return found

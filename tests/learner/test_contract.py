@@ -10,11 +10,7 @@ from pydantic import Field, ValidationError
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.matcache import ShapeError
-from blocklearn.matcache import StaleValueError
-from blocklearn.matcache import colsum
-from blocklearn.matcache import total
-from blocklearn.matcache import rowwise
+from blocklearn.matcache import ShapeError, StaleValueError, colsum, rowwise, total
 from blocklearn.optimizers import (
     LBFGS,
     SGD,

@@ -299,7 +299,15 @@ def test_what_nothing_needs_is_no_part_of_the_program() -> None:
             _ = unused + 1.0
             x <<= x + lgamma(x)
 
+    @rowwise
+    def idle(x: Any, steps: Any) -> None:
+        for _ in repeat(steps):
+            _ = exp(x)
+        x <<= 2.0 * x
+
     x = numbers(4, 3)
+    assert operations(idle, x, 3) == ["mul"]
+    compare(idle, x, 3)
     assert operations(power_and_gamma, x) == ["mul", "lgamma"]
     assert operations(first_of, power_and_gamma, x) == ["mul"]
     assert operations(looped, x, 3) == ["lgamma", "add"]

@@ -13,6 +13,7 @@ from ...containers.matrices import Lazy, Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...emit.cuda_row_steps import row_steps_source
 from ...emit.cuda_rows import rowwise_source
+from ...operations.arguments import is_static
 from ...operations.row_steps import StepsCompiled, number_of
 from ...operations.rowwise import Compiled, values_container
 from ..order import active_count, length_order
@@ -62,8 +63,7 @@ def _rowwise(
         if isinstance(arg, Mat):
             call.append(arg.slot.array)
         else:
-            number = 0.0 if arg is None or isinstance(arg, bool | str) else float(arg)
-            call.append(dtype.type(number))
+            call.append(dtype.type(0.0 if is_static(arg) else float(arg)))
     call += [slot.array for slot in (*slots, *hidden)]
     if long is not None:  # first: they take longest
         backend.launch_blocks(long, LONG_BLOCKS * backend.processors, *call)
