@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from blocklearn.matcache import Mat, Matrix, Rows, Table, colsum, from_array, where
+from blocklearn.matcache import Mat, Matrix, Table, colsum, from_array
 from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
 
 from .base import Block, Model, Randomness, Shapes
@@ -105,22 +105,16 @@ class GLM(Model):
 
     def update(self, block: Block) -> None:
         """The losses of the block's rows: the optimizer steps by block, by row or by full pass."""
-        labels = Labels(self._targets(block), self.low, self.high, self.shares)
-        self.updates["W"] = LinearLoss(
-            block,
-            losses,
-            (labels, self.links),
-            factors=self._own_weights(block),
-            mask=self.mask,
-            bias="intercept" if self.intercept else None,
-        )
+        bias = "intercept" if self.intercept else None
+        arguments = (self._labels(block), self.links)
+        self.updates["W"] = LinearLoss(block, losses, arguments, mask=self.mask, bias=bias)
 
     def score(self, block: Block) -> Score:
         """Figures of each target and their means: see `glm_scores`. Class weights do not count."""
         X, W = self._input(block)
-        Y, own = self._targets(block), self._own_weights(block)
-        factor = block.weights if own is None else block.weights * own
-        found = measures(X, W, self.b, Y, factor, self.links)
+        labels = self._labels(block)
+        Y, factor = labels.Y, labels.times(block.weights)
+        found = measures(X, W, self.b, labels, block.weights, self.links)
         measure, rank, hits = found if len(found) == 3 else (*found, None)
         squares = colsum(Y * Y * factor).mat() if "linear" in self.links.names else None
         part = Measured(
@@ -168,15 +162,11 @@ class GLM(Model):
             return block.X, self.W
         return (block.X @ self.W).mat(), None
 
-    def _targets(self, block: Block) -> Rows:
-        """Y of each column of W."""
-        return block.Y if self.places is None else block.Y[:, self.places].mat()
-
-    def _own_weights(self, block: Block) -> Rows | None:
-        """Factors of the losses by column of W, where some targets have `row_weights`."""
-        if self.own_places is None:
-            return None
-        return where(self.has_own, block.Y[:, self.own_places], 1.0).mat()
+    def _labels(self, block: Block) -> Labels:
+        """Targets of each column of W, the data's or its columns by position, and their factors."""
+        Y = block.Y if self.places is None else block.Y[:, self.places].mat()
+        own = None if self.own_places is None else block.Y[:, self.own_places].mat()
+        return Labels(Y, own, self.has_own, self.low, self.high, self.shares)
 
     # ------------------------------------------------------------- constants
 

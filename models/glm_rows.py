@@ -33,15 +33,28 @@ class Links:
 
 @dataclass(frozen=True)
 class Labels:
-    """Y of the columns of W [rows x columns], and factors of the losses by class [1 x columns].
+    """Y of the columns of W [rows x columns], and factors of the losses.
 
-    low, high: for y = 0 and y = 1. shares: of classes of softmax. None: all 1.
+    own: weights of rows by column [rows x columns], which count where `has_own` [1 x columns] is 1.
+    By class [1 x columns]: low, high: for y = 0 and y = 1; shares: of classes of softmax. None: all
+    are 1.
     """
 
     Y: Rows
+    own: Rows | None = None
+    has_own: Row | None = None
     low: Row | None = None
     high: Row | None = None
     shares: Row | None = None
+
+    @property
+    def factor(self) -> Rows | None:
+        """Weights of rows by column, beside those that all columns share; None: all are 1."""
+        return None if self.own is None else where(self.has_own, self.own, 1.0)
+
+    def times(self, weights: Column) -> Column | Rows:
+        """The weights of rows, times those by column."""
+        return weights if self.own is None else weights * self.factor
 
     @property
     def shared(self) -> Rows:
@@ -56,12 +69,16 @@ class Labels:
 
 
 @rowwise
-def losses(eta: Rows, labels: Labels, links: Links) -> tuple[Rows, Rows]:
-    """d loss / d eta, and the losses [rows x columns], of rows that count once."""
+def losses(eta: Rows, labels: Labels, links: Links) -> tuple[Rows, ...]:
+    """d loss / d eta, and the losses [rows x columns], of rows that count once; factors of both
+    where columns have weights of rows of their own.
+    """
     y = labels.shared
     residual = links.each(lambda link, mask: link.residual(eta, y, mask))
     loss = links.each(lambda link, mask: link.loss(eta, y, mask))
-    return labels.weigh(residual), labels.weigh(loss)
+    found = labels.weigh(residual), labels.weigh(loss)
+    factor = labels.factor
+    return found if factor is None else (*found, factor)
 
 
 def scores_of(X: Matrix, W: Table | None, b: Row) -> Rows:
@@ -71,13 +88,14 @@ def scores_of(X: Matrix, W: Table | None, b: Row) -> Rows:
 
 @rowwise
 def measures(
-    X: Matrix, W: Table | None, b: Row, Y: Rows, factor: Column | Rows, links: Links
+    X: Matrix, W: Table | None, b: Row, labels: Labels, weights: Column, links: Links
 ) -> tuple[Rows, ...]:
-    """Measures, scores to rank by, hits (softmax) [rows x columns]; factor: of the first and last.
+    """Weighted measures, scores to rank by, weighted hits (softmax) [rows x columns] each.
 
     Without softmax there are no hits.
     """
     eta = scores_of(X, W, b)
+    Y, factor = labels.Y, labels.times(weights)
     softmax = LINKS["softmax"]
     measure = links.each(lambda link, mask: link.measure(eta, Y, mask))
     rank = links.each(lambda link, mask: log_softmax(eta, mask) if link is softmax else eta)

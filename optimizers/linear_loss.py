@@ -42,24 +42,27 @@ class Weighted(Protocol):
 
 @dataclass(frozen=True)
 class RowLosses:
-    """Losses of rows as a function of their scores. factors: of each loss; None: all 1."""
+    """Losses of rows as a function of their scores."""
 
-    function: Callable[..., tuple[Rows, Rows]]
+    function: Callable[..., tuple[Rows, ...]]
     arguments: tuple[Any, ...]
-    factors: Rows | None = None
 
-    def at(self, scores: Rows) -> tuple[Rows, Rows]:
-        """Derivatives by the scores, and losses, without the weights of rows."""
+    def at(self, scores: Rows) -> tuple[Rows, Rows, Rows | None]:
+        """Derivatives by the scores, losses, and factors of both; None: they are all 1."""
         found = self.function(scores, *self.arguments)
-        if not isinstance(found, tuple) or len(found) != 2:
+        if not isinstance(found, tuple) or len(found) not in (2, 3):
             name = getattr(self.function, "__name__", "losses")
             count = len(found) if isinstance(found, tuple) else 1
             raise ShapeError(
-                f"LinearLoss: losses={name} returns {count} values; must be two: "
-                "the derivatives by the scores, and the losses. Return both."
+                f"LinearLoss: losses={name} returns {count} values; must be two: the derivatives "
+                "by the scores, and the losses; or factors of both as a third. Return them."
             )
-        r, loss = found
-        return (r, loss) if self.factors is None else (r * self.factors, loss * self.factors)
+        return found if len(found) == 3 else (*found, None)
+
+    def counted(self, scores: Rows) -> tuple[Rows, Rows]:
+        """Derivatives and losses, times their factors."""
+        r, loss, factors = self.at(scores)
+        return (r, loss) if factors is None else (r * factors, loss * factors)
 
 
 @dataclass(frozen=True)
@@ -71,33 +74,30 @@ class LinearLoss:
     - block: has `X` [rows x features], `weights` [rows x 1] and their sum `weight`.
     - losses: a `@rowwise` function; `losses(scores, *arguments)` returns the derivative of each
       loss by its score [rows x targets], and the losses, [rows x targets] or [rows x 1]. Without
-      weights; the result for a row may depend on that row only.
+      weights; the result for a row may depend on that row only. It may return factors of both
+      beside these, where targets weigh rows each in their own way [rows x targets].
     - arguments: matrices with one row, or with a row for each row of the block; numbers; names;
       tuples and frozen dataclasses of these. No parameters of the model.
-    - factors: of the losses, beside the weights of the rows [rows x targets]; None: all 1.
     - mask: 0 where W is to stay 0 [features x targets], else 1; None: nowhere.
     - bias: the name of the parameter b [1 x targets]; None: there is none.
     """
 
     block: Weighted
-    losses: Callable[..., tuple[Rows, Rows]]
+    losses: Callable[..., tuple[Rows, ...]]
     arguments: tuple[Any, ...] = ()
-    factors: Mat | None = None
     mask: Mat | None = None
     bias: str | None = None
 
     @property
     def of_rows(self) -> RowLosses:
         """The losses as a function of scores."""
-        return RowLosses(self.losses, self.arguments, self.factors)
+        return RowLosses(self.losses, self.arguments)
 
     def derivatives(self, name: str, parameters: Mapping[str, Mat], norm: Number) -> Rows:
         """Of the sum of weighted losses over `norm`, by the scores [rows x targets]."""
         X, W, b = self._scores(name, parameters)
-        plain = RowLosses(self.losses, self.arguments)
-        weights = self.block.weights
         with X.cache.update_reads():
-            return mean_derivatives(X, W, b, plain, (weights, self.factors), norm)
+            return mean_derivatives(X, W, b, self.of_rows, self.block.weights, norm)
 
     def row_by_row(self, name: str, parameters: Mapping[str, Mat]) -> tuple[Rows, Column]:
         """Of each row: derivatives by its scores [rows x targets], and its loss [rows x 1]."""
@@ -126,23 +126,22 @@ def mean_derivatives(
     W: Table | None,
     b: Row | None,
     losses: RowLosses,
-    weights: tuple[Column, Rows | None],
+    weights: Column,
     norm: Number,
 ) -> Rows:
-    """Derivatives by the scores, times the product of all `weights`, over `norm`."""
-    own, factors = weights
-    r, _ = losses.at(scores_of(X, W, b))
-    return r * ((own if factors is None else own * factors) / norm)
+    """Derivatives by the scores, times weights and factors, over `norm`."""
+    r, _, factors = losses.at(scores_of(X, W, b))
+    return r * ((weights if factors is None else weights * factors) / norm)
 
 
 @rowwise
 def row_losses(X: Matrix, W: Table | None, b: Row | None, losses: RowLosses) -> tuple[Rows, Column]:
     """Derivatives by the scores, and losses, all targets together."""
-    r, loss = losses.at(scores_of(X, W, b))
+    r, loss = losses.counted(scores_of(X, W, b))
     return r, rowsum(loss)
 
 
 @rowwise
 def single_derivatives(scores: Rows, b: Row | None, losses: RowLosses) -> Rows:
     """Derivatives of a row whose product with W is `scores`."""
-    return losses.at(scores_of(scores, None, b))[0]
+    return losses.counted(scores_of(scores, None, b))[0]

@@ -126,7 +126,7 @@ def test_kernels_compute_the_formulas(link: str) -> None:
         mats = [from_array(cache, a.astype(np.float32)) for a in (eta, y)]
         ones = from_array(cache, np.ones((20, 1), "f"))
         of_rows = RowLosses(losses, (Labels(mats[1]), Links((link,))))
-        found = mean_derivatives(mats[0], None, None, of_rows, (ones, None), 4.0).numpy()
+        found = mean_derivatives(mats[0], None, None, of_rows, ones, 4.0).numpy()
         np.testing.assert_allclose(found, expected[0] / 4.0, rtol=2e-5, atol=2e-6)
         together = row_losses(mats[0], None, None, of_rows)
         for mat, wanted in zip(together, (expected[0], loss), strict=True):
