@@ -11,8 +11,8 @@ from blocklearn.matcache.errors import (
     ThreadStartError,
 )
 
-from .command_line.printable import printable
 from .errors import ConfigError, DivergedError, ModelFolderError, RunFolderError, RunInterrupted
+from .terminal import printable_text
 
 
 class ExitCode(IntEnum):
@@ -80,7 +80,7 @@ def message(error: BaseException) -> str:
     """What to print for an expected error: one line where Python's own text is not one, and the
     notes that were added to it. Control characters, which a file may have brought in, are escaped.
     """
-    return printable("\n".join([_text(error), *getattr(error, "__notes__", ())]))
+    return printable_text("\n".join([_text(error), *getattr(error, "__notes__", ())]))
 
 
 def _text(error: BaseException) -> str:

@@ -173,7 +173,7 @@ class Model(Fields):
             self._check_bound(name, value)
         object.__setattr__(self, name, value)
 
-    def _check_bound(self, name: str, value: Any) -> None:
+    def _check_bound(self, name: str, value: object) -> None:
         """Raises ShapeError where an attribute that is a named matrix would become something else:
         then the matrix, a parameter maybe, never changes.
         """

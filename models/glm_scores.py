@@ -21,14 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
 from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import Mat
-from blocklearn.matcache import Row
-from blocklearn.matcache import Rows
 
 from .links import LINKS
 from .ranking import BINS, Ranking
-from .score import Room
+from .score import Part, Room
 from .targets import Fit
 
 SUMS = ("weight", "measure", "hits", "y", "squares")
@@ -93,8 +92,9 @@ class TargetTotals:
         if self._ranking is not None:
             self._ranking.clear()
 
-    def add(self, part: Measured, rows: int) -> None:
+    def add(self, part: Part, rows: int) -> None:
         """See `Total`."""
+        assert isinstance(part, Measured)
         for name, row in self._sums.items():
             mat = getattr(part, name)
             if mat is not None:

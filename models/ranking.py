@@ -36,6 +36,7 @@ BINS = 2**12
 SPAN = 16.0  # of log odds: probabilities from 1e-7 to 1 - 1e-7
 
 Array = NDArray[np.floating]
+Keys = NDArray[np.uint64]
 
 
 class Ranking(Protocol):
@@ -172,7 +173,7 @@ class BlockRanking:
     def __init__(self, block_rows: int, columns: Sequence[int]) -> None:
         """columns: of the block, that are ranked."""
         self._rows, self._columns = block_rows, columns
-        self._keys: Array | None = None
+        self._keys: Keys | None = None
 
     @property
     def rooms(self) -> Sequence[Room]:
@@ -208,7 +209,7 @@ def _each(rows: Array, count: int) -> Sequence[Array]:
     return [rows[0]] * count if len(rows) == 1 else list(rows)
 
 
-def area(scores: Array, labels: Array, weights: Array, keys: Array | None = None) -> float:
+def area(scores: Array, labels: Array, weights: Array, keys: Keys | None = None) -> float:
     """The area of one column, exactly; NaN where one of the classes is missing.
 
     scores, labels, weights: [n], float32 is not copied. keys: uint64 [n], to sort in; None: memory

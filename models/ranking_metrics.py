@@ -71,7 +71,7 @@ METRICS = {
 }
 
 
-def ranking_scores(lists: NDArray[np.integer], relevant: csr_array, k: int) -> Sums:
+def ranking_scores(lists: Ints, relevant: csr_array, k: int) -> Sums:
     """All metrics of some users at `k`: `{"precision@10": Sum(...)}`; blocks of users add up.
 
     lists: int [users x n], n >= k: numbers of items, best first, -1 where there are no more, none

@@ -29,7 +29,7 @@ class Part(Protocol):
 class Figures(Part, Protocol):
     """A part that adds up by itself, being a few numbers."""
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Self, /) -> Self:
         """The same of both sets of rows together."""
 
     def figures(self, name: str) -> dict[str, float]:
@@ -59,7 +59,7 @@ class Total(Protocol):
     def clear(self) -> None:
         """Forget all parts. The first call takes the memory."""
 
-    def add(self, part: Any, rows: int) -> None:
+    def add(self, part: Part, rows: int) -> None:
         """Add the part of a block, of which the first `rows` rows are true ones."""
 
     def figures(self, name: str) -> dict[str, float]:

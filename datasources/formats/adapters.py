@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from .layout import FIRST, Layout, Place, RowFile, Rows, Sparse
+from ..parsing.layout import FIRST, Layout, Place, RowFile, Rows, Sparse
 
 
 class SparseRows:

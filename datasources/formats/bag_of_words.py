@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path
 
 from ..errors import DataError
-from .entries import Size, read_entries
+from ..parsing.entries import Size, read_entries
+from ..parsing.layout import Known, Layout, Place, check_columns
+from ..parsing.lines import placed_lines
+from ..parsing.numbers import INTEGER, show
+from ..parsing.scratch import Scratch
 from .grouping import Grouped, group
-from .layout import Known, Layout, Place, check_columns
-from .lines import placed_lines
 from .names import names_beside, read_names
-from .numbers import INTEGER, show
-from .scratch import Scratch
 
 HEAD = ("documents", "words", "entries")
 

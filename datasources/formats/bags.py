@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from .layout import Sparse
+from ..parsing.layout import Sparse
 from .vocabulary import Vocabulary
 
 

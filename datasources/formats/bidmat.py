@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from ..errors import DataError
 from ..packed.streams import PACKED, opened, read_exactly
-from .layout import FIRST, Known, Layout, Place, Rows, Sparse, check_columns, check_finite
+from ..parsing.layout import FIRST, Known, Layout, Place, Rows, Sparse, check_columns, check_finite
+from ..parsing.scratch import Scratch, silent
+from ..parsing.sections import CHUNK_NUMBERS, Csr, Section
 from .names import names_beside
-from .scratch import Scratch, silent
-from .sections import CHUNK_NUMBERS, Csr, Section
 
 HEAD = struct.Struct("<4i")
 TYPES = {0: "<i1", 1: "<i4", 2: "<i8", 3: "<f4", 4: "<f8"}

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import DataError
+from ..parsing.layout import FIRST, Place
+from ..parsing.lines import LONGEST, decode, placed_lines
+from ..parsing.numbers import parse_float32
+from ..parsing.scratch import Scratch
 from ..separators import separator_hint
 from .delimited import advice, separator_of
 from .documents import Document
-from .layout import FIRST, Place
-from .lines import LONGEST, decode, placed_lines
-from .numbers import parse_float32
-from .scratch import Scratch
 
 MENTIONED = 20  # columns of a message
 WHICH = " `text` says which column has the texts."

@@ -18,11 +18,11 @@ from pyarrow import csv as arrow
 
 from ..errors import DataError
 from ..packed.streams import kind_of
+from ..parsing.layout import FIRST, Place
+from ..parsing.lines import Lines, decode, file_chunks, placed_lines, split_lines
+from ..parsing.numbers import parse_number
+from ..parsing.scratch import Scratch
 from ..separators import separator_hint
-from .layout import FIRST, Place
-from .lines import Lines, decode, file_chunks, placed_lines, split_lines
-from .numbers import parse_number
-from .scratch import Scratch
 
 LONE_RETURN = re.compile(rb"\r(?!\n)")  # Arrow would begin a record behind it
 ONE_LINE = "a record is one line, but for texts in a column (--text COLUMN)"

@@ -14,16 +14,16 @@ from ..blocks.manifest import FILE as MANIFEST
 from ..blocks.unfinished import FILE as JOURNAL
 from ..errors import DataError
 from ..packed.streams import kind_of
+from ..parsing.layout import Known, RowFile
+from ..parsing.npy import NpyFile
+from ..parsing.scratch import Scratch
 from .bag_of_words import bag_of_words
 from .bidmat import BidmatFile
-from .layout import Known, RowFile
 from .libsvm import LibsvmFile
 from .matrix_market import matrix_market
-from .npy import NpyFile
 from .npz import scipy_npz
 from .parquet_rows import parquet_rows
 from .ratings_rows import ratings_rows
-from .scratch import Scratch
 from .source_rows import SourceRows
 from .table_rows import TableRows
 from .text_rows import json_rows, table_text_rows, text_rows

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ..errors import DataError
+from ..parsing.layout import FIRST, Place
+from ..parsing.lines import Lines, decode, line_chunks, split_lines
+from ..parsing.numbers import TOO_LARGE
+from ..parsing.scratch import Scratch
 from ..text import read_texts as text_files
-from .layout import FIRST, Place
-from .lines import Lines, decode, line_chunks, split_lines
-from .numbers import TOO_LARGE
-from .scratch import Scratch
 
 FOLDER_FILES = 64  # of a folder that make a chunk
 

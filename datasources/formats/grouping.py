@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
+from ..parsing.entries import Entries
+from ..parsing.layout import FIRST, Layout, Place, Rows, Sparse
+from ..parsing.scratch import Scratch
 from ..ratings.matrix import Duplicates, merged
-from .entries import Entries
-from .layout import FIRST, Layout, Place, Rows, Sparse
-from .scratch import Scratch
 
 FAN = 64  # files that a range is dealt to
 ENTRY = np.dtype([("row", "<i8"), ("column", "<i4"), ("value", "<f4")])

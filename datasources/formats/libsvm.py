@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from .layout import FIRST, Known, Layout, Place, Rows, check_columns
+from ..parsing.layout import FIRST, Known, Layout, Place, Rows, check_columns
+from ..parsing.lines import line_chunks
+from ..parsing.scratch import Scratch
 from .libsvm_lines import Parsed, parse
-from .lines import line_chunks
 from .one_hot import MOST_CLASSES, check_classes, check_known, numbers_of, spell
-from .scratch import Scratch
 
 SLOW = "lines are read slowly: unsorted indices, a comment, or nothing in them"
 

@@ -11,11 +11,11 @@ from scipy import sparse
 
 from ..data_kind import MemoryKind
 from ..holdout.samples import Samples
+from ..parsing.layout import Known, RowFile, Rows, Sparse
+from ..parsing.scratch import Scratch
 from ..source import DataSource, target_names
 from .detect import open_rows
-from .layout import Known, RowFile, Rows, Sparse
 from .one_hot import OneHot
-from .scratch import Scratch
 
 
 class LibsvmData(MemoryKind):

@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from ..arrays.compiled import kernel
 from ..block import MAX_COLUMNS
-from .layout import Sparse
-from .lines import Lines
-from .numbers import INTEGER, parse_float32, read_float, read_index, show
+from ..parsing.layout import Sparse
+from ..parsing.lines import Lines
+from ..parsing.numbers import INTEGER, parse_float32, read_float, read_index, show
 
 SPACE, TAB, RETURN, NEWLINE, COLON, COMMA = (ord(c) for c in " \t\r\n:,")
 LETTER_Q, LETTER_I, LETTER_D = (ord(c) for c in "qid")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import DataError
-from .entries import read_entries
+from ..parsing.entries import read_entries
+from ..parsing.layout import Known, Layout, check_columns
+from ..parsing.market_head import mirrored, read_head
+from ..parsing.scratch import Scratch
 from .grouping import Grouped, group
-from .layout import Known, Layout, check_columns
-from .market_head import mirrored, read_head
 from .names import names_beside
-from .scratch import Scratch
 
 
 def matrix_market(paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> Grouped:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import DataError
+from ..parsing.lines import decode, line_chunks, split_lines
+from ..parsing.scratch import Scratch
 from ..text.corpus import columns_of
-from .lines import decode, line_chunks, split_lines
-from .scratch import Scratch
 
 
 def names_beside(path: Path, columns: int, scratch: Scratch) -> Sequence[str] | None:

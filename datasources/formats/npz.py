@@ -15,13 +15,23 @@ import numpy as np
 
 from ..errors import DataError
 from ..packed.streams import Metered, read_exactly
-from .entries import Entries
+from ..parsing.entries import Entries
+from ..parsing.layout import (
+    FIRST,
+    Known,
+    Layout,
+    Place,
+    RowFile,
+    Rows,
+    Sparse,
+    check_columns,
+    check_finite,
+)
+from ..parsing.npy import read_header
+from ..parsing.scratch import Scratch
+from ..parsing.sections import CHUNK_NUMBERS, Csr, Section
 from .grouping import Grouped, group
-from .layout import FIRST, Known, Layout, Place, RowFile, Rows, Sparse, check_columns, check_finite
 from .names import names_beside
-from .npy import read_header
-from .scratch import Scratch
-from .sections import CHUNK_NUMBERS, Csr, Section
 
 CUT_OFF = (zipfile.BadZipFile, zlib.error, EOFError)
 DAMAGE = (

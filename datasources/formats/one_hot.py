@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from .layout import FIRST, Layout, Place, RowFile, Rows
-from .scratch import Scratch
+from ..parsing.layout import FIRST, Layout, Place, RowFile, Rows
+from ..parsing.scratch import Scratch
 
 MOST_CLASSES = 1 << 20
 EXACT = 1 << 24  # whole numbers beyond this are no longer told apart in float32

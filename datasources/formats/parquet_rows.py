@@ -12,9 +12,9 @@ from ..parquet.files import BROKEN
 from ..parquet.footer import MAGIC, read_footer
 from ..parquet.source import ENDINGS, PATIENCE
 from ..parquet.types import is_text
+from ..parsing.layout import COUNTED, Known, check_columns
+from ..parsing.scratch import Scratch
 from ..remote import find, resolve
-from .layout import COUNTED, Known, check_columns
-from .scratch import Scratch
 from .source_rows import SourceRows
 
 BLOCK_ROWS = 1024  # rows that are read at a time

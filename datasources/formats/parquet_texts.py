@@ -14,9 +14,9 @@ from ..parquet.cursor import LEAST_ROWS, Cursor, Piece
 from ..parquet.files import open_tables
 from ..parquet.fill import put_tables
 from ..parquet.source import parquet_files
+from ..parsing.layout import FIRST, Place
+from ..parsing.scratch import Scratch
 from .documents import Document
-from .layout import FIRST, Place
-from .scratch import Scratch
 
 
 class ParquetTexts:

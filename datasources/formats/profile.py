@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .layout import Layout, Rows, Sparse
+from ..parsing.layout import Layout, Rows, Sparse
 
 TOP = 5  # rows and columns that are named
 MOST_COLUMNS = 1 << 26  # of which counts are kept

@@ -11,14 +11,14 @@ from pyarrow import compute
 
 from ..errors import DataError
 from ..ids import Ids
+from ..parsing.entries import Entries
+from ..parsing.layout import Known, Layout, check_columns
+from ..parsing.lines import Lines
+from ..parsing.scratch import Scratch
 from ..ratings.matrix import WHOLE, Duplicates, sorted_order
 from ..ratings.table import Columns
 from .delimited import Delimited
-from .entries import Entries
 from .grouping import Grouped, group
-from .layout import Known, Layout, check_columns
-from .lines import Lines
-from .scratch import Scratch
 
 Numbering = Callable[[pa.Array], npt.NDArray[np.int64]]
 

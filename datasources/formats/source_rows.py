@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from ..block import HostBlock
+from ..parsing.layout import FIRST, Layout, Place, Rows, Sparse
 from ..source import DataSource, row_names, target_names
-from .layout import FIRST, Layout, Place, Rows, Sparse
 
 
 class SourceRows:

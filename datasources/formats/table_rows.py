@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
+from ..parsing.layout import COUNTED, FIRST, Known, Layout, Place, Rows, Sparse, check_columns
+from ..parsing.scratch import Scratch
 from .delimited import Delimited, Nulls, brief
-from .layout import COUNTED, FIRST, Known, Layout, Place, Rows, Sparse, check_columns
-from .scratch import Scratch
 
 
 class TableRows:

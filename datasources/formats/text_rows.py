@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from ..packed.streams import kind_of
+from ..parsing.layout import FIRST, UNKNOWN, Known, Layout, Place, Rows
+from ..parsing.scratch import Scratch
 from ..text.words import words
 from .bags import Bags
 from .csv_texts import CsvTexts
 from .documents import Documents, JsonLines, TextFolder, TextLines
-from .layout import FIRST, UNKNOWN, Known, Layout, Place, Rows
 from .parquet_texts import ParquetTexts
-from .scratch import Scratch
 from .vocabulary import Vocabulary, choose_words
 
 

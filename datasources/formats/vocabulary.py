@@ -16,9 +16,9 @@ from typing import Any
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
 from ..ids import Ids
+from ..parsing.layout import Known
+from ..parsing.scratch import Scratch
 from ..text.corpus import check_limits
-from .layout import Known
-from .scratch import Scratch
 
 WORD_BYTES = 200  # that a word takes in a dictionary, about
 MOST_WORDS = 1 << 24

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import DataError
+from ..parsing.layout import FIRST, UNKNOWN, Known, Layout, Place, Rows
+from ..parsing.lines import Lines, decode, line_chunks, split_lines
+from ..parsing.numbers import NUMBER, TOO_LARGE, parse_float32
+from ..parsing.scratch import Scratch
 from .bags import Bags
-from .layout import FIRST, UNKNOWN, Known, Layout, Place, Rows
-from .lines import Lines, decode, line_chunks, split_lines
-from .numbers import NUMBER, TOO_LARGE, parse_float32
-from .scratch import Scratch
 from .vocabulary import Vocabulary, choose_words
 
 BASED = "bases (predictions to start from) are left out"

@@ -140,7 +140,7 @@ def read_texts(path: Path, field: str, separator: str | None) -> Iterator[tuple[
 
 def read_table(path: Path, column: str, separator: str | None) -> Iterator[tuple[str, str]]:
     """Names and texts of the documents in a column of a table."""
-    from .scratch import Scratch  # late, as in `text_files`
+    from ..parsing.scratch import Scratch
     from .text_rows import table_texts
 
     texts = table_texts([path], Scratch(path.parent), text=column, separator=separator)

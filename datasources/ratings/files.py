@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import DataError
-from ..formats.array_files import check_archive, load_file, read_as
 from ..ids import Ids
+from ..parsing.array_files import check_archive, load_file, read_as
 from .matrix import Duplicates, Ratings, assemble
 from .table import Coded, Columns, Places, Table, coded, times_of
 from .text import read_text

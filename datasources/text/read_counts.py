@@ -10,7 +10,7 @@ from scipy import sparse
 from ..arrays.accept import CSR, accept
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
-from ..formats.array_files import load_file
+from ..parsing.array_files import load_file
 from .corpus import Corpus, columns_of
 from .read_texts import read_lines
 

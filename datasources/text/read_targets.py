@@ -10,7 +10,7 @@ from ..arrays.accept import accept
 from ..arrays.validate import check_weights
 from ..block import MAX_COLUMNS
 from ..errors import DataError
-from ..formats.array_files import READERS, load_file
+from ..parsing.array_files import READERS, load_file
 from .read_texts import read_lines
 
 

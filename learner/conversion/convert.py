@@ -33,7 +33,7 @@ from blocklearn.datasources.formats import (
     find_files,
     open_rows,
 )
-from blocklearn.datasources.formats.scratch import MEMORY
+from blocklearn.datasources.parsing.scratch import MEMORY
 
 from .display import Watch
 from .folder import READING, check_place, held, nbytes, prepare, states

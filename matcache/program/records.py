@@ -12,8 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any
 
-from ..containers.slots import source_line
-from ..errors import ShapeError
+from ..errors import ShapeError, source_line
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from scipy import sparse
 from scipy.io import mmwrite
 
 from blocklearn.datasources import DataError
-from blocklearn.datasources.formats.array_files import READERS
-from blocklearn.datasources.formats.market_files import load_market
 from blocklearn.datasources.formats.text_kind import FileData
 from blocklearn.datasources.holdout.samples import Reading
+from blocklearn.datasources.parsing.array_files import READERS
+from blocklearn.datasources.parsing.market_files import load_market
 from blocklearn.datasources.ratings.kind import RatingsData
 from blocklearn.datasources.tables.kind import TableData
 from tests.support.formats import read

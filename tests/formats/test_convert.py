@@ -234,7 +234,7 @@ def test_an_interrupted_conversion_goes_on(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("blocklearn.datasources.blocks.unfinished.COMMIT_BYTES", 5_000)
-    monkeypatch.setattr("blocklearn.datasources.formats.sections.CHUNK_ROWS", 100)
+    monkeypatch.setattr("blocklearn.datasources.parsing.sections.CHUNK_ROWS", 100)
     rng = np.random.default_rng(0)
     X = sparse.random_array((3000, 50), density=0.05, rng=rng, format="csr")
     text = {

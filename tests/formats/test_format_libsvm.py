@@ -11,10 +11,10 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from blocklearn.datasources import DataError
 from blocklearn.datasources.formats import Known, OneHot, Scratch
-from blocklearn.datasources.formats.layout import Place
 from blocklearn.datasources.formats.libsvm import LibsvmFile
 from blocklearn.datasources.formats.libsvm_lines import parse, parse_line
-from blocklearn.datasources.formats.lines import Lines
+from blocklearn.datasources.parsing.layout import Place
+from blocklearn.datasources.parsing.lines import Lines
 from tests.support.formats import example, packed, read
 
 

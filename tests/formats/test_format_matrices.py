@@ -229,7 +229,7 @@ def test_npz_of_something_else(tmp_path: Path) -> None:
 def test_npy_as_numpy_reads_it(
     tmp_path: Path, order: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blocklearn.datasources.formats.npy.CHUNK_NUMBERS", 64)
+    monkeypatch.setattr("blocklearn.datasources.parsing.npy.CHUNK_NUMBERS", 64)
     X = np.random.default_rng(0).integers(0, 9, (100, 7)).astype(dtype, order=order)
     np.save(tmp_path / "a.npy", X)
     np.testing.assert_array_equal(read(tmp_path / "a.npy").dense, X.astype(np.float32))
@@ -280,8 +280,8 @@ def test_bidmat_columns_are_rows(
     tmp_path: Path, kind: str, packer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("blocklearn.datasources.formats.bidmat.CHUNK_NUMBERS", 100)
-    monkeypatch.setattr("blocklearn.datasources.formats.sections.CHUNK_NUMBERS", 100)
-    monkeypatch.setattr("blocklearn.datasources.formats.sections.CHUNK_ROWS", 33)
+    monkeypatch.setattr("blocklearn.datasources.parsing.sections.CHUNK_NUMBERS", 100)
+    monkeypatch.setattr("blocklearn.datasources.parsing.sections.CHUNK_ROWS", 33)
     X = example(200, 30)
     given = X.toarray() if kind in BIDMAT_DENSE else X
     path = tmp_path / f"a{kind}{packer}"

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklearn.datasources import DataError
-from blocklearn.datasources.formats.layout import Place
-from blocklearn.datasources.formats.lines import file_chunks, placed_lines, split_lines
-from blocklearn.datasources.formats.numbers import parse_number, read_float
-from blocklearn.datasources.formats.scratch import Scratch, silent
 from blocklearn.datasources.packed.streams import kind_of, opened
+from blocklearn.datasources.parsing.layout import Place
+from blocklearn.datasources.parsing.lines import file_chunks, placed_lines, split_lines
+from blocklearn.datasources.parsing.numbers import parse_number, read_float
+from blocklearn.datasources.parsing.scratch import Scratch, silent
 from tests.support.formats import lz4_blocks
 
 DATA = np.random.default_rng(0).integers(0, 5, 300_000).astype(np.uint8).tobytes() + bytes(70_000)
@@ -144,7 +144,7 @@ def test_utf16_and_endless_lines_are_named(tmp_path: Path, monkeypatch: pytest.M
     path.write_bytes("a b".encode("utf-16"))
     with pytest.raises(DataError, match=r"a\.txt: UTF-16"):
         list(file_chunks(path, Scratch(tmp_path), Place()))
-    monkeypatch.setattr("blocklearn.datasources.formats.lines.LONGEST", 5000)
+    monkeypatch.setattr("blocklearn.datasources.parsing.lines.LONGEST", 5000)
     path.write_bytes(b"short\n" + b"x" * 9000)
     with pytest.raises(DataError, match=r"a\.txt:2: a line of more than"):
         list(file_chunks(path, Scratch(tmp_path, 1), Place()))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from blocklearn.datasources import DataError
-from blocklearn.datasources.formats.layout import Place
 from blocklearn.datasources.formats.libsvm_lines import parse
-from blocklearn.datasources.formats.lines import Lines
-from blocklearn.datasources.formats.numbers import TOO_LARGE, parse_float32, parse_number
+from blocklearn.datasources.parsing.layout import Place
+from blocklearn.datasources.parsing.lines import Lines
+from blocklearn.datasources.parsing.numbers import TOO_LARGE, parse_float32, parse_number
 from tests.support.formats import read
 
 DIGITS = 40

@@ -12,8 +12,8 @@ from scipy import sparse
 from blocklearn.datasources import DataError, ParquetSource, Reader
 from blocklearn.datasources.blocks import BlockWriter
 from blocklearn.datasources.formats.delimited import Delimited
-from blocklearn.datasources.formats.scratch import Scratch
 from blocklearn.datasources.formats.vowpal_wabbit import BASED, parse_example
+from blocklearn.datasources.parsing.scratch import Scratch
 from tests.support.formats import read
 
 

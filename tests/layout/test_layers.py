@@ -18,10 +18,11 @@ ROOMS = {
     ),
     "datasources": (
         "errors secrets separators arrays block source read_ahead reader memory holdout data_kind"
-        " blocks tables packed text ids ratings examples remote parquet formats hugectr config"
+        " blocks tables packed ids parsing text ratings examples remote parquet formats"
+        " hugectr config"
     ),
     "learner": (
-        "errors exit_codes figures memory terminal files training configuration learner storage"
+        "errors terminal exit_codes figures memory files training configuration learner storage"
         " recommendation installation conversion watch runs reports inspection page command_line"
         " estimators"
     ),

@@ -13,9 +13,10 @@ from scipy import sparse
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
+from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.terminal import printable, printable_text
 from blocklearn.models import ALS, LDA
-from tests.support.learn_command import Learn, command  # noqa: F401
+from tests.support.learn_command import Learn
 
 LEARN = [sys.executable, "-c", "from blocklearn.learner.command_line.cli import main; main()"]
 HOSTILE = [
@@ -122,3 +123,19 @@ def test_full_streams(model: Path, also_stderr: bool) -> None:
             assert b"No space left on device" in done.stderr
         wrong = subprocess.run([*LEARN, "topics", model / "none"], stdout=full, stderr=err)
         assert wrong.returncode == 66
+
+
+def test_a_command_about_a_file_of_control_characters(command: Learn) -> None:
+    with open("t.csv", "wb") as file:
+        file.write(b"age,click\n1,0\n1\x1b[2J,0,0\n")
+    with open("r.yaml", "w") as file:
+        file.write(
+            "model: {kind: glm}\n"
+            "data: {train: {kind: table, path: t.csv, numeric: [age], targets: [click]}}\n"
+        )
+    code, _, err = command("train", "--config", "r.yaml", "-q")
+    assert code == ExitCode.DATA and "\x1b" not in err and r"\u001b[2J" in err
+    with open("r.yaml", "w") as file:
+        file.write('model: {kind: "gl\\em"}\n')
+    code, _, err = command("config", "--config", "r.yaml")
+    assert code == ExitCode.CONFIG and "\x1b" not in err and "r.yaml:1" in err

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.matcache import colsum, exp, gram, repeat, rowsum, rowwise, total, where
-from blocklearn.matcache.program.padding import of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(41, 3)).astype(np.float32)
@@ -115,7 +114,7 @@ def test_what_is_zero_there_is_left_alone() -> None:
 
     def tried(m: Any, b: Any) -> Any:
         products = (b.weights * exp(b.X @ m.W), b.X @ m.W, row_exp(b.X)[1], b.X * b.X)
-        seen.extend(of(x).number for x in products)
+        seen.extend(x.padding.number for x in products)
         return total(products[0])
 
     bl.Learner(model_of(tried), train=X, block_rows=16, threads=1).plan()
