@@ -96,8 +96,8 @@ class LeastSquares:
         """Of each row."""
         return self.reg * maximum(rownnz(self.R), 1.0) if self.weighted else self.reg
 
-    def start(self, u: Rows) -> Rows:
-        """u, but zero in rows without entries, as if they were solved exactly."""
+    def end(self, u: Rows) -> Rows:
+        """u, but zero in rows without entries: their equations say nothing else."""
         without = full(u, 0.0) if self.free is None else where(self.free, 0.0, u)
         return where(rownnz(self.R), u, without)
 
@@ -134,7 +134,6 @@ def conjugate_gradients(
     costs a fifth more time, and made no difference in any figure: what a preconditioner can do for
     ALS is to bring the columns of biases to the scale of the others, which saves one pass in five.
     """
-    u <<= equations.start(u)
     r = equations.residual(u)
     scale = maximum(equations.diagonal(typical, of_gram), TINY)  # 0 where there is no ridge
     z = r / scale
@@ -151,6 +150,7 @@ def conjugate_gradients(
         p <<= z + (new / maximum(old, TINY)) * p
         old <<= new
         until(new <= maximum(goal, EXACT * rowdot(scale * u, u)))
+    u <<= equations.end(u)
 
 
 @rowwise
