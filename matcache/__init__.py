@@ -4,7 +4,7 @@ What model code uses: `MatCache`, the functions of `functions.py`, `rowwise` wit
 `until`. See docs/design.md, section 3.
 """
 
-from . import operations as operations
+from . import operations  # noqa: F401 (it enters what matrices call)
 from .containers.cache import CacheStats as CacheStats
 from .containers.cache import MatCache as MatCache
 from .containers.cache import PlannedArray as PlannedArray

@@ -123,6 +123,7 @@ class Tally:
         """totals: of the names whose parts do not add up by themselves."""
         self._totals = totals
         self._sums: Sums = {}
+        self._met: set[str] = set()  # totals that a part was added to
 
     @property
     def rooms(self) -> Iterable[Room]:
@@ -132,6 +133,7 @@ class Tally:
     def clear(self) -> None:
         """Forget all blocks."""
         self._sums = {}
+        self._met.clear()
         for total in self._totals.values():
             total.clear()
 
@@ -140,6 +142,7 @@ class Tally:
         for name, part in score.items():
             if name in self._totals:
                 self._totals[name].add(part, rows)
+                self._met.add(name)
             else:
                 own = cast(Figures, part)
                 self._sums[name] = self._sums[name] + own if name in self._sums else own
@@ -147,8 +150,9 @@ class Tally:
     def figures(self) -> dict[str, float]:
         """The final figures by name."""
         found = values(self._sums)
-        for name, total in self._totals.items():
-            found |= total.figures(name)
+        for name in self._totals:
+            if name in self._met:  # a subclass may score less than its base plans
+                found |= self._totals[name].figures(name)
         return found
 
 

@@ -110,7 +110,7 @@ def top_lists(
     table: float32 [m x columns or more], C-contiguous; the CPU does not copy it. Raises
     `MemoryPlanError` where a device has not the room for all of it.
 
-    >>> from blocklearn.matcache.cpu import CPU
+    >>> from blocklearn.matcache.cpu.backend import CPU
     >>> table, rows = np.eye(3, dtype=np.float32), np.array([[0.5, 2.0, 1.0]], np.float32)
     >>> with top_lists(table, 2, lambda: CPU(1), columns=3, block_rows=4) as lists:
     ...     ids, scores = lists.of(rows)

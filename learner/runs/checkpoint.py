@@ -157,7 +157,7 @@ def read(path: Path) -> Checkpoint:
         config=manifest["config"],
         fingerprint=manifest["fingerprint"],
     )
-    if name_of(found.position) != path.name:
+    if NAME.fullmatch(path.name) and name_of(found.position) != path.name:
         raise ModelFolderError(
             f"{folder / MANIFEST}: position={shown(manifest['position'])}: must be that of its "
             f"folder, {path.name}. {REMEDY}"

@@ -148,7 +148,11 @@ def check_tensors(saved: Saved, model: Model, file: Path) -> None:
     tensors = saved.tensors
     rows = {side: tensors[name].shape[0] for name, side in model.row_states.items()
             if name in tensors and tensors[name].ndim}  # fmt: skip
-    lengths = [array.shape[0] for array in tensors.values() if array.ndim]
+    lengths = [
+        array.shape[0]
+        for name, array in tensors.items()
+        if array.ndim and name not in model.row_states
+    ]
     columns = rows.get(1, max(lengths, default=1)) if saved.names is None else len(saved.names)
     shapes = Shapes(
         rows=1,

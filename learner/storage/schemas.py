@@ -125,7 +125,7 @@ class Position(Part):
     pass_: Count = Field(alias="pass")
     block: Count = 0
     rows: Count
-    seconds: Seconds
+    seconds: Seconds = 0.0
     optimizers: Annotated[list[Paused | NoOptimizer], Field(min_length=1)] = [NoOptimizer()]
     best: BestPosition | None = None
     steps: Count | list[Count] = 0

@@ -101,7 +101,7 @@ def test_a_disk_that_fills_later(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 import numpy as np
-from blocklearn.learner.storage.allocated import new_array, new_npy
+from blocklearn.learner.files.allocated import new_array, new_npy
 
 folder = Path(sys.argv[1])
 arrays = new_array(folder / "a", "<f4", (500_000,)), new_npy(folder / "b.npy", "<f4", (500_000,))

@@ -271,7 +271,7 @@ def test_edits_of_a_checkpoint(tmp_path: Path) -> None:
                 "phase": {"number"},
                 "time": {"missing", "number", "negative", "real", "huge"},
                 "reading": {"missing", "true"},
-                "sparse": {"missing", "list"},
+                "sparse": {"missing", "list", "shorter"},
             }.get(field.split(".")[-1], set())
         assert made <= free, field
 
@@ -336,6 +336,8 @@ def test_edits_of_the_manifest_of_a_dataset(tmp_path: Path) -> None:
         "names.rows": {"missing"},
     }
     for field, made in taken.items():
+        if field.startswith(("names.columns.batches", "names.rows.batches")):
+            continue  # names are read when they are asked for
         if not field.startswith("rows.sums"):
             assert made <= free.get(field, set()), field
         assert not {"nan", "infinite", "null", "text"} & made or field in free, field

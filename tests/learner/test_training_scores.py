@@ -124,7 +124,7 @@ def test_a_model_that_reads_numbers_is_not_scored(always: list[dict[str, float]]
 
     class Reads(bl.models.GLM):
         def update(self, block: Any) -> None:
-            float(self.norm)
+            float(self.W[0, 0])
             super().update(block)
 
     bl.Learner(Reads(), labelled(), passes=2, block_rows=50, threads=1).fit()

@@ -92,8 +92,8 @@ def test_users_of_many_entries_are_ranked_in_more_than_one_piece(
     trained = learner(ranking).fit()
     assert trained.progress.scores == pytest.approx(expected, rel=1e-12)
     (lists,) = ranking._lists.values()
-    of, users = lists.of, np.arange(USERS)
-    monkeypatch.setattr(lists, "of", lambda *given: (pieces.append(len(given[0])), of(*given))[1])
+    find, users = lists.find, np.arange(USERS)
+    monkeypatch.setattr(lists, "find", lambda n, rows: (pieces.append(n), find(n, rows))[1])
     ranking.scores(trained, users, ratings(), ratings(1))
     assert len(pieces) > 4 and sum(pieces) == USERS
 

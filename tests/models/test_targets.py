@@ -196,7 +196,13 @@ def test_bytes_of_a_block_are_known_before_it_is_made(targets: int, weighted: bo
         nnz = 0 if dense else 50
         shape = BlockShape(9, columns, nnz, 30, dense, targets, weighted)
         block = HostBlock(shape)
-        arrays = [value for value in vars(block).values() if isinstance(value, np.ndarray)]
+        arrays: list[np.ndarray[Any, Any]] = []
+        parts = {id(value): value for value in vars(block).values()}.values()
+        for value in parts:
+            if isinstance(value, np.ndarray):
+                arrays.append(value)
+            elif isinstance(value, tuple):
+                arrays += value
         assert shape.nbytes == block.nbytes == sum(array.nbytes for array in arrays)
     with pytest.raises(DataError, match="targets=-1"):
         BlockShape(1, 1, 1, 1, targets=-1)

@@ -159,7 +159,7 @@ def test_hashed_columns_are_saved_as_a_number(tmp_path: Path) -> None:
     shared: dict[str, Any] = {
         "kind": "lda",
         "config": {},
-        "tensors": {"w": np.ones((2, 2), np.float32)},
+        "tensors": {"w": np.ones((2, 2), np.float32), "hashed": np.ones(2**20, np.float32)},
         "fingerprint": "",
         "metrics": {},
     }
