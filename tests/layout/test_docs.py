@@ -50,7 +50,10 @@ def learn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW)) for page in PAGES]
 )
-def test_a_page_does_what_it_says(page: str, learn: str, tmp_path: Path) -> None:
+def test_a_page_does_what_it_says(
+    page: str, learn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLICKS_SIGNATURE", "a-signature")  # docs/how-to/remote.md refers to it
     run, printed = PageRun(tmp_path, LEARN if page in ALONE else learn), None
     for block in blocks_of(page):
         assert block.language in LANGUAGES, f"{block.where}: a block of {block.language!r}"

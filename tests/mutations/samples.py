@@ -33,7 +33,7 @@ from tests.support.block_datasets import folders, labelled, write
 from tests.support.formats import BIDMAT_DENSE, BIDMAT_SPARSE, bidmat, example
 from tests.support.parquet_files import csr_columns, random_csr
 
-FORMATS = Path(__file__).parents[2] / "data" / "formats"
+FORMATS = Path(__file__).parents[1] / "data" / "formats"
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 

@@ -264,7 +264,7 @@ def check_configuration(block: CodeBlock, folder: Path) -> None:
     base, part = folder / "base.yaml", folder / "part.yaml"
     base.write_text(json.dumps(rest))
     part.write_text(block.text)
-    resolve(RunConfig, [base, part], {})
+    resolve(RunConfig, [base, part], {}, meanings=os.environ)
 
 
 def commands(text: str, name: str) -> Iterator[list[str]]:
