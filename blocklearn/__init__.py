@@ -81,7 +81,10 @@ __all__ = [*_MODULES, *_NAMES, "sparse"]
 
 
 def sparse(array: Any) -> "scipy.sparse.csr_array":
-    """A dense or sparse matrix as SciPy CSR: rows are samples, zeros are not stored."""
+    """Return a dense or sparse matrix as a SciPy CSR array, without stored zeros.
+
+    array: [samples x features], anything that `scipy.sparse.csr_array` accepts.
+    """
     from scipy.sparse import csr_array
 
     try:

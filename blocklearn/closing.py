@@ -1,4 +1,4 @@
-"""Base of everything that `with` closes. Below all folders: it imports none of them."""
+"""Base class of objects that `with` closes. Imported by every folder, imports none."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -6,14 +6,14 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Closed at the end of a `with` block, whatever happened in it."""
+    """Closes itself at the end of a `with` block, also after an error."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release what this holds. Twice is fine."""
+        """Release all resources. A second call does nothing."""
 
     def __enter__(self) -> Self:
-        """The object itself."""
+        """Return the object itself."""
         return self
 
     def __exit__(
@@ -22,5 +22,5 @@ class Closing(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the object."""
         self.close()

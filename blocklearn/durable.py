@@ -1,10 +1,11 @@
-"""Files and folders that are complete or absent, also after a power cut. Below all folders.
+"""Write files and folders that are complete or absent, also after a power cut.
 
-A file or a new folder is written beside its place, forced to disk, and renamed. A folder that
-exists cannot be replaced by one rename, and may hold other files (a run folder does): its new
-version is completed inside it as `.next`, and only then are the files moved up one by one. Readers
-look for `.next` first (`current`), so a complete version exists at every moment. One process
-writes at a time; what a crash of an earlier one left is replaced.
+A file or a new folder is written beside its place, forced to disk, and renamed. An existing folder
+cannot be replaced by one rename, and may hold other files, as a run folder does. Its new version is
+completed inside it as `.next`; only then are the files moved up one by one. Readers look for
+`.next` first (see `current`), so a complete version exists at every moment. One process writes at a
+time. It replaces what an earlier process left when it crashed. Imported by every folder, imports
+none.
 """
 
 import os
@@ -20,7 +21,10 @@ DONE = ".done"
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An OSError within it that names no file, as those of writing do not, names `path`."""
+    """Add `path` to an OSError of this `with` block that names no file.
+
+    Errors of writing, such as a full disk, name none.
+    """
     try:
         yield
     except OSError as error:
@@ -31,8 +35,9 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A name to write a file to. Afterwards the file is at `path`, where it replaces what was there
-    in one step; after an error nothing has changed.
+    """Yield a temporary name to write a file to, then move the file to `path`.
+
+    The file replaces an earlier one in one step. After an error `path` is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -47,21 +52,23 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 def left_of(path: Path) -> list[Path]:
-    """Files that processes left which were killed while they wrote a `new_file` at `path`."""
+    """Return the temporary files of `path` that killed writers left behind."""
     found = path.parent.glob(f".{path.name}.*")
     return [file for file in found if file.suffix[1:].isdigit()]
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Puts `data` at `path`, replacing what was there in one step."""
+    """Write `data` to `path`, replacing an earlier file in one step."""
     with new_file(path) as temporary:
         temporary.write_bytes(data)
 
 
 def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
-    """Puts the files that `fill` writes into the folder it is given at `path`.
+    """Write a folder at `path` that is complete or absent.
 
-    Files of other names that `path` already holds stay.
+    fill: called with an empty folder, writes the files into it.
+
+    Files in `path` that have other names stay.
     """
     settle(path)
     exists = path.is_dir() and any(path.iterdir())
@@ -86,12 +93,15 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def current(path: Path) -> Path:
-    """The folder to read: `path`, or the newer version in it that was not moved up yet."""
+    """Return the folder to read: `path`, or the newer version inside it.
+
+    The newer version exists while its files have not all been moved up.
+    """
     return path / NEXT if (path / NEXT).is_dir() else path
 
 
 def settle(path: Path) -> None:
-    """Moves a completed newer version up, also one that a crash left behind."""
+    """Move the files of a completed newer version up, also after a crash."""
     ready, done = path / NEXT, path / DONE
     shutil.rmtree(done, ignore_errors=True)
     if not ready.is_dir():
@@ -105,7 +115,7 @@ def settle(path: Path) -> None:
             shutil.copyfile(file, copy)
             sync_file(copy)
         os.replace(copy, path / file.name)
-        copy.unlink(missing_ok=True)  # still there if both were names of one file already
+        copy.unlink(missing_ok=True)  # remains if both names were links to one file
     sync_folder(path)
     os.rename(ready, done)
     shutil.rmtree(done)
@@ -113,7 +123,7 @@ def settle(path: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Waits until the contents of `path` are on disk."""
+    """Wait until the contents of `path` are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -122,5 +132,5 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Waits until the names in `path` are on disk."""
+    """Wait until the names in `path` are on disk."""
     sync_file(path)

@@ -1,5 +1,6 @@
-"""Fields of models, optimizers, mixins and others that are given by name: of an unknown one, which
-may have been meant. Below all folders: it imports none of them.
+"""Base class of everything with named settings.
+
+An unknown name is an error that suggests the closest one. Imported by every folder, imports none.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
 class Fields(BaseModel):
-    """Base of what has fields and takes no others. No field is a tuple or a path: where a file of
-    configuration has a list or a text for one, pydantic takes it from JSON alone, not from here.
+    """Base class of models, optimizers and others whose fields are set by name.
+
+    No field is a tuple or a path. A configuration file gives a list or a text for these, which
+    pydantic converts only when it reads JSON.
 
     >>> class Point(Fields):
     ...     longitude: float = 0.0
@@ -50,7 +53,7 @@ def _unknown(problem: Any) -> bool:
 
 
 def _told(problem: Any, names: list[str]) -> InitErrorDetails:
-    """The same problem; an unknown field's with the nearest of `names`, or with all of them."""
+    """Return the problem; for an unknown field, name the closest of `names`, or all."""
     kind, place, given = problem["type"], problem["loc"], problem["input"]
     if not _unknown(problem) and "url" in problem:  # pydantic's own
         context = problem.get("ctx", {})

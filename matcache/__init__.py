@@ -1,7 +1,7 @@
-"""The matrix layer: containers found again by GUID, lazy expressions, row-wise programs, kernels.
+"""The matrix layer: a cache of containers, lazy expressions, row-wise programs.
 
-What model code uses: `MatCache`, the functions of `functions.py`, `rowwise` with `repeat` and
-`until`. See docs/design.md, section 3.
+Model code uses `MatCache`, the functions of `notation/functions.py`, and `rowwise` with `repeat`
+and `until`. See docs/design.md, section 3.
 """
 
 from . import operations  # noqa: F401 (it enters what matrices call)

@@ -1,4 +1,4 @@
-"""Where a cache computes: the names that users give to devices, and the backends behind them."""
+"""Resolve the device names that users write, and make the backends behind them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ IndexedBy = Literal["host", "device"]
 
 
 def resolve(device: str) -> str:
-    """`cpu`, or `cuda:N`: what cpu, cuda, cuda:N or auto mean here and now.
+    """Return the canonical name of a device: `cpu` or `cuda:N`.
 
-    auto: the first CUDA device if CuPy sees one, else the CPU. Raises DeviceError for another name.
+    device: cpu, cuda (the first CUDA device), cuda:N, or auto (the first CUDA device if CuPy finds
+    one, else the CPU).
+
+    Raises DeviceError for any other name.
 
     >>> resolve("cpu"), resolve("cuda"), resolve("cuda:1")
     ('cpu', 'cuda:0', 'cuda:1')
@@ -28,13 +31,16 @@ def resolve(device: str) -> str:
         return "cuda:0" if devices.count() else "cpu"
     found = re.fullmatch(r"cuda(?::(\d+))?", device)
     if found is None:
-        raise DeviceError(f"device: {device}; it is cpu, cuda, cuda:N (such as cuda:1) or auto.")
+        raise DeviceError(f"device={device}: must be cpu, cuda, cuda:N (such as cuda:1) or auto.")
     return f"cuda:{int(found[1] or 0)}"
 
 
 def free_bytes(device: str) -> int | None:
-    """What a device, `resolve`d, could still give; None: it is the host. Raises DeviceError where
-    it is not there.
+    """Return the free memory of a device in bytes, or None for the CPU.
+
+    device: a name as `resolve` returns it.
+
+    Raises DeviceError if the device does not exist.
     """
     if device == "cpu":
         return None
@@ -52,10 +58,14 @@ def _number(device: str) -> int:
 
 
 def make_backend(device: str, threads: int | None, index: IndexedBy = "host") -> Backend:
-    """The backend of a device, `resolve`d. Raises DeviceError where it is not there.
+    """Make the backend of a device.
 
-    threads: of the CPU; None: as many as the process may use. index: who makes the transposed
-    index of blocks, the reader's threads or a GPU; on the CPU it is always they.
+    device: a name as `resolve` returns it.
+    threads: number of CPU threads; None: as many as the process may use.
+    index: where the transposed index of blocks is made: by the reader's threads ("host") or on the
+    GPU ("device"). The CPU backend always takes the reader's.
+
+    Raises DeviceError if the device does not exist.
     """
     if device == "cpu":
         return CPU(threads)

@@ -1,4 +1,4 @@
-"""What can go wrong, by name, and the line that caused it.
+"""The errors of the package, and the source line that caused one.
 
 Every error of the package derives from `BlocklearnError`.
 """
@@ -36,20 +36,22 @@ class MemoryPlanError(BlocklearnError, MemoryError):
 
 
 class ThreadStartError(BlocklearnError, RuntimeError):
-    """The system starts no further thread, for lack of memory or of processes."""
+    """The system refuses to start another thread, for lack of memory or processes."""
 
 
 class MissingKernelError(BlocklearnError):
-    """An operation has no kernel for the device that it was asked to run on."""
+    """An operation has no kernel for the requested device."""
 
 
 class DeviceError(BlocklearnError):
-    """A device that is not there, or whose name nobody knows."""
+    """A device does not exist, or its name is unknown."""
 
 
 def source_line() -> str:
-    """`file:line` of the nearest caller outside this folder, and outside of modules that say of
-    themselves `__hands_on__ = True`: their lines say nothing to those who call them.
+    """Return `file:line` of the nearest caller outside the matrix layer.
+
+    Modules that set `__hands_on__ = True` are skipped too: they only pass calls on, so their lines
+    do not help the user.
     """
     frame = sys._getframe(1)
     while frame.f_back is not None and (

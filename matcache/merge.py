@@ -1,4 +1,4 @@
-"""What several replicas have learned, merged: Mats of one shape in caches of their own."""
+"""Merge what several replicas have learned: Mats of equal shape in separate caches."""
 
 from __future__ import annotations
 
@@ -13,31 +13,38 @@ from .containers.cache import MatCache
 from .containers.matrices import Mat
 
 Merge = Literal["mean", "sum", "max", "same"]
-"""How replicas are combined: the mean of weights, the sum of statistics, the largest of bounds;
-"same": they are equal."""
+"""How replicas are combined: the mean of weights, the sum of statistics, the maximum of bounds;
+"same": they are equal already."""
 
-CHUNK = 2**13  # numbers that are merged at a time: 64 KiB, which stay in the processor's caches
-_kernel = njit(nogil=True, cache=True)  # without contraction: products are rounded by themselves
+CHUNK = 2**13  # numbers merged at a time: 64 KiB, which fit into the processor's caches
+_kernel = njit(nogil=True, cache=True)  # no contraction: each product is rounded separately
 
 
 class Merger(Protocol):
-    """Merges Mats, one of each replica, in the order of the replicas and in float64: the same bits
-    wherever they lie.
+    """Merges groups of Mats, one Mat of each replica.
+
+    Works in float64 and in the order of the replicas, so every device gives the same bits.
     """
 
     def begin(self, sums: Iterable[Sequence[Mat]]) -> None:
-        """Remember what sums are now; the Mats of each are equal."""
+        """Remember the present values of Mats that will be merged by "sum".
+
+        sums: one group of Mats for each sum; the Mats of a group are equal.
+        """
 
     def merge(self, work: Iterable[tuple[Merge, Sequence[Mat]]], weight: float = 1.0) -> None:
-        """Mats by their rules.
+        """Merge each group of Mats by its rule.
 
-        mean: each becomes (1 - weight) itself + weight (mean of all). sum: each becomes what it was
-        at `begin` + the sum of what each has grown by. max: each becomes the largest of all, number
-        by number.
+        work: pairs of a rule and the Mats of all replicas.
+        weight: for "mean", the weight of the mean, in [0, 1].
+
+        mean: each Mat becomes (1 - weight) * itself + weight * (mean of all).
+        sum: each becomes its value at `begin` plus the growth of all Mats since then.
+        max: each becomes the elementwise maximum of all.
         """
 
     def close(self) -> None:
-        """Let go of what only merging needs."""
+        """Release the memory that only merging needs."""
 
 
 MergerType = TypeVar("MergerType", bound=type)
@@ -46,9 +53,9 @@ _mergers: dict[str, Any] = {}
 
 
 def merges(kind: str) -> Callable[[MergerType], MergerType]:
-    """Enter the decorated class as what merges the Mats of backends of `kind`.
+    """Register the decorated class as the merger for backends of `kind`.
 
-    Its `plan(cache, mats, replicas)` reserves the memory that merging takes on one device.
+    Its `plan(cache, mats, replicas)` reserves the memory that merging needs on one device.
     """
 
     def enter(merger: MergerType) -> MergerType:
@@ -60,14 +67,14 @@ def merges(kind: str) -> Callable[[MergerType], MergerType]:
 
 @merges("cpu")
 class HostMerger:
-    """Merges Mats in the memory of the host; without allocating after the first `begin`."""
+    """Merges Mats in host memory, without allocating after the first `begin`."""
 
     @staticmethod
     def plan(cache: MatCache, mats: Iterable[tuple[Merge, Mat]], replicas: int) -> None:
-        """Reserve nothing: merging takes no memory of a cache."""
+        """Reserve nothing: merging on the host needs no memory of a cache."""
 
     def __init__(self, caches: Sequence[MatCache], mats: Iterable[tuple[Merge, Mat]]) -> None:
-        """Make room for a chunk."""
+        """Allocate room for a chunk."""
         self._sum = np.empty(CHUNK)
         self._bases: dict[int, np.ndarray[Any, Any]] = {}  # by the GUID of the first Mat
 
@@ -125,41 +132,41 @@ class HostMerger:
 
 @_kernel
 def put(found: NDArray[Any], into: NDArray[Any]) -> None:
-    """into = found, in the precision of `into`."""
+    """Copy: into = found, in the precision of `into`."""
     for i in range(into.size):
         into[i] = found[i]
 
 
 @_kernel
 def add(found: NDArray[Any], total: NDArray[np.float64]) -> None:
-    """total = total + found."""
+    """Add: total = total + found."""
     for i in range(total.size):
         total[i] += found[i]
 
 
 @_kernel
 def scale(factor: float, total: NDArray[np.float64]) -> None:
-    """total = factor * total."""
+    """Scale: total = factor * total."""
     for i in range(total.size):
         total[i] *= factor
 
 
 @_kernel
 def add_growth(own: NDArray[Any], before: NDArray[Any], total: NDArray[np.float64]) -> None:
-    """total = total + (own - before), the difference in float64."""
+    """Add a difference, taken in float64: total = total + (own - before)."""
     for i in range(total.size):
         total[i] += np.float64(own[i]) - np.float64(before[i])
 
 
 @_kernel
 def approach(part: NDArray[np.float64], rest: float, own: NDArray[Any]) -> None:
-    """own = rest * own + part, in float64."""
+    """Average in float64: own = rest * own + part."""
     for i in range(own.size):
         own[i] = np.float64(own[i]) * rest + part[i]
 
 
 def opened(mats: Sequence[Mat]) -> list[Any]:
-    """The contents of the Mats, flat, to be written to."""
+    """Return the contents of the Mats, flattened and writable."""
     for mat in mats:
         mat.slot.written()
         mat.version = mat.slot.version
@@ -167,13 +174,19 @@ def opened(mats: Sequence[Mat]) -> list[Any]:
 
 
 def make_merger(caches: Sequence[MatCache], mats: Iterable[tuple[Merge, Mat]]) -> Merger:
-    """For the Mats of these caches, one of each replica: all on the CPU, or each on a device. mats:
-    those of one replica, as for `plan_merge`.
+    """Make the merger for the Mats of these caches.
+
+    caches: of the replicas, all on the CPU or each on a device.
+    mats: rules and Mats of one replica, as for `plan_merge`.
     """
     merger: Merger = _mergers[caches[0].backend.kind](caches, mats)
     return merger
 
 
 def plan_merge(cache: MatCache, mats: Iterable[tuple[Merge, Mat]], replicas: int) -> None:
-    """While memory is planned: the room that merging these Mats takes on the device of `cache`."""
+    """Reserve the memory that merging these Mats needs on the device of `cache`.
+
+    mats: pairs of a rule and a Mat of this replica.
+    replicas: number of replicas.
+    """
     _mergers[cache.backend.kind].plan(cache, mats, replicas)

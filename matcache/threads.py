@@ -1,4 +1,4 @@
-"""Threads that the system may refuse to start: one error for all of them."""
+"""Start threads, with one error for all cases in which the system refuses."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 
 from .errors import ThreadStartError
 
-REFUSED = "can't start new thread"  # how CPython says it, in a RuntimeError
-MOMENT = 0.2  # seconds that a wait for another thread lasts before it looks whether that one lives
+REFUSED = "can't start new thread"  # the text of CPython's RuntimeError
+MOMENT = 0.2  # seconds between two checks whether an awaited thread is still alive
 
 
 @contextmanager
 def starting(name: str) -> Iterator[None]:
-    """Within it threads called `name` may be started.
+    """Turn a refusal to start a thread into `ThreadStartError`.
 
-    Raises `ThreadStartError` where the system refuses.
+    name: of the threads started in this `with` block.
     """
     try:
         yield
@@ -24,13 +24,13 @@ def starting(name: str) -> Iterator[None]:
         if str(error) != REFUSED:
             raise
         raise ThreadStartError(
-            f"{name}: the system starts no further thread, and {threading.active_count()} of this "
+            f"{name}: the system refuses another thread; {threading.active_count()} of this "
             "process run. Raise the limit of memory (ulimit -v) or of processes (ulimit -u, "
             "pids.max of the control group), or use fewer threads (learner.threads)."
         ) from error
 
 
 def start(thread: threading.Thread) -> None:
-    """Start `thread`. Raises `ThreadStartError` where the system refuses."""
+    """Start `thread`. Raises `ThreadStartError` if the system refuses."""
     with starting(thread.name):
         thread.start()

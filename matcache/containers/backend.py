@@ -1,7 +1,7 @@
-"""What the cache asks of whoever holds its memory and runs its kernels.
+"""The interface between a cache and the backend that holds its memory.
 
-There is a CPU backend (`cpu/`) and one for CUDA devices (`cuda/`). How operations are launched on
-each is in the kernel table (`table.py`).
+`cpu/` and `cuda/` implement it. Launches of operations are registered separately, see
+`dispatch.py`.
 """
 
 from __future__ import annotations
@@ -16,37 +16,41 @@ if TYPE_CHECKING:
     from .slots import PatternSlot
 
 Numbers = np.ndarray[Any, Any]
-"""An array of the host."""
+"""An array in host memory."""
 
 
 class Incoming(Protocol):
-    """Where an array of a block arrives: as large as the largest one."""
+    """Receives one array of each block; as large as the largest block needs."""
 
     def bind(self, array: Numbers, count: int | None = None) -> Any:
-        """The array where kernels can read it; of its numbers, the first `count` (None: all).
+        """Return the array where kernels can read it.
 
-        array: C-contiguous. It stays as it is until the block is over (see `Backend.end_block`).
+        array: C-contiguous; must stay unchanged until the block is over, see `Backend.end_block`.
+        count: how many of its numbers are used; None: all.
         """
 
 
 class Index(Protocol):
-    """Makes the transposed index of a sparse container, where blocks do not bring it."""
+    """Makes the transposed index of a sparse container if blocks do not bring it."""
 
     def arrays(self) -> list[Any]:
-        """active, starts, t_rows, t_pos, as `PatternSlot` has them; filled by `build`."""
+        """Return active, starts, t_rows and t_pos of `PatternSlot`; `build` fills them."""
 
     def build(self) -> None:
-        """Fill them for the present block, unless that is done; while memory is being planned, see
-        that the kernels are ready.
+        """Fill the arrays for the present block, unless this was done already.
+
+        While memory is being planned, only prepare the kernels.
         """
 
 
 class Backend(Protocol):
-    """Memory and kernels of one cache. What it calls an array, `Slot.array`, is its own affair.
+    """Memory and kernels of one cache.
 
-    kind: the name of its launches in the kernel table. host_bytes: memory of the host that it takes
-    for itself, as far as is known. free_bytes: what its device could still give; None: it is the
-    host. rounded: how a table is stored that was rounded to bfloat16.
+    kind: name of its launches in the dispatch table.
+    host_bytes: host memory that the backend itself uses, as far as is known.
+    rounded: dtype that stores a table rounded to bfloat16.
+
+    `Slot.array` holds arrays of a type that only the backend knows.
     """
 
     kind: str
@@ -55,56 +59,66 @@ class Backend(Protocol):
 
     @property
     def free_bytes(self) -> int | None:
-        """See above."""
+        """Free memory of the device in bytes; None for the CPU."""
 
     def allocate(self, nbytes: int) -> Any:
-        """Bytes that start at a multiple of the alignment of containers.
+        """Allocate bytes, aligned for containers.
 
-        Raises MemoryPlanError, or MemoryError, where they are not there.
+        Raises MemoryPlanError or MemoryError if there is not enough memory.
         """
 
     def clear(self, array: Any) -> None:
-        """All zeros."""
+        """Set all numbers to zero."""
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Numbers:
-        """An array of the host, where blocks are best made."""
+        """Return a zeroed host array, in memory suited for assembling blocks."""
 
     def write(self, array: Any, numbers: Any) -> None:
-        """Copy numbers of the host, of the same shape or one for all, into an array."""
+        """Copy host numbers into an array.
+
+        numbers: of the same shape, or one number for all.
+        """
 
     def read(self, array: Any) -> Numbers:
-        """A copy on the host, after everything that was launched before."""
+        """Return a copy on the host, after all earlier launches."""
 
     def host(self, array: Any) -> Numbers:
-        """The same, to be looked at only: not a copy where the array is the host's anyway."""
+        """Return the contents on the host, read-only; no copy if they are there already."""
 
     def put_back(self, array: Any, shown: Numbers) -> None:
-        """What was written to `shown`, which is `host(array)`, into the array."""
+        """Write `shown`, an edited result of `host(array)`, back into the array."""
 
     def incoming(self, cache: MatCache, label: str, size: int, dtype: Any, copies: int) -> Incoming:
-        """Room for arrays of up to `size` numbers. copies: how many may be in use at a time."""
+        """Reserve room for an array of each block.
+
+        size: numbers in the largest array.
+        copies: how many may be in use at a time.
+        """
 
     def index(self, cache: MatCache, pattern: PatternSlot) -> Index | None:
-        """Who makes the transposed index of a container's blocks; None: they bring it."""
+        """Return the maker of the transposed index; None if blocks bring the index."""
 
     def begin_block(self) -> None:
-        """A block is about to be bound."""
+        """Prepare for a block that is about to be bound."""
 
     def end_block(self) -> None:
-        """Its work is launched. Returns when nothing reads its arrays on the host any more."""
+        """Finish a block whose work was launched.
+
+        Returns when the block's host arrays are no longer read.
+        """
 
     @property
     def counted(self) -> int:
-        """Floating point operations that kernels themselves counted, as far as is known by now."""
+        """Floating point operations counted by kernels themselves, as far as known."""
 
     def drain(self) -> None:
-        """Wait until everything that was launched is done."""
+        """Wait until all launched work is done."""
 
     def compile_expected(self) -> None:
-        """Have every kernel ready that launches asked for while memory was planned."""
+        """Compile every kernel that launches asked for while memory was planned."""
 
     def close(self) -> None:
-        """Free the memory, stop the threads."""
+        """Free the memory and stop the threads."""
 
 
 MakeBackend = Callable[[], Backend]

@@ -1,8 +1,9 @@
-"""The cache: finds the container of a result again from the operation and its operands' GUIDs.
+"""The cache: finds a result's container by operation and operands' GUIDs.
 
-A cache belongs to one replica (one thread, one device). Its life: *reserving* (shapes only: every
-container that a program touches is recorded), `commit` (one slab holds them all), then `freeze`:
-from there on a miss is an error. A cache used by hand starts committed and allocates as it goes.
+A cache belongs to one replica (one thread, one device). It passes through three phases. While
+*reserving*, only shapes are known, and every container that a program touches is recorded. `commit`
+places all of them in one slab. After `freeze` a miss is an error. A cache used by hand starts
+committed and allocates on demand.
 """
 
 from __future__ import annotations
@@ -36,17 +37,24 @@ Key = tuple[Hashable, ...]
 
 
 def number_key(value: float) -> tuple[str, str]:
-    """A number as part of a key: never a GUID; -0.0 is not 0.0, and NaN is NaN."""
+    """Return a number as part of a key. Differs from any GUID; -0.0 differs from 0.0.
+
+    NaN equals NaN.
+    """
     return ("number", repr(float(value)))
 
 
 @dataclass(frozen=True)
 class CacheStats:
-    """Counters since the start.
+    """Counters since the cache was made.
 
-    entries, bytes: containers held, and their memory (the slab included). hits: results returned
-    without computing; recomputations: computed anew into the container they had. allocations:
-    containers (the slab counts as one); allocations_after_warmup: those since `freeze`.
+    entries: containers held.
+    bytes: memory of the containers, the slab included.
+    hits: results returned without computing.
+    recomputations: results computed anew into their container.
+    allocations: containers allocated; the slab counts as one.
+    allocations_after_warmup: allocations since `freeze`.
+    flops: floating point operations of all kernels.
     """
 
     entries: int
@@ -70,12 +78,13 @@ class PlannedArray:
 
 
 class MatCache(Closing):
-    """Containers by name and by expression, on the CPU with `threads` threads.
+    """A cache of matrix containers, found by name and by expression.
 
-    enabled=False computes every expression in fresh memory: the reference for tests and the
-    "before" of the allocation benchmark. reserving=True starts in the reserve phase. While
-    `rounds_tables` is true, what gathers rows of a table reads a copy of it in bfloat16;
-    `rounds_updates`: it is while an update reads its tables, see `update_reads`.
+    enabled: False computes every expression in fresh memory, as a reference for tests and
+    benchmarks.
+    reserving: True starts in the reserve phase.
+    rounds_tables: while true, programs that gather rows of a table read a bfloat16 copy.
+    rounds_updates: whether `update_reads` switches `rounds_tables` on.
     """
 
     def __init__(
@@ -86,20 +95,22 @@ class MatCache(Closing):
         reserving: bool = False,
         backend: Backend | None = None,
     ) -> None:
-        """threads: by default as many as the process may use. backend: that of the CPU, unless
-        another one is given, which belongs to the cache from now on.
+        """Make an empty cache.
+
+        threads: of the CPU backend; None: as many as the process may use.
+        backend: belongs to the cache from now on; None: a new CPU backend.
         """
         if reserving and not enabled:
             raise ValueError("MatCache: without a cache (enabled=False) there is nothing to plan.")
-        # a Backend; launches of its kind know it better than that
+        # a Backend; launches use more of it than that interface
         self.backend: Any = make_backend("cpu", threads) if backend is None else backend
         self.enabled = enabled
         self.reserving = reserving
         self.frozen: Literal[False, "raise", "warn"] = False
         self.rounds_tables = self.rounds_updates = False
         self.flops = 0
-        self.recording: Recording | None = None  # of what is asked of it
-        self.sealed = False  # whether a container more, in a plan, is an error
+        self.recording: Recording | None = None  # notes every request, for `difference`
+        self.sealed = False  # whether planning another container is an error
         self.programs: dict[Hashable, Any] = {}  # row-wise programs of expressions, by structure
         self._guids = itertools.count(1)
         self._entries: dict[Key, Slot] = {}
@@ -110,7 +121,7 @@ class MatCache(Closing):
 
     @contextmanager
     def update_reads(self) -> Iterator[None]:
-        """Within it tables are read as an update of a model reads them."""
+        """Read tables as an update of a model does, within this `with` block."""
         before, self.rounds_tables = self.rounds_tables, self.rounds_updates
         try:
             yield
@@ -120,11 +131,14 @@ class MatCache(Closing):
     # ------------------------------------------------------------------ containers
 
     def new_guid(self) -> int:
-        """A number that no other slot of this cache has."""
+        """Return a number that no other slot of this cache has."""
         return next(self._guids)
 
     def result(self, key: Key, shape: tuple[int, int], dtype: Any, label: str) -> Slot:
-        """The container for the result `key`: found again, or allocated."""
+        """Return the container for the result `key`; allocate it if it does not exist.
+
+        Raises ShapeError if it exists with another shape or dtype.
+        """
         self.require_open(label)
         slot = self._entries.get(key)
         if slot is None:
@@ -161,10 +175,12 @@ class MatCache(Closing):
         return slot
 
     def grow(self, pattern: PatternSlot, needed: int) -> None:
-        """Raise the capacity of a sparse container, and of the values on its pattern, x1.2.
+        """Raise the capacity of a sparse container and its values by 20% or more.
 
-        GUIDs stay, so everything computed from it is still found. Contents are lost: handles on
-        them are stale.
+        needed: least new capacity, in non-zeros.
+
+        GUIDs stay, so results that depend on it are still found. Contents are lost and handles on
+        them become stale.
         """
         if self.frozen:
             message = (
@@ -201,7 +217,7 @@ class MatCache(Closing):
         self._late += 1
 
     def _what_changed(self, key: Key) -> str:
-        """Which part of the key differs from the nearest one that was there."""
+        """Say which part of the key differs from the most similar known key."""
         same = [k for k in self._entries if k[0] == key[0] and len(k) == len(key)]
         if not same:
             return "This expression was not part of the warm-up: run every branch of it there."
@@ -226,8 +242,8 @@ class MatCache(Closing):
     # ------------------------------------------------------------------ phases
 
     def commit(self) -> None:
-        """End the reserve phase: compile kernels; allocate one slab for all planned containers."""
-        self.backend.compile_expected()  # first, because on a device they take memory, too
+        """End the reserve phase: compile kernels, allocate one slab for all containers."""
+        self.backend.compile_expected()  # first, because kernels take device memory too
         size = sum(aligned(s.nbytes) for s in self._planned)
         try:
             slab = self.backend.allocate(size)
@@ -235,7 +251,7 @@ class MatCache(Closing):
             raise
         except MemoryError as error:
             raise MemoryPlanError(
-                f"The plan needs {size:,} bytes, which this machine will not give. Lower "
+                f"The plan needs {size:,} bytes, more than this machine has free. Lower "
                 "block_rows, or the model's size (its number of topics or factors)."
             ) from error
         offset = 0
@@ -244,7 +260,7 @@ class MatCache(Closing):
             slot.in_slab = True
             if slot.named:
                 self.backend.clear(slot.array)
-            slot.computed = -1  # what was computed while reserving was not computed
+            slot.computed = -1  # nothing was really computed while reserving
             offset += aligned(slot.nbytes)
         self._bytes += size
         self._allocations += 1
@@ -252,20 +268,21 @@ class MatCache(Closing):
         self.reserving = False
 
     def freeze(self, mode: Literal["raise", "warn"] = "raise") -> None:
-        """From here on an allocation is an error, or a warning that is counted.
+        """Make allocations an error ("raise"), or a counted warning ("warn").
 
-        Has no effect on a cache with enabled=False, which allocates by design.
+        A cache with enabled=False is not affected: it allocates by design.
         """
         if mode not in ("raise", "warn"):
-            raise ValueError(f"MatCache.freeze({mode!r}): it is 'raise' or 'warn'.")
+            raise ValueError(f"MatCache.freeze: mode={mode!r}: must be 'raise' or 'warn'.")
         if self.reserving:
             raise RuntimeError("MatCache.freeze: commit() the plan first.")
         self.frozen = mode
 
     @contextmanager
     def seal(self) -> Iterator[None]:
-        """Within it, while memory is planned, what has not been planned yet is an error that names
-        the line.
+        """Make planning another container an error, within this `with` block.
+
+        The error names the line that asked for it.
         """
         self.sealed = True
         try:
@@ -274,11 +291,11 @@ class MatCache(Closing):
             self.sealed = False
 
     def thaw(self) -> None:
-        """Allow allocations again (a new warm-up)."""
+        """Allow allocations again, for a new warm-up."""
         self.frozen = False
 
     def plan(self) -> list[PlannedArray]:
-        """The containers, largest first: what `--dry-run` prints."""
+        """Return the containers, largest first, as `--dry-run` prints them."""
         rows = [
             PlannedArray(s.label, s.where, s.shape, type_name(s.dtype), s.nbytes)
             for s in self._entries.values()
@@ -286,7 +303,7 @@ class MatCache(Closing):
         return sorted(rows, key=lambda r: -r.nbytes)
 
     def stats(self) -> CacheStats:
-        """The counters since the start."""
+        """Return the counters since the cache was made."""
         return CacheStats(
             entries=len(self._entries),
             bytes=self._bytes,
@@ -299,8 +316,9 @@ class MatCache(Closing):
 
     @property
     def work(self) -> int:
-        """Floating point operations of all kernels so far; on a device, of those known to be over
-        where only they know how many they do.
+        """Floating point operations of all kernels so far.
+
+        Some kernels of a device count their own; these are included once they are known to be done.
         """
         counted: int = self.backend.counted
         return self.flops + counted
@@ -308,7 +326,7 @@ class MatCache(Closing):
     # ------------------------------------------------------------------ used by expressions
 
     def begin(self, slot: Slot) -> bool:
-        """Whether `slot` must be (re)computed; counts a hit otherwise."""
+        """Return whether `slot` must be computed; count a hit if not."""
         if self.enabled and slot.is_current():
             self._hits += 1
             return False
@@ -317,12 +335,12 @@ class MatCache(Closing):
         return True
 
     def require_open(self, what: str) -> None:
-        """Refuse to work after `close`."""
+        """Raise RuntimeError if the cache is closed."""
         if self._closed:
             raise RuntimeError(f"{what} at {source_line()}: its MatCache was closed.")
 
     def require_data(self, what: str) -> None:
-        """Refuse to read numbers while only shapes are known, or when they are gone."""
+        """Raise an error if numbers are not available: during planning or after `close`."""
         self.require_open(what)
         if self.reserving:
             raise ReadDuringPlanError(
@@ -334,7 +352,7 @@ class MatCache(Closing):
     # ------------------------------------------------------------------ life
 
     def close(self) -> None:
-        """Free the memory and stop the threads. Neither the cache nor its Mats can be used then."""
+        """Free the memory and stop the threads; the cache and its Mats become unusable."""
         self._closed = True
         for slot in (*self._entries.values(), *self._planned):
             slot.array = None

@@ -1,6 +1,6 @@
-"""How work is cut into chunks for threads: containers with the bounds of chunks.
+"""Cut work into chunks for threads; keep the bounds of chunks in containers.
 
-Chunks of rows never change a bit, since rows are independent; sums use a fixed number of chunks.
+Rows are independent, so chunks of rows never change a bit. Sums use a fixed number of chunks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ SUM_CHUNKS = 64  # chunks of a sum; fixed, so that sums do not depend on the num
 def row_bounds(
     cache: MatCache, rows: int, pattern: PatternSlot | None, chunks: int = ROW_CHUNKS
 ) -> np.ndarray[Any, Any]:
-    """Offsets of `chunks` chunks of rows of about equal work, or of fewer; a power of two."""
+    """Return offsets of up to `chunks` chunks of rows with about equal work.
+
+    chunks: a power of two.
+    """
     while chunks > 1 and rows < 8 * chunks:
         chunks //= 2
     if pattern is None:
@@ -32,13 +35,13 @@ def row_bounds(
 def column_bounds(
     cache: MatCache, pattern: PatternSlot, chunks: int = ROW_CHUNKS
 ) -> np.ndarray[Any, Any]:
-    """The same of the columns that occur."""
+    """Return offsets of up to `chunks` chunks of the columns that occur in the block."""
     starts = turned(cache, pattern)[1]
     return _balanced(cache, "column bounds", pattern, starts, pattern.active_count, chunks)
 
 
 def turned(cache: MatCache, pattern: PatternSlot) -> list[Any]:
-    """The transposed index. Raises ShapeError where there is none."""
+    """Return the transposed index. Raises ShapeError if the matrix has none."""
     found = pattern.transposed()
     if pattern.build is not None:
         pattern.build()
@@ -50,7 +53,10 @@ def turned(cache: MatCache, pattern: PatternSlot) -> list[Any]:
 def _balanced(
     cache: MatCache, kind: str, pattern: PatternSlot, offsets: Any, rows: int, chunks: int
 ) -> np.ndarray[Any, Any]:
-    """One row of a table of the bounds of 1, 2, 4, ... chunks, cut from those of the most."""
+    """Return the bounds of `chunks` chunks: one row of a table for 1, 2, 4, ... chunks.
+
+    All of them are cut from the bounds of the finest division.
+    """
     powers = ROW_CHUNKS.bit_length()
     slot = cache.result(
         (kind, pattern.guid), (powers, ROW_CHUNKS + 1), np.int64, f"{kind} of chunks"
@@ -73,10 +79,10 @@ def _balanced(
 
 @functools.cache
 def _ends(count: int, threads: int) -> list[int]:
-    """Where `count` chunks end, in parts of which there are ROW_CHUNKS.
+    """Return where `count` chunks end, in units of 1 / ROW_CHUNKS of the work.
 
-    Of two chunks or more for each thread the first are the largest, and the last one part, so that
-    nobody waits long for the last: trapezoid self-scheduling (Tzeng, Ni 1993).
+    With two or more chunks for each thread, the first are the largest and the last is one unit. So
+    threads finish at nearly the same time: trapezoid self-scheduling (Tzeng, Ni 1993).
 
     >>> _ends(4, 4), _ends(8, 2)
     ([0, 8, 16, 24, 32], [0, 7, 13, 18, 23, 26, 29, 31, 32])
@@ -89,7 +95,7 @@ def _ends(count: int, threads: int) -> list[int]:
 
 
 def even_bounds(cache: MatCache, rows: int, chunks: int) -> np.ndarray[Any, Any]:
-    """Offsets of `chunks` equal chunks of `rows` rows, in a container."""
+    """Return offsets of `chunks` equal chunks of `rows` rows, in a container."""
     label = f"bounds of {chunks} chunks"
     slot = cache.result(("bounds", rows, chunks), (1, chunks + 1), np.int64, label)
     if slot.array is not None and slot.computed < 0:

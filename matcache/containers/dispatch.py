@@ -1,8 +1,8 @@
-"""Who does what: backends, launches and operations, by name.
+"""Registers of backends, launches and operations, by name.
 
-An operation names what is computed from which containers. Its launch, one for each kind of
-backend, computes it. Rooms above this one enter themselves here when they are imported, so
-containers know neither operations nor devices.
+An operation says which containers a result is computed from. Its launch, one for each kind of
+backend, computes it. Higher folders register themselves here when they are imported, so containers
+know neither operations nor devices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Entry = TypeVar("Entry", bound=Callable[..., Any])
 
 
 def backend(kind: str) -> Callable[[Entry], Entry]:
-    """Enter the decorated class as the backend of `kind`."""
+    """Register the decorated class as the backend of `kind`."""
 
     def enter(make: Entry) -> Entry:
         _backends[kind] = make
@@ -41,7 +41,7 @@ def make_backend(kind: str, *args: Any) -> Any:
 
 
 def operation(name: str) -> Callable[[Entry], Entry]:
-    """Enter the decorated function as what matrices call `name`."""
+    """Register the decorated function as the operation `name` of matrices."""
 
     def enter(function: Entry) -> Entry:
         _operations[name] = function
@@ -51,15 +51,15 @@ def operation(name: str) -> Callable[[Entry], Entry]:
 
 
 def operate(name: str, *args: Any) -> Any:
-    """Call the function that was entered as `name`."""
+    """Call the function that is registered as `name`."""
     return _operations[name](*args)
 
 
 def launches(operation: str, kind: str) -> Callable[[Launch], Launch]:
-    """The decorated `launch(cache, ...)` does `operation` on backends of `kind`.
+    """Register the decorated `launch(cache, ...)` for `operation` on backends of `kind`.
 
-    While memory is being planned it is called too: then it asks the cache for the containers that
-    it needs, and the backend to have the kernels ready.
+    It is also called while memory is being planned. Then it asks the cache for its containers, and
+    the backend to prepare its kernels.
     """
 
     def enter(launch: Launch) -> Launch:
@@ -70,7 +70,10 @@ def launches(operation: str, kind: str) -> Callable[[Launch], Launch]:
 
 
 def launch(cache: MatCache, operation: str, *args: Any) -> None:
-    """Do `operation` on the cache's backend. Raises MissingKernelError where nobody can."""
+    """Run `operation` on the cache's backend.
+
+    Raises MissingKernelError if this kind of backend has no launch for it.
+    """
     found = _launches.get((operation, cache.backend.kind))
     if found is None:
         raise MissingKernelError(

@@ -1,4 +1,4 @@
-"""Bring numbers into a cache: matrices by name, from arrays, and the block that is refilled."""
+"""Bring numbers into a cache: by name, from arrays, and as refilled blocks."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from .cache import MatCache
 from .matrices import Mat, Scalar, SparseMat, handle
 from .slots import PatternSlot, Slot
 
-BUFFERS = 2  # blocks on a device at a time: one in use, the next one on its way
+BUFFERS = 2  # blocks on a device at a time: one in use, one being copied
 
 
 def named(cache: MatCache, name: str, shape: tuple[int, int], dtype: Any = np.float32) -> Mat:
-    """The container called `name`, of this shape: zeros when it is new."""
+    """Return the container called `name`; a new one is filled with zeros."""
     return handle(cache, cache.result(("named", name), shape, dtype, name))
 
 
 def from_array(cache: MatCache, array: Any, name: str | None = None) -> Mat:
-    """A Mat with a copy of a two-dimensional array (a vector is one row).
+    """Copy a two-dimensional array into a Mat; a vector becomes one row.
 
-    float32, float64, int32 and int64 are kept; float16 becomes float32, longer floats float64, and
-    booleans and other integers int64. Raises ShapeError for anything else.
+    float32, float64, int32 and int64 are kept. float16 becomes float32, and longer floats float64.
+    Booleans and other integers become int64.
+
+    Raises ShapeError for anything else.
     """
     array = np.atleast_2d(np.asarray(array))
     if array.ndim > 2 or array.dtype.kind not in "fiub":
@@ -44,7 +46,7 @@ def from_array(cache: MatCache, array: Any, name: str | None = None) -> Mat:
 def scalar(
     cache: MatCache, value: float, name: str | None = None, dtype: Any = np.float64
 ) -> Scalar:
-    """A number that may change without changing any key."""
+    """Return a 1 x 1 Mat whose number may change without changing any key."""
     mat = named(cache, name or f"scalar {cache.new_guid()}", (1, 1), dtype)
     mat.set(value)
     assert isinstance(mat, Scalar)
@@ -52,10 +54,10 @@ def scalar(
 
 
 class SparseInput:
-    """The sparse container of a block: fixed rows and columns, a capacity in non-zeros.
+    """The sparse container of a block, with fixed shape and a capacity in non-zeros.
 
-    `bind` points it at a block's arrays without copying; everything computed from it keeps its
-    containers, since the GUIDs stay.
+    `bind` points it at a block's arrays without copying. Its GUIDs stay, so everything computed
+    from it keeps its containers.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class SparseInput:
         *,
         indexed: bool = True,
     ) -> None:
-        """Without contents. capacity: most non-zeros that a block may have. indexed: False where
-        nobody reads its transposed index, for which there is no room then.
+        """Make the container, without contents.
+
+        capacity: largest number of non-zeros in a block.
+        indexed: whether the transposed index is used; False reserves no room for it.
         """
         self.cache, self._indexed = cache, indexed
         capacity = max(capacity, 1)
@@ -81,7 +85,7 @@ class SparseInput:
         self._make_room()
 
     def _make_room(self) -> None:
-        """Where the arrays of blocks arrive."""
+        """Reserve room for the arrays of blocks."""
         pattern, capacity = self.pattern, self.pattern.capacity
         backend: Backend = self.cache.backend
         active = min(pattern.columns, capacity)
@@ -109,11 +113,11 @@ class SparseInput:
         }
 
     def handle(self) -> SparseMat:
-        """A handle on the present contents; those of earlier contents become stale."""
+        """Return a handle on the present contents; earlier handles become stale."""
         return SparseMat(self.cache, self.values, self.pattern)
 
     def renew(self) -> None:
-        """The contents are other ones: what was computed from them has to be computed anew."""
+        """Mark the contents as changed, so that dependent results are computed anew."""
         self.pattern.written()
         self.values.written(self.pattern.where)
 
@@ -129,10 +133,11 @@ class SparseInput:
         t_rows: np.ndarray[Any, Any] | None = None,
         t_pos: np.ndarray[Any, Any] | None = None,
     ) -> SparseMat:
-        """Use these arrays (see `PatternSlot`) as the contents; returns a handle on them.
+        """Use these arrays as the contents, and return a handle on them.
 
-        They are the caller's: indices within bounds, offsets that ascend (a source checks that).
-        The transposed index does not matter where the backend makes its own.
+        See `PatternSlot` for their meaning. They are not checked: indices must be in range and
+        offsets ascending, as sources ensure. The transposed index is ignored if the backend makes
+        its own.
         """
         pattern = self.pattern
         if len(indptr) != pattern.rows + 1:
@@ -163,7 +168,7 @@ class SparseInput:
         pattern.active = pattern.starts = pattern.t_rows = pattern.t_pos = None
         if self._index is not None:
             pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = self._index.arrays()
-            pattern.active_count = min(nnz, pattern.columns)  # at most; the device knows
+            pattern.active_count = min(nnz, pattern.columns)  # upper bound; the device knows
         elif active is not None and starts is not None and t_rows is not None and t_pos is not None:
             pattern.active = rooms["active"].bind(active, active_count)
             pattern.starts = rooms["starts"].bind(starts, active_count + 1)
@@ -176,23 +181,29 @@ class SparseInput:
 
 
 class DenseInput:
-    """The dense container of a block: `bind` points it at a block's array without copying."""
+    """The dense container of a block; `bind` points it at an array without copying."""
 
     def __init__(
         self, cache: MatCache, name: str, shape: tuple[int, int], dtype: Any, copies: int = BUFFERS
     ) -> None:
-        """Without contents. copies: how many blocks of it may be in use at a time."""
+        """Make the container, without contents.
+
+        copies: how many blocks may be in use at a time.
+        """
         self.cache = cache
         self.slot = Slot(cache.new_guid(), shape, np.dtype(dtype), name)
         size = shape[0] * shape[1]
         self._room = cache.backend.incoming(cache, name, size, dtype, copies)
 
     def handle(self) -> Mat:
-        """A handle on the present contents; those of earlier contents become stale."""
+        """Return a handle on the present contents; earlier handles become stale."""
         return Mat(self.cache, self.slot)
 
     def bind(self, array: np.ndarray[Any, Any]) -> Mat:
-        """Use `array` (of the container's shape and dtype, C-contiguous) as the contents."""
+        """Use `array` as the contents, and return a handle on them.
+
+        array: C-contiguous, of the container's shape and dtype.
+        """
         if array.shape != self.slot.shape:
             raise ShapeError(
                 f"{self.slot.label}: a block of {array.shape}; the container is {self.slot.shape}."
@@ -203,7 +214,7 @@ class DenseInput:
         return self.handle()
 
     def fetch(self, into: np.ndarray[Any, Any]) -> None:
-        """The present contents, which may have been assigned to, into the array that was bound."""
+        """Copy the present contents, possibly assigned to, back into the bound array."""
         found = self.cache.backend.host(self.slot.array)
         if found is not into:
             np.copyto(into, found)
@@ -218,9 +229,9 @@ def _check_array(label: str, what: str, array: np.ndarray[Any, Any], dtype: Any)
 
 
 def from_sparse(cache: MatCache, matrix: Any, name: str | None = None) -> SparseMat:
-    """A SparseMat with a copy of a SciPy sparse matrix, with its transposed index.
+    """Copy a SciPy sparse matrix into a SparseMat, with its transposed index.
 
-    Values are kept in float64, and become float32 otherwise.
+    float64 values are kept; others become float32.
     """
     csr = sp.csr_array(matrix, copy=True)
     csr.sum_duplicates()

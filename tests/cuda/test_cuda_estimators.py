@@ -102,7 +102,7 @@ def test_an_estimator_says_on_a_device_what_it_says_on_the_cpu(
 
 
 def test_devices_of_estimators_that_are_not_there() -> None:
-    with pytest.raises(DeviceError, match="device: gpu; it is cpu, cuda"):
+    with pytest.raises(DeviceError, match="device=gpu: must be cpu, cuda"):
         bl.NMF(3, device="gpu").fit(COUNTS)
     if not devices.count():
         with pytest.raises(DeviceError, match="cuda:0, but .*pip install cupy-cuda12x"):
