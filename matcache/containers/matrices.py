@@ -1,8 +1,8 @@
-"""Matrices and lazy expressions: what model code holds in its hands.
+"""Matrices and lazy expressions, the objects that model code works with.
 
-Elementwise operators build an `Elementwise` tree and run as one kernel when something needs the
-value. Global operations (products, gathers, sums over rows) are nodes too, and run when needed. A
-result lives in a container of the cache; the `Mat` that stands for it knows the version it saw.
+Elementwise operators build an `Elementwise` tree, which runs as one kernel when its value is
+needed. Global operations (products, gathers, sums over rows) are nodes and also run when needed. A
+result lives in a container of the cache; its `Mat` remembers the version it saw.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Shape = tuple[int, int]
 
 
 class Lazy(Operand):
-    """A value of a known shape and dtype, computed or not. shape: (rows, columns)."""
+    """A value of known shape (rows, columns) and dtype, computed or not."""
 
     __slots__ = ("cache", "dtype", "label", "pattern", "shape", "where")
 
@@ -40,12 +40,16 @@ class Lazy(Operand):
         pattern: PatternSlot | None = None,
         where: str | None = None,
     ) -> None:
-        """pattern: where the values are, of a sparse one. where: the line that made it."""
+        """Describe the value.
+
+        pattern: positions of the values of a sparse matrix; None: dense.
+        where: source line that made it; None: the caller's.
+        """
         self.cache = cache
         self.shape = shape
         self.dtype = dtype
         self.label = label
-        self.pattern = pattern  # not None: a value per stored entry of this pattern
+        self.pattern = pattern  # not None: one value per stored entry of this pattern
         self.where = source_line() if where is None else where
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
@@ -58,16 +62,16 @@ class Lazy(Operand):
         )
 
     def mat(self) -> Mat:
-        """The value as a `Mat`, computed now if it was not."""
+        """Return the value as a `Mat`, computing it if necessary."""
         raise NotImplementedError
 
     @property
     def padding(self) -> Padding:
-        """What it holds in rows that a block is filled up with."""
+        """The contents of a block's padding rows."""
         return Padding()
 
     def __matmul__(self, other: Any) -> Any:
-        """Matrix product."""
+        """Return the matrix product."""
         if isinstance(other, Transposed):
             return self._apply("matmul_transposed", (self, other.of))
         return super().__matmul__(other)
@@ -78,44 +82,44 @@ class Lazy(Operand):
         return Transposed(self)
 
     def sum(self) -> Any:
-        """Sum of all entries, as a float64 `Scalar`."""
+        """Return the sum of all entries, as a float64 `Scalar`."""
         return self._apply("total", (self,))
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy as a NumPy array; of a sparse matrix, its stored values [nnz]."""
+        """Copy into a NumPy array; of a sparse matrix, only its stored values [nnz]."""
         return self.mat().numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """`np.asarray(x)` is `x.numpy()`."""
+        """Return `x.numpy()`, for `np.asarray(x)`."""
         if copy is False:
             raise ValueError("np.asarray(mat): contents of a container are always copied out.")
         return np.asarray(self.numpy(), dtype=dtype)
 
     def __float__(self) -> float:
-        """The one number of a 1 x 1 matrix."""
+        """Return the number in a 1 x 1 matrix."""
         return float(self.mat())
 
     def __getitem__(self, index: Any) -> Any:
-        """`x[rows]`, `x[rows, columns]`: see `gather`."""
+        """Return `x[rows]` or `x[rows, columns]`: see `gather`."""
         return operate("gather", self, index)
 
     def __repr__(self) -> str:
-        """Kind, label, shape and dtype; never the contents."""
+        """Show kind, label, shape and dtype, never the contents."""
         kind = type(self).__name__
         return f"<{kind} {self.label} {self.shape[0]}x{self.shape[1]} {self.dtype}>"
 
 
 class Mat(Lazy):
-    """A matrix in a container, as of the version that this handle saw.
+    """A matrix in a container, at the version that this handle saw.
 
-    Reading it after the container has received a newer value raises `StaleValueError`.
-    `x <<= value` writes into the container and keeps this handle current.
+    Reading it after the container received a newer value raises `StaleValueError`. `x <<= value`
+    writes into the container and keeps this handle current.
     """
 
     __slots__ = ("slot", "version")
 
     def __init__(self, cache: MatCache, slot: Slot, pattern: PatternSlot | None = None) -> None:
-        """A handle on the present contents of `slot`."""
+        """Make a handle on the present contents of `slot`."""
         shape = slot.shape if pattern is None else (pattern.rows, pattern.columns)
         super().__init__(cache, shape, slot.dtype, slot.label, pattern, slot.where)
         self.slot = slot
@@ -123,23 +127,23 @@ class Mat(Lazy):
 
     @property
     def padding(self) -> Padding:
-        """What it holds in rows that a block is filled up with."""
+        """The contents of a block's padding rows."""
         return Padding(self.pattern.block, 0.0) if self.pattern is not None else self.slot.padding
 
     @property
     def guid(self) -> int:
-        """Name of the container."""
+        """The identity of the container."""
         return self.slot.guid
 
     def mat(self) -> Mat:
-        """This matrix, after checking that it is not stale."""
+        """Return this matrix, after checking that it is not stale."""
         self.check(self.version)
         return self
 
     def check(self, version: int, by: str | None = None) -> None:
         """Raise `StaleValueError` unless the container still has `version`.
 
-        by: the line of the expression that reads it, where that is not computed at once.
+        by: source line of the expression that reads it, if that is computed later.
         """
         if self.slot.version != version:
             raise StaleValueError(
@@ -165,10 +169,10 @@ class Mat(Lazy):
                 f"meant, give it a name of its own. ({sign}= would bind the name to an expression, "
                 f"and leave {self.label} as it is.)"
             )
-        return NotImplemented  # Python makes an expression, then
+        return NotImplemented  # Python then makes an expression
 
     def __iadd__(self, other: Any) -> Any:
-        """Refused for a matrix with a name, such as a parameter: `x <<= x + y` assigns to it."""
+        """Refuse to rebind a named matrix, such as a parameter; write `x <<= x + y`."""
         return self._rebound("+")
 
     def __isub__(self, other: Any) -> Any:
@@ -200,10 +204,13 @@ class Mat(Lazy):
         return self._rebound("|")
 
     def set(self, value: Any) -> None:
-        """Copy numbers from the host into the container: an array of its shape, or one number.
+        """Copy numbers from the host into the container.
 
-        Of a sparse matrix, its stored values [nnz]. Raises ShapeError for another shape, and for
-        numbers that its dtype cannot hold, such as 0.5 in int64.
+        value: an array of the matrix's shape, or one number; for a sparse matrix, its stored values
+        [nnz].
+
+        Raises ShapeError for another shape, and for numbers that the dtype cannot hold, such as 0.5
+        in int64.
         """
         array = np.asarray(value)
         shape = self.shape if self.pattern is None else (self.pattern.nnz,)
@@ -231,7 +238,7 @@ class Mat(Lazy):
         self.where = self.slot.where
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy as a NumPy array; of a sparse matrix, its stored values [nnz]."""
+        """Copy into a NumPy array; of a sparse matrix, only its stored values [nnz]."""
         self.check(self.version)
         self.cache.require_data(f"numpy({self.label})")
         assert self.slot.array is not None
@@ -242,9 +249,9 @@ class Mat(Lazy):
         return found
 
     def shown(self) -> np.ndarray[Any, Any]:
-        """The contents on the host [shape], to be read before the container is written again.
+        """Return the contents [shape] on the host, without a copy if they lie there.
 
-        They are not copied where they lie on the host.
+        Read them before the container is written again.
         """
         self.check(self.version)
         self.cache.require_data(f"shown({self.label})")
@@ -252,9 +259,9 @@ class Mat(Lazy):
         return found
 
     def __float__(self) -> float:
-        """The one number of a 1 x 1 matrix."""
+        """Return the number in a 1 x 1 matrix."""
         if self.shape != (1, 1) or self.pattern is not None:
-            raise ShapeError(f"float({self.label}): it is {self.shape}; only a 1 x 1 is a number.")
+            raise ShapeError(f"float({self.label}): shape={self.shape}: must be (1, 1).")
         self.check(self.version)
         self.cache.require_data(f"float({self.label})")
         version, number = self.slot.known
@@ -270,19 +277,19 @@ class Scalar(Mat):
 
 
 class SparseMat(Mat):
-    """A sparse matrix: values on a pattern. Elementwise operations act on the stored entries."""
+    """A sparse matrix: values on a pattern. Elementwise operations act on its values."""
 
     __slots__ = ("pattern_version",)
 
     pattern: PatternSlot
 
     def __init__(self, cache: MatCache, slot: Slot, pattern: PatternSlot) -> None:
-        """A handle on the present contents of `slot`, at the entries of `pattern`."""
+        """Make a handle on the present contents of `slot`, at the entries of `pattern`."""
         super().__init__(cache, slot, pattern)
         self.pattern_version = pattern.version
 
     def check(self, version: int, by: str | None = None) -> None:
-        """Raise `StaleValueError` unless values and pattern are those that this handle saw."""
+        """Raise `StaleValueError` unless values and pattern are those this handle saw."""
         super().check(version, by)
         if self.pattern.version != self.pattern_version:
             raise StaleValueError(
@@ -292,17 +299,17 @@ class SparseMat(Mat):
 
     @property
     def nnz(self) -> int:
-        """Stored entries."""
+        """The number of stored entries."""
         return self.pattern.nnz
 
 
 class Transposed(Operand):
-    """`x.T`: free as an operand of `@`; elsewhere a copy with rows and columns exchanged."""
+    """`x.T`: free as an operand of `@`; elsewhere a transposed copy."""
 
     __slots__ = ("of",)
 
     def __init__(self, of: Lazy) -> None:
-        """of: the matrix whose rows and columns are exchanged."""
+        """Transpose the matrix `of`."""
         self.of = of
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
@@ -312,46 +319,48 @@ class Transposed(Operand):
         raise ShapeError(f"<<= at {source_line()}: {self.of.label}.T cannot be assigned to.")
 
     def __matmul__(self, right: Any) -> Any:
-        """Matrix product, without making the transposed matrix."""
+        """Return the matrix product, without making the transposed matrix."""
         return self.of._apply("transposed_matmul", (self.of, right))
 
     def mat(self) -> Mat:
-        """A copy with rows and columns exchanged."""
+        """Return a transposed copy."""
         return self.of._apply("transpose", (self.of,)).mat()  # type: ignore[no-any-return]
 
     @property
     def shape(self) -> Shape:
-        """(rows, columns)."""
+        """The shape (rows, columns)."""
         return (self.of.shape[1], self.of.shape[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of the matrix."""
+        """The dtype of the matrix."""
         return self.of.dtype
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy as a NumPy array."""
+        """Copy into a NumPy array."""
         return self.mat().numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """`np.asarray(x.T)` is `x.T.numpy()`."""
+        """Return `x.T.numpy()`, for `np.asarray(x.T)`."""
         return self.mat().__array__(dtype, copy)
 
     def __getitem__(self, index: Any) -> Any:
-        """`x.T[rows, columns]`: see `gather`."""
+        """Return `x.T[rows, columns]`: see `gather`."""
         return self.mat()[index]
 
     @property
     def T(self) -> Lazy:
-        """The matrix itself."""
+        """The original matrix."""
         return self.of
 
 
 class Node(Lazy):
     """An expression that computes itself into a container when it is needed.
 
-    key: names the operation and its static parameters; operands: what it reads. `compute(slot)`
-    does the work; while memory is being planned it is called too, and reserves what it needs.
+    key: name of the operation and its static parameters.
+    operands: what it reads.
+    compute: `compute(slot)` does the work. While memory is being planned it is also called, and
+    reserves what it needs.
     """
 
     __slots__ = ("_result", "compute", "key", "operands", "versions")
@@ -367,7 +376,7 @@ class Node(Lazy):
         compute: Callable[[Slot], None],
         label: str,
     ) -> None:
-        """Not computed yet; its operands are."""
+        """Compute the operands; this node is computed later."""
         super().__init__(cache, shape, np.dtype(dtype), label)
         self.key = key
         self.operands = tuple(o.mat() for o in operands)
@@ -376,7 +385,7 @@ class Node(Lazy):
         self._result: Mat | None = None
 
     def mat(self) -> Mat:
-        """The value in its container of the cache."""
+        """Return the value in its container of the cache."""
         if self._result is None:
             self.check_operands()
             slot = self.cache.result(
@@ -392,31 +401,31 @@ class Node(Lazy):
 
     @property
     def padding(self) -> Padding:
-        """What it holds in rows that a block is filled up with."""
+        """The contents of a block's padding rows."""
         if self.key[0] not in ("matmul", "matmul_transposed", "sort"):
             return Padding()
         block, number = self.operands[0].padding
         return Padding(block, number if number == 0.0 or self.key[0] == "sort" else None)
 
     def check_operands(self) -> None:
-        """Raise `StaleValueError` if an operand was overwritten after this expression was made."""
+        """Raise `StaleValueError` if an operand was overwritten since this node was made."""
         for operand, version in zip(self.operands, self.versions, strict=True):
             operand.check(version, self.where)
 
     def fits(self, target: Mat) -> bool:
-        """Whether it can be computed straight into the container of `target`."""
+        """Return whether the container of `target` can receive the result directly."""
         same = (self.shape, self.dtype) == (target.shape, target.dtype)
         return same and self._result is None and all(o.guid != target.guid for o in self.operands)
 
     def run(self, slot: Slot) -> None:
         """Compute into `slot`."""
         self.check_operands()
-        slot.written()  # first: should it fail half-way, handles on the old contents are stale
+        slot.written()  # first, so that handles on the old contents are stale even if this fails
         self.compute(slot)
 
 
 class Elementwise(Lazy):
-    """A tree of elementwise operations over `Mat`s and numbers; not yet computed."""
+    """A tree of elementwise operations over `Mat`s and numbers, not yet computed."""
 
     __slots__ = ("_padding", "_result", "args", "depth", "op", "versions")
 
@@ -429,7 +438,7 @@ class Elementwise(Lazy):
         dtype: np.dtype[Any],
         pattern: PatternSlot | None,
     ) -> None:
-        """op: a name in `ELEMENTWISE`."""
+        """Make a tree whose root is `op`, a name in `ELEMENTWISE`."""
         label = f"{op}({', '.join(a.label if isinstance(a, Lazy) else f'{a:g}' for a in args)})"
         super().__init__(cache, shape, dtype, label if len(label) < 120 else f"{op}(...)", pattern)
         assert op in ELEMENTWISE
@@ -444,16 +453,16 @@ class Elementwise(Lazy):
 
     @property
     def padding(self) -> Padding:
-        """What it holds in rows that a block is filled up with."""
+        """The contents of a block's padding rows."""
         return self._padding
 
     @property
     def computed(self) -> bool:
-        """Whether the value is in a container already."""
+        """Whether a container already holds the value."""
         return self._result is not None
 
     def mat(self) -> Mat:
-        """The value in its container of the cache."""
+        """Return the value in its container of the cache."""
         if self._result is None:
             self._result = operate("evaluate", self)
         self._result.check(self._result.version)
@@ -461,17 +470,17 @@ class Elementwise(Lazy):
 
 
 def _made(by: str | None) -> str:
-    """Where the expression that reads a value was made, if it was not where it is computed."""
+    """Say where the expression that reads a value was made, if on another line."""
     return "" if by is None or by == source_line() else f", by the expression made at {by}"
 
 
 def handle(cache: MatCache, slot: Slot) -> Mat:
-    """A handle on a dense container: a `Scalar` if it is 1 x 1."""
+    """Return a handle on a dense container: a `Scalar` if it is 1 x 1."""
     return Scalar(cache, slot) if slot.shape == (1, 1) else Mat(cache, slot)
 
 
 def slots_of(mats: Iterable[Mat]) -> list[Slot | PatternSlot]:
-    """The containers that the values of `mats` are in, patterns included."""
+    """Return the containers of the values of `mats`, including patterns."""
     found: list[Slot | PatternSlot] = []
     for mat in mats:
         found.append(mat.slot)
@@ -481,7 +490,10 @@ def slots_of(mats: Iterable[Mat]) -> list[Slot | PatternSlot]:
 
 
 def result_dtype(lazies: Iterable[Lazy]) -> np.dtype[Any]:
-    """float64 if a matrix is (a 1 x 1 does not count) or if all are integers; else float32."""
+    """Return float64 if a matrix is float64 or if all are integers, else float32.
+
+    A 1 x 1 matrix does not count, unless all are 1 x 1.
+    """
     lazies = list(lazies)
     large = [a.dtype for a in lazies if a.shape != (1, 1)] or [a.dtype for a in lazies]
     if any(d == np.float64 for d in large) or all(d.kind in "iu" for d in large):

@@ -1,7 +1,8 @@
-"""What a program asks of a cache, noted in order: two runs of one program are compared by it.
+"""Record what a program asks of a cache, in order, and compare two runs.
 
-The text of an update runs in Python for every block. What it makes there, such as a random number
-or a counter, is invisible to a plan, unless the program runs twice and asks for something else.
+An update is Python code that runs for every block. Values that it makes on the host, such as a
+random number or a counter, are invisible to a plan. Running the program twice reveals them if the
+requests differ.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 
 class Event(NamedTuple):
-    """One request. what: name of the operation; parts: what it was asked of; where: the line."""
+    """One request.
+
+    what: name of the operation.
+    parts: its arguments, made comparable.
+    where: source line.
+    """
 
     what: str
     parts: tuple[Any, ...]
@@ -27,16 +33,16 @@ class Event(NamedTuple):
 
 
 class Recording:
-    """The requests of one run. Expressions are told apart by the order in which they were made."""
+    """The requests of one run. Expressions are numbered in the order they were made."""
 
     def __init__(self) -> None:
-        """Of nothing yet."""
+        """Start an empty recording."""
         self.events: list[Event] = []
         self._made: dict[int, int] = {}  # expression -> number of the event that made it
         self._kept: list[Any] = []  # so that no two expressions share an id
 
     def note(self, what: str, args: tuple[Any, ...], result: Any = None) -> None:
-        """An operation on these arguments, and the expression that it gave."""
+        """Add an operation on these arguments, and the expression that it returned."""
         self.events.append(Event(what, tuple(map(self._part, args)), source_line()))
         if result is not None:
             self._made.setdefault(id(result), len(self.events))
@@ -62,7 +68,7 @@ class Recording:
 
 @contextmanager
 def recorded(cache: MatCache, recording: Recording) -> Iterator[None]:
-    """Within it what is asked of `cache` is noted in `recording`."""
+    """Record all requests to `cache` in `recording`, within this `with` block."""
     before, cache.recording = cache.recording, recording
     try:
         yield
@@ -71,19 +77,20 @@ def recorded(cache: MatCache, recording: Recording) -> Iterator[None]:
 
 
 def difference(first: Recording, second: Recording) -> str | None:
-    """Where two runs of one program differ first, in words; None: they are the same."""
+    """Describe the first difference between two runs of a program; None if equal."""
     for one, other in zip(first.events, second.events, strict=False):
         if one == other:
             continue
         if (one.what, one.where) != (other.what, other.where):
-            return f"once {one.what} at {one.where} came, and once {other.what} at {other.where}"
+            calls = [f"{event.what} at {event.where}" for event in (one, other)]
+            return f"one run called {calls[0]}, the other {calls[1]}"
         pairs = zip(one.parts, other.parts, strict=False)
         old, new = next(((a, b) for a, b in pairs if a != b), (one.parts, other.parts))
         if old[0] == new[0] == "number":
-            return f"{one.what} at {one.where} was of {old[1]}, and then of {new[1]}"
-        return f"{one.what} at {one.where} was of something else the second time"
+            return f"{one.what} at {one.where} received {old[1]}, and then {new[1]}"
+        return f"{one.what} at {one.where} received something else the second time"
     counts = len(first.events), len(second.events)
     if counts[0] == counts[1]:
         return None
     extra = max(first.events, second.events, key=len)[min(counts)]
-    return f"{extra.what} at {extra.where} came in one of them only"
+    return f"{extra.what} at {extra.where} was called in one run only"

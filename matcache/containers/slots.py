@@ -1,4 +1,4 @@
-"""Containers: storage with an identity (GUID), a version, and the source line that wrote it."""
+"""Containers: storage with an identity (GUID), a version, and its last writer's line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..program.padding import Padding
 ALIGNMENT = 256  # bytes; what cudaMalloc guarantees, and four cache lines
 
 BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", np.uint16)])
-"""The upper halves of float32: NumPy has no such numbers, so this only says what a container has in
-it. Kernels of devices read them."""
+"""The upper halves of float32 numbers. NumPy lacks this type, so the dtype only marks a container;
+kernels of devices read the numbers."""
 
 
 def type_name(dtype: Any) -> str:
-    """Name of a type of numbers.
+    """Return the name of a number type.
 
     >>> type_name(np.float32), type_name(BFLOAT16)
     ('float32', 'bfloat16')
@@ -29,9 +29,11 @@ def type_name(dtype: Any) -> str:
 
 @dataclass(eq=False)
 class Slot:
-    """Dense storage of an immutable shape. `array` is None until the memory plan is committed.
+    """Dense storage of an immutable shape.
 
-    The `guid` names the slot, not its contents; `version` counts the writes to it.
+    guid: identity of the slot, not of its contents.
+    version: counts the writes.
+    array: None until the memory plan is committed.
     """
 
     guid: int
@@ -40,46 +42,50 @@ class Slot:
     label: str
     where: str = "(never written)"
     version: int = 0
-    array: Any = None  # of NumPy, or of the device
+    array: Any = None  # a NumPy or device array
     inputs: tuple[tuple[Slot | PatternSlot, int], ...] = ()  # what the contents were computed from
-    computed: int = -1  # the version that this computation gave
-    in_slab: bool = False  # placed by the memory plan
-    named: bool = False  # zeros when it is new
-    known: tuple[int, float] = (-1, 0.0)  # the number that the host wrote at this version
-    padding: Padding = Padding()  # what it holds in rows that a block fills up with
+    computed: int = -1  # the version that this computation produced
+    in_slab: bool = False  # lies in the slab of the memory plan
+    named: bool = False  # a new one is filled with zeros
+    known: tuple[int, float] = (-1, 0.0)  # a version, and the number that the host wrote then
+    padding: Padding = Padding()  # contents of a block's padding rows
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the contents."""
+        """The size of the contents in bytes."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def data(self) -> Any:
-        """The contents; while memory is being planned, an empty array of the same type."""
+        """Return the contents, or an empty array of this dtype while memory is planned."""
         return np.empty((1, 0), self.dtype) if self.array is None else self.array
 
     def written(self, where: str | None = None) -> None:
-        """Count a write, and remember the line that asked for it (`where`, if that is known)."""
+        """Count a write, and remember its source line; `where` overrides the caller's."""
         self.version += 1
         self.where = where or source_line()
 
     def is_current(self) -> bool:
-        """Whether the contents are still those computed, from operands that have not changed."""
+        """Return whether the contents are still the computed ones, for unchanged operands."""
         return self.version == self.computed and all(s.version == v for s, v in self.inputs)
 
     def computed_from(self, *inputs: Slot | PatternSlot) -> None:
-        """Note that the contents follow from `inputs` as they are now: what makes a hit."""
+        """Note that the contents follow from the present `inputs`, so that hits are found."""
         self.inputs = tuple((s, s.version) for s in inputs)
         self.computed = self.version
 
 
 @dataclass(eq=False)
 class PatternSlot:
-    """Where the non-zeros of a sparse matrix are: CSR offsets and columns; the transposed index.
+    """The positions of a sparse matrix's non-zeros, by row (CSR) and by column.
 
-    indptr int64 [rows + 1], indices int32 [capacity]; the transposed index names the columns that
-    occur, ascending (`active` [active_count]), and for each its non-zeros by ascending row:
-    `t_rows` and `t_pos` (their position in the values) from `starts[a]` to `starts[a + 1]`.
-    Shape and GUID never change; the capacity may grow, and the arrays are replaced at each block.
+    indptr: int64 [rows + 1], offsets of rows.
+    indices: int32 [capacity], column of each non-zero.
+    active: int32 [active_count], the columns that occur, ascending.
+    starts: offsets of the active columns in `t_rows` and `t_pos`.
+    t_rows: int32, rows of the non-zeros, by column and then by row.
+    t_pos: positions of these non-zeros in the values.
+
+    Shape and GUID never change. The capacity may grow, and each block replaces the arrays.
     """
 
     guid: int
@@ -98,23 +104,23 @@ class PatternSlot:
     t_rows: Any = None
     t_pos: Any = None
     counts: Any = None  # int64 [2]: nnz and active_count, where kernels can read them
-    turned: bool = False  # whether the transposed index was ever asked for
-    block: Any = None  # row numbers of the block that it is of; see `padding.py`
+    turned: bool = False  # whether the transposed index was ever used
+    block: Any = None  # row numbers of its block; see `padding.py`
     dependents: dict[int, Slot] = field(default_factory=dict)  # values that grow with it, by GUID
     grown: Callable[[], None] | None = None  # called when the capacity has grown
     build: Callable[[], None] | None = None  # makes the transposed index; None: blocks bring it
 
     @property
     def position_type(self) -> type[np.signedinteger[Any]]:
-        """dtype of positions in the values."""
+        """The dtype of positions in the values."""
         return np.int32 if self.capacity < 2**31 else np.int64
 
     def offsets(self) -> list[Any]:
-        """indptr and indices; while memory is being planned, empty arrays of their types."""
+        """Return indptr and indices; empty arrays while memory is being planned."""
         return [_or_empty(self.indptr, np.int64), _or_empty(self.indices, np.int32)]
 
     def transposed(self) -> list[Any]:
-        """active, starts, t_rows and t_pos; empty arrays while memory is being planned."""
+        """Return active, starts, t_rows and t_pos; empty arrays while memory is planned."""
         self.turned = True
         return [
             _or_empty(self.active, np.int32),
@@ -124,7 +130,7 @@ class PatternSlot:
         ]
 
     def written(self, where: str | None = None) -> None:
-        """Count a write, and remember the line that asked for it (`where`, if that is known)."""
+        """Count a write, and remember its source line; `where` overrides the caller's."""
         self.version += 1
         self.where = where or source_line()
 
@@ -134,17 +140,17 @@ def _or_empty(array: Any, dtype: Any) -> Any:
 
 
 def aligned(nbytes: int) -> int:
-    """`nbytes` rounded up to the alignment."""
+    """Return `nbytes` rounded up to the alignment."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 def carve(slab: Any, offset: int, slot: Slot) -> Any:
-    """The view of a byte slab at `offset` that holds `slot`."""
+    """Return the view of a byte slab at `offset` that holds `slot`."""
     return slab[offset : offset + slot.nbytes].view(slot.dtype).reshape(slot.shape)
 
 
 def allocate_bytes(nbytes: int) -> np.ndarray[Any, Any]:
-    """Zeroed bytes that start at a multiple of the alignment."""
+    """Allocate zeroed bytes, aligned for containers."""
     raw = np.zeros(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]

@@ -1,1 +1,1 @@
-"""What model code is written in: operands, functions, elementwise operations."""
+"""The notation of model code: operands, functions, elementwise operations."""

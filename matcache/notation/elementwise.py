@@ -1,8 +1,8 @@
-"""The elementwise operations: for each its definition in NumPy, its Numba text and its C text.
+"""The elementwise operations, each with its NumPy definition, Numba text and C text.
 
-This table is the only place that names them; the float64 reference uses `define`, the emitters use
-the texts, in which {0}, {1}, {2} are the arguments and `F` is the float type of the kernel.
-Comparisons give 1.0 or 0.0. A division by zero gives inf or NaN, as in NumPy.
+This table is the only place that lists them. The float64 reference uses `define`. The emitters use
+the texts, in which {0}, {1}, {2} are the arguments and `F` is the kernel's float type. Comparisons
+give 1.0 or 0.0. A division by zero gives inf or NaN, as in NumPy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TINY = 1e-20  # exppsi never returns less: products of denormal numbers are 15 t
 
 @dataclass(frozen=True)
 class Elementwise:
-    """One operation. `flops` is what the gflops figures count it as."""
+    """One operation. `flops` is its cost in the gflops figures."""
 
     arity: int
     define: Callable[..., Any]

@@ -1,9 +1,8 @@
-"""Ordinary Python operators on anything that a model computes with.
+"""Ordinary Python operators on every value that a model computes with.
 
-An `Operand` only records: it hands the name of the operation and its arguments to `_apply`, which
-each family of operands defines once: `Lazy` builds an expression, `Traced` records an instruction
-of a row-wise program, `Ref` computes with NumPy in float64. So the same model text runs on all
-three.
+An `Operand` only passes the name of the operation and its arguments to `_apply`. Each family of
+operands defines it once: `Lazy` builds an expression, `Traced` records an instruction of a row-wise
+program, and `Ref` computes with NumPy in float64. So the same model code runs on all three.
 """
 
 from __future__ import annotations
@@ -31,23 +30,24 @@ OPERATORS = {
     "bitwise_and": ("logical_and", False),
     "bitwise_or": ("logical_or", False),
 }
-"""Of NumPy, by name: the operation here, and whether its arguments change places."""
+"""NumPy's name of an operation -> its name here, and whether its arguments change places."""
 
 REDUCTIONS = ("colsum", "copy", "rowmax", "rowmin", "rowsum", "sort", "total")
-"""Functions of `functions.py` that are no elementwise operations and could be meant by NumPy's."""
+"""Functions of `functions.py`, not elementwise, to suggest in place of NumPy's of the same name."""
 
 
 class Operand:
-    """Base of everything that takes part in expressions.
+    """Base class of everything that takes part in expressions.
 
-    Not an ABC: `isinstance` of those is slow, and a block asks it hundreds of times.
+    Not an ABC: `isinstance` is slow for those, and runs hundreds of times for each block.
     """
 
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **options: Any) -> Any:
-        """`numpy_array * operand` is as `operand * number`. NumPy's functions are refused: they
-        would read numbers, and ours of the same names do not.
+        """Treat `numpy_array * operand` like `operand * number`; refuse NumPy's functions.
+
+        They would read numbers on the host. Our functions of the same names do not.
         """
         name = ufunc.__name__
         if name in OPERATORS and method == "__call__" and not options:
@@ -57,7 +57,7 @@ class Operand:
         raise self._no_array(name)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
-        """Refused likewise."""
+        """Refuse NumPy's functions."""
         raise self._no_array(function.__name__)
 
     def _no_array(self, name: str) -> TypeError:
@@ -69,7 +69,7 @@ class Operand:
         )
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
-        """Result of the operation `op` on `args`, at least one of which is of this family."""
+        """Return the result of operation `op` on `args`; at least one is of this family."""
         raise NotImplementedError
 
     def _assign(self, value: Any) -> None:
@@ -82,115 +82,115 @@ class Operand:
         return self
 
     def __add__(self, other: Any) -> Any:
-        """Elementwise sum."""
+        """Return the elementwise sum."""
         return self._apply("add", (self, other))
 
     def __radd__(self, other: Any) -> Any:
-        """Elementwise sum."""
+        """Return the elementwise sum."""
         return self._apply("add", (other, self))
 
     def __sub__(self, other: Any) -> Any:
-        """Elementwise difference."""
+        """Return the elementwise difference."""
         return self._apply("sub", (self, other))
 
     def __rsub__(self, other: Any) -> Any:
-        """Elementwise difference."""
+        """Return the elementwise difference."""
         return self._apply("sub", (other, self))
 
     def __mul__(self, other: Any) -> Any:
-        """Elementwise product."""
+        """Return the elementwise product."""
         return self._apply("mul", (self, other))
 
     def __rmul__(self, other: Any) -> Any:
-        """Elementwise product."""
+        """Return the elementwise product."""
         return self._apply("mul", (other, self))
 
     def __truediv__(self, other: Any) -> Any:
-        """Elementwise quotient."""
+        """Return the elementwise quotient."""
         return self._apply("div", (self, other))
 
     def __rtruediv__(self, other: Any) -> Any:
-        """Elementwise quotient."""
+        """Return the elementwise quotient."""
         return self._apply("div", (other, self))
 
     def __pow__(self, other: Any) -> Any:
-        """Elementwise power."""
+        """Return the elementwise power."""
         if isinstance(other, int | float) and other == 2:  # exact, and 20 times faster than pow
             return self._apply("mul", (self, self))
         return self._apply("pow", (self, other))
 
     def __rpow__(self, other: Any) -> Any:
-        """Elementwise power."""
+        """Return the elementwise power."""
         return self._apply("pow", (other, self))
 
     def __neg__(self) -> Any:
-        """Elementwise negation."""
+        """Return the elementwise negation."""
         return self._apply("neg", (self,))
 
     def __pos__(self) -> Any:
-        """A copy."""
+        """Return a copy."""
         return self._apply("copy", (self,))
 
     def __abs__(self) -> Any:
-        """Elementwise absolute value."""
+        """Return the elementwise absolute value."""
         return self._apply("abs", (self,))
 
     def __lt__(self, other: Any) -> Any:
-        """1 where less, else 0."""
+        """Return 1 where less, else 0."""
         return self._apply("less", (self, other))
 
     def __le__(self, other: Any) -> Any:
-        """1 where less or equal, else 0."""
+        """Return 1 where less or equal, else 0."""
         return self._apply("less_equal", (self, other))
 
     def __gt__(self, other: Any) -> Any:
-        """1 where greater, else 0."""
+        """Return 1 where greater, else 0."""
         return self._apply("less", (other, self))
 
     def __ge__(self, other: Any) -> Any:
-        """1 where greater or equal, else 0."""
+        """Return 1 where greater or equal, else 0."""
         return self._apply("less_equal", (other, self))
 
     def __eq__(self, other: object) -> Any:
-        """1 where equal, else 0. Whether two names mean one matrix: `a is b`."""
+        """Return 1 where equal, else 0. To test whether two names mean one matrix, use `a is b`."""
         return self._apply("equal", (self, other))
 
     def __ne__(self, other: object) -> Any:
-        """1 where not equal, else 0."""
+        """Return 1 where not equal, else 0."""
         return self._apply("not_equal", (self, other))
 
-    __hash__ = object.__hash__  # by identity: what dictionaries and sets look at first
+    __hash__ = object.__hash__  # by identity, which dictionaries and sets compare first
 
     def __and__(self, other: Any) -> Any:
-        """1 where both are not zero, else 0."""
+        """Return 1 where both are not zero, else 0."""
         return self._apply("logical_and", (self, other))
 
     def __rand__(self, other: Any) -> Any:
-        """1 where both are not zero, else 0."""
+        """Return 1 where both are not zero, else 0."""
         return self._apply("logical_and", (other, self))
 
     def __or__(self, other: Any) -> Any:
-        """1 where one or both are not zero, else 0."""
+        """Return 1 where one or both are not zero, else 0."""
         return self._apply("logical_or", (self, other))
 
     def __ror__(self, other: Any) -> Any:
-        """1 where one or both are not zero, else 0."""
+        """Return 1 where one or both are not zero, else 0."""
         return self._apply("logical_or", (other, self))
 
     def __invert__(self) -> Any:
-        """1 where zero, else 0."""
+        """Return 1 where zero, else 0."""
         return self._apply("equal", (self, 0.0))
 
     def __matmul__(self, other: Any) -> Any:
-        """Matrix product."""
+        """Return the matrix product."""
         return self._apply("matmul", (self, other))
 
     def __rmatmul__(self, other: Any) -> Any:
-        """Matrix product."""
+        """Return the matrix product."""
         return self._apply("matmul", (other, self))
 
     def __bool__(self) -> bool:
-        """Always an error: a matrix is neither true nor false."""
+        """Raise an error: a matrix is neither true nor false."""
         raise TypeError(
             f"{type(self).__name__}: the truth of a matrix is not defined. Use where(condition, a, "
             "b) for an elementwise choice, or float(scalar) to read a number on the host."
@@ -198,7 +198,7 @@ class Operand:
 
 
 def apply(op: str, *args: Any) -> Any:
-    """Apply `op` to `args`, of which one at least must be an `Operand`."""
+    """Apply `op` to `args`, of which at least one must be an `Operand`."""
     for arg in args:
         if isinstance(arg, Operand):
             return arg._apply(op, args)

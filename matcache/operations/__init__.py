@@ -1,4 +1,4 @@
-"""What each operation computes, for any device. Importing this enters the operations."""
+"""The operations on any device. Importing this registers them."""
 
 from . import build as build
 from . import indexing as indexing

@@ -1,4 +1,4 @@
-"""Arguments of a row-wise function: what its compiler knows of them, whether they fit together."""
+"""Arguments of a row-wise function: describe them for its compiler, check shapes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ..program.records import Structure, leaf_names
 
 
 def is_static(arg: Any) -> bool:
-    """Whether an argument is fixed when a program is traced: None, a flag, a name, a function."""
+    """Return whether an argument is fixed by tracing: None, a flag, a name, a function."""
     return arg is None or isinstance(arg, bool | str) or callable(arg)
 
 
 def row_count(args: tuple[Any, ...]) -> int:
-    """Rows of the first sparse argument, or else of the first matrix."""
+    """Return the rows of the first sparse argument, or else of the first matrix."""
     for arg in args:
         if isinstance(arg, Lazy) and arg.pattern is not None:
             return arg.shape[0]
@@ -46,10 +46,15 @@ def describe(
     rows: int,
     structure: Structure | None = None,
 ) -> tuple[tuple[Argument, ...], str]:
-    """What the compiler must know of the arguments of `function`, and the dtype of the work.
+    """Return what the compiler must know of the arguments, and the dtype of the work.
 
-    args: the leaves of the arguments, which `structure` puts together: see `records.flatten`. X.T
-    of a sparse X makes a program that runs over the columns of X that occur.
+    args: leaves of the arguments of `function`.
+    rows: rows of the program.
+    structure: rebuilds the arguments from the leaves, see `records.flatten`.
+
+    X.T of a sparse X makes a program that runs over the columns of X that occur.
+
+    Raises ShapeError for arguments that do not fit together.
     """
     title = f"@rowwise {function.__name__}"
     patterns: list[int] = []
@@ -94,18 +99,18 @@ def describe(
     mats = [
         a.of if isinstance(a, Transposed) else a for a in args if isinstance(a, Lazy | Transposed)
     ]
-    if all(mat.shape == (1, 1) for mat in mats):  # as it would be beside other columns
+    if all(mat.shape == (1, 1) for mat in mats):  # the dtype they have beside other columns
         mats = [mat for mat in mats if mat.dtype == np.float32] or mats
     return tuple(found), result_dtype(mats).name
 
 
 def _position_bytes(x: Lazy) -> int:
-    """Bytes of a position in the values of a sparse matrix."""
+    """Return the bytes of a position in the values of a sparse matrix."""
     return 4 if x.pattern is None else np.dtype(x.pattern.position_type).itemsize
 
 
 def signature(arg: Any) -> Hashable:
-    """All of an argument that its program and its checks depend on: a container has one shape."""
+    """Return everything in an argument that its program and its checks depend on."""
     if isinstance(arg, Transposed):
         return ("T", signature(arg.of))
     if isinstance(arg, Mat):
@@ -114,14 +119,17 @@ def signature(arg: Any) -> Hashable:
 
 
 def key_part(arg: Any) -> Hashable:
-    """What stands for an argument in the names of results."""
+    """Return what identifies an argument in the keys of results."""
     if isinstance(arg, Mat):
         return arg.guid
     return ("static", arg) if is_static(arg) else number_key(arg)
 
 
 def check_shapes(program: Program, args: tuple[Any, ...]) -> None:
-    """Tables must have a row for each column of the sparse argument, and so on."""
+    """Check sizes: a table needs one row per column of the sparse argument, for example.
+
+    Raises ShapeError.
+    """
     sparse = next((a for a in args if isinstance(a, SparseMat)), None)
     across = 0 if program.transposed else 1
     what_across = f"{'columns' if across else 'rows'} of the sparse argument"

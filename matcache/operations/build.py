@@ -1,6 +1,6 @@
-"""What each operation does on Mats: builds a node, or sends row-local work to a row-wise kernel.
+"""Build a node for each operation on Mats, or send row-local work to a kernel.
 
-`build(cache, op, args)` is the front door of `Lazy._apply`. Elementwise operations, sums of rows
+`build(cache, op, args)` is the entry point of `Lazy._apply`. Elementwise operations, sums of rows
 and columns and assignment are here; `products.py` and `indexing.py` hold the rest.
 """
 
@@ -36,17 +36,20 @@ from .indexing import sort
 from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
 from .rowwise import Rowwise, run
 
-DEEPEST = 64  # operations on the longest path of a tree; beyond, it is computed in between
+DEEPEST = 64  # most operations on a path of a tree; a deeper tree is computed in parts
 
 
 @operation("build")
 def build(cache: MatCache, op: str, args: tuple[Any, ...]) -> Any:
-    """The node, or the result, of `op` on `args`."""
+    """Return the node, or the result, of `op` on `args`.
+
+    Raises ShapeError if `op` is unknown or the arguments do not fit it.
+    """
     args = tuple(_operand(cache, op, a) for a in args)
     if op in ELEMENTWISE:
         return _noted(cache, op, args, _elementwise(cache, op, args))
     if op not in _BUILDERS:
-        raise ShapeError(f"{op}: no such operation on matrices.")
+        raise ShapeError(f"op={op!r}: must be an operation on matrices.")
     for arg in args:
         if not isinstance(arg, Lazy):
             raise ShapeError(f"{op} at {source_line()}: {arg!r} is not a matrix.")
@@ -137,7 +140,7 @@ def _broadcast(op: str, a: Shape, b: Shape) -> Shape:
 
 
 def real_rows(x: Lazy) -> Lazy:
-    """x with zeros in place of what a block's padding rows hold, unless they hold zeros."""
+    """Replace padding rows of x by zeros, unless they are zeros already."""
     block, number = x.padding
     if block is None or number == 0.0:
         return x
@@ -169,10 +172,13 @@ def _fused_result(
 
 
 def _rowlocal(roots: tuple[Any, ...], then: Callable[..., Any], name: str, label: str) -> Any:
-    """Run elementwise trees of one shape (of a sparse matrix, say) as one row-wise kernel.
+    """Run elementwise trees of one shape, or on one pattern, as one row-wise kernel.
 
-    then: what to do with their values inside the kernel, and `name` its name; label: of the result.
-    What has another shape is computed first, into a container of its own.
+    then: what the kernel does with their values.
+    name: of `then`.
+    label: of the result.
+
+    Operands of another shape are computed first, into containers of their own.
     """
     cache, shape, pattern = roots[0].cache, roots[0].shape, roots[0].pattern
     leaves: list[Any] = []
@@ -221,7 +227,10 @@ def _rowlocal(roots: tuple[Any, ...], then: Callable[..., Any], name: str, label
 
 @operation("assign")
 def assign(target: Mat, value: Any) -> None:
-    """target <<= value: compute into the target's own container."""
+    """Compute `value` into the target's own container: target <<= value.
+
+    Raises ShapeError if shapes or patterns differ.
+    """
     cache = target.cache
     cache.require_open(f"{target.label} <<=")
     value = _operand(cache, "<<=", value)

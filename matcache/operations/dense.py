@@ -1,8 +1,8 @@
-"""Dense elementwise expressions as one kernel: linearise the tree, print it, run it over chunks.
+"""Compile a dense elementwise expression to one kernel, and run it over chunks.
 
-A kernel may end in a sum: of all entries, or of each column. Sums run in float64 over
-chunks cut by the shape alone, whose partial sums are added in order: the same bits with any number
-of threads.
+A kernel may end in a sum: of all entries, or of each column. Sums run in float64 over chunks whose
+bounds depend only on the shape. Partial sums are added in order, so the bits do not depend on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..program.dense import Ending, Fused, Leaf
 
-CHUNK_ELEMENTS = 8192  # of a chunk, at least
-WAKE_WORK = 2**19  # less is done before a second thread is awake: a number read is 1, a step 2
-COLSUM_ROWS = 256  # rows that are summed at a time, whatever the number of columns beside a column
+CHUNK_ELEMENTS = 8192  # least elements of a chunk
+WAKE_WORK = 2**19  # smaller work ends before a second thread wakes; a number read is 1, a step 2
+COLSUM_ROWS = 256  # rows summed at a time; fixed, so a column's bits do not depend on other columns
 
 
 class Random(Lazy):
-    """Uniform random numbers in (0, 1) by counter: a leaf of expressions, never stored by itself.
+    """Uniform random numbers in (0, 1), by counter. A leaf of expressions, not stored.
 
-    key: int64 Mat [1 x 3] with (seed, pass, block). The number at (row, column) depends on the key,
-    row, column and `stream` alone. Philox 4x32-10 (Salmon et al. 2011).
+    key: int64 Mat [1 x 3] with (seed, pass, block).
+
+    The number at (row, column) depends only on the key, row, column and `stream`. Philox 4x32-10
+    (Salmon et al. 2011).
     """
 
     __slots__ = ("key", "stream", "version")
 
     def __init__(self, cache: MatCache, shape: tuple[int, int], key: Mat, stream: int) -> None:
-        """The numbers of the key as it is now: once it changes, the expression is stale."""
+        """Use the present contents of `key`; once it changes, the expression is stale."""
         if key.cache is not cache:
             raise ShapeError(f"random at {source_line()}: {key.label} belongs to another cache.")
         super().__init__(cache, shape, np.dtype(np.float32), f"random({stream})")
@@ -43,12 +45,17 @@ class Random(Lazy):
         self.version = key.version
 
     def mat(self) -> Mat:
-        """The numbers in a container."""
+        """Return the numbers in a container."""
         return self._apply("copy", (self,)).mat()  # type: ignore[no-any-return]
 
 
 def random(cache: MatCache, shape: tuple[int, int], key: Mat, stream: int = 0) -> Random:
-    """Uniform random numbers in (0, 1), by counter: see `Random`."""
+    """Return uniform random numbers in (0, 1), by counter: see `Random`.
+
+    shape: (rows, columns) of the result.
+    key: int64 Mat [1 x 3] with (seed, pass, block).
+    stream: distinguishes draws with the same key.
+    """
     if key.shape != (1, 3) or key.dtype != np.int64:
         raise ShapeError(
             f"random at {source_line()}: the key {key.label} is {key.shape} {key.dtype}; it must "
@@ -68,7 +75,7 @@ class Linear:
 
     @property
     def key(self) -> Key:
-        """Its name in the cache."""
+        """The key of the expression in the cache."""
         guids = (m.guid for m in self.operands)
         return (("fused", self.fused, self.shape), *guids, *map(number_key, self.numbers))
 
@@ -76,8 +83,8 @@ class Linear:
 def linearise(root: Lazy | float, shape: tuple[int, int], ending: Ending, dtype: str) -> Linear:
     """Flatten a tree; common sub-trees appear once.
 
-    What has another shape (a vector among matrices, say) or needs more precision than `dtype` is
-    computed first, into a container of its own: once, not once per element.
+    Operands of another shape, and those that need more precision than `dtype`, are computed first
+    into containers of their own: once, not once per element.
     """
     leaves: list[Leaf] = []
     operands: list[Mat] = []
@@ -132,8 +139,8 @@ def _kind(shape: tuple[int, int], of: tuple[int, int]) -> str:
 
 
 def run(cache: MatCache, linear: Linear, out: Slot) -> None:
-    """Compute the expression, or its sums, into `out`; while planning, reserve what it needs."""
-    out.written()  # first: should it fail half-way, handles on the old contents are stale
+    """Compute the expression, or its sums, into `out`; while planning, reserve memory."""
+    out.written()  # first, so that handles on the old contents are stale even if this fails
     launch(cache, "fused", linear, out)
     if not cache.reserving:
         cache.flops += linear.fused.flops * linear.shape[0] * linear.shape[1]

@@ -1,9 +1,9 @@
-"""Sums whose terms may come in any order, in any blocks, on any thread: the bits are the same.
+"""Sums that have the same bits for any order of terms, any blocks and any threads.
 
 Every term is rounded to a multiple of one power of two before it is added. Sums of such numbers are
-exact as long as they need no more than 53 bits, and so the order does not matter. How large terms
-may be has to be known beforehand, about; afterwards `largest` says whether it was right. Demmel,
-Nguyen, Fast reproducible floating-point summation, ARITH 2013 (pre-rounding).
+exact as long as they need at most 53 bits, so their order does not matter. The size of terms must
+be known roughly beforehand; afterwards `largest` tells whether the estimate held. Demmel, Nguyen,
+Fast reproducible floating-point summation, ARITH 2013 (pre-rounding).
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ NO_WEIGHTS = np.empty((0, 1), np.float32)
 
 @dataclass(frozen=True)
 class ExactSum:
-    """A table of sums; all are float64. total: [n x k]. grid: [1 x k], see `grid_for`; the same for
-    all rows of a column. largest: [1 x k], of the absolute values of all terms of a column.
+    """A table of exact sums.
+
+    total: float64 [n x k], the sums.
+    grid: float64 [1 x k], see `grid_for`; shared by all rows of a column.
+    largest: float64 [1 x k], largest absolute value of a column's terms.
     """
 
     total: Mat
@@ -32,10 +35,14 @@ class ExactSum:
     largest: Mat
 
     def add_product(self, X: Lazy, table: Lazy, weights: Lazy | None = None) -> None:
-        """total += X.T @ (table * weights), X sparse [rows x n], table [rows x k], both float32.
+        """Add a product: total += X.T @ (table * weights).
 
-        weights: float32 [rows x 1], or None. They multiply the exact products in float64, so a row
-        of weight 2 adds what two rows add.
+        X: sparse float32 [rows x n].
+        table: float32 [rows x k].
+        weights: float32 [rows x 1], or None for 1.
+
+        Weights multiply the exact products in float64. So a row of weight 2 adds as much as two
+        rows.
         """
         X, table = X.mat(), table.mat()
         self._check(table, X.shape[1])
@@ -57,9 +64,10 @@ class ExactSum:
             cache.flops += (4 if factors is None else 5) * pattern.nnz * k
 
     def add_columns(self, table: Lazy, weights: Lazy | None = None) -> None:
-        """total += the sums of the columns of `table`, float32 or float64 [rows x k]; n is 1.
+        """Add the column sums of `table * weights` to a total of one row.
 
-        weights: of the rows, as in `add_product`.
+        table: float32 or float64 [rows x k].
+        weights: float32 [rows x 1], or None for 1.
         """
         table = table.mat()
         self._check(table, 1)
@@ -110,10 +118,12 @@ class ExactSum:
 
 
 def grid_for(size: Any) -> Any:
-    """The grid for sums in which (number of terms) times (largest term) is at most `size` > 0.
+    """Return the grid for sums of terms whose number times largest size is `size`.
 
-    It is c = 3 * 2^m >= 3 size: added to a term, it leaves a multiple of 2^(m - 51), so a term
-    is off by 2^(m - 52) at most; sums are exact up to 2^(m + 2).
+    size: positive; an upper bound.
+
+    The grid is c = 3 * 2^m >= 3 size. Adding c to a term and subtracting it again leaves a multiple
+    of 2^(m - 51), so a term is off by at most 2^(m - 52). Sums are exact up to 2^(m + 2).
 
     >>> c = float(grid_for(1000.0))
     >>> c, (0.1 + c) - c == 0.1, (0.125 + c) - c
@@ -123,7 +133,9 @@ def grid_for(size: Any) -> Any:
 
 
 def fits(grid: Any, size: Any) -> Any:
-    """Whether sums on this grid are exact, (number of terms) times (largest term) being `size`.
+    """Return whether sums on this grid are exact.
+
+    size: number of terms times the largest term.
 
     >>> bool(fits(grid_for(1000.0), 1024.0)), bool(fits(grid_for(1000.0), 1025.0))
     (True, False)

@@ -1,4 +1,4 @@
-"""Rows and columns by position, and rows in order."""
+"""Select rows and columns by position, and sort rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .products import node
 
 
 def sort(cache: MatCache, x: Lazy) -> Node:
-    """Each row in ascending order; NaN last."""
+    """Sort each row in ascending order; NaN last."""
     source = x.mat()
     if source.pattern is not None:
         raise ShapeError(f"sort at {source_line()}: {x.label} is sparse.")
@@ -28,11 +28,13 @@ def sort(cache: MatCache, x: Lazy) -> Node:
 
 @operation("gather")
 def gather(x: Lazy, index: Any) -> Node:
-    """x[rows], x[rows, columns]: each an int, a slice, or positions as an integer Mat or array.
+    """Return x[rows] or x[rows, columns] as a Mat.
 
-    Returns a Mat [number of rows x number of columns]. Ints and arrays may count from the end, as
-    in NumPy; a Mat of positions [1 x n] may not, and may change its contents from block to block.
-    Positions out of range raise IndexError.
+    x: dense.
+    index: for each axis an int, a slice, or positions as an integer Mat or array.
+
+    Ints and arrays may count from the end, as in NumPy. A Mat of positions [1 x n] may not, but its
+    contents may change from block to block. Positions out of range raise IndexError.
     """
     cache = x.cache
     if x.pattern is not None:
@@ -43,7 +45,7 @@ def gather(x: Lazy, index: Any) -> Node:
     source = x.mat()
     rows, columns = (_positions(source, i, axis) for axis, i in enumerate(both))
     shape = (rows.shape[1], columns.shape[1])
-    checked = not any(isinstance(i, Lazy) for i in both)  # positions of the host are, already
+    checked = not any(isinstance(i, Lazy) for i in both)  # those of the host were
 
     def compute(slot: Slot) -> None:
         launch(cache, "gather", source, rows, columns, slot, checked)
@@ -60,7 +62,7 @@ def out_of_range(x: Mat, position: int, axis: int) -> None:
 
 
 def _positions(x: Mat, index: Any, axis: int) -> Mat:
-    """Positions as an int64 Mat [1 x n]."""
+    """Return positions as an int64 Mat [1 x n]."""
     cache, size = x.cache, x.shape[axis]
     if isinstance(index, Lazy):
         if index.dtype != np.int64 or index.shape[0] != 1 or index.cache is not cache:

@@ -1,6 +1,6 @@
-"""Normal equations of many small least squares problems: made from entries and solved, or summed.
+"""Normal equations of many small least squares problems: summed and solved.
 
-All matrices are float32. A system that is singular to float32 is solved as if with a little ridge.
+All matrices are float32. A system that is singular in float32 is solved as if it had a small ridge.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from ..errors import ShapeError, source_line
 from .packing import packed
 from .rounding import as_table
 
-Operands = dict[str, tuple[Mat, tuple[int, int]]]  # with the shapes that they must have
-MOST = 130  # unknowns: the text of a kernel grows with their square
+Operands = dict[str, tuple[Mat, tuple[int, int]]]  # name -> Mat and its required shape
+MOST = 130  # most unknowns: a kernel's text grows with their square
 
 
 @dataclass(frozen=True)
 class Systems:
-    """Containers of n systems of k unknowns, but for what their matrices are made of: see
-    `solve_rows`. out: the solutions [n x k].
+    """Containers of n systems of k unknowns, without the entries of their matrices.
+
+    out: the solutions [n x k].
+
+    See `solve_rows` for the others.
     """
 
     gram: Slot | None
@@ -36,13 +39,13 @@ class Systems:
 
     @classmethod
     def of(cls, mats: Operands, out: Slot) -> Systems:
-        """From operands by these names."""
+        """Make it from operands by name."""
         gram, free = (mats[n][0].slot if n in mats else None for n in ("gram", "free"))
         return cls(gram, free, mats["ridge"][0].slot, mats["rhs"][0].slot, out)
 
     @property
     def flops(self) -> int:
-        """Floating point operations of solving all."""
+        """The floating point operations of solving all systems."""
         n, k = self.out.shape
         return n * (k**3 // 3 + 2 * k * k)
 
@@ -56,11 +59,17 @@ def solve_rows(
     gram: Lazy | None = None,
     free: Lazy | None = None,
 ) -> Node:
-    """For each row i the solution x of (sum_j w_ij v_j v_j' + gram + ridge_i) x = rhs_i.
+    """Solve (sum_j w_ij v_j v_j' + gram + ridge_i) x = rhs_i for each row i.
 
-    weights: sparse [n x m], not negative; table: [m x k], of rows v_j; ridge: [n x 1], positive;
-    rhs: [n x k]; gram: [k x k], positive semidefinite. free: [1 x k], 0 where x is known: rhs has
-    it, and the other equations are solved for the rest. Returns [n x k].
+    weights: sparse [n x m], not negative.
+    table: [m x k], whose rows are v_j.
+    ridge: [n x 1], positive.
+    rhs: [n x k].
+    gram: [k x k], positive semidefinite.
+    free: [1 x k], 0 where x is known. There x is taken from rhs, and the other equations are solved
+    for the rest.
+
+    Returns the solutions [n x k].
     """
     (n, m), k = weights.shape, table.shape[1]
     mats: Operands = {
@@ -93,15 +102,18 @@ def solve_rows(
 
 
 def packed_columns(k: int) -> int:
-    """Numbers that the sum of one column takes: see `add_outer`."""
+    """Return the number of columns of `sums` in `add_outer`, for k unknowns."""
     return packed(k)
 
 
 def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
-    """sums[c] += sum over the stored entries (i, c) of weights[i, c] v_i v_i', in order of rows.
+    """Add weighted outer products: sums[c] += sum over entries (i, c) of w_ic v_i v_i'.
 
-    sums: [m x packed_columns(k)]; weights: sparse [n x m], with its transposed index; table:
-    [n x k], of rows v_i.
+    sums: [m x packed_columns(k)].
+    weights: sparse [n x m], with its transposed index.
+    table: [n x k], whose rows are v_i.
+
+    Rows are added in ascending order.
     """
     (n, m), k = weights.shape, table.shape[1]
     table = table.mat()
@@ -120,9 +132,14 @@ def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
 def solve_sums(
     sums: Mat, ridge: Lazy, rhs: Lazy, *, gram: Lazy | None = None, free: Lazy | None = None
 ) -> Node:
-    """For each row i the solution x of (sums_i + gram + ridge_i) x = rhs_i, sums by `add_outer`.
+    """Solve (sums_i + gram + ridge_i) x = rhs_i for each row i, with sums by `add_outer`.
 
-    sums: [m x packed_columns(k)]; ridge: [m x 1]; rhs: [m x k]; gram, free: as of `solve_rows`.
+    sums: [m x packed_columns(k)].
+    ridge: [m x 1].
+    rhs: [m x k].
+    gram, free: as in `solve_rows`.
+
+    Returns the solutions [m x k].
     """
     m, k = rhs.shape
     mats: Operands = {
@@ -153,7 +170,7 @@ def solve_sums(
 
 
 def _weights(what: str, weights: SparseMat) -> Any:
-    """Their Mat. Raises ShapeError if they are not float32."""
+    """Return the values of the weights. Raises ShapeError if they are not float32."""
     if weights.dtype != np.float32:
         raise ShapeError(
             f"{what} at {source_line()}: {weights.label} is {weights.dtype}; weights are float32."

@@ -1,8 +1,8 @@
-"""How a symmetric matrix [k x k] is packed into one row of numbers.
+"""Pack a symmetric matrix [k x k] into one row of numbers.
 
-Its rows come in groups of 16, those of a group from the group's first column to the last, filled up
-to whole vectors. So it is the upper half, but for the squares on the diagonal. What is left of the
-diagonal does not matter; the filling is zero.
+Its rows come in groups of 16. Each row of a group runs from the group's first column to the last,
+filled up to whole vectors. So the upper half is stored, and whole squares on the diagonal. Numbers
+left of the diagonal do not matter; the filling is zero.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,11 @@ LANES = 16  # numbers of a vector
 
 
 class Group(NamedTuple):
-    """Rows [first, end); offset: of the first one's first number; width: numbers of each."""
+    """Rows [first, end) of a packed matrix.
+
+    offset: place of the first row's first number.
+    width: numbers of each row.
+    """
 
     first: int
     end: int
@@ -19,17 +23,17 @@ class Group(NamedTuple):
     width: int
 
     def row(self, r: str) -> str:
-        """Offset of row r, as text."""
+        """Return the offset of row r, as text."""
         return f"{self.offset} + ({r} - {self.first}) * {self.width}"
 
 
 def padded(k: int) -> int:
-    """k rounded up to whole vectors."""
+    """Return k rounded up to whole vectors."""
     return -(-k // LANES) * LANES
 
 
 def groups(k: int) -> list[Group]:
-    """The groups of rows of a packed matrix."""
+    """Return the groups of rows of a packed matrix."""
     found, offset = [], 0
     for first in range(0, k, LANES):
         found.append(Group(first, min(first + LANES, k), offset, padded(k) - first))
@@ -38,5 +42,5 @@ def groups(k: int) -> list[Group]:
 
 
 def packed(k: int) -> int:
-    """Numbers of a packed matrix: k (k + 1) / 2 and some."""
+    """Return the size of a packed matrix: slightly more than k (k + 1) / 2 numbers."""
     return sum(LANES * group.width for group in groups(k))

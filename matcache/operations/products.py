@@ -1,4 +1,4 @@
-"""Products: dense by BLAS, sparse by rows, transposed sparse over the transposed index."""
+"""Products: dense by BLAS, sparse by rows, transposed sparse by the transposed index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .rowwise import Rowwise, run
 
 
 def matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
-    """left @ right: [n x m] dense or sparse, [m x k] dense -> [n x k]."""
+    """Return left @ right: [n x m] dense or sparse, [m x k] dense -> [n x k]."""
     _dense("@", right, f"{left.label} @ {right.label}: the right side must be dense")
     _inner(left.shape, right.shape)
     if left.pattern is not None:
@@ -28,7 +28,7 @@ def matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 
 
 def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
-    """left.T @ right: [n x m] and [n x k], of which one may be sparse -> [m x k]."""
+    """Return left.T @ right: [n x m] and [n x k], one may be sparse -> [m x k]."""
     if left.pattern is not None:
         _dense("@", right, f"{left.label}.T @ {right.label}: one side must be dense")
     _inner((left.shape[1], left.shape[0]), right.shape)
@@ -48,7 +48,7 @@ def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 
 
 def matmul_transposed(cache: MatCache, left: Lazy, right: Lazy) -> Any:
-    """left @ right.T: [n x k], [m x k] -> [n x m]; right must be dense."""
+    """Return left @ right.T: [n x k] and [m x k] -> [n x m]; right must be dense."""
     _dense("@", right, f"{left.label} @ {right.label}.T: the right side must be dense")
     if left.pattern is not None:
         return matmul(cache, left, transpose(cache, right))
@@ -57,13 +57,13 @@ def matmul_transposed(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 
 
 def gram(cache: MatCache, x: Lazy) -> Any:
-    """x.T @ x: [n x k] dense -> [k x k]."""
+    """Return x.T @ x: [n x k] dense -> [k x k]."""
     x = x.mat()
     return transposed_matmul(cache, x, x)
 
 
 def sddmm(cache: MatCache, rows: Lazy, table: Lazy, pattern: Lazy) -> Any:
-    """rows[i] . table[j] at the stored entries (i, j) of `pattern`."""
+    """Return rows[i] . table[j] at the stored entries (i, j) of `pattern`."""
     if pattern.pattern is None:
         raise ShapeError(f"sddmm at {source_line()}: the third argument must be a sparse matrix.")
     for side in (rows, table):
@@ -78,7 +78,7 @@ def sddmm(cache: MatCache, rows: Lazy, table: Lazy, pattern: Lazy) -> Any:
 
 
 def transpose(cache: MatCache, x: Lazy) -> Node:
-    """A copy of a dense matrix with rows and columns exchanged."""
+    """Return a transposed copy of a dense matrix."""
     if x.pattern is not None:
         raise ShapeError(
             f"{x.label}.T at {source_line()}: of a sparse matrix it can only be the left side of @."
@@ -99,7 +99,7 @@ _SDDMM = Rowwise(lambda rows, table, pattern: apply("sddmm", rows, table, patter
 
 
 def _blas(cache: MatCache, op: str, left: Lazy, right: Lazy) -> Node:
-    """A dense product. op says which side is transposed."""
+    """Return a dense product. `op` says which side is transposed."""
     dtype = result_dtype((left, right))
     a, b = cast(left, dtype), cast(right, dtype)
 
@@ -117,7 +117,7 @@ def _blas(cache: MatCache, op: str, left: Lazy, right: Lazy) -> Node:
 
 
 def cast(x: Lazy, dtype: np.dtype[Any]) -> Mat:
-    """`x` as a Mat of `dtype`: itself, or a converted copy."""
+    """Return `x` as a Mat of `dtype`: itself, or a converted copy."""
     if x.dtype == dtype:
         return x.mat()
     return Elementwise(x.cache, "copy", (x,), x.shape, dtype, None).mat()
@@ -131,7 +131,7 @@ def node(
     compute: Callable[[Slot], None],
     dtype: Any,
 ) -> Node:
-    """A node called `op`, for its label and its key."""
+    """Return a node whose label and key contain `op`."""
     label = f"{op}({', '.join(o.label for o in operands)})"
     return Node(cache, shape, dtype, key=(op,), operands=operands, compute=compute, label=label)
 
@@ -154,9 +154,12 @@ def _x(x: Lazy) -> str:
 
 
 def add_wide_product(total: Mat, X: Lazy, table: Lazy, weights: Lazy) -> None:
-    """total += X.T @ (table * weights), computed in float64.
+    """Add a product computed in float64: total += X.T @ (table * weights).
 
-    total: float64 [n x k]. X: [rows x n], table: [rows x k], weights: [rows x 1]; dense, float32.
+    total: float64 [n x k].
+    X: dense float32 [rows x n].
+    table: dense float32 [rows x k].
+    weights: dense float32 [rows x 1].
     """
     X, table, weights = X.mat(), table.mat(), weights.mat()
     (rows, n), k = X.shape, table.shape[1]

@@ -1,9 +1,9 @@
-"""Tables rounded to bfloat16: half the bytes where rows gather from them again and again.
+"""Round tables to bfloat16: half the bytes where rows gather from them repeatedly.
 
-Reading rows of a table is most of what training does, and 8 bits of each number are enough for it.
-Only copies are rounded, which are made anew when the table has changed; the table itself and all
-sums stay float32. Where kernels cannot read bfloat16 (on the CPU), the rounded numbers are stored
-as float32: the same results, but no gain.
+Training spends most of its time reading rows of tables, and 8 bits of each number suffice for that.
+Only copies are rounded, and made anew when the table changes; the table itself and all sums stay
+float32. Kernels that cannot read bfloat16 (those of the CPU) get the rounded numbers as float32:
+the same results, but no gain.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..containers.matrices import Mat, Node
 from ..containers.slots import Slot
 
 Tables = Literal["float32", "bfloat16"]
-"""How updates of a model read tables."""
+"""The precision in which updates of a model read tables."""
 
 
 def rounded(array: Any) -> NDArray[np.float32]:
-    """The numbers of bfloat16 nearest to those of an array; of two, the even one.
+    """Return the nearest bfloat16 numbers, as float32; of two, the even one.
 
     >>> rounded([1.0, 1.003, 1 + 2.0**-8, 1 + 3 * 2.0**-8])
     array([1.      , 1.      , 1.      , 1.015625], dtype=float32)
@@ -37,8 +37,9 @@ def rounded(array: Any) -> NDArray[np.float32]:
 
 
 def as_table(table: Mat) -> Mat:
-    """The table as rows are to gather from it: itself, or a rounded copy where the cache
-    `rounds_tables` and it is float32 of several columns.
+    """Return the table for rows to gather from: itself, or a rounded copy.
+
+    It is rounded if the cache `rounds_tables` and the table is float32 with several columns.
     """
     cache = table.cache
     if not cache.rounds_tables or table.dtype != np.float32 or table.shape[1] == 1:

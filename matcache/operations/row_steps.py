@@ -1,8 +1,8 @@
-"""Rows that are stepped one after another: each reads what those before it have written.
+"""Step rows one after another: each row reads what earlier rows have written.
 
-The operation behind stochastic gradient methods that take one example at a time. What it does to a
-row of scores and to an entry of a table are traced functions, so that every link, rule and penalty
-that can be written for a block acts here too. Rows are sequential: it runs on one thread.
+Stochastic gradient methods that take one example at a time use this operation. Traced functions
+define the residuals of a row's scores and the step of a table's entry. So every link, rule and
+penalty that can be written for a block works here too. Rows are sequential: it runs on one thread.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ from .rowwise import Rowwise
 
 @dataclass(frozen=True)
 class Moment:
-    """What a row says to a function that moves entries: operands, one number each.
+    """What a function that moves entries learns from a row: operands, one number each.
 
-    gradient: x r, the row's value at the entry's feature times the row's residual at the entry's
-    column. rate: that of all rows. weight: of the row. clock: after this row (in `wake`, before
-    it). elapsed: what the clock gained since the entry was last moved, without this row.
+    gradient: x r, the row's value at the entry's feature times its residual at the entry's column.
+    rate: shared by all rows.
+    weight: of the row.
+    clock: after this row; in `wake`, before it.
+    elapsed: what the clock gained since the entry last moved, without this row.
     """
 
     gradient: Any
@@ -47,11 +49,14 @@ Move = Callable[[Moment, tuple[Any, ...], tuple[Any, ...]], None]
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """How entries of tables move: `move(moment, entries, numbers)` assigns to the entries.
+    """The tables whose entries move, and the function that moves them.
 
+    move: `move(moment, entries, numbers)` assigns to the entries.
     tables: Mats [n x k], the parameter first, or [n x 1], one number for all columns of a row.
-    numbers: Mats [1 x k] or [1 x 1]. None: not there; `move` is handed None in its place. wake:
-    what brings an entry up to date before it is read.
+    numbers: Mats [1 x k] or [1 x 1].
+    wake: brings an entry up to date before it is read.
+
+    A table or number may be None; the functions then receive None in its place.
     """
 
     tables: tuple[Mat | None, ...]
@@ -61,12 +66,12 @@ class Entries:
 
     @cached_property
     def mats(self) -> list[Mat]:
-        """All that are there, the parameter first."""
+        """Return all Mats that are not None, the parameter first."""
         return [mat for mat in (*self.tables, *self.numbers) if mat is not None]
 
     @cached_property
     def key(self) -> tuple[Hashable, ...]:
-        """What a compiled program depends on."""
+        """Return what a compiled program depends on."""
         every = (*self.tables, *self.numbers)
         return (self.move, self.wake, *(None if mat is None else mat.guid for mat in every))
 
@@ -84,16 +89,21 @@ def row_steps(
     clock: Mat,
     seen: Mat | None = None,
 ) -> None:
-    """Step all rows of X in order, in place; a row of weight 0 is as if it were not there.
+    """Step all rows of X in order, in place.
 
-    A row's scores are its product with the first table of `entries`, [k]; `residual(scores,
-    *arguments)` gives its residuals [k] as a row-wise function; then every entry at the row's
-    non-zeros moves, and every entry of `bias`, tables of one row whose value in X is always 1.
+    X: sparse [rows x columns].
+    residual: row-wise function; `residual(scores, *arguments)` gives a row's residuals [k].
+    arguments: Mats with one row, or a row for each row of X; numbers; and records of these.
+    entries: tables with a row for each column of X.
+    bias: tables of one row, which act as a column of X whose values are all 1.
+    weights: [rows x 1]. A row of weight 0 is ignored.
+    rate: 1 x 1.
+    pace: 1 x 1. A row adds weight * pace to the clock.
+    clock: float64 1 x 1.
+    seen: float64 [columns x 1], the clock at the last move of each column's entries.
 
-    arguments: Mats with a row for each row of X or one for all, numbers, and records of these.
-    weights: [rows x 1]. rate, pace, clock: 1 x 1; a row adds weight * pace to the clock, which is
-    float64. seen: float64 [columns x 1], where the clock stood when the entries of a column of X
-    last moved.
+    A row's scores [k] are its product with the first table of `entries`. After its residuals, every
+    entry at its non-zeros moves, and every entry of `bias`.
     """
     cache, where = X.cache, source_line()
     leaves, structure = flatten(tuple(arguments))
@@ -119,10 +129,13 @@ def row_steps(
 
 @dataclass(frozen=True, eq=False)
 class StepsCompiled:
-    """What follows from the signature of a call. written: which of all tables change.
+    """What follows from the signature of a call.
 
-    Containers: scores and residuals [rows x k]; scratch, vectors of the residual's; strips, one for
-    each table and column and one of times, as long as the longest row may be.
+    written: numbers of the tables that change.
+    scores, residuals: containers [rows x k].
+    scratch: vectors of the residual.
+    strips: container with one strip for each table and column, and one for times. A strip is as
+    long as the longest row may be.
     """
 
     plan: RowStepsPlan
@@ -143,7 +156,7 @@ class StepsCompiled:
         bias: Entries | None,
         seen: bool,
     ) -> StepsCompiled:
-        """Trace all programs. Raises ShapeError for what does not fit together."""
+        """Trace all programs. Raises ShapeError if the arguments do not fit together."""
         cache, pattern, parameter = X.cache, X.pattern, entries.mats[0]
         rows, k = X.shape[0], parameter.shape[1]
         dtype = result_dtype([X, parameter])
@@ -166,7 +179,7 @@ class StepsCompiled:
         program = residual.compile_leaves((Mat(cache, scores), *given), whole, rows).plan
         strips = container("strips", 1 + k * len(step.kept), min(pattern.columns, pattern.capacity))
         if cache.enabled and pattern.capacity < pattern.columns:
-            pattern.dependents.setdefault(strips.guid, strips)  # grows with the blocks
+            pattern.dependents.setdefault(strips.guid, strips)  # grows with the capacity of blocks
         vectors = max(1, len(program.vectors)), max(1, program.scratch_length)
         return cls(
             RowStepsPlan(k, program, step, wake, constants, seen, dtype.name),
@@ -179,7 +192,7 @@ class StepsCompiled:
 
     @cached_property
     def flops_each(self) -> tuple[int, int]:
-        """Operations per non-zero, and per row."""
+        """Return the operations per non-zero, and per row."""
         plan = self.plan
         wake = 0 if plan.wake is None else _flops(plan.wake)
         bias = 0 if plan.bias is None else _flops(plan.bias)
@@ -225,7 +238,10 @@ def _check(entries: Entries, n: int, k: int) -> None:
 
 
 def _written(entries: Entries, first: int, *programs: EntryProgram | None) -> tuple[int, ...]:
-    """Numbers of the Mats that the programs assign to; those of `entries` begin at `first`."""
+    """Return numbers of the Mats that the programs assign to.
+
+    first: number of the first Mat of `entries`.
+    """
     places = {place for program in programs if program is not None for place in program.written}
     there = [place for place, mat in enumerate(entries.tables) if mat is not None]
     return tuple(first + n for n, place in enumerate(there) if place in places)
@@ -236,5 +252,5 @@ def _flops(entry: EntryProgram) -> int:
 
 
 def number_of(arg: Any) -> float:
-    """An argument that is no matrix, as a number."""
+    """Return the value of a number argument; 0 for a static one, such as a name."""
     return 0.0 if is_static(arg) else float(arg)

@@ -1,7 +1,7 @@
-"""`@rowwise`: trace a row-local function once, compile it to one kernel, run it over the rows.
+"""`@rowwise`: trace a row-local function once, compile it, run it over the rows.
 
-A row sees its own row of the row-shaped arguments, and tables as a whole: row i of every result
-depends on row i of the row-shaped arguments only, so rows may run in any order on any thread.
+Row i of every result depends only on row i of the row-shaped arguments and on whole tables. So rows
+may run in any order on any thread.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from ..program.trace import Recorder, Traced, recorder_in_use
 from .arguments import check_shapes, describe, is_static, key_part, row_count, signature
 from .rounding import as_table
 
-CHUNK_WORK = 2**17  # numbers to work on that are worth a second chunk, and waking a thread
-MORE_WORK = 2**19  # that are worth a chunk more than there are threads: a call costs 10 us
+CHUNK_WORK = 2**17  # numbers in a chunk that justify waking a second thread
+MORE_WORK = 2**19  # those that justify more chunks than threads: a call costs 10 us
 
 
 @dataclass(eq=False)
@@ -51,42 +51,42 @@ class Compiled:
     """A traced and scheduled function for one signature."""
 
     plan: Schedule
-    single: bool  # returned one value, not a tuple
+    single: bool  # returns one value, not a tuple
     returned: tuple[int, ...]  # argument number for a returned argument, else -1
     writes: tuple[int, ...]  # arguments that the function assigns to
-    must_run: tuple[Repeat, ...]  # loops that need a round, since their values are used after them
+    must_run: tuple[Repeat, ...]  # loops that need a round: their values are used later
     paddings: dict[Any, dict[int, float | None]] = field(default_factory=dict)  # see `padding.py`
 
     @functools.cached_property
     def rows_written(self) -> dict[int, int]:
-        """Values that are rows of an argument, by id, and that argument, if it is assigned to."""
+        """Rows of arguments that are assigned to: value id -> argument number."""
         stores = (i.target for i in walk(self.plan.program.body) if isinstance(i, Store))
         return {target.id: target.arg for target in stores if target.access is Access.ROWS}
 
     @functools.cached_property
     def loops(self) -> bool:
-        """Whether there is a `repeat` in it, so that the work of a row is not known beforehand."""
+        """Whether it contains a `repeat`, so that the work of a row is not known beforehand."""
         return any(isinstance(i, Repeat) for i in self.plan.program.body)
 
     @functools.cached_property
     def counts(self) -> list[int]:
-        """Arguments that say how often a loop runs."""
+        """The numbers of the arguments that are loop counts."""
         loops = [i for i in walk(self.plan.program.body) if isinstance(i, Repeat)]
         return sorted({i.count.arg for i in loops if isinstance(i.count, Value)})
 
     @functools.cached_property
     def width(self) -> int:
-        """Numbers in the longest vector."""
+        """The length of the longest vector."""
         return max((v.length for v in all_values(self.plan.program.body)), default=1)
 
     @functools.cached_property
     def flops_each(self) -> tuple[int, int]:
-        """Operations per non-zero and per row, of a program without loops."""
+        """The operations per non-zero and per row, of a program without loops."""
         return flops(self.plan, {}, 1, 0), flops(self.plan, {}, 0, 1)
 
     @functools.cached_property
     def gathered(self) -> tuple[int, ...]:
-        """Tables that rows gather from, of which nothing else is read."""
+        """The tables that are only read by gathering their rows."""
         body = self.plan.program.body
         found = {i.table for i in walk(body) if isinstance(i, Dot | Gather)}
         found -= {i.matrix for i in walk(body) if isinstance(i, Product)}
@@ -94,14 +94,17 @@ class Compiled:
         return tuple(sorted(found - read))
 
     def flops(self, numbers: dict[int, float], nnz: int, rows: int) -> int:
-        """Operations of one call; numbers: argument -> value, for loop counts."""
+        """Return the operations of one call.
+
+        numbers: argument number -> value, for loop counts.
+        """
         if self.loops:
             return flops(self.plan, numbers, nnz, rows)
         per_entry, per_row = self.flops_each
         return per_entry * nnz + per_row * rows
 
     def chunks(self, nnz: int, rows: int, threads: int) -> int:
-        """How many chunks are worth their while: a power of two."""
+        """Return how many chunks are worthwhile: a power of two."""
         work = (nnz + rows) * self.width
         chunks = ROW_CHUNKS
         while chunks > 1 and not self.loops:
@@ -112,16 +115,17 @@ class Compiled:
 
 
 class Rowwise:
-    """A function of rows. Call it with Mats; `reference` runs the same text in NumPy float64.
+    """A function of rows, to be called with Mats.
 
     Arguments are Mats, numbers, strings, booleans, functions, None, and tuples and frozen
-    dataclasses of these: see `records.py`. It is traced once for each signature (shapes of vectors,
-    dtype, which arguments are sparse, kinds of dataclasses), so what it takes from outside its
-    arguments is fixed then. What it computes and nothing needs is left out.
+    dataclasses of these: see `records.py`. The function is traced once for each signature: shapes
+    of vectors, dtype, which arguments are sparse, classes of records. Values from outside its
+    arguments are fixed at that time. Computations without use are left out. `reference` runs the
+    same code in NumPy float64.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Nothing is traced yet."""
+        """Wrap `function`; nothing is traced yet."""
         self.function = function
         self.name = function.__name__
         self._compiled: dict[Hashable, Compiled] = {}
@@ -130,16 +134,16 @@ class Rowwise:
     # ------------------------------------------------------------- tracing
 
     def compile(self, *args: Any, rows: int | None = None) -> Compiled:
-        """The program for arguments of these shapes; traced at the first call only.
+        """Return the program for arguments of these shapes, traced at the first call only.
 
-        rows: by default those of the first sparse argument, or else of the first matrix.
+        rows: of the program; None: those of the first sparse argument, or else of the first matrix.
         """
         return self.compile_leaves(*flatten(args), rows)
 
     def compile_leaves(
         self, args: tuple[Any, ...], structure: Structure | None, rows: int | None = None
     ) -> Compiled:
-        """The same for arguments that are flattened already."""
+        """Return the program for arguments that are flattened already: see `compile`."""
         rows = row_count(args) if rows is None else rows
         arguments, dtype = describe(self.function, args, rows, structure)
         statics = tuple(a for a in args if is_static(a))
@@ -187,7 +191,7 @@ class Rowwise:
             )
         values: list[Value] = []
         for value in (r.as_value() for r in results):
-            if value.arg < 0 and value in values:  # each result has a container of its own
+            if value.arg < 0 and value in values:  # each result needs its own container
                 twin = recorder.new(value.kind, value.length)
                 recorder.add(Apply(twin, "copy", (value,)))
                 value = twin
@@ -205,7 +209,10 @@ class Rowwise:
         )
 
     def _check_writes(self, program: Program, recorder: Recorder, writes: tuple[int, ...]) -> None:
-        """An argument that a row writes to may be read by that row only, and in one way only."""
+        """Check that only the writing row itself reads an argument that rows write to.
+
+        Raises ShapeError if the argument is also read in another way.
+        """
         tables = tables_of(program)
         for number in writes:
             accesses = {access for n, access, _ in recorder.argument_values if n == number}
@@ -219,9 +226,9 @@ class Rowwise:
     # ------------------------------------------------------------- running
 
     def __call__(self, *args: Any) -> Any:
-        """Run over all rows. Returns Mats and SparseMats, found again by the operands' GUIDs.
+        """Run over all rows. Returns Mats and SparseMats, found again by operands' GUIDs.
 
-        Inside another `@rowwise` function it becomes part of it.
+        Inside another `@rowwise` function it becomes part of that one.
         """
         leaves, structure = flatten(args)
         if any(isinstance(a, Operand) and not isinstance(a, Lazy | Transposed) for a in leaves):
@@ -229,7 +236,7 @@ class Rowwise:
         return run(self, leaves, structure)
 
     def reference(self, *args: Any) -> Any:
-        """The same text, row by row, with NumPy and SciPy in float64: the definition.
+        """Run the same code row by row with NumPy and SciPy in float64: the definition.
 
         args: SciPy sparse arrays, NumPy arrays (written by <<= in place) and numbers, also within
         tuples and frozen dataclasses.
@@ -253,11 +260,13 @@ def run(
     rows: int | None = None,
     label: str | None = None,
 ) -> Any:
-    """Call a row-wise function.
+    """Call a row-wise function with flattened arguments.
 
-    args, structure: the flattened arguments, see `records.flatten`. key: its identity in the cache,
-    by default the function itself (which the cache then keeps alive, so that no other one can take
-    its identity). rows: as in `Rowwise.compile`. label: of its result.
+    args, structure: see `records.flatten`.
+    key: identity of the function in the cache; None: the function itself. The cache keeps that
+    alive, so that no other object can take its identity.
+    rows: as in `Rowwise.compile`.
+    label: of its result.
     """
     args = tuple(_current(a) for a in args)
     rows = row_count(args) if rows is None else rows
@@ -315,7 +324,7 @@ def run(
     if found.writes or any(due):
         changed = [args[argument] for argument in found.writes]
         for slot in [*slots, *(mat.slot for mat in changed)]:
-            slot.written()  # first: should it fail half-way, handles on the old contents are stale
+            slot.written()  # first: should this fail, handles on the old contents are stale
         for mat in changed:
             mat.version, mat.where = mat.slot.version, mat.slot.where
         _work(rowwise, cache, found, args, slots, rows, sparse)
@@ -338,7 +347,7 @@ def run(
 
 
 def _note_padding(found: Compiled, args: tuple[Any, ...], slots: list[Slot]) -> None:
-    """Note what results and assigned arguments hold in rows that a block is filled up with."""
+    """Note the padding of results and assigned arguments."""
     program = found.plan.program
     held = tuple(a.padding if isinstance(a, Mat) else padding.Padding() for a in args)
     own = zip(held, program.arguments, strict=True)
@@ -356,7 +365,7 @@ def _note_padding(found: Compiled, args: tuple[Any, ...], slots: list[Slot]) -> 
 
 
 def _current(arg: Any) -> Any:
-    """An argument as a Mat, or as X.T of a sparse Mat, after checking that it is not stale."""
+    """Return an argument as a Mat, or as X.T of a sparse Mat, unless it is stale."""
     if isinstance(arg, Transposed) and arg.of.pattern is not None:
         return Transposed(arg.of.mat())
     return arg.mat() if isinstance(arg, Lazy | Transposed) else arg
@@ -365,7 +374,7 @@ def _current(arg: Any) -> Any:
 def values_container(
     cache: MatCache, key: tuple[Hashable, ...], pattern: PatternSlot, dtype: Any, label: str
 ) -> Slot:
-    """A container for values on a pattern, which grows with it."""
+    """Return a container for values on a pattern, which grows with it."""
     slot = cache.result(key, (1, pattern.capacity), dtype, label)
     if cache.enabled:
         pattern.dependents.setdefault(slot.guid, slot)
@@ -381,7 +390,7 @@ def _work(
     rows: int,
     sparse: SparseMat | None,
 ) -> None:
-    """Run the kernel over all rows; while memory is being planned, reserve what it needs."""
+    """Run the kernel over all rows; while memory is being planned, reserve memory."""
     pattern = None if sparse is None else sparse.pattern
     transposed = pattern is not None and bool(found.plan.program.transposed)
     if pattern is not None and transposed:
@@ -398,15 +407,16 @@ def _work(
 
 
 def _rounds(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> dict[int, float]:
-    """Numbers that say how often loops run, by argument. Raises ShapeError for one that must run at
-    least once, and does not.
+    """Return the values of arguments that are loop counts, by argument number.
+
+    Raises ShapeError if a loop that must run at least once has a smaller count.
     """
     counts = {n: float(args[n]) for n in found.counts}
     for loop in found.must_run:
         rounds = loop.count if isinstance(loop.count, int) else counts[loop.count.arg]
         if not rounds >= 1:
             raise ShapeError(
-                f"@rowwise {rowwise.name} at {source_line()}: repeat({rounds:g}), but a value made "
-                "in the loop is used after it, so it needs one round at least."
+                f"@rowwise {rowwise.name} at {source_line()}: repeat({rounds:g}): must be at "
+                "least 1, because a value made in the loop is used after it."
             )
     return counts

@@ -1,4 +1,4 @@
-"""Sampling topics: the operation that is sequential within a document, and its counts."""
+"""Sample topics, one token after another within a document, and count them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,26 @@ from ..errors import ShapeError, source_line
 from .rounding import as_table
 from .rowwise import values_container
 
-CAP = 8  # most particles of an entry: larger counts get heavier particles
+CAP = 8  # most particles of an entry; larger counts get heavier particles
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Topics drawn for the particles of X: `z` [sweeps x particles]; `first` [nnz], of an entry."""
+    """Topics drawn for the particles of X.
+
+    z: topics [sweeps x particles].
+    first: number of each entry's first particle [nnz].
+    """
 
     X: SparseMat
     first: Slot
     z: Slot
 
     def counts(self, topics: int) -> Mat:
-        """Weight of each topic in each column of X, averaged over the sweeps [columns x topics]."""
+        """Return the weight of each topic in each column of X [columns x topics].
+
+        Weights are averaged over the sweeps.
+        """
         X, cache = self.X, self.X.cache
         pattern = X.pattern
         shape = (pattern.columns, topics)
@@ -43,7 +50,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Draws:
-    """What a launch reads and writes: the operands of `sample_topics`, and `first` and `z`."""
+    """Operands of `sample_topics` and its results `first` and `z`, for a launch."""
 
     X: SparseMat
     phi: Mat
@@ -55,13 +62,13 @@ class Draws:
     z: Slot
 
     def scratch(self, name: str, dtype: Any) -> Slot:
-        """A number for each particle, in a container that grows with X."""
+        """Return a container with one number per particle, which grows with X."""
         key = ("sample_topics", self.z.guid, name, np.dtype(dtype).name)
         return _of_particles(self.X, key, 1, dtype, name)
 
     @property
     def flops_each(self) -> int:
-        """Floating point operations of a particle: weights of topics, and their sums."""
+        """The floating point operations of a particle: weights of topics, and their sums."""
         return 2 * self.phi.shape[1] * (self.burn + self.z.shape[0])
 
 
@@ -78,13 +85,18 @@ def _of_particles(
 def sample_topics(
     X: SparseMat, phi: Mat, alpha: Mat, row_ids: Mat, key: Mat, *, burn: int, save: int
 ) -> Samples:
-    """Collapsed Gibbs sweeps over the tokens of each row, the table held fixed.
+    """Draw topics by collapsed Gibbs sweeps over each row's tokens, with a fixed table.
 
-    X: float32 counts [n x m]; phi: positive float32 [m x k]; alpha: float32 [1 x k]; row_ids: int64
-    [n x 1]; key: int64 [1 x 3] (seed, pass, block). The first `burn` sweeps are dropped, the next
-    `save` kept. What a row draws depends on (seed, pass), its row id, its entries and the tables
-    alone. An entry of weight x counts as min(ceil(x), 8) particles of equal weight. Mimno, Hoffman,
-    Blei (2012).
+    X: float32 counts [n x m].
+    phi: positive float32 [m x k].
+    alpha: float32 [1 x k].
+    row_ids: int64 [n x 1].
+    key: int64 [1 x 3] (seed, pass, block).
+    burn: first sweeps, which are dropped.
+    save: later sweeps, which are kept.
+
+    A row's draws depend only on (seed, pass), its row id, its entries and the tables. An entry of
+    weight x counts as min(ceil(x), 8) particles of equal weight. Mimno, Hoffman, Blei (2012).
     """
     cache, k = X.cache, phi.shape[1]
     mats = [m.mat() for m in (X, phi, alpha, row_ids, key)]
@@ -103,7 +115,7 @@ def sample_topics(
                 f"expected {shape} {np.dtype(dtype)}."
             )
     if not 1 <= k <= 2**16:
-        raise ShapeError(f"sample_topics: {k:,} topics; the sampler takes 1 to 65,536.")
+        raise ShapeError(f"sample_topics: topics={k:,}: must be 1 to 65,536.")
     mats[1] = as_table(mats[1])
     pattern, identity = X.pattern, (("sample_topics", burn, save), *(m.guid for m in mats))
     first = values_container(cache, (*identity, "first"), pattern, np.int64, "particles of entries")

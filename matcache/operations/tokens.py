@@ -1,4 +1,4 @@
-"""Operations on counts that are sequential within a row, and so have kernels of their own."""
+"""Operations on counts that are sequential within a row, with their own kernels."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from .rowwise import values_container
 
 
 def split_tokens(X: SparseMat, row_ids: Mat, key: Mat) -> tuple[SparseMat, SparseMat]:
-    """Split each row's tokens at random into two halves: `(seen, scored)`, which add up to X.
+    """Split each row's tokens at random into two halves `(seen, scored)`.
 
-    X: counts [n x m]; row_ids: int64 [n x 1], the numbers of the rows in their source; key: int64
-    [1 x 3]. The split of a row depends on its number and the key alone, not on its block.
+    X: counts [n x m], the sum of both halves.
+    row_ids: int64 [n x 1], the numbers of the rows in their source.
+    key: int64 [1 x 3].
+
+    The split of a row depends only on its number and the key, not on its block.
     """
     cache = X.cache
     X.mat(), row_ids.mat(), key.mat()

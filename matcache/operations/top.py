@@ -1,4 +1,4 @@
-"""The largest entries of each row of a product, without the product."""
+"""Find the largest entries of each row of a product, without the product."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from ..errors import ShapeError, source_line
 
 
 class Top(NamedTuple):
-    """Of each row, `ids` int32 [rows x n] of table rows, best first, and their `scores` float32
-    [rows x n]. Where a row has no n table rows that count, its last ids are -1, with score -inf.
+    """The best table rows for each row.
+
+    ids: int32 [rows x n], numbers of table rows, best first.
+    scores: float32 [rows x n].
+
+    If fewer than n table rows count, the last ids are -1, with score -inf.
     """
 
     ids: Mat
@@ -23,14 +27,16 @@ class Top(NamedTuple):
 def top_products(
     rows: Lazy, table: Lazy, n: int, *, leave_out: SparseMat | None = None, unit: bool = False
 ) -> Top:
-    """For each row, the n rows of the table with the largest products rows[i] . table[j].
+    """Find the n table rows with the largest products rows[i] . table[j], for each row.
 
-    rows: float32 [r x k]. table: float32 [m x k or more], of which the first k columns count.
-    leave_out: [r x m]; the entries that it stores, whatever their values, are not considered, nor
-    are products that are NaN. unit: table rows count as if of length 1 (with rows of length 1,
-    products are cosines). Of equal products the lower number comes first. Memory beyond the result:
-    a tile of the table for each thread. A row's result, to the last bit, follows from that row, the
-    table and what it leaves out alone.
+    rows: float32 [r x k].
+    table: float32 [m x k or more]; only its first k columns count.
+    leave_out: [r x m]; table rows at its stored entries, whatever their values, are not considered.
+    unit: scale table rows to length 1. If rows have length 1 too, products are cosines.
+
+    NaN products are not considered. Of equal products the lower number comes first. Apart from the
+    result, each thread needs memory for a tile of the table. A row's result, to the last bit,
+    depends only on that row, the table and what it leaves out.
     """
     mats = [rows.mat(), table.mat()]
     if any(m.pattern is not None or m.dtype != np.float32 for m in mats):

@@ -1,1 +1,1 @@
-"""A traced row program as data: instructions, trace, schedule, reference."""
+"""Traced row programs as data: instructions, trace, schedule, reference."""

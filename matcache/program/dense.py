@@ -1,4 +1,4 @@
-"""A dense expression as data: its leaves, steps and ending. The key of its compiled kernel."""
+"""A dense expression as data: leaves, steps and ending; the key of its kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ Ending = Literal["assign", "total", "colsum"]
 
 @dataclass(frozen=True)
 class Leaf:
-    """How one input is read. kind: full, row (1 x n), column (m x 1), one (1 x 1), random."""
+    """The way one input is read.
+
+    kind: full, row (1 x n), column (m x 1), one (1 x 1) or random.
+    """
 
     kind: str
     stream: int = 0
@@ -20,10 +23,11 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Fused:
-    """A linearised expression: hashable, so that it is the key of the compiled kernel.
+    """A flattened expression, hashable because it is the key of its compiled kernel.
 
     steps: (operation, references); a reference is ("leaf", n), ("number", n) or ("step", n).
-    The value of the last step (or `result`) is the value of the expression.
+
+    The value of the expression is that of `result`, or of the last step.
     """
 
     leaves: tuple[Leaf, ...]
@@ -35,10 +39,10 @@ class Fused:
 
     @property
     def flat(self) -> bool:
-        """Whether rows and columns do not matter, so that it runs over the elements in one loop."""
+        """Whether rows and columns do not matter, so that one loop runs over all elements."""
         return self.ending != "colsum" and all(x.kind in ("full", "one") for x in self.leaves)
 
     @property
     def flops(self) -> int:
-        """Operations per element."""
+        """The operations per element."""
         return sum(ELEMENTWISE[op].flops for op, _ in self.steps) + (self.ending != "assign")

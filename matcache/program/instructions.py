@@ -1,4 +1,4 @@
-"""Row-wise programs as data: what `@rowwise` records, the schedule orders, and emitters print.
+"""Row-wise programs as data: recorded by `@rowwise`, then scheduled and printed.
 
 A program computes one row at a time. Its values are of four kinds: one number per non-zero of the
 row (NNZ), a row vector (VEC), one number per row (ROW), one number for all rows (UNI).
@@ -33,7 +33,10 @@ class Access(Enum):
 
 @dataclass(eq=False)
 class Value:
-    """One intermediate result, or an argument seen as a value (`arg` and `access` are then set)."""
+    """One intermediate result, or an argument read as a value.
+
+    For an argument, `arg` and `access` are set.
+    """
 
     id: int
     kind: Kind
@@ -63,9 +66,9 @@ class Dot:
 
 @dataclass(eq=False)
 class Gather:
-    """out = sum over the non-zeros j of weight[j] * table[column[j]] (sparse row times table).
+    """out = sum over the row's non-zeros j of weight[j] * table[column[j]].
 
-    out is a vector, or a number where the table has one column.
+    This is a sparse row times a table. out is a vector, or a number if the table has one column.
     """
 
     out: Value
@@ -108,7 +111,7 @@ class Store:
 
 @dataclass(eq=False)
 class Repeat:
-    """Run the body `count` times, or until an `Until` in it says so."""
+    """Run the body `count` times, or until its `Until` ends it."""
 
     count: Value | int
     body: list[Instruction] = field(default_factory=list)
@@ -126,13 +129,15 @@ Instruction = Apply | Dot | Gather | Product | Reduce | Count | Store | Repeat |
 
 @dataclass(frozen=True)
 class Argument:
-    """What the compiler knows of an argument: enough to be the key of the compiled program.
+    """What the compiler knows of an argument, as part of the key of the program.
 
-    form: "sparse", "mat" or "number". columns: of a mat (static; 0 for a table, whose columns are
-    in `columns` too). rowlike: it has as many rows as the program. pattern: number of the pattern
-    among the program's sparse arguments. transposed: the program runs over the columns of the
-    sparse argument that occur (it was passed as X.T), whose non-zeros are found through positions
-    of this many bytes.
+    form: "sparse", "mat", "number" or "static".
+    columns: of a mat.
+    rows_one: whether a mat has one row.
+    rowlike: whether a mat has as many rows as the program.
+    pattern: number of its pattern among the program's sparse arguments.
+    transposed: bytes of a position if the argument was passed as X.T, else 0. The program then runs
+    over the columns of X that occur, and finds their non-zeros through positions.
     """
 
     form: str
@@ -146,7 +151,7 @@ class Argument:
 
 @dataclass(eq=False)
 class Program:
-    """A traced function: arguments, instructions in order, and what it returns."""
+    """A traced function: arguments, instructions in order, and returned values."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -156,12 +161,12 @@ class Program:
 
     @property
     def transposed(self) -> int:
-        """Bytes of a position if the program runs over columns of its sparse argument, else 0."""
+        """Bytes of a position if the program runs over columns of its sparse argument, or 0."""
         return max((a.transposed for a in self.arguments), default=0)
 
 
 def reads(instruction: Instruction) -> list[Value]:
-    """The values that an instruction (not a Repeat) reads."""
+    """Return the values that an instruction (not a Repeat) reads."""
     match instruction:
         case Apply():
             return [a for a in instruction.args if isinstance(a, Value)]
@@ -180,7 +185,7 @@ def reads(instruction: Instruction) -> list[Value]:
 
 
 def writes(instruction: Instruction) -> Value | None:
-    """The value that an instruction produces or stores to."""
+    """Return the value that an instruction produces or stores to."""
     match instruction:
         case Apply() | Dot() | Gather() | Product() | Reduce() | Count():
             return instruction.out
@@ -191,7 +196,7 @@ def writes(instruction: Instruction) -> Value | None:
 
 
 def walk(body: list[Instruction]) -> Iterator[Instruction]:
-    """All instructions in order, those inside loops after their `Repeat`."""
+    """Yield all instructions in order, those inside loops after their `Repeat`."""
     for instruction in body:
         yield instruction
         if isinstance(instruction, Repeat):
@@ -199,13 +204,16 @@ def walk(body: list[Instruction]) -> Iterator[Instruction]:
 
 
 def made_in(body: list[Instruction]) -> set[int]:
-    """Ids of the values that `body` makes (and not merely stores to)."""
+    """Return ids of the values that `body` makes, not those it merely stores to."""
     found = (None if isinstance(i, Store) else writes(i) for i in walk(body))
     return {value.id for value in found if value is not None}
 
 
 def without_unused(body: list[Instruction], returned: tuple[Value, ...]) -> list[Instruction]:
-    """The instructions whose values are returned, stored or read, in order; the body is kept."""
+    """Return the instructions whose values are returned, stored or read, in order.
+
+    The body itself is not changed.
+    """
     while True:
         needed = {value.id for value in returned}
         for instruction in walk(body):
@@ -219,7 +227,7 @@ def without_unused(body: list[Instruction], returned: tuple[Value, ...]) -> list
 
 
 def _making(body: list[Instruction], needed: set[int]) -> list[Instruction]:
-    """The instructions that make a value of `needed`, and those that make none."""
+    """Return the instructions that make a value of `needed`, and those that make none."""
     found: list[Instruction] = []
     for instruction in body:
         if isinstance(instruction, Repeat):
@@ -231,7 +239,7 @@ def _making(body: list[Instruction], needed: set[int]) -> list[Instruction]:
 
 
 def loops_that_must_run(program: Program) -> list[Repeat]:
-    """The loops that make values which are read after them: they need at least one round."""
+    """Return the loops that need at least one round: they make values read after them."""
     found: list[Repeat] = []
     returned = {v.id for v in program.returns}
 
@@ -251,7 +259,7 @@ def loops_that_must_run(program: Program) -> list[Repeat]:
 
 
 def tables_of(program: Program) -> set[int]:
-    """Numbers of the arguments that are read across rows."""
+    """Return numbers of the arguments that are read across rows."""
     found: set[int] = set()
     for instruction in walk(program.body):
         match instruction:

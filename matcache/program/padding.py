@@ -1,8 +1,8 @@
-"""What the padding rows of a block hold in an expression: a number, where that follows from it.
+"""Derive what an expression holds in a block's padding rows: a number, or unknown.
 
-Blocks have a fixed number of rows; those beyond the true ones are empty: X, Y and weights are 0
-there, row_ids -1. Of most expressions padding rows are zero, so sums need not know of them. Of
-others, such as exp(X), they are not: sums over rows leave them out then (`real_rows`).
+Blocks have a fixed number of rows. Rows beyond the true ones are padding: X, Y and weights are 0
+there, and row_ids -1. Padding rows of most expressions are zero, so sums may include them. Those of
+others, such as exp(X), are not; then sums over rows leave them out (`real_rows`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from .instructions import (
     Value,
 )
 
-EMPTY = {"sum": 0.0, "max": -np.inf, "min": np.inf}  # of a row without entries
+EMPTY = {"sum": 0.0, "max": -np.inf, "min": np.inf}  # reductions of a row without entries
 
 
 class Padding(NamedTuple):
-    """block: the row numbers of the block whose rows a matrix has, which give their `handle()`;
-    None: it has no rows of a block. number: of all entries of padding rows; None: unknown.
+    """The contents of padding rows.
+
+    block: row numbers of the block that a matrix's rows belong to; `handle()` returns them. None:
+    the rows are not those of a block.
+    number: the value of all entries of padding rows; None: unknown.
     """
 
     block: Any = None
@@ -41,7 +44,7 @@ class Padding(NamedTuple):
 
 
 def of_elementwise(op: str, args: tuple[Any, ...], rows: int) -> Padding:
-    """That of an elementwise operation whose result has so many rows."""
+    """Return the padding of an elementwise operation with this number of result rows."""
     block: Any = None
     numbers: list[float | None] = []
     for arg in args:
@@ -55,7 +58,7 @@ def of_elementwise(op: str, args: tuple[Any, ...], rows: int) -> Padding:
 
 
 def fold(op: str, numbers: list[float | None]) -> float | None:
-    """An operation on numbers of which some may be unknown, but are finite."""
+    """Apply an operation to numbers. Some may be unknown (None), but are finite."""
     match op, numbers:
         case (("mul" | "logical_and"), [*_]) if 0.0 in numbers:
             if all(x is None or np.isfinite(x) for x in numbers):
@@ -74,8 +77,11 @@ def fold(op: str, numbers: list[float | None]) -> float | None:
 
 
 def of_program(program: Program, numbers: tuple[float | None, ...]) -> dict[int, float | None]:
-    """What padding rows hold of the values of a row-wise program, by the value's id, after it has
-    run. numbers: what they hold of its arguments.
+    """Return the padding of a row-wise program's values, by the value's id.
+
+    numbers: padding of its arguments; None: unknown.
+
+    For values that are assigned to, this is the padding after the program has run.
     """
     known: dict[int, float | None] = {}
 
@@ -117,7 +123,7 @@ def of_program(program: Program, numbers: tuple[float | None, ...]) -> dict[int,
             if known == before:
                 return
             before = dict(known)
-        for n in known:  # it does not come to rest: nothing is known of what it changes
+        for n in known:  # it does not converge: the values it changes are unknown
             known[n] = None
 
     run(program.body)

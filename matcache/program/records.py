@@ -1,8 +1,8 @@
-"""Take frozen dataclasses and tuples apart into arguments of a kernel, and rebuild them.
+"""Flatten frozen dataclasses and tuples into arguments of a kernel, and rebuild them.
 
 A kernel takes matrices and numbers. A function may take them as one object, such as the equations
 of a row. The object is flattened for the kernel, and rebuilt around traced values for the function.
-Dataclasses and tuples may hold one another. Everything else, None included, is a leaf.
+Dataclasses and tuples may be nested. Everything else, including None, is a leaf.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from ..errors import ShapeError, source_line
 
 @dataclass(frozen=True)
 class Record:
-    """What kind of record an argument is, and what its fields are: a Record, or None for a leaf."""
+    """The class of a record argument, and its fields: a Record each, or None for a leaf."""
 
     kind: Any  # the class
     parts: tuple[Record | None, ...]
 
 
 Structure = tuple[Record | None, ...]
-"""Of all arguments, one entry each."""
+"""One entry for each argument."""
 
 
 def flatten(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Structure | None]:
-    """Leaves of the arguments in order, and how they were put together.
+    """Return the leaves of the arguments in order, and the structure to rebuild them.
 
-    The structure is None where every argument is a leaf. Raises ShapeError for a dataclass that is
-    not frozen.
+    The structure is None if every argument is a leaf.
+
+    Raises ShapeError for a dataclass that is not frozen.
     """
     kinds: Any = map(type, args)
     if set(map(field_names, kinds)) <= {None}:
@@ -42,7 +43,7 @@ def flatten(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Structure | None]:
 
 
 def rebuild(structure: Structure | None, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments that `flatten` takes apart into `leaves`, without calling `__post_init__`."""
+    """Return the arguments with these leaves, without calling `__post_init__`."""
     if structure is None:
         return leaves
     remaining = iter(leaves)
@@ -50,7 +51,7 @@ def rebuild(structure: Structure | None, leaves: tuple[Any, ...]) -> tuple[Any, 
 
 
 def leaf_names(function: Callable[..., Any], structure: Structure | None, count: int) -> list[str]:
-    """Names of `count` leaves for messages: `eq.table` is the field `table` of argument `eq`."""
+    """Return names of `count` leaves for messages: `eq.table` is a field of `eq`."""
     code = getattr(function, "__code__", None)
     known = () if code is None else code.co_varnames[: code.co_argcount]
 
@@ -64,14 +65,14 @@ def leaf_names(function: Callable[..., Any], structure: Structure | None, count:
 
 @cache
 def field_names(kind: type) -> tuple[str, ...] | None:
-    """Names of the fields of a dataclass or a named tuple; () of a tuple; None of a leaf."""
+    """Return the fields of a dataclass or named tuple; () for a tuple, None for a leaf."""
     if issubclass(kind, tuple):
         return getattr(kind, "_fields", ())
     if not is_dataclass(kind):
         return None
     if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         raise ShapeError(
-            f"@rowwise at {source_line()}: {kind.__name__} is a dataclass that can change; an "
+            f"@rowwise at {source_line()}: {kind.__name__} is a mutable dataclass; an "
             "argument must be frozen. Write @dataclass(frozen=True) above it."
         )
     return tuple(field.name for field in fields(kind))

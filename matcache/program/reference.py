@@ -1,6 +1,6 @@
-"""The definition of row-wise programs: the same Python text, run row by row with NumPy in float64.
+"""The definition of row-wise programs: the same Python code, in NumPy float64.
 
-Slow and obvious. Tests compare every compiled function with it.
+It runs row by row: slow and obvious. Tests compare every compiled function with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ class Ref(Operand):
     """One row of a matrix (or a whole table) as a NumPy array; `columns` marks non-zeros."""
 
     def __init__(self, array: Any, columns: Any = None, table: Any = None) -> None:
-        """array: [1 x k], or the values of one row's non-zeros, at `columns`. table: all rows."""
+        """Wrap one row.
+
+        array: [1 x k], or the values of one row's non-zeros.
+        columns: columns of these non-zeros.
+        table: all rows of the matrix.
+        """
         self.array = array
         self.columns = columns
         self.table = array if table is None else table
@@ -57,11 +62,11 @@ class Ref(Operand):
         self.array[...] = value.array if isinstance(value, Ref) else value
 
     def __float__(self) -> float:
-        """The first number."""
+        """Return the first number."""
         return float(self.array.ravel()[0])
 
     def __int__(self) -> int:
-        """The first number, as a count of rounds."""
+        """Return the first number, as a count of rounds."""
         return int(float(self))
 
 
@@ -70,7 +75,7 @@ def _sparse(arg: Any) -> bool:
 
 
 def _values(arg: Any, columns: Any) -> Any:
-    """An argument of an elementwise operation, brought to the non-zeros where there are any."""
+    """Bring an argument of an elementwise operation to the non-zeros, if there are any."""
     if not isinstance(arg, Ref):
         return arg
     if columns is None or arg.columns is not None:
@@ -79,9 +84,10 @@ def _values(arg: Any, columns: Any) -> Any:
 
 
 def run_rows(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Run `function` for each row. Dense arguments with a row per row are written in place by <<=.
+    """Run `function` for each row.
 
-    Returns what the function returns, stacked: arrays [rows x k], or SciPy CSR for non-zeros.
+    Dense arguments with a row per row are written in place by <<=. Returns what the function
+    returns, stacked: arrays [rows x k], or SciPy CSR for non-zeros.
     """
     args, structure = flatten(args)
     work = [_float64(a) for a in args]

@@ -1,4 +1,4 @@
-"""What a kernel of `row_steps` is to do, as data: the same for both backends."""
+"""The contents of a `row_steps` kernel, as data shared by both backends."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from .instructions import Program, walk, writes
 from .schedule import Schedule
 
-# What a row says to a program that moves entries: names in the source, in the order of arguments.
+# Numbers of a row that a program which moves entries receives: their names, in argument order.
 SIGNALS = ("gradient", "rate", "weight", "clock", "elapsed")
 
 
 @dataclass(frozen=True)
 class EntryProgram:
-    """A traced program of one entry of each table.
+    """A traced program for one entry of each table.
 
-    Its arguments are the signals, in their order, then the entries, then numbers by column. tables:
-    how many columns each table has, 0 for one that is not there; shared: the same of the numbers.
-    prefix: of the names of its arrays, so that two programs fit into one kernel.
+    tables: columns of each table; 0 for an absent one.
+    shared: columns of each row of numbers; 0 for an absent one.
+    prefix: of array names, so that two programs fit into one kernel.
+
+    Its arguments are the signals in their order, then the entries, then the numbers by column.
     """
 
     program: Program
@@ -27,12 +29,12 @@ class EntryProgram:
 
     @property
     def first(self) -> int:
-        """Number of the argument that is the first table's entry."""
+        """The number of the argument that is the first table's entry."""
         return len(SIGNALS)
 
     @property
     def kept(self) -> list[int]:
-        """The tables that are there, by their place."""
+        """The places of the tables that are present."""
         return [place for place, columns in enumerate(self.tables) if columns]
 
     @property
@@ -43,25 +45,27 @@ class EntryProgram:
 
     @property
     def strips(self) -> list[tuple[int, int]]:
-        """Number of the strip, and place of the table, of all that are gathered."""
+        """The number of the strip and the place of the table, for each gathered table."""
         return list(enumerate(self.kept))
 
     def array(self, place: int) -> str:
-        """Name of a table."""
+        """Return the name of a table."""
         return f"{self.prefix}{place}"
 
     def arrays(self) -> list[str]:
-        """Parameters of the kernel that hold its tables and its numbers by column."""
+        """Return the kernel's parameters for its tables and its numbers by column."""
         names = [self.array(place) for place in self.kept]
         return names + [f"{self.prefix}s{n}" for n, columns in enumerate(self.shared) if columns]
 
 
 @dataclass(frozen=True)
 class RowStepsPlan:
-    """All of a kernel. residual: a row program whose first argument is a row of scores.
+    """The contents of a kernel.
 
-    wake: what brings an entry up to date before it is read, or None. seen: whether there is a table
-    of what the clock showed then. bias: the step of the entries of a row of constants, or None.
+    residual: a row program whose first argument is a row of scores.
+    wake: program that brings an entry up to date before it is read, or None.
+    seen: whether a table records the clock of each entry's last move.
+    bias: the step of the entries of a row of constants, or None.
     """
 
     columns: int
@@ -74,5 +78,5 @@ class RowStepsPlan:
 
     @property
     def moved(self) -> set[int]:
-        """The tables of which a row moves entries, by their place."""
+        """The places of the tables whose entries a row moves."""
         return {*self.step.written, *(() if self.wake is None else self.wake.written)}

@@ -1,8 +1,8 @@
-"""Order a row-wise program into loops: what shares a loop, and where values are kept.
+"""Order a row-wise program into loops, and decide where values are kept.
 
 The result is the same for every backend. A group is one loop over the row's non-zeros, one loop
-over a vector, a vector-matrix product, or straight scalar code; instructions join an earlier group
-of their class unless something in between, or a sum that ends with that group, stands in the way.
+over a vector, a vector-matrix product, or straight scalar code. An instruction joins an earlier
+group of its class, unless an instruction in between or a sum that ends with that group prevents it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ from .instructions import (
 
 @dataclass(eq=False)
 class Group:
-    """Instructions of one loop. kind: NNZ, VEC (with `length`), ROW (no loop); or one Product."""
+    """The instructions of one loop, or one Product.
+
+    kind: NNZ, VEC (with `length`) or ROW (no loop).
+    """
 
     kind: Kind
     length: int
@@ -50,7 +53,7 @@ class Loop:
 
 @dataclass(eq=False)
 class Leave:
-    """An `until`: leave the loop when the row scalar is not zero."""
+    """An `until`: leave the loop when the row's number is not zero."""
 
     condition: Value
 
@@ -62,9 +65,10 @@ Node = Group | Loop | Leave
 class Schedule:
     """A program in loops, and the storage of its values.
 
-    vectors: values kept in scratch of their length, by value id -> index; hidden: non-zero values
-    that need an array of their own though they are not returned; stored: ids of every value that is
-    kept in an array (arguments, results, scratch), all others are scalars inside their loop.
+    vectors: value id -> index, for values kept in scratch of their length.
+    hidden: non-zero values that need an array of their own though they are not returned.
+    stored: ids of all values kept in arrays (arguments, results, scratch). All others are scalars
+    inside their loop.
     """
 
     program: Program
@@ -75,7 +79,7 @@ class Schedule:
 
     @cached_property
     def scratch_length(self) -> int:
-        """Longest scratch vector."""
+        """The length of the longest scratch vector."""
         values = [v for v in all_values(self.program.body) if v.id in self.vectors]
         return max((v.length for v in values), default=0)
 
@@ -105,7 +109,7 @@ def schedule(program: Program) -> Schedule:
 
 
 def all_values(body: list[Instruction]) -> list[Value]:
-    """Every value that the instructions mention, once, in order of first mention."""
+    """Return every value that the instructions mention, once, in order of first mention."""
     seen: dict[int, Value] = {}
 
     def visit(instructions: list[Instruction]) -> None:
@@ -125,7 +129,7 @@ def all_values(body: list[Instruction]) -> list[Value]:
 
 
 def _loop_class(instruction: Instruction) -> tuple[Kind, int]:
-    """The kind of loop that an instruction needs."""
+    """Return the kind of loop that an instruction needs."""
     match instruction:
         case Apply():
             return _shape(instruction.out)
@@ -164,7 +168,7 @@ def _group(body: list[Instruction]) -> list[Node]:
 def _place(nodes: list[Node], instruction: Instruction) -> None:
     """Put `instruction` into an existing group if nothing forbids it, else into a new one.
 
-    What is one number goes before the loops that do not make it: those after it may then be one.
+    Single numbers go before loops that do not make them, so that later loops can be joined.
     """
     kind, length = _loop_class(instruction)
     product = isinstance(instruction, Product)
@@ -187,7 +191,7 @@ def _place(nodes: list[Node], instruction: Instruction) -> None:
 
 
 def _conflict(group: Group, instruction: Instruction) -> bool:
-    """Whether `instruction` must stay behind `group`."""
+    """Return whether `instruction` must stay behind `group`."""
     ours = {v.id for v in reads(instruction)}
     out = writes(instruction)
     for other in group.instructions:
@@ -200,15 +204,15 @@ def _conflict(group: Group, instruction: Instruction) -> bool:
 
 
 def _may_join(group: Group, instruction: Instruction) -> bool:
-    """Whether `instruction` can run in the same loop as `group`, element by element."""
+    """Return whether `instruction` can run in the loop of `group`, element by element."""
     out = writes(instruction)
     for other in group.instructions:
         made = writes(other)
-        # a sum, or a vector gathered over the non-zeros, exists only when the loop has ended
+        # a sum, or a vector gathered over the non-zeros, is complete only after the loop
         finished_later = isinstance(other, Reduce | Gather) and group.kind is not Kind.ROW
         if finished_later and made in reads(instruction):
             return False
-        # a whole vector is read for each non-zero: it may not be written in the same loop
+        # each non-zero reads a whole vector, so the same loop may not write it
         if isinstance(instruction, Dot) and made is instruction.vec:
             return False
         if isinstance(other, Dot) and out is other.vec:
@@ -219,7 +223,7 @@ def _may_join(group: Group, instruction: Instruction) -> bool:
 
 
 def groups(nodes: list[Node]) -> Iterator[Group]:
-    """All groups in order, those inside loops too."""
+    """Yield all groups in order, including those inside loops."""
     for node in nodes:
         if isinstance(node, Loop):
             yield from groups(node.body)
@@ -240,9 +244,11 @@ def _collect(nodes: list[Node], places: dict[int, set[int]], whole: set[int]) ->
 
 
 def flops(schedule: Schedule, numbers: dict[int, float], nnz: int, rows: int) -> int:
-    """Floating-point operations of one call: 2 per multiply-add, 1 per elementwise operation.
+    """Return the floating point operations of one call.
 
     numbers: argument index -> value, for loop counts that are arguments.
+
+    A multiply-add counts 2, an elementwise operation 1.
     """
 
     def of(instruction: Instruction) -> float:

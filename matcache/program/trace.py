@@ -1,7 +1,7 @@
-"""Tracing a row-local function: it runs once with `Traced` arguments, which record what it does.
+"""Trace a row-local function: run it once with arguments that record operations.
 
-What the arguments are (a vector per row, a vector for all rows, a number per column, a table)
-follows from their shapes and their use. Vectors of one number are treated as numbers.
+Whether an argument is a vector per row, a vector for all rows, a number per column or a table
+follows from its shape and its use. Vectors of length 1 are treated as numbers.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from .instructions import (
 
 
 class TraceError(ShapeError, AttributeError, TypeError):
-    """A value of a row was used as if it were a whole matrix, or a number on the host."""
+    """A row's value was used as if it were a whole matrix, or a number on the host."""
 
 
 _REDUCE = {"rowsum": "sum", "rowmax": "max", "rowmin": "min"}
 
 
 class Recorder:
-    """What is being recorded: instructions, and the stack of open `repeat` bodies."""
+    """The recorded instructions, and the stack of open `repeat` bodies."""
 
     def __init__(self, arguments: tuple[Argument, ...]) -> None:
-        """Nothing is recorded yet."""
+        """Start without instructions."""
         self.arguments = arguments
         self.body: list[Instruction] = []
         self.open = [self.body]
@@ -64,11 +64,11 @@ class Recorder:
         self.open[-1].append(instruction)
 
     def new(self, kind: Kind, length: int = 1) -> Value:
-        """A fresh value."""
+        """Return a new value."""
         return Value(next(self.ids), kind, length)
 
     def argument(self, number: int, access: Access, kind: Kind, length: int = 1) -> Value:
-        """The one value that stands for an argument read in this way."""
+        """Return the one value that stands for an argument read in this way."""
         key = (number, access, kind)
         if key not in self.argument_values:
             value = Value(next(self.ids), kind, length, number, access)
@@ -80,10 +80,10 @@ recorder_in_use: ContextVar[Recorder | None] = ContextVar("recorder_in_use", def
 
 
 class Traced(Operand):
-    """A value, or an argument whose use decides what it is, inside a function being traced."""
+    """A value inside a traced function, or an argument whose use decides its kind."""
 
     def __init__(self, recorder: Recorder, value: Value | None, argument: int = -1) -> None:
-        """value: None for a matrix argument, which `argument` is then the number of."""
+        """Wrap `value`; None for a matrix argument, whose number is then `argument`."""
         self.recorder = recorder
         self.value = value
         self.argument = argument
@@ -91,13 +91,16 @@ class Traced(Operand):
     # ------------------------------------------------------------- what an argument is
 
     def described(self) -> str:
-        """Name for messages."""
+        """Return a name for messages."""
         return (
             f"'{self.recorder.arguments[self.argument].name}'" if self.argument >= 0 else "a value"
         )
 
     def as_value(self, target: Kind | None = None) -> Value:
-        """This operand as a value; `target` is the kind of the others in the same operation."""
+        """Return this operand as a value.
+
+        target: kind of the other operands of the same operation.
+        """
         if self.value is not None:
             return self.value
         recorder, number = self.recorder, self.argument
@@ -119,32 +122,32 @@ class Traced(Operand):
         )
 
     def kind(self) -> Kind | None:
-        """Kind, or None for an argument that adapts (1 x n)."""
+        """Return the kind, or None for an argument that adapts (1 x n)."""
         if self.value is not None:
             return self.value.kind
         argument = self.recorder.arguments[self.argument]
         return None if argument.rows_one and argument.columns != 1 else self.as_value().kind
 
     def table(self, what: str) -> int:
-        """The number of the argument that is used as a table."""
+        """Return the number of the argument that is used as a table."""
         if self.argument < 0 or self.recorder.arguments[self.argument].form != "mat":
             raise ShapeError(
                 f"@rowwise: {what} needs a whole matrix, an argument of the function, as its "
-                f"table; got {self.described()} computed inside it, of which each row has only its "
-                "own."
+                f"table; got {self.described()} computed inside it, where each row sees only its "
+                "own numbers."
             )
         return self.argument
 
     @property
     def T(self) -> Any:
-        """Not row-local: always an error."""
+        """Raise an error: a transposed matrix is not row-local."""
         raise ShapeError(
             f"@rowwise: {self.described()}.T: a transposed matrix is not row-local. Transpose "
             "outside the function."
         )
 
     def __getattr__(self, name: str) -> Any:
-        """Always an error: a row knows its numbers alone."""
+        """Raise an error: a row knows only its own numbers."""
         if name.startswith("__"):  # Python's own look-ups
             raise AttributeError(name)
         raise TraceError(
@@ -154,21 +157,21 @@ class Traced(Operand):
         )
 
     def __getitem__(self, index: Any) -> Any:
-        """Always an error."""
+        """Raise an error: a row has no subscripts."""
         raise self._no(
             "a subscript", "Take rows and columns outside the function: x[rows, columns]"
         )
 
     def __len__(self) -> int:
-        """Always an error."""
+        """Raise an error: a row has no length."""
         raise self._no("len()", "Pass the number as another argument; rownnz(x) counts entries")
 
     def __iter__(self) -> Iterator[Any]:
-        """Always an error."""
+        """Raise an error: a row cannot be looped over."""
         raise self._no("a loop over its numbers", "Operations work on all numbers of a row at once")
 
     def __float__(self) -> float:
-        """Always an error."""
+        """Raise an error: a traced value is not a number on the host."""
         raise self._no("a number on the host", "Use where(condition, a, b), or pass the number")
 
     __int__ = __index__ = __float__
@@ -289,7 +292,7 @@ def _sddmm(recorder: Recorder, op: str, rows: Traced, table: Traced, pattern: Tr
 
 
 def _matmul(recorder: Recorder, op: str, left: Traced, right: Traced) -> Value:
-    """left @ right, where vectors of one number are numbers."""
+    """Record left @ right; vectors of length 1 are numbers."""
     matrix = right.table("@")
     argument = recorder.arguments[matrix]
     columns = argument.columns
@@ -348,10 +351,10 @@ def _expect(condition: bool, op: str, rule: str) -> None:
 
 
 class EagerLoop:
-    """State of a `repeat` that runs for real (in the reference): whether `until` was reached."""
+    """The state of a `repeat` that really runs, in the reference."""
 
     def __init__(self) -> None:
-        """Not reached."""
+        """Start with `until` not reached."""
         self.stop = False
 
 
@@ -359,10 +362,11 @@ eager_loop: ContextVar[EagerLoop | None] = ContextVar("eager_loop", default=None
 
 
 def repeat(count: Any) -> Iterator[None]:
-    """A loop of `count` rounds inside a `@rowwise` function, compiled as a loop.
+    """Run a block `count` times inside a `@rowwise` function, compiled as a loop.
 
     count: an int, or an argument of the function (a number or a 1 x 1 Mat), the same for all rows.
-    What a round hands to the next one must be assigned with `<<=`.
+
+    Assign values that a round passes to the next one with `<<=`.
     """
     recorder = recorder_in_use.get()
     if recorder is None:
@@ -374,8 +378,8 @@ def repeat(count: Any) -> Iterator[None]:
                 return
         return
     times = _rounds(recorder, count)
-    # The body runs twice. What the second round reads of the first one's values, a compiled loop
-    # would not: its text is the same in every round.
+    # The body runs twice, to find names that the second round reads from the first. A compiled loop
+    # could not do this: its text is the same in every round.
     first: list[Instruction] = []
     recorder.open.append(first)
     yield None
@@ -409,15 +413,17 @@ def _rounds(recorder: Recorder, count: Any) -> Value | int:
 
 
 def _names(variables: dict[str, Any]) -> dict[int, str]:
-    """Names of the values that local variables stand for, by the value's id."""
+    """Return the names of local variables, by the id of the value that each stands for."""
     traced = ((n, v.value) for n, v in variables.items() if isinstance(v, Traced))
     return {value.id: f"'{name}'" for name, value in traced if value is not None}
 
 
 def until(condition: Any) -> None:
-    """End the innermost `repeat` for this row when the condition, one number per row, is not zero.
+    """End the innermost `repeat` for this row when the condition is not zero.
 
-    It must be the last statement of the loop.
+    condition: one number per row.
+
+    This must be the last statement of the loop.
     """
     recorder = recorder_in_use.get()
     if recorder is None:

@@ -186,12 +186,12 @@ def test_what_python_draws_or_counts_is_noticed(update: Any) -> None:
 
 
 def test_in_updates_for_an_optimizer_too() -> None:
-    with pytest.raises(UpdateError, match=line_of(counts_into_an_update) + ".* 1.0, and then of 2"):
+    with pytest.raises(UpdateError, match=line_of(counts_into_an_update) + ".* 1.0, and then 2"):
         learner_of(counts_into_an_update, optimizer=SGD()).plan()
 
 
 def test_work_that_comes_once_is_noticed() -> None:
-    with pytest.raises(UpdateError, match=r"test_update_rules\.py:\d+ came in one of them only"):
+    with pytest.raises(UpdateError, match=r"test_update_rules\.py:\d+ was called in one run only"):
         learner_of(stops_after_a_while).plan()
 
 
