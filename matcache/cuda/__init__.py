@@ -1,6 +1,6 @@
-"""The CUDA backend: memory, streams and launches behind a small driver that tests can stand in for.
+"""The CUDA backend: memory, streams and launches behind a small, replaceable driver.
 
-`devices.py` opens a device; importing this package needs no GPU and no CuPy.
+`devices.py` opens a device. Importing this package needs neither a GPU nor CuPy.
 """
 
 from .backend import Cuda as Cuda

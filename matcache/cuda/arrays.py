@@ -11,8 +11,9 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DeviceArray:
-    """C-contiguous numbers at `address`. It can be cut and seen in another shape, no more: whoever
-    wants the numbers asks the backend for a copy.
+    """C-contiguous numbers at `address`. Supports slicing of rows and reshaping only.
+
+    Ask the backend for a copy to get at the numbers.
 
     >>> slab = DeviceArray(4096, (1024,), np.dtype(np.uint8))
     >>> part = slab[256:320].view(np.dtype(np.float32)).reshape((4, 4))
@@ -26,16 +27,16 @@ class DeviceArray:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all numbers."""
+        """The size of all numbers in bytes."""
         return self.size * self.dtype.itemsize
 
     def __getitem__(self, part: slice) -> DeviceArray:
-        """Some rows, one after another."""
+        """Return consecutive rows."""
         start, stop, step = part.indices(self.shape[0])
         assert step == 1
         row = prod(self.shape[1:]) * self.dtype.itemsize
@@ -43,7 +44,7 @@ class DeviceArray:
         return DeviceArray(self.address + start * row, (rows, *self.shape[1:]), self.dtype)
 
     def reshape(self, *shape: Any) -> DeviceArray:
-        """The same numbers in another shape; one side may be -1."""
+        """Return the same numbers in another shape; one side may be -1."""
         sides: tuple[int, ...] = shape[0] if isinstance(shape[0], tuple) else shape
         if -1 in sides:
             others = -prod(sides)
@@ -52,5 +53,5 @@ class DeviceArray:
         return DeviceArray(self.address, sides, self.dtype)
 
     def view(self, dtype: np.dtype[Any]) -> DeviceArray:
-        """The same bytes as numbers of another type, in one row."""
+        """Return the same bytes as one row of numbers of another type."""
         return DeviceArray(self.address, (self.nbytes // dtype.itemsize,), dtype)

@@ -1,4 +1,4 @@
-"""The CUDA backend: one slab of device memory, a stream for copies and one for kernels."""
+"""The CUDA backend: one slab of device memory, a copy stream and a compute stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ..containers.slots import BFLOAT16
 from ..errors import MemoryPlanError, source_line
-from . import launches, merging  # noqa: F401 (they enter what they do)
+from . import launches, merging  # noqa: F401 (they register themselves)
 from .arrays import DeviceArray
 from .driver import Bytes, Driver, Product
 from .incoming import DeviceIncoming
@@ -23,36 +23,36 @@ if TYPE_CHECKING:
     from ..containers.cache import MatCache
     from ..containers.slots import PatternSlot
 
-SIDES = 2  # blocks at work at a time: one computes, the next one is copied
-STAGE = 1 << 20  # bytes of the numbers that a block's update may set, for each side
-BOUNCE = 1 << 24  # bytes that are copied at a time to and from the host
-THREADS = 256  # of a block of threads
-WAVES = 16  # blocks of threads for each processor, at most
+SIDES = 2  # blocks in use at a time: one computes, the next is copied
+STAGE = 1 << 20  # bytes of numbers that a block's update may set, for each side
+BOUNCE = 1 << 24  # bytes copied at a time to and from the host
+THREADS = 256  # threads in a block
+WAVES = 16  # most blocks of threads for each processor
 
 
 class Text:
-    """A kernel: its text, and the driver's function once it is compiled."""
+    """The source text of a kernel, and the driver's function once it is compiled."""
 
     def __init__(self, source: str, name: str) -> None:
-        """Not compiled yet."""
+        """Keep the text; it is compiled later."""
         self.source, self.name = source, name
         self.function: Any = None
 
 
 class Tenants:
-    """The backends that have one driver; the last that leaves closes it."""
+    """The backends that share one driver; the last one to leave closes it."""
 
     def __init__(self, driver: Driver) -> None:
-        """Nobody has it yet."""
+        """Start without backends."""
         self.driver = driver
         self._count = 0
 
     def enter(self) -> None:
-        """One more."""
+        """Count one backend more."""
         self._count += 1
 
     def leave(self) -> None:
-        """One less."""
+        """Count one backend less; close the driver after the last one."""
         self._count -= 1
         if not self._count:
             self.driver.close()
@@ -61,9 +61,11 @@ class Tenants:
 class Cuda:
     """Memory and kernels of one cache on one device. See `Backend`.
 
-    While a block is at work (`in_block`), what it launches is queued and run as one graph where
-    possible; else it is launched at once. side: which of the buffers the present block uses. The
-    driver belongs to the backend, and to those `beside` it.
+    in_block: whether a block is at work. Its launches are then queued, and run as one graph if
+    possible; others run at once.
+    side: which of the buffers the present block uses.
+
+    The driver is shared by this backend and those made by `beside`.
     """
 
     kind = "cuda"
@@ -77,8 +79,11 @@ class Cuda:
         indexes: bool = False,
         tenants: Tenants | None = None,
     ) -> None:
-        """graphs: whether updates are captured and replayed. indexes: whether transposed indexes
-        are made here, and not copied from the host. tenants: who has the driver already, if anyone.
+        """Use a driver.
+
+        graphs: whether updates are captured and replayed.
+        indexes: whether transposed indexes are made on the device, not copied from the host.
+        tenants: other backends of the driver; None: there are none yet.
         """
         self.indexes = indexes
         self.driver = driver
@@ -87,9 +92,9 @@ class Cuda:
         self.side = self.block = 0
         self.in_block = False
         self.host_bytes = SIDES * STAGE + BOUNCE
-        # The side's last block, and what was computed after it, before the next one.
+        # By side: its last block, and the work between that block and the next one.
         self._done = [driver.event() for _ in range(SIDES)]
-        self._arrived = [driver.event() for _ in range(SIDES)]  # its copies
+        self._arrived = [driver.event() for _ in range(SIDES)]  # the block's copies
         self._arriving = False
         self._stage = [driver.pinned(STAGE) for _ in range(SIDES)]
         self._staged = 0
@@ -105,14 +110,14 @@ class Cuda:
         self._free = weakref.finalize(self, _release, self._tenants, self._addresses)
 
     def beside(self) -> Cuda:
-        """A backend for another cache on this device, which is not opened again for it."""
+        """Return a backend for another cache on this device, with the same driver."""
         graphs = self.launcher.graphs
         return Cuda(self.driver, graphs=graphs, indexes=self.indexes, tenants=self._tenants)
 
     # ------------------------------------------------------------------ memory
 
     def allocate(self, nbytes: int) -> DeviceArray:
-        """Bytes of the device. Raises MemoryPlanError where they are not free."""
+        """Allocate device memory. Raises MemoryPlanError if there is not enough."""
         limits = self.driver.limits()
         wanted = max(nbytes, 1)
         try:
@@ -131,16 +136,16 @@ class Cuda:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes of the device that are free, with those of this backend."""
+        """The free memory of the device in bytes, including that of this backend."""
         return self.driver.limits().free + self._held
 
     def clear(self, array: DeviceArray) -> None:
-        """All zeros."""
+        """Set all numbers to zero."""
         if array.nbytes:
             self.launcher.add(Clear(array.address, array.nbytes), "clear")
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-        """In pinned memory."""
+        """Return a zeroed array in pinned memory."""
         kind = np.dtype(dtype)
         raw = self.driver.pinned(prod(shape) * kind.itemsize)
         raw[:] = 0
@@ -148,7 +153,7 @@ class Cuda:
         return found
 
     def write(self, array: DeviceArray, numbers: Any) -> None:
-        """Copy numbers of the host into an array, in the order of launches."""
+        """Copy host numbers into an array, in the order of launches."""
         given = np.asarray(numbers)
         if not np.can_cast(given.dtype, array.dtype, "same_kind"):
             raise TypeError(f"{given.dtype} into {array.dtype}")
@@ -169,7 +174,7 @@ class Cuda:
         self.send(array.address, flat)
 
     def send(self, address: int, numbers: Bytes) -> None:
-        """Copy bytes of any memory to the device, which has to be idle, and wait for it."""
+        """Copy host bytes to the device, and wait. The device must be idle."""
         bounce = self._bounced()
         for begin in range(0, numbers.size, BOUNCE):
             part = numbers[begin : begin + BOUNCE]
@@ -178,7 +183,7 @@ class Cuda:
             self.driver.synchronize(self.compute)
 
     def read(self, array: DeviceArray) -> np.ndarray[Any, Any]:
-        """A copy on the host, after everything that was launched."""
+        """Return a copy on the host, after all earlier launches."""
         self.launcher.flush()
         host = np.empty(array.shape, array.dtype)
         flat, bounce = host.reshape(-1).view(np.uint8), self._bounced()
@@ -190,11 +195,11 @@ class Cuda:
         return host
 
     def host(self, array: DeviceArray) -> np.ndarray[Any, Any]:
-        """A copy on the host."""
+        """Return a copy on the host."""
         return self.read(array)
 
     def put_back(self, array: DeviceArray, shown: np.ndarray[Any, Any]) -> None:
-        """The copy's numbers into the array."""
+        """Copy the numbers of `shown` into the array."""
         self.write(array, shown.reshape(array.shape))
 
     def _bounced(self) -> Any:
@@ -207,19 +212,19 @@ class Cuda:
     def incoming(
         self, cache: MatCache, label: str, size: int, dtype: Any, copies: int
     ) -> DeviceIncoming:
-        """Room on the device for an array of blocks."""
-        if copies > 1:  # if blocks are not in pinned memory already
+        """Reserve room on the device for an array of blocks."""
+        if copies > 1:  # for blocks that are not in pinned memory
             self.host_bytes += copies * size * np.dtype(dtype).itemsize
         return DeviceIncoming(self, cache, label, size, dtype, copies)
 
     def index(self, cache: MatCache, pattern: PatternSlot) -> DeviceIndex | None:
-        """What makes it here, if this backend does."""
+        """Return the maker of the transposed index, if this backend makes it."""
         return DeviceIndex(cache, pattern) if self.indexes else None
 
     def begin_block(self) -> None:
-        """Use the other buffers, once all that was given before the last block began is done."""
+        """Switch to the other buffers, once the work given before the last block is done."""
         self.launcher.flush()
-        self.driver.record(self._done[self.side], self.compute)  # with what came after the block
+        self.driver.record(self._done[self.side], self.compute)  # includes the work after the block
         self.side = (self.side + 1) % SIDES
         self.block += 1
         self.driver.synchronize(self._done[self.side])
@@ -228,7 +233,7 @@ class Cuda:
         self.in_block = self.launcher.queueing = True
 
     def end_block(self) -> None:
-        """Run what is queued; returns when the block's arrays have left the host."""
+        """Run the queued work; return when the block's arrays have left the host."""
         self.launcher.flush()
         self.in_block = self.launcher.queueing = False
         self._await_copies()
@@ -236,7 +241,7 @@ class Cuda:
         self.driver.synchronize(self._arrived[self.side])
 
     def arriving(self) -> None:
-        """A copy was given to the stream of copies: kernels from now on are to wait for it."""
+        """Make later kernels wait for the copy that the copy stream just received."""
         self._arriving = True
 
     def _await_copies(self) -> None:
@@ -246,7 +251,7 @@ class Cuda:
             self._arriving = False
 
     def drain(self) -> None:
-        """Wait until nothing runs."""
+        """Wait until the device is idle."""
         self.launcher.flush()
         self.driver.synchronize(self.copies)
         self.tally.copy(SIDES, self.compute)
@@ -257,11 +262,11 @@ class Cuda:
 
     @property
     def counted(self) -> int:
-        """Operations that kernels counted, as of some block before the last."""
+        """Operations counted by kernels, as of some block before the last."""
         return self.tally.seen
 
     def text(self, key: Hashable, source: Callable[[], str], name: str = "run") -> Text:
-        """The kernel known by `key`; at the first call its `source` is made."""
+        """Return the kernel known by `key`; the first call makes its `source`."""
         found = self._texts.get(key)
         if found is None:
             found = self._texts[key] = Text(source(), name)
@@ -277,25 +282,27 @@ class Cuda:
             text.function = self.driver.function(text.source, text.name)
 
     def launch(self, text: Text, units: int, per_block: int, *args: Any) -> None:
-        """Run a kernel whose threads loop over `units` of work, of which a block of threads does
-        `per_block` at a time.
+        """Run a kernel whose threads loop over units of work.
+
+        units: how many there are.
+        per_block: units that a block of threads does at a time.
         """
         most = self.processors * WAVES
         self.launch_blocks(text, max(1, min(-(-units // per_block), most)), *args)
 
     def launch_blocks(self, text: Text, blocks: int, *args: Any) -> None:
-        """Run a kernel with so many blocks of threads."""
+        """Run a kernel with this number of blocks of threads."""
         if text.function is None:
             self._compile(text)
         values = tuple(a.address if isinstance(a, DeviceArray) else a for a in args)
         self.launcher.add(Kernel(text.function, blocks, THREADS, values), source_line())
 
     def product(self, product: Product) -> None:
-        """A dense product."""
+        """Run a dense product."""
         self.launcher.add(product, source_line())
 
     def close(self) -> None:
-        """Free the memory, whatever still runs having ended; twice is fine."""
+        """Wait for running work and free the memory. A second call does nothing."""
         try:
             if self._free.alive and self._addresses:
                 self.drain()
@@ -305,7 +312,7 @@ class Cuda:
 
 
 def _release(tenants: Tenants, addresses: list[int]) -> None:
-    """Also of a backend that was forgotten."""
+    """Free memory and driver, also of a backend that was garbage-collected."""
     try:
         for address in addresses:
             tenants.driver.free(address)

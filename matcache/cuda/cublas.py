@@ -1,7 +1,7 @@
 """Dense products by cuBLAS, called through its C interface.
 
-CuPy's functions give every product to CuPy's current stream, and cuBLAS forgets its workspace when
-it is given a stream: so they would use room that is in nobody's plan.
+CuPy's functions give every product to CuPy's current stream. That makes cuBLAS forget its
+workspace, so it would use memory outside the plan.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from .driver import Product
 
 GEMM = [c_void_p, *[c_int] * 5, *[c_void_p] * 2, c_int, c_void_p, c_int, *[c_void_p] * 2, c_int]
-ARGUMENTS = {  # as in cublas_api.h
+ARGUMENTS = {  # argument types, as in cublas_api.h
     "cublasCreate_v2": [c_void_p],
     "cublasDestroy_v2": [c_void_p],
     "cublasSetStream_v2": [c_void_p, c_void_p],
@@ -31,33 +31,37 @@ AS_IT_IS, TURNED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
 
 @cache
 def library() -> ctypes.CDLL:
-    """The cuBLAS that CuPy loads. Raises ImportError where CuPy finds none."""
+    """Return the cuBLAS that CuPy loads. Raises ImportError if CuPy finds none."""
     from cupy_backends.cuda.libs import cublas
 
-    return ctypes.CDLL(cublas.__file__)  # names are looked up in what it is linked with, too
+    return ctypes.CDLL(cublas.__file__)  # also finds names in the libraries it links
 
 
 class Blas:
-    """A handle of the device that is the current one, for one stream at a time.
+    """A cuBLAS handle on the current device, for one stream at a time.
 
     It computes in float32 or float64 throughout: a new handle does not use TF32.
     """
 
     def __init__(self) -> None:
-        """Raises RuntimeError where cuBLAS cannot be used, ImportError where it is missing."""
+        """Create the handle.
+
+        Raises RuntimeError if cuBLAS cannot be used, ImportError if it is missing.
+        """
         self._library = library()
         self._handle = c_void_p()
         self._given: tuple[int, tuple[int, int]] | None = None  # stream and workspace
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
 
     def multiply(self, product: Product, stream: int) -> None:
-        """Give the product to a stream. Matrices go by columns there, so it is out.T = right.T @
-        left.T. The workspace has to start at a multiple of 256. Sides may be 0, but not what cuBLAS
-        takes for the step from one column to the next.
+        """Give the product to a stream.
+
+        cuBLAS stores matrices by columns, so it computes out.T = right.T @ left.T. The workspace
+        must start at a multiple of 256. Sides may be 0, but leading dimensions may not.
         """
         p = product
         if self._given != (stream, p.workspace):
-            self._given = None  # unless both calls succeed
+            self._given = None  # in case one of both calls fails
             self._call("cublasSetStream_v2", self._handle, stream)  # forgets the workspace
             self._call("cublasSetWorkspace_v2", self._handle, *p.workspace)
             self._given = stream, p.workspace
@@ -87,5 +91,5 @@ class Blas:
             raise RuntimeError(f"{name}: cuBLAS says {status}")
 
     def close(self) -> None:
-        """Let the handle go."""
+        """Destroy the handle."""
         self._call("cublasDestroy_v2", self._handle)

@@ -1,6 +1,6 @@
-"""The driver of a real device, by CuPy: its runtime calls and its compiler; and by cuBLAS.
+"""The driver of a real device: CuPy's runtime calls and compiler, and cuBLAS.
 
-Nothing here uses CuPy's memory pool: memory is from `cudaMalloc`, once.
+CuPy's memory pool is not used: memory comes from `cudaMalloc`, once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from .cublas import Blas
 from .driver import Bytes, Driver, Limits, Product
 
-# Memory of the host that copies can be from: start and end, by the number of its owner.
+# Pinned host memory: start and end, by the number of its owner.
 _pinned: dict[int, tuple[int, int]] = {}
 OPTIONS = ("--std=c++17", "--fmad=true")  # and -ftz=true, which CuPy always adds
 NOTHING = 'extern "C" __global__ void nothing() {}'
@@ -25,17 +25,17 @@ REACHED_ALREADY = 704  # cudaErrorPeerAccessAlreadyEnabled
 
 
 def device_count() -> int:
-    """How many devices CuPy sees. Raises what CuPy raises where it does not work."""
+    """Return how many devices CuPy finds. Raises CuPy's error if CuPy does not work."""
     import cupy
 
     return int(cupy.cuda.runtime.getDeviceCount())
 
 
 class CupyDriver:
-    """See `Driver`. During a call its device is the current one of the calling thread."""
+    """See `Driver`. During a call the calling thread's current device is this one."""
 
     def __init__(self, number: int) -> None:
-        """number: of the device. Raises ImportError where CuPy, or a part of CUDA, is missing."""
+        """Open the device `number`. Raises ImportError if CuPy or a part of CUDA is missing."""
         import cupy
 
         self._cupy, self._runtime = cupy, cupy.cuda.runtime
@@ -47,22 +47,22 @@ class CupyDriver:
             properties = self._runtime.getDeviceProperties(number)
             self._name = f"cuda:{number} ({properties['name'].decode()})"
             self._processors = int(properties["multiProcessorCount"])
-            self._runtime.memGetInfo()  # the device is in use from now on, if there is room
+            self._runtime.memGetInfo()  # makes a context, if there is memory for one
             self._try_compiler()
             self._blas = Blas()
 
     def _try_compiler(self) -> None:
         try:
             self.function(NOTHING, "nothing")
-        except Exception as error:  # CuPy finds no NVRTC, or no headers of CUDA
+        except Exception as error:  # CuPy finds no NVRTC, or no CUDA headers
             raise ImportError(f"CuPy cannot compile kernels: {error}") from error
 
     @contextmanager
     def _current(self) -> Iterator[None]:
-        """The device is the thread's current one.
+        """Make this the thread's current device, within this `with` block.
 
-        Afterwards the one before is, unless the thread had not used it: CUDA would use hundreds of
-        megabytes of it from then on.
+        The previous device is then restored if the thread had used it. Otherwise CUDA would reserve
+        hundreds of megabytes on it.
         """
         before = self._runtime.getDevice()
         if before == self.number:
@@ -77,13 +77,13 @@ class CupyDriver:
                 self._runtime.setDevice(before)
 
     def limits(self) -> Limits:
-        """As the runtime says."""
+        """Return what the runtime reports."""
         with self._current():
             free, total = self._runtime.memGetInfo()
         return Limits(self._name, int(free), int(total), self._processors)
 
     def allocate(self, nbytes: int) -> int:
-        """By cudaMalloc."""
+        """Allocate by cudaMalloc."""
         with self._current(), self._memory():
             address = int(self._runtime.malloc(nbytes))
         self._live.add(address)
@@ -91,44 +91,44 @@ class CupyDriver:
 
     @contextmanager
     def _memory(self) -> Iterator[None]:
-        """Too little of it is Python's error."""
+        """Turn CUDA's out-of-memory error into MemoryError."""
         try:
             yield
         except self._runtime.CUDARuntimeError as error:
-            if error.status != OUT_OF_MEMORY:  # something else that went wrong before
+            if error.status != OUT_OF_MEMORY:  # an earlier error of another kind
                 raise
             raise MemoryError(str(error)) from error
 
     def free(self, address: int) -> None:
-        """By cudaFree."""
+        """Free by cudaFree."""
         with self._current():
             self._runtime.free(address)
         self._live.discard(address)
 
     def pinned(self, nbytes: int) -> Bytes:
-        """By cudaHostAlloc, for all devices; it goes when the array and its views do."""
+        """Allocate by cudaHostAlloc, for all devices; freed with the array and its views."""
         portable = self._runtime.hostAllocPortable
         with self._current(), self._memory():
             owner = self._cupy.cuda.pinned_memory.PinnedMemory(max(nbytes, 1), portable)
         buffer = (ctypes.c_uint8 * nbytes).from_address(owner.ptr)
-        buffer.owner = owner  # type: ignore[attr-defined]  # lives as long as the memory is seen
+        buffer.owner = owner  # type: ignore[attr-defined]  # lives as long as views of the memory
         _pinned[id(owner)] = owner.ptr, owner.ptr + nbytes
         weakref.finalize(owner, _pinned.pop, id(owner))
         return np.ctypeslib.as_array(buffer)
 
     def is_pinned(self, array: np.ndarray[Any, Any]) -> bool:
-        """Whether a driver of this process made the memory."""
+        """Return whether a driver of this process allocated the memory."""
         start = array.ctypes.data
         end = start + array.nbytes
         return any(first <= start and end <= last for first, last in list(_pinned.values()))
 
     def stream(self) -> Any:
-        """One that does not wait for the default stream."""
+        """Make a stream that does not wait for the default stream."""
         with self._current():
             return self._cupy.cuda.Stream(non_blocking=True)
 
     def event(self) -> Any:
-        """Without a clock."""
+        """Make an event without a clock."""
         with self._current():
             return self._cupy.cuda.Event(disable_timing=True)
 
@@ -148,19 +148,19 @@ class CupyDriver:
             what.synchronize()
 
     def copy_in(self, address: int, source: Bytes, stream: Any) -> None:
-        """By cudaMemcpyAsync."""
+        """Copy by cudaMemcpyAsync."""
         kind = self._runtime.memcpyHostToDevice
         with self._current():
             self._runtime.memcpyAsync(address, source.ctypes.data, source.size, kind, stream.ptr)
 
     def copy_out(self, target: Bytes, address: int, stream: Any) -> None:
-        """By cudaMemcpyAsync."""
+        """Copy by cudaMemcpyAsync."""
         kind = self._runtime.memcpyDeviceToHost
         with self._current():
             self._runtime.memcpyAsync(target.ctypes.data, address, target.size, kind, stream.ptr)
 
     def copy_from(self, address: int, other: Driver, source: int, nbytes: int, stream: Any) -> None:
-        """By cudaMemcpyPeerAsync: directly where the devices can, else through the host."""
+        """Copy by cudaMemcpyPeerAsync: directly if the devices can, else through the host."""
         runtime = self._runtime
         with self._current():
             if other.number == self.number:
@@ -171,7 +171,7 @@ class CupyDriver:
             runtime.memcpyPeerAsync(address, self.number, source, other.number, nbytes, stream.ptr)
 
     def _reach(self, number: int) -> None:
-        """Let copies from another device be direct, if the machine allows it."""
+        """Enable direct copies from another device, if the machine allows it."""
         if number in self._reached:
             return
         self._reached.add(number)
@@ -183,12 +183,12 @@ class CupyDriver:
                     raise
 
     def clear(self, address: int, nbytes: int, stream: Any) -> None:
-        """By cudaMemsetAsync."""
+        """Clear by cudaMemsetAsync."""
         with self._current():
             self._runtime.memsetAsync(address, 0, nbytes, stream.ptr)
 
     def function(self, source: str, name: str) -> Any:
-        """Compiled by NVRTC; CuPy keeps the result on disk."""
+        """Compile by NVRTC; CuPy keeps the result on disk."""
         with self._current():
             module = self._modules.get(source)
             if module is None:
@@ -203,12 +203,15 @@ class CupyDriver:
             function((grid,), (block,), args)
 
     def product(self, product: Product, stream: Any) -> None:
-        """By cuBLAS."""
+        """Multiply by cuBLAS."""
         with self._current():
             self._blas.multiply(product, stream.ptr)
 
     def begin_capture(self, stream: Any) -> None:
-        """Memory may be freed meanwhile: Python may let go of another learner at any time."""
+        """Start capturing, in a mode that permits freeing memory meanwhile.
+
+        Python may collect another learner at any time.
+        """
         with self._current():
             stream.begin_capture(self._runtime.streamCaptureModeRelaxed)
 
@@ -223,7 +226,7 @@ class CupyDriver:
             graph.launch(stream)
 
     def close(self) -> None:
-        """Free what was not freed."""
+        """Free all remaining memory."""
         for address in list(self._live):
             self.free(address)
         with self._current():

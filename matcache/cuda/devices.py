@@ -1,4 +1,4 @@
-"""CUDA devices that CuPy sees."""
+"""Find and open CUDA devices through CuPy."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ INSTALL = (
 
 
 def count() -> int:
-    """How many there are; 0 also where CuPy is missing or does not work."""
+    """Return the number of CUDA devices; 0 if CuPy is missing or does not work."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of CuPy's, which may be errors where tests run
+            warnings.simplefilter("ignore")  # CuPy's warnings, which tests may turn into errors
             from .cupy_driver import device_count
 
             return device_count()
-    except Exception:  # whatever keeps CuPy from working: there is no device then
+    except Exception:  # CuPy does not work, for whatever reason: no device
         return 0
 
 
 def _said(error: Exception) -> str:
-    """In one line: CuPy says more on others, such as which files it looked at."""
+    """Return the first line of a message: CuPy adds details, such as the files it tried."""
     return str(error).partition("\n")[0].rstrip(".")
 
 
 def open_driver(number: int) -> Driver:
-    """The driver of a device. Raises DeviceError where it is not there."""
+    """Return the driver of a device. Raises DeviceError if the device does not exist."""
     try:
         from .cupy_driver import CupyDriver, device_count
 
@@ -43,20 +43,20 @@ def open_driver(number: int) -> Driver:
         raise DeviceError(f"device: cuda:{number}, but there are {found} CUDA devices. {INSTALL}.")
     try:
         return CupyDriver(number)
-    except ImportError as error:  # of a library that CuPy loads when it is first used
+    except ImportError as error:  # a library that CuPy loads on first use
         raise DeviceError(f"device: cuda:{number}, but {_said(error)}. {INSTALL}.") from error
-    except RuntimeError as error:  # CUDA's own: no memory for a context, say
+    except RuntimeError as error:  # CUDA's own error, such as no memory for a context
         raise DeviceError(
-            f"device: cuda:{number} could not be opened: {_said(error)}. Other programs may hold "
-            "its memory, or have it for themselves: see nvidia-smi."
+            f"device: cuda:{number} could not be opened: {_said(error)}. Other programs may use "
+            "its memory, or reserve the device: see nvidia-smi."
         ) from error
 
 
 def nccl() -> Any:
-    """CuPy's module for NCCL; None where the library is missing."""
+    """Return CuPy's NCCL module, or None if the library is missing."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # CuPy warns where it does not find the library
+            warnings.simplefilter("ignore")  # CuPy warns if the library is missing
             from cupy.cuda import nccl as library
     except Exception:  # as in `count`
         return None
@@ -64,6 +64,6 @@ def nccl() -> Any:
 
 
 def nccl_version(library: Any) -> str:
-    """Of the library that is loaded, such as 2.27.3."""
+    """Return the version of the loaded library, such as 2.27.3."""
     number = int(library.get_version())
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

@@ -1,8 +1,7 @@
-"""What the CUDA backend asks of a device: few calls, so that a test can stand in for the card.
+"""The device interface of the CUDA backend: few calls, so tests can simulate a GPU.
 
-Streams run what they are given in order; nothing is said of the order between streams but by
-events. All copies are asynchronous and from or into pinned memory of the host, which has to stay as
-it is until they are done.
+Each stream runs its work in order. Only events order the work of different streams. All copies are
+asynchronous, from or into pinned host memory, which must not change until they are done.
 """
 
 from __future__ import annotations
@@ -17,7 +16,12 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass(frozen=True)
 class Limits:
-    """name: of the device. free, total: bytes of its memory. processors: that run blocks."""
+    """Properties of a device.
+
+    name: of the device.
+    free, total: bytes of its memory.
+    processors: number of multiprocessors.
+    """
 
     name: str
     free: int
@@ -26,10 +30,13 @@ class Limits:
 
 
 class Product(NamedTuple):
-    """out [m x n] = left [m x k] @ right [k x n], row by row in memory; all of one dtype.
+    """A dense product: out [m x n] = left [m x k] @ right [k x n], stored by rows.
 
-    left_turned: left lies there as [k x m]; right_turned: right as [n x k]. workspace: an address
-    and bytes that the library may use.
+    left_turned: left is stored as [k x m].
+    right_turned: right is stored as [n x k].
+    workspace: address and size in bytes of memory that the library may use.
+
+    All matrices have one dtype.
     """
 
     dtype: str
@@ -45,75 +52,83 @@ class Product(NamedTuple):
 
 
 class Driver(Protocol):
-    """One device. What streams, events, functions and graphs are is its own affair.
+    """One device.
 
-    number: of the device. Addresses are those of its memory. An event that was never recorded has
-    happened; a stream may wait for one of another device.
+    number: of the device.
+
+    Only the driver knows the types of streams, events, functions and graphs. Addresses are those of
+    device memory. An event that was never recorded counts as done. A stream may wait for an event
+    of another device.
     """
 
     number: int
 
     def limits(self) -> Limits:
-        """As things are now."""
+        """Return the present properties of the device."""
 
     def allocate(self, nbytes: int) -> int:
-        """Address of so many bytes. Raises MemoryError where they are not there."""
+        """Allocate bytes and return their address. Raises MemoryError if there are too few."""
 
     def free(self, address: int) -> None:
-        """Give back what `allocate` gave."""
+        """Free the memory at an address that `allocate` returned."""
 
     def pinned(self, nbytes: int) -> Bytes:
-        """Memory of the host that copies can be from and into."""
+        """Allocate host memory that copies can read and write."""
 
     def is_pinned(self, array: np.ndarray[Any, Any]) -> bool:
-        """Whether an array is in such memory."""
+        """Return whether an array is in such memory."""
 
     def stream(self) -> Any:
-        """A new stream, beside all others."""
+        """Make a stream, independent of all others."""
 
     def event(self) -> Any:
-        """A new event."""
+        """Make an event."""
 
     def record(self, event: Any, stream: Any) -> None:
-        """The event happens when all that the stream was given so far is done."""
+        """Mark the event as done when all earlier work of the stream is done."""
 
     def wait(self, stream: Any, event: Any) -> None:
-        """What the stream is given from now on runs after the event as it is recorded now."""
+        """Make the stream's later work wait for the last recording of the event."""
 
     def synchronize(self, what: Any) -> None:
-        """The host waits for a stream to be done, or for an event. Raises what went wrong."""
+        """Wait on the host for a stream or an event. Raises the errors of its work."""
 
     def copy_in(self, address: int, source: Bytes, stream: Any) -> None:
-        """From the host to the device."""
+        """Copy from the host to the device."""
 
     def copy_out(self, target: Bytes, address: int, stream: Any) -> None:
-        """From the device to the host."""
+        """Copy from the device to the host."""
 
     def copy_from(self, address: int, other: Driver, source: int, nbytes: int, stream: Any) -> None:
-        """From the address `source` of a device, which may be the same one."""
+        """Copy from the address `source` of a device, possibly the same one."""
 
     def clear(self, address: int, nbytes: int, stream: Any) -> None:
-        """All bytes become 0."""
+        """Set all bytes to 0."""
 
     def function(self, source: str, name: str) -> Any:
-        """The kernel `name` of a module in CUDA C++, compiled for this device."""
+        """Compile the kernel `name` of a CUDA C++ module for this device."""
 
     def launch(
         self, function: Any, grid: int, block: int, args: tuple[Any, ...], stream: Any
     ) -> None:
-        """args: Python ints as 64 bits (addresses, sizes), NumPy scalars as what they are."""
+        """Launch a kernel.
+
+        grid: blocks of threads.
+        block: threads in a block.
+        args: Python ints are passed as 64 bits (addresses, sizes), NumPy scalars by their type.
+        """
 
     def product(self, product: Product, stream: Any) -> None:
-        """A dense product; the same bits every time."""
+        """Compute a dense product; the same bits every time."""
 
     def begin_capture(self, stream: Any) -> None:
-        """What the stream is given from now on is noted, and not run."""
+        """Record the stream's later work instead of running it."""
 
     def end_capture(self, stream: Any) -> Any:
-        """The graph of what was noted."""
+        """Return the graph of the recorded work."""
 
     def launch_graph(self, graph: Any, stream: Any) -> None:
-        """Run all of it."""
+        """Run all work of the graph."""
 
     def close(self) -> None:
-        """Free what is left."""
+        """Free all remaining memory."""

@@ -1,4 +1,4 @@
-"""Arrays of blocks on their way to the device, while the block before them is computed with."""
+"""Copy arrays of a block to the device while the previous block is computed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 class DeviceIncoming:
     """Places for an array on the device, which blocks use in turn. See `Incoming`.
 
-    An array that is not in pinned memory is copied there first.
+    An array outside pinned memory is first copied into it.
     """
 
     def __init__(
         self, backend: Cuda, cache: MatCache, label: str, size: int, dtype: Any, copies: int
     ) -> None:
-        """Planned, or allocated at once if the cache plans no more."""
+        """Reserve room in the plan, or allocate it at once if planning is over."""
         self.backend = backend
         self._places = [
             cache.result(
@@ -31,16 +31,16 @@ class DeviceIncoming:
             for _ in range(copies)
         ]
         self._stages: list[Any] = [None] * copies
-        self._block = -1  # that it was bound for
+        self._block = -1  # the block it was last bound for
 
     def bind(self, array: np.ndarray[Any, Any], count: int | None = None) -> DeviceArray:
-        """The array on the device; the copy is under way."""
+        """Start the copy, and return the array on the device."""
         backend, driver = self.backend, self.backend.driver
         turn = backend.side % len(self._places)
         place = self._places[turn].array
         apart = backend.in_block and len(self._places) > 1 and self._block != backend.block
         self._block = backend.block
-        if not apart:  # kernels or copies may still be at work on it
+        if not apart:  # kernels or copies may still be using it
             backend.drain()
         flat = array.reshape(-1)[:count]
         assert flat.nbytes <= place.nbytes

@@ -1,4 +1,4 @@
-"""The transposed index of a block, made on the device instead of by the reader's threads."""
+"""Make the transposed index of a block on the device, not in the reader's threads."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from .kernels import index_source
 if TYPE_CHECKING:
     from ..containers.cache import MatCache
 
-DIGIT = 4  # bits of a column number that a pass sorts by
-PARTS = 1024  # of the entries, that are counted apart; as in the text
+DIGIT = 4  # bits of a column number sorted by each pass
+PARTS = 1024  # parts of the entries with separate counts; as in `index.cu`
 
 
 class DeviceIndex:
-    """Room for the index of a sparse container, and for what is sorted on the way to it.
+    """The transposed index of a sparse container, and scratch for sorting.
 
-    It is made when it is first read after a block was bound, by `build`: a stable sort of the
-    entries by column, so it has the bits of the reader's. Nothing of it is copied to the device;
-    one place is enough for all blocks, since only the stream of kernels uses it.
+    `build` makes it when it is first read after a block was bound. A stable sort of the entries by
+    column gives the same bits as the reader's. Nothing is copied to the device. One copy serves all
+    blocks, since only the compute stream uses it.
     """
 
     def __init__(self, cache: MatCache, pattern: PatternSlot) -> None:
-        """Planned, or allocated at once if the cache plans no more."""
+        """Reserve room in the plan, or allocate it at once if planning is over."""
         self.cache, self.pattern = cache, pattern
         capacity, position = pattern.capacity, pattern.position_type
         columns = min(pattern.columns, capacity)
@@ -41,17 +41,17 @@ class DeviceIndex:
         self._spare_keys = room("columns being sorted", capacity, np.int32)
         self._spare = room("positions being sorted", capacity, position)
         self._sums = room("counts of parts", (1 << DIGIT) * PARTS + 1, np.int64)
-        self._built = -1  # version of the pattern
+        self._built = -1  # version of the pattern when it was last built
 
     def arrays(self) -> list[Any]:
-        """active, starts, t_rows, t_pos, as `PatternSlot` has them; not made yet."""
+        """Return active, starts, t_rows and t_pos of `PatternSlot`; `build` fills them."""
         return [slot.array.reshape(-1) for slot in self._containers()]
 
     def _containers(self) -> list[Any]:
         return [self._active, self._starts, self._rows, self._positions]
 
     def build(self) -> None:
-        """Make it, unless the present block's is there already."""
+        """Make the index, unless that of the present block exists already."""
         pattern, backend = self.pattern, self.cache.backend
         position = "int" if pattern.position_type is np.int32 else "i64"
 
@@ -65,8 +65,8 @@ class DeviceIndex:
         self._built = pattern.version
         counts, sums = pattern.counts, self._sums.array
         active, begins, t_rows, t_pos = (slot.array for slot in self._containers())
-        # Keys and positions go from one pair of arrays to the other, and end in the first one,
-        # whose keys make room for the rows at last.
+        # Keys and positions alternate between two pairs of arrays and end in the first. There the
+        # rows finally replace the keys.
         pairs = [(t_rows, t_pos), (self._spare_keys.array, self._spare.array)]
         keys, places = pattern.indices, 0
         passes = max(1, -(-(pattern.columns - 1).bit_length() // DIGIT))
@@ -79,6 +79,6 @@ class DeviceIndex:
         backend.launch(heads, PARTS, 1, counts, keys, sums)
         backend.launch_blocks(starts, 1, PARTS, sums)
         backend.launch(columns, PARTS, 1, counts, keys, sums, active, begins)
-        each = 256  # threads of a block
+        each = 256  # threads in a block
         call = [counts, pattern.rows, pattern.indptr, t_pos, t_rows]
         backend.launch(rows, pattern.capacity, each, *call)

@@ -1,9 +1,9 @@
-"""What is to run on the device: queued while a block's update is written down, run as one graph.
+"""Queue the launches of a block's update, and run them as one CUDA graph.
 
-The Python text of an update runs for every block: it may set numbers and take branches. What it
-launches is compared with what was launched before. A sequence that has come twice is captured as a
-CUDA graph, and run by one call from then on; other sequences are launched one by one. So nothing is
-assumed of a model: a graph runs only in place of the very same launches.
+The Python code of an update runs for every block; it may set numbers and take branches. Its
+launches are compared with earlier sequences. A sequence that occurs twice is captured as a CUDA
+graph, and later run by one call. Other sequences are launched one by one. Nothing is assumed of a
+model: a graph only replaces exactly the same launches.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .driver import Bytes, Driver, Product
 
 log = logging.getLogger("blocklearn.cuda")
 
-FEWEST = 3  # launches that are worth a graph
-MOST_GRAPHS = 32  # of one backend
-REMEMBERED = 64  # sequences that came once
-PATIENCE = 24  # new sequences in a row, until graphs are given up
-FAILURES = 3  # captures that failed, until graphs are given up
+FEWEST = 3  # least launches that justify a graph
+MOST_GRAPHS = 32  # most graphs of one backend
+REMEMBERED = 64  # most sequences, seen once, that are remembered
+PATIENCE = 24  # new sequences in a row before graphs are given up
+FAILURES = 3  # failed captures before graphs are given up
 
 
 class Kernel(NamedTuple):
-    """A launch. function: of the driver."""
+    """A launch of one of the driver's functions."""
 
     function: Any
     grid: int
@@ -35,14 +35,14 @@ class Kernel(NamedTuple):
 
 
 class Clear(NamedTuple):
-    """Zeros."""
+    """Sets bytes to zero."""
 
     address: int
     nbytes: int
 
 
 class CopyIn(NamedTuple):
-    """From the staging memory of the host: buffer `side`, from `start` on."""
+    """Copies from the host's staging memory: buffer `side`, from `start` on."""
 
     address: int
     side: int
@@ -54,34 +54,42 @@ Step = Kernel | Clear | CopyIn | Product
 
 
 class Launcher:
-    """Runs steps on one stream, in order. stage: the staging memory, by side.
+    """Runs steps on one stream, in order.
 
-    replays, launches: how often graphs, and single steps, were handed to the driver.
+    stage: the staging memory, by side.
+    replays: number of graphs handed to the driver.
+    launches: number of single steps handed to the driver.
     """
 
     def __init__(self, driver: Driver, stream: Any, stage: list[Bytes], *, graphs: bool) -> None:
-        """Nothing is queued. graphs: whether sequences are captured."""
+        """Start with an empty queue. `graphs`: whether sequences are captured."""
         self.driver, self.stream, self.stage = driver, stream, stage
         self.graphs = graphs
         self.queueing = False
         self.replays = self.launches = 0
         self._queue: list[Step] = []
-        self._where: list[str] = []  # the line that asked for each step
+        self._where: list[str] = []  # the source line of each step
         self._captured: dict[tuple[Step, ...], Any] = {}
         self._seen: OrderedDict[tuple[Step, ...], list[str]] = OrderedDict()
-        self._new = 0  # sequences in a row that had not come before
+        self._new = 0  # new sequences in a row
         self._failed = 0  # captures
-        self.before: Callable[[], None] = lambda: None  # called ahead of whatever runs
+        self.before: Callable[[], None] = lambda: None  # called before anything runs
 
     def add(self, step: Step, where: str) -> None:
-        """Run `step` after all others: now, or with those of the queue."""
+        """Run `step` after all others: now, or with the rest of the queue.
+
+        where: its source line.
+        """
         self._queue.append(step)
         self._where.append(where)
         if not self.queueing:
             self.flush(whole=False)
 
     def flush(self, *, whole: bool = True) -> None:
-        """Hand over what is queued. whole: as a graph, if it is known."""
+        """Run the queued steps.
+
+        whole: as a graph, if the sequence is known.
+        """
         if not self._queue:
             return
         steps, where = tuple(self._queue), self._where
@@ -116,8 +124,10 @@ class Launcher:
         self.launches += len(steps)
 
     def _capture(self, steps: tuple[Step, ...]) -> Any:
-        """None where it failed: a part of the process that waits for the whole device, or uses its
-        default stream, ends what others capture there.
+        """Return the graph of the steps, or None if capturing failed.
+
+        It fails when another part of the process waits for the whole device, or uses its default
+        stream.
         """
         before = self.launches
         try:
@@ -153,7 +163,7 @@ class Launcher:
             self._seen.popitem(last=False)
 
     def _give_up(self, steps: tuple[Step, ...], where: list[str]) -> None:
-        """Say which step differs from one sequence to the next, and launch one by one."""
+        """Launch one by one from now on; warn which step differs between sequences."""
         self.graphs = False
         nearest = max(self._seen, key=lambda other: _agreement(other, steps), default=())
         place = _agreement(nearest, steps)
@@ -168,7 +178,7 @@ class Launcher:
 
 
 def _agreement(a: tuple[Step, ...], b: tuple[Step, ...]) -> int:
-    """How many steps are the same from the start."""
+    """Return how many leading steps are equal."""
     same = 0
     for x, y in zip(a, b, strict=False):
         if x != y:

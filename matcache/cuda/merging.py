@@ -1,10 +1,10 @@
-"""Replicas on devices, merged there: each device merges a share of every Mat for all of them.
+"""Merge replicas on devices: each device merges a share of every Mat for all.
 
-A Mat is cut into as many slices as there are replicas. A device gets its slice from all others,
-merges the parts with one kernel, in the order of the replicas and in double, and sends each replica
-what it goes on with: 2 (n - 1) / n of the bytes go into each device, and as many out of it. Numbers
-are moved and never added on the way (see `wires.py`), so the bits are those of a merge on the host,
-whatever the devices are connected by.
+A Mat is cut into as many slices as there are replicas. Each device receives its slice from all
+others. One kernel merges the parts, in the order of the replicas and in float64. The device then
+sends the result to each replica. So 2 (n - 1) / n of the bytes go into each device, and as many out
+of it. Numbers are moved and never added on the way (see `wires.py`). So the bits equal those of a
+merge on the host, for any connection between devices.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .arrays import DeviceArray
 from .kernels import merge_source
 from .wires import Move, Wire, connect
 
-ROOM = 1 << 23  # bytes of a slice that are merged at a time, at most
-ALIGNED = 64  # numbers that slices are multiples of
+ROOM = 1 << 23  # most bytes of a slice merged at a time
+ALIGNED = 64  # slices have a multiple of this many numbers
 
 KERNELS: dict[Merge, str] = {"mean": "merge_mean", "sum": "merge_sum", "max": "merge_max"}
 
 
 @merges("cuda")
 class DeviceMerger:
-    """See `Merger`. Its memory is that of the plan."""
+    """Merges on devices, in memory that was planned. See `Merger`."""
 
     @staticmethod
     def plan(cache: MatCache, mats: Iterable[tuple[Merge, Mat]], replicas: int) -> None:
-        """While memory is planned: a device's room for parts, what sums were, and the kernels."""
+        """Plan room for parts and for values at `begin`, and prepare the kernels."""
         merged = [(rule, mat) for rule, mat in mats if rule in KERNELS]
         for rule, mat in merged:
             _text(cache, rule, mat.dtype)
@@ -45,7 +45,11 @@ class DeviceMerger:
         _parts(cache, replicas, _room(merged, replicas))
 
     def __init__(self, caches: Sequence[MatCache], mats: Iterable[tuple[Merge, Mat]]) -> None:
-        """caches: of the replicas, in their order. mats: those of one replica, as for `plan`."""
+        """Prepare the slices.
+
+        caches: of the replicas, in their order.
+        mats: those of one replica, as for `plan`.
+        """
         self._caches = list(caches)
         self._backends = [cache.backend for cache in caches]
         self._count = len(caches)
@@ -57,7 +61,7 @@ class DeviceMerger:
         return connect([b.driver for b in backends], [b.compute for b in backends])
 
     def begin(self, sums: Iterable[Sequence[Mat]]) -> None:
-        """See `Merger`. A device keeps its slice."""
+        """See `Merger`. Each device keeps its slice."""
         for mats in sums:
             for turn, mat in enumerate(mats):
                 own = self._slices(mat)[turn]
@@ -80,8 +84,8 @@ class DeviceMerger:
 
     def _merge(self, rule: Merge, mats: Sequence[Mat], weight: float) -> None:
         width = mats[0].dtype.itemsize
-        slices = [self._slices(mat) for mat in mats]  # by the replica they are of, and its owner
-        length = slices[0][0].size  # of the longest
+        slices = [self._slices(mat) for mat in mats]  # [replica][owner of the slice]
+        length = slices[0][0].size  # of the longest slice
         room = self._bytes // width
         parts = [_parts(cache, self._count, self._bytes).array.address for cache in self._caches]
         rows = [[first + turn * self._bytes for turn in range(self._count)] for first in parts]
@@ -139,13 +143,13 @@ class DeviceMerger:
 
 
 def _room(mats: Iterable[tuple[Merge, Mat]], replicas: int) -> int:
-    """Bytes of a slice that are merged at a time."""
+    """Return the bytes of a slice that are merged at a time."""
     sizes = [_slice(mat, replicas) * mat.dtype.itemsize for rule, mat in mats if rule in KERNELS]
     return min(max(sizes, default=0), ROOM)
 
 
 def _slice(mat: Mat, replicas: int) -> int:
-    """Numbers of `mat` that a device merges, at most."""
+    """Return the most numbers of `mat` that one device merges."""
     size = mat.slot.shape[0] * mat.slot.shape[1]
     return -(-size // (replicas * ALIGNED)) * ALIGNED
 

@@ -1,4 +1,4 @@
-"""Rows by length: the longest first, and those that a whole block of threads shares."""
+"""Order rows by length, longest first, and split off those for a whole block."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from ..operations.rowwise import values_container
 from .arrays import DeviceArray
 from .kernels import order_source
 
-LONGEST = 1024  # entries of a row that one group of lanes takes
-SCRATCH = 256 * 256  # counts of a class and a thread
+LONGEST = 1024  # most entries of a row for one group of lanes
+SCRATCH = 256 * 256  # one count for each class and thread
 
 
 def active_count(pattern: PatternSlot) -> int:
-    """The address of the number of columns that occur."""
+    """Return the address of the number of columns that occur."""
     counts: DeviceArray = pattern.counts
     return counts.address + 8
 
 
 def length_order(cache: MatCache, pattern: PatternSlot, *, by_column: bool) -> list[Any]:
-    """order int32 and split int64, see `rowwise_source`: of the rows, or of the columns that occur.
+    """Return order int32 and split int64 of the rows, see `rowwise_source`.
 
-    Once for each block. While memory is being planned there are no numbers: None.
+    by_column: of the columns that occur, not of the rows.
+
+    They are made once for each block. While memory is being planned they are None.
     """
     backend, key = cache.backend, ("cuda", "order", pattern.guid, by_column)
     if by_column and pattern.capacity < pattern.columns:

@@ -1,4 +1,4 @@
-"""What kernels count, where the host cannot know beforehand how much there will be to do."""
+"""Count work in kernels whose amount the host cannot know beforehand."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from .driver import Bytes, Driver
 
 
 class Tally:
-    """A number on the device that kernels add to, and the host looks at without waiting for it.
+    """A counter on the device that the host reads without waiting.
 
-    Each block's end copies it to one of `places`, where it is looked at when the block is known to
-    be over. seen: the largest value that arrived.
+    places: how many copies may be under way.
+    seen: the largest value that arrived.
+
+    The end of each block copies the counter to one place. It is read once the block is known to be
+    over.
     """
 
     def __init__(self, driver: Driver, places: int) -> None:
-        """Nobody counts yet."""
+        """Start without a counter."""
         self.driver, self.seen = driver, 0
         self._number: DeviceArray | None = None
         self._places: list[Bytes] = [driver.pinned(8) for _ in range(places)]
@@ -24,14 +27,14 @@ class Tally:
             place[:] = 0
 
     def counted_in(self, number: DeviceArray) -> None:
-        """`number`, int64 [1] and never less than it was, is what kernels add to."""
+        """Use `number`, int64 [1] and never decreasing, as the counter."""
         self._number = number
 
     def copy(self, place: int, stream: Any) -> None:
-        """Have the number copied, after what `stream` was given before."""
+        """Copy the counter, after the earlier work of `stream`."""
         if self._number is not None:
             self.driver.copy_out(self._places[place], self._number.address, stream)
 
     def look(self, place: int) -> None:
-        """The copy is there."""
+        """Read a copy that has arrived."""
         self.seen = max(self.seen, int.from_bytes(self._places[place].tobytes(), "little"))

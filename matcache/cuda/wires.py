@@ -1,4 +1,4 @@
-"""What goes from one device to another goes through NCCL where it is present, else peer copies."""
+"""Move data between devices through NCCL if it works, else by peer copies."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ log = logging.getLogger("blocklearn.cuda")
 
 
 class Move(NamedTuple):
-    """nbytes from the address `sent` of device `source` to the address `received` of `target`; both
-    devices by their place in a list.
+    """A copy of nbytes between two devices, given by their places in a list.
+
+    source, sent: device and address to copy from.
+    target, received: device and address to copy to.
     """
 
     source: int
@@ -26,28 +28,30 @@ class Move(NamedTuple):
     nbytes: int
 
     def back(self) -> Move:
-        """The same bytes the other way."""
+        """Return the same copy in the other direction."""
         return Move(self.target, self.received, self.source, self.sent, self.nbytes)
 
 
 class Wire(Protocol):
-    """Between devices of one process, each with a stream."""
+    """A connection between devices of one process, each with a stream."""
 
     def held(self) -> Any:
-        """A context within which this process moves nothing else in a way that could block."""
+        """Prevent other moves of this process that could block, within this `with` block."""
 
     def move(self, moves: Sequence[Move]) -> None:
-        """Run after all that the streams were given before. What is received is there for what a
-        stream is given from now on; what is sent stays as it is until the next `move`, or until the
-        streams are done. Between two devices there is one move at most.
+        """Run moves after all earlier work of the streams.
+
+        Later work of the streams finds the received data. Data to send must stay unchanged until
+        the next `move`, or until the streams are done. Two devices may have at most one move
+        between them.
         """
 
     def close(self) -> None:
-        """It is not used any more."""
+        """Release the connection."""
 
 
 def connect(drivers: Sequence[Driver], streams: Sequence[Any]) -> Wire:
-    """The best wire for these devices, of which one may occur several times."""
+    """Return the best wire for these devices; one device may occur several times."""
     library = devices.nccl()
     numbers = [driver.number for driver in drivers]
     if library is not None and len(set(numbers)) == len(numbers):
@@ -67,21 +71,21 @@ def _warn(error: Exception) -> None:
 
 
 class PeerCopies:
-    """See `Wire`. Copies run in the stream of the device that receives."""
+    """See `Wire`. Copies run in the stream of the receiving device."""
 
     def __init__(self, drivers: Sequence[Driver], streams: Sequence[Any]) -> None:
-        """Streams are those of the drivers."""
+        """Connect devices; `streams` are those of the drivers."""
         self._drivers, self._streams = drivers, streams
         self._events = [driver.event() for driver in drivers]
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Copies wait for no kernel that could wait for them."""
+        """Do nothing: copies wait for no kernel that could wait for them."""
         yield
 
     def move(self, moves: Sequence[Move]) -> None:
         """See `Wire`."""
-        self._meet()  # what is sent is ready, and what was sent before has arrived
+        self._meet()  # data to send is ready, and earlier data has arrived
         for move in moves:
             self._drivers[move.target].copy_from(
                 move.received,
@@ -92,7 +96,7 @@ class PeerCopies:
             )
 
     def _meet(self) -> None:
-        """No stream goes on before all have come here."""
+        """Make all streams wait for each other."""
         for driver, event, stream in zip(self._drivers, self._events, self._streams, strict=True):
             driver.record(event, stream)
         for own, (driver, stream) in enumerate(zip(self._drivers, self._streams, strict=True)):
@@ -101,24 +105,28 @@ class PeerCopies:
                     driver.wait(stream, event)
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: there is nothing to release."""
 
 
-_alone = threading.Lock()  # NCCL may block where several communicators are at work on one device
+_alone = threading.Lock()  # NCCL may block if several communicators use one device
 
 
 class Nccl:
     """See `Wire`. Sends and receives are kernels in the streams of both devices."""
 
     def __init__(self, library: Any, numbers: Sequence[int], streams: Sequence[Any]) -> None:
-        """library: CuPy's module. numbers: of the devices, each once."""
+        """Connect devices.
+
+        library: CuPy's NCCL module.
+        numbers: of the devices, each once.
+        """
         self._nccl, self._streams = library, streams
         with _alone:
             self._members = library.NcclCommunicator.initAll(list(numbers))
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """One at a time in this process: whoever holds it waits for the streams before it ends."""
+        """Take the lock of this process; its holder waits for the streams before the end."""
         with _alone:
             yield
 
@@ -138,7 +146,7 @@ class Nccl:
             self._nccl.groupEnd()
 
     def abort(self) -> None:
-        """Close the communicators after an error, whatever they still wait for."""
+        """Close the communicators after an error, even if they are waiting."""
         for member in self._members:
             member.abort()
 
@@ -149,23 +157,25 @@ class Nccl:
 
 
 class NcclOrCopies:
-    """See `Wire`. NCCL as long as it works: it connects devices when they first move something, and
-    may find only then that, say, a container has too little shared memory.
+    """See `Wire`. Uses NCCL as long as it works, then copies.
+
+    NCCL connects devices at the first move. Only then may it find that, say, a container has too
+    little shared memory.
     """
 
     def __init__(self, nccl: Nccl, copies: PeerCopies) -> None:
-        """Between the same devices."""
+        """Combine two wires between the same devices."""
         self._nccl, self._copies = nccl, copies
         self._wire: Wire = nccl
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """As the one that is used."""
+        """Hold the wire in use."""
         with self._wire.held():
             yield
 
     def move(self, moves: Sequence[Move]) -> None:
-        """See `Wire`. Moves that NCCL did not make are made by copies, and so are all others."""
+        """See `Wire`. If NCCL fails, copies make these moves and all later ones."""
         try:
             self._wire.move(moves)
         except RuntimeError as error:
@@ -177,5 +187,5 @@ class NcclOrCopies:
             self._wire.move(moves)
 
     def close(self) -> None:
-        """Close the one that is used: the other one is closed, or has nothing to close."""
+        """Close the wire in use; the other one needs no closing."""
         self._wire.close()

@@ -1,7 +1,7 @@
-"""The CUDA kernels that are written by hand, as texts of modules: `*.cu`.
+"""The hand-written CUDA kernels, as texts of modules: `*.cu`.
 
-Each has the semantics, and where it says so the bits, of its namesake among the CPU kernels. Blocks
-have 256 threads; every kernel loops over its work with any number of blocks.
+Each kernel has the semantics of the CPU kernel of the same name and, where it says so, its bits.
+Blocks have 256 threads; every kernel loops over its work with any number of blocks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...emit.cuda_header import device_header, lanes_for, pack_for
 
-SORT_TILE = 1024  # numbers that a block of threads puts in order by itself
+SORT_TILE = 1024  # numbers that one block of threads sorts
 
 
 @cache
@@ -20,20 +20,29 @@ def _text(name: str) -> str:
 
 
 def library_source(v: str = "float", t: str = "float", o: str = "float") -> str:
-    """The module of `dense.cu` for these types of numbers."""
+    """Return the module of `dense.cu` for these types of numbers."""
     types = f"typedef {v} V;\ntypedef {t} T;\ntypedef {o} O;\n"
     return device_header() + types + _text("dense")
 
 
 def tokens_source(value: str = "float") -> str:
-    """`split_tokens(rows, indptr, values, row_ids, key, seen, scored)`. value: C type of values."""
+    """Return the module of `split_tokens`.
+
+    value: C type of values.
+
+    Its parameters: rows, indptr, values, row_ids, key, seen, scored.
+    """
     return device_header() + f"typedef {value} V;\n" + _text("tokens")
 
 
 def transposed_source(
     k: int, value: str = "float", table: str = "float", out: str = "float", position: str = "int"
 ) -> str:
-    """`transposed_product` and `transposed_long` of a table with k columns; types in C."""
+    """Return the module of `transposed_product` and `transposed_long`.
+
+    k: columns of the table.
+    value, table, out, position: C types.
+    """
     pack = pack_for(k, "bfloat16" if (table, out) == ("bfloat16", "float") else out)
     lanes = f"#ifndef BL_LANES\n#define BL_LANES {lanes_for(k, pack)}\n#endif\n"
     types = f"typedef {value} V;\ntypedef {table} T;\ntypedef {out} O;\ntypedef {position} P;\n"
@@ -42,25 +51,29 @@ def transposed_source(
 
 
 def exact_source(position: str = "int") -> str:
-    """`add_exact_product(count, active, starts, t_rows, t_pos, values, table, weights, k, grid,
-    parts, total)`; parts has a row for each block.
+    """Return the module of `add_exact_product`.
+
+    position: C type of positions.
+
+    Its parameters: count, active, starts, t_rows, t_pos, values, table, weights, k, grid, parts,
+    total. `parts` has a row for each block.
     """
     types = f"typedef float V;\ntypedef float T;\ntypedef {position} P;\n"
     return device_header() + types + _text("exact")
 
 
 def wide_source() -> str:
-    """`add_wide_product(rows, n, k, X, table, weights, total)`."""
+    """Return the module of `add_wide_product(rows, n, k, X, table, weights, total)`."""
     return device_header() + _text("wide")
 
 
 def sort_source(value: str = "float") -> str:
-    """`sort_tiles`, `sort_flip`, `sort_stride`, `sort_ends`; see `sort_launches`."""
+    """Return the module of the sorting kernels; see `sort_launches`."""
     return device_header() + f"typedef {value} V;\n" + _text("sort")
 
 
 def sort_launches(columns: int) -> list[tuple[str, int]]:
-    """What puts rows in order after `sort_tiles`: kernels, and the number that each takes.
+    """Return the kernels that sort rows after `sort_tiles`, each with its number.
 
     >>> sort_launches(1024), sort_launches(3000)
     ([], [('sort_flip', 2048), ('sort_ends', 0), ('sort_flip', 4096), ('sort_stride', 1024), \
@@ -79,40 +92,51 @@ def sort_launches(columns: int) -> list[tuple[str, int]]:
 
 
 def move_source(value: str = "float") -> str:
-    """`transpose_tiles(rows, columns, source, out)` and `to_bfloat16(size, source, out)`."""
+    """Return the module of `transpose_tiles` and `to_bfloat16`.
+
+    Parameters of `transpose_tiles`: rows, columns, source, out; of `to_bfloat16`: size, source,
+    out.
+    """
     return device_header() + f"typedef {value} V;\n" + _text("move")
 
 
 def merge_source(value: str = "float") -> str:
-    """`merge_mean`, `merge_sum` and `merge_max`: see `cuda/merging.py`."""
+    """Return the module of `merge_mean`, `merge_sum` and `merge_max`: see `merging.py`."""
     return device_header() + f"typedef {value} V;\n" + _text("merge")
 
 
 def order_source() -> str:
-    """`length_order(count, rows, indptr, longest, order, split, scratch)`, for one block."""
+    """Return the module of `length_order`, for one block of threads.
+
+    Its parameters: count, rows, indptr, longest, order, split, scratch.
+    """
     return device_header() + _text("order")
 
 
 def index_source(position: str = "int") -> str:
-    """`index_count`, `index_starts`, `index_scatter`, `index_heads`, `index_columns`, `index_rows`:
-    what `cuda/index.py` launches. position: C type of positions.
+    """Return the module of the kernels that `cuda/index.py` launches.
+
+    position: C type of positions.
     """
     return device_header() + f"typedef {position} P;\n" + _text("index")
 
 
 def top_source() -> str:
-    """`inverse_lengths` and `top_products`; a block has 32 rows."""
+    """Return the module of `inverse_lengths` and `top_products`; a block has 32 rows."""
     return device_header() + _text("top")
 
 
 def gibbs_source(k: int, table: str = "float") -> str:
-    """`count_sums`, `count_starts`, `count_particles`, `sample`, `topic_counts_32` and `_64`."""
+    """Return the module of the topic sampler and of its counts, for k topics."""
     lanes = "#ifndef BL_LANES\n#define BL_LANES 16\n#endif\n"
     return lanes + device_header() + f"#define K {k}\ntypedef {table} T;\n" + _text("gibbs")
 
 
 def cholesky_source(k: int, *, gram: bool, masked: bool, table: str = "float") -> str:
-    """`solve_rows`, `solve_sums`, `add_outer_32` and `_64`; 1 to 130 unknowns."""
+    """Return the module of `solve_rows`, `solve_sums`, `add_outer_32` and `add_outer_64`.
+
+    k: unknowns, 1 to 130.
+    """
     facts = f"#define K {k}\n#define GRAM {int(gram)}\n#define MASKED {int(masked)}\n"
     facts += f"typedef {table} T;\n"
     return device_header() + facts + _text("cholesky")

@@ -1,4 +1,4 @@
-"""How a CUDA device does each operation. Importing this registers every launch."""
+"""The launches of a CUDA device. Importing this registers all of them."""
 
 from . import dense as dense
 from . import products as products

@@ -1,4 +1,4 @@
-"""How a CUDA device runs dense expressions, products, transposes, sorting and gathering."""
+"""CUDA launches of dense expressions, products, transposes, sorting and gathering."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..driver import Product
 from ..kernels import SORT_TILE, move_source, sort_launches, sort_source
 from .common import CHUNKS, COLSUM_ROWS, PARTIALS, c_type, library_kernel, scratch
 
-TILE = 32  # rows and columns that are turned at a time
-CHUNK_ELEMENTS = 16384  # of a chunk of a sum of all numbers, at least
+TILE = 32  # rows and columns transposed at a time
+CHUNK_ELEMENTS = 16384  # least elements in a chunk of a total sum
 WORKSPACE = 32 << 20  # bytes that dense products may use
 
 

@@ -1,4 +1,4 @@
-"""How a CUDA device runs transposed, exact, wide and top products."""
+"""CUDA launches of transposed, exact, wide and top products."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .common import (
     scratch,
 )
 
-TOP_ROWS = 32  # rows of a block of threads, of `top_products`
-EXACT_BLOCKS = 512  # of threads, that note their largest terms
+TOP_ROWS = 32  # rows for each block of threads in `top_products`
+EXACT_BLOCKS = 512  # blocks of threads, each with its own largest terms
 
 
 def _address(weights: Slot | None) -> Any:

@@ -1,4 +1,4 @@
-"""How a CUDA device runs row-wise programs and row steps."""
+"""CUDA launches of row-wise programs and row steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...operations.rowwise import Compiled, values_container
 from ..order import active_count, length_order
 from .common import LONG_BLOCKS, WARPS, c_type
 
-WIDE = 8  # numbers of a vector that make a row worth its place in an order
+WIDE = 8  # least vector length at which sorting rows by length pays
 
 
 @launches("rowwise", "cuda")
@@ -65,7 +65,7 @@ def _rowwise(
         else:
             call.append(dtype.type(0.0 if is_static(arg) else float(arg)))
     call += [slot.array for slot in (*slots, *hidden)]
-    if long is not None:  # first: they take longest
+    if long is not None:  # first, because long rows take longest
         backend.launch_blocks(long, LONG_BLOCKS * backend.processors, *call)
     backend.launch(text, rows, WARPS, *call)
 

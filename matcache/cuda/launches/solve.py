@@ -1,4 +1,4 @@
-"""How a CUDA device runs normal equations."""
+"""CUDA launches of normal equations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a CUDA device runs splitting tokens and sampling topics."""
+"""CUDA launches of splitting tokens and sampling topics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..kernels import gibbs_source, tokens_source
 from ..order import active_count
 from .common import WARPS, c_type, kernel, turned_name
 
-PARTS = 1024  # of the entries of a block, whose particles are counted apart
+PARTS = 1024  # parts of a block's entries with separate particle counts
 WORK = "operations of samplers"
 
 
