@@ -1,1 +1,1 @@
-"""The CPU backend: threads, launches, and kernels written by hand."""
+"""The CPU backend: threads, launches, and hand-written kernels."""

@@ -1,4 +1,4 @@
-"""The CPU backend: compiles generated kernels with Numba and runs them on its pool of threads."""
+"""The CPU backend: compiles kernels with Numba and runs them on a thread pool."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Array = np.ndarray[Any, Any]
 
 @cache
 def _written_by_hand() -> dict[str, Kernel]:
-    """The kernels of `kernels.py`; damaged files of their compiled code are removed first."""
+    """Return the kernels of `kernels.py`, after removing damaged files of compiled code."""
     remove_damaged(cpu_kernels.KERNELS.values())
     return cpu_kernels.KERNELS
 
 
 def type_of(argument: Any) -> Any:
-    """Numba's type of an argument of a kernel."""
+    """Return Numba's type of a kernel argument."""
     if isinstance(argument, np.ndarray):
         flags = argument.flags
         layout: Literal["C", "A"] = "C" if flags.c_contiguous else "A"
@@ -47,10 +47,10 @@ def _array_type(
 
 
 class InPlace:
-    """See `Incoming`."""
+    """Uses arrays of blocks where they are. See `Incoming`."""
 
     def bind(self, array: Array, count: int | None = None) -> Array:
-        """The array itself."""
+        """Return the array itself."""
         return array
 
 
@@ -59,7 +59,7 @@ IN_PLACE = InPlace()
 
 @backend("cpu")
 class CPU:
-    """Kernels and threads of one cache; its arrays are those of NumPy. See `Backend`."""
+    """Kernels and threads of one cache, with NumPy arrays. See `Backend`."""
 
     kind = "cpu"
     host_bytes = 0
@@ -67,36 +67,39 @@ class CPU:
     rounded = np.dtype(np.float32)
 
     def __init__(self, threads: int | None = None) -> None:
-        """threads: by default as many as the process may use."""
+        """Make the pool.
+
+        threads: None: as many as the process may use.
+        """
         self.pool = Pool(available_threads() if threads is None else threads)
         self.threads = self.pool.threads
         self.kernels: dict[str, Kernel] = dict(_written_by_hand())
         self._awaited: list[tuple[Any, tuple[Any, ...]]] = []
 
     def run(self, kernel: Kernel, chunks: int, *args: Any) -> None:
-        """`kernel(chunk, thread, *args)` for all chunks, on all threads."""
+        """Run `kernel(chunk, thread, *args)` for all chunks, on all threads."""
         self.pool.run(lambda chunk, thread: kernel(chunk, thread, *args), chunks)
 
     def expect(self, kernel: Kernel, *args: Any) -> None:
-        """Note that `kernel` will be called with arguments of the types of `args`."""
+        """Note that `kernel` will be called with arguments of these types."""
         self._awaited.append((kernel, tuple(map(type_of, args))))
 
     def compile_expected(self) -> None:
-        """Compile what was noted (or load it from disk), so that no block waits for a compiler."""
+        """Compile the noted kernels or load them from disk, so that no block waits."""
         for kernel, types in self._awaited:
             if types not in kernel.overloads:
                 kernel.compile(types)
         self._awaited.clear()
 
     def allocate(self, nbytes: int) -> Array:
-        """Zeroed bytes."""
+        """Allocate zeroed bytes."""
         return allocate_bytes(nbytes)
 
     def clear(self, array: Array) -> None:
-        """They are zeros: see `allocate`."""
+        """Do nothing: `allocate` returns zeros."""
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """An array of NumPy."""
+        """Return a zeroed NumPy array."""
         return np.zeros(shape, dtype)
 
     def write(self, array: Array, numbers: Any) -> None:
@@ -104,39 +107,39 @@ class CPU:
         np.copyto(array, numbers, casting="same_kind")
 
     def read(self, array: Array) -> Array:
-        """A copy."""
+        """Return a copy."""
         return array.copy()
 
     def host(self, array: Array) -> Array:
-        """The array itself."""
+        """Return the array itself."""
         return array
 
     def put_back(self, array: Array, shown: Array) -> None:
-        """It is there."""
+        """Do nothing: `shown` is the array itself."""
 
     def incoming(self, cache: Any, label: str, size: int, dtype: Any, copies: int) -> InPlace:
-        """Kernels read the arrays of blocks where they are."""
+        """Return an `Incoming` that leaves arrays of blocks where they are."""
         return IN_PLACE
 
     def index(self, cache: Any, pattern: Any) -> None:
-        """Blocks bring it: the reader's thread is no slower than this one."""
+        """Return None: blocks bring the index, since the reader's thread is as fast."""
 
     def drain(self) -> None:
-        """Nothing is done later here."""
+        """Do nothing: launches are synchronous."""
 
     def begin_block(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def end_block(self) -> None:
-        """Work is done when it is launched."""
+        """Do nothing: launches are synchronous."""
 
     @property
     def counted(self) -> int:
-        """None: whoever launches a kernel here can count."""
+        """0: on the CPU, launches count all operations."""
         return 0
 
     def matmul(self, left: Any, right: Any, out: Any) -> None:
-        """out = left @ right by BLAS; neither our number of threads nor BLAS's changes a bit."""
+        """Compute out = left @ right by BLAS, the same bits for any number of threads."""
         matmul(self.pool, left, right, out)
 
     def close(self) -> None:

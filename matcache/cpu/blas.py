@@ -1,9 +1,9 @@
-"""Dense products by the BLAS that NumPy brings, with one BLAS thread, whoever else uses it.
+"""Dense products by NumPy's BLAS, with one BLAS thread, even if others use it.
 
-How many threads BLAS uses changes the bits of a product. The setting belongs to the process, so it
-is counted here: it is lowered when the first product starts and put back when the last one ends.
-(Two caches in two threads that each used `threadpoolctl.threadpool_limits` would put it back under
-each other's feet: of nested limits in several threads only the first one counts.)
+The number of BLAS threads changes the bits of a product. The setting belongs to the process, so its
+users are counted here: the first product lowers it and the last one restores it.
+(`threadpoolctl.threadpool_limits` does not count. Two caches in two threads would restore the
+setting too early for each other.)
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .pool import Pool
 
 log = logging.getLogger("blocklearn.blas")
 
-CHUNK_ROWS = 128  # least rows of a chunk
+CHUNK_ROWS = 128  # least rows in a chunk
 CHUNKS = 32  # most chunks
 
 
 def matmul(pool: Pool, left: Any, right: Any, out: Any) -> None:
-    """out = left @ right, in row chunks whose size depends on the shape alone."""
+    """Compute out = left @ right, in row chunks whose size depends only on the shape."""
     rows = out.shape[0]
     size = max(CHUNK_ROWS, -(-rows // CHUNKS))
 
@@ -39,9 +39,12 @@ def matmul(pool: Pool, left: Any, right: Any, out: Any) -> None:
 
 
 def add_turned(pool: Pool, left: Any, right: Any, wide: Any, parts: Any, out: Any) -> None:
-    """out += left.T @ right in float64, left being float32, in chunks of its columns.
+    """Add out += left.T @ right in float64, in chunks of the columns of left.
 
-    wide: [threads x rows x CHUNK_ROWS] and parts, like out, are scratch; all but left are float64.
+    left: float32.
+    right, out: float64.
+    wide: scratch, float64 [threads x rows x CHUNK_ROWS].
+    parts: scratch, float64, shaped like out.
     """
     columns = out.shape[0]
 
@@ -61,26 +64,26 @@ class _Library:
     """The BLAS libraries of this process."""
 
     def __init__(self) -> None:
-        """Not looked for yet: that takes a millisecond."""
+        """Start without libraries; the first product looks for them, which takes 1 ms."""
         self._lock = threading.Lock()
         self._users = 0
         self._found = False
         self._shared: list[tuple[Callable[[int], None], Callable[[], int]]] = []
-        self._per_thread: list[Callable[[int], None]] = []  # OpenMP: each thread has a setting
+        self._per_thread: list[Callable[[int], None]] = []  # OpenMP: one setting per thread
         self._before: list[int] = []
 
     def _find(self) -> None:
         self._found = True
         try:
             from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-        except ImportError:  # the matrix layer alone does without
+        except ImportError:  # not needed by the matrix layer alone
             log.warning(
                 "threadpoolctl is not installed: the last bits of dense products depend on how "
                 "many threads BLAS takes"
             )
             return
         for library in ThreadpoolController().select(user_api="blas").lib_controllers:
-            # threadpoolctl 3.8 ignores set_num_threads of all threads but the one that came first
+            # threadpoolctl 3.8 ignores set_num_threads in all threads but the first
             put = getattr(library, "_real_set_num_threads", library.set_num_threads)
             self._shared.append((put, library.get_num_threads))
             if getattr(library, "threading_layer", "") == "openmp":
@@ -88,7 +91,7 @@ class _Library:
 
     @contextmanager
     def one_thread(self) -> Iterator[None]:
-        """Within it, products run on one thread."""
+        """Run products on one thread, within this `with` block."""
         with self._lock:
             if not self._found:
                 self._find()
@@ -107,7 +110,7 @@ class _Library:
                         put(number)
 
     def lower_here(self) -> None:
-        """The same for the calling thread, where each thread has a setting of its own."""
+        """Limit BLAS in the calling thread, for libraries with a setting per thread."""
         for put in self._per_thread:
             put(1)
 

@@ -1,7 +1,7 @@
-"""CPU kernels for normal equations: sums of outer products, and solving by Cholesky factors.
+"""CPU kernels for normal equations: sums of outer products, Cholesky solutions.
 
-Symmetric matrices are packed, see operations/packing.py: rows are vectors of few lengths, each of
-which is compiled.
+Symmetric matrices are packed, see operations/packing.py. Their rows are vectors of a few lengths,
+and each length is compiled.
 """
 
 from __future__ import annotations
@@ -13,22 +13,25 @@ from ..emit.source import Writer
 from ..operations.packing import groups, packed, padded
 
 COUNT = 8  # outer products added at a time
-FLOOR = 1e-6  # of a pivot, in parts of the diagonal it came from: what float32 can tell from zero
+FLOOR = 1e-6  # least pivot, relative to its diagonal entry, that float32 distinguishes from zero
 
 
 def scratch_length(k: int) -> int:
-    """Numbers that solving needs for each thread: a packed matrix and three vectors."""
+    """Return the scratch numbers per thread: a packed matrix and three vectors."""
     return packed(k) + 3 * padded(k)
 
 
 @cache
 def rows_source(k: int, *, gram: bool, masked: bool) -> str:
-    """Source of `run(chunk, thread, bounds, indptr, indices, weights, table, gram, free, ridge,
-    rhs, out, scratch)`.
+    """Return the source of `run`, which solves one system for each row of a chunk.
 
-    out[i] = x, (sum over the entries j of row i of weights[j] v_j v_j' + gram + ridge[i]) x =
-    rhs[i]; v_j is row indices[j] of the table [m x k]. masked: where free [1 x k] is zero, x is
-    known, rhs has it, and the other equations are solved for the rest.
+    gram: whether the operand `gram` is added.
+    masked: whether x is known where free [1 x k] is zero. There x is taken from rhs, and the other
+    equations are solved for the rest.
+
+    Its parameters: chunk, thread, bounds, indptr, indices, weights, table, gram, free, ridge, rhs,
+    out, scratch. out[i] = x solves (sum over the entries j of row i of weights[j] v_j v_j' + gram +
+    ridge[i]) x = rhs[i]; v_j is row indices[j] of the table [m x k].
     """
     out = _module(k)
     _solve(out, k, masked)
@@ -44,10 +47,11 @@ def rows_source(k: int, *, gram: bool, masked: bool) -> str:
 
 @cache
 def sums_source(k: int) -> str:
-    """Source of `run(chunk, thread, bounds, active, starts, t_rows, t_pos, weights, table, sums)`.
+    """Return the source of `run`, which adds weighted outer products to packed sums.
 
-    For each column c = active[a] of a block, sums[c] (packed) grows by weights[t_pos[j]] v_j v_j'
-    of its entries j, in the order of rows; v_j is row t_rows[j] of the table [n x k].
+    Its parameters: chunk, thread, bounds, active, starts, t_rows, t_pos, weights, table, sums. For
+    each column c = active[a] of a block, it adds weights[t_pos[j]] v_j v_j' of its entries j to
+    sums[c], in the order of rows; v_j is row t_rows[j] of the table [n x k].
     """
     out = _module(k)
     with _function(out, "run", "chunk, thread, bounds, active, starts, t_rows, t_pos, weights,"
@@ -60,9 +64,10 @@ def sums_source(k: int) -> str:
 
 @cache
 def solve_source(k: int, *, gram: bool, masked: bool) -> str:
-    """Source of `run(chunk, thread, bounds, sums, gram, free, ridge, rhs, out, scratch)`.
+    """Return the source of `run`, which solves systems from packed sums.
 
-    out[i] = x, (sums[i] + gram + ridge[i]) x = rhs[i]; sums are packed; see `rows_source`.
+    Its parameters: chunk, thread, bounds, sums, gram, free, ridge, rhs, out, scratch. out[i] = x
+    solves (sums[i] + gram + ridge[i]) x = rhs[i]; see `rows_source` for gram and masked.
     """
     out = _module(k)
     _solve(out, k, masked)
@@ -78,7 +83,7 @@ def solve_source(k: int, *, gram: bool, masked: bool) -> str:
 
 
 def _module(k: int) -> Writer:
-    """Imports, and the vector operations of every length."""
+    """Print the imports, and the vector operations of every length."""
     out = Writer()
     out.raw("import math\nimport numpy as np\nfrom numba import njit")
     out.raw("from blocklearn.matcache.cpu.vectors import make_add, make_dots\n\nF = np.float32")
@@ -91,13 +96,13 @@ def _module(k: int) -> Writer:
 
 
 def _function(out: Writer, name: str, parameters: str) -> AbstractContextManager[None]:
-    """The head of a compiled function, as a block."""
+    """Print the head of a compiled function, as a block."""
     out.raw('\n\n@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})')
     return out.block(f"def {name}({parameters}):")
 
 
 def _add_entries(out: Writer, k: int, ends: str, entry: str, weight: str) -> None:
-    """Add the outer products of the entries between `ends` to A."""
+    """Print code that adds the outer products of the entries between `ends` to A."""
     out.line(f"p, q = {ends}")
     out.line(f"full = p + (q - p) // {COUNT} * {COUNT}")
     for loop, count in ((f"range(p, full, {COUNT})", COUNT), ("range(full, q)", 1)):
@@ -114,7 +119,7 @@ def _add_entries(out: Writer, k: int, ends: str, entry: str, weight: str) -> Non
 
 
 def _finish_row(out: Writer, k: int, gram: bool) -> None:
-    """Add what all rows share, and solve."""
+    """Print code that adds what all rows share, and solves."""
     for group in groups(k) if gram else ():
         with out.block(f"for r in range({group.first}, {group.end}):"):
             out.line(f"at = {group.row('r')} - {group.first}")
@@ -124,11 +129,11 @@ def _finish_row(out: Writer, k: int, gram: bool) -> None:
 
 
 def _solve(out: Writer, k: int, masked: bool) -> None:
-    """`solve(A, ridge, free, b, x)`: (A + ridge) x = b. Where the ridge is 0, numbers of x that
-    the equations leave open are 0.
+    """Print `solve(A, ridge, free, b, x)`, which solves (A + ridge) x = b.
 
-    A becomes U with the reciprocals of its diagonal, (A + ridge) = U'U, one row after the other.
-    After the packed matrix come the least pivots, y of U'y = b, and x, padded.
+    Where the ridge is 0, numbers of x that no equation determines are 0. Row by row, A becomes U
+    with the reciprocals of its diagonal, (A + ridge) = U'U. After the packed matrix come the least
+    pivots, y of U'y = b, and x, padded.
     """
     least, y, x = (f"{packed(k) + n * padded(k)} + " for n in range(3))
     every = groups(k)
@@ -179,7 +184,10 @@ def _solve(out: Writer, k: int, masked: bool) -> None:
 
 
 def _move_known(out: Writer, k: int, y: str) -> None:
-    """Take what is known to the right side: its rows and columns become those of a unit matrix."""
+    """Print code that moves known numbers to the right side.
+
+    Their rows and columns become those of a unit matrix.
+    """
     with out.block(f"for c in range({k}):"):
         with out.block("if free[0, c] == F(0):"):
             for group in groups(k):

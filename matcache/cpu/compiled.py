@@ -1,4 +1,4 @@
-"""Compiles generated kernels with Numba, once in a process for each text."""
+"""Compile generated kernels with Numba, each text once in a process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kernel = Callable[..., Any]
 
 @cache
 def _helpers() -> str:
-    """Digest of the sources that generated kernels call."""
+    """Return a digest of the sources that generated kernels call."""
     here = Path(__file__).parent
     names = ("gibbs.py", "math32.py", "math64.py", "random.py", "vectors.py")
     whole = b"".join((here / n).read_bytes() for n in names)
@@ -27,12 +27,12 @@ _loading = threading.Lock()
 
 
 def compiled(source: str) -> Kernel:
-    """The `run` function of a generated module.
+    """Return the `run` function of a generated module.
 
-    One per text and process, and never dropped: compiled code is immutable, so learners share it,
-    and there are as many as a program has different kernels.
+    Each text is compiled once per process and kept. Compiled code is immutable, so learners share
+    it, and a program has only so many different kernels.
     """
-    with _loading:  # two threads that ask for one text get the same function, compiled once
+    with _loading:  # two threads with the same text get one function, compiled once
         return _load(source)
 
 

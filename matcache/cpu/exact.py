@@ -1,4 +1,4 @@
-"""Kernels of sums that are exact, and so the same in any order (see `exact.py`).
+"""Kernels of exact sums, which are equal in any order: see `operations/exact.py`.
 
 (t + c) - c rounds t to the grid of c; nothing here may be reassociated or fused.
 """
@@ -17,11 +17,16 @@ def add_exact_product(
     chunk, thread, bounds, active, starts, t_rows, t_pos, values, table, weights, grid, largest,
     total,
 ):  # fmt: skip
-    """total[c, j] += sum over the non-zeros (i, c) of value * table[i, j] * weights[i], for a chunk
-    of the columns c that occur; largest[chunk, j]: of the absolute values of these terms.
+    """Add an exact product to the total, for a chunk of the columns that occur.
 
-    values [nnz] and table [rows x k] are float32: in float64 their products are exact. weights:
-    [rows x 1]; [0 x 1] if all are 1.
+    values: float32 [nnz].
+    table: float32 [rows x k].
+    weights: [rows x 1], or [0 x 1] if all are 1.
+    total: total[c, j] grows by the sum over the non-zeros (i, c) of value * table[i, j] *
+    weights[i].
+    largest: largest[chunk, j] is the largest absolute value of these terms.
+
+    In float64, products of float32 numbers are exact.
     """
     k = table.shape[1]
     weighted = weights.shape[0] > 0
@@ -42,8 +47,12 @@ def add_exact_product(
 
 @_exact
 def add_exact_columns(table, weights, grid, largest, total):
-    """total[0, j] += sum over the rows of table[:, j] * weights, [rows x k] and [rows x 1] (or
-    [0 x 1] if all are 1); largest[0, j]: of the absolute values of these terms.
+    """Add exact column sums to the total.
+
+    table: [rows x k].
+    weights: [rows x 1], or [0 x 1] if all are 1.
+    total: total[0, j] grows by the sum over the rows of table[:, j] * weights.
+    largest: largest[0, j] is the largest absolute value of these terms.
     """
     weighted = weights.shape[0] > 0
     for j in range(table.shape[1]):
@@ -59,7 +68,7 @@ def add_exact_columns(table, weights, grid, largest, total):
 
 @_exact
 def keep_largest(parts, largest):
-    """largest[0, j]: the largest of itself and of parts[:, j]."""
+    """Keep maxima: largest[0, j] = the largest of itself and parts[:, j]."""
     for part in range(parts.shape[0]):
         for j in range(parts.shape[1]):
             if parts[part, j] > largest[0, j]:

@@ -1,7 +1,7 @@
-"""Collapsed Gibbs sampling of topics on the CPU, the table of topics held fixed.
+"""Collapsed Gibbs sampling of topics on the CPU, with a fixed table of topics.
 
-Mimno, Hoffman, Blei (ICML 2012), section 3. A row depends on its own data, its own key and the
-table only. An entry of weight x counts as min(ceil(x), CAP) particles of equal weight, each with a
+Mimno, Hoffman, Blei (ICML 2012), section 3. A row depends only on its own data, its own key and the
+table. An entry of weight x counts as min(ceil(x), CAP) particles of equal weight, each with a
 topic.
 """
 
@@ -19,8 +19,8 @@ from numba.extending import intrinsic
 from ..operations.sampling import CAP
 from .random import philox
 
-GROUP = 4  # rows sampled in step: 34 ns a token alone, 19 with 4, since their chains overlap
-LANES = 16  # LLVM splits the vectors where the machine's are shorter
+GROUP = 4  # rows sampled together: 34 ns per token alone, 19 with 4, since their chains overlap
+LANES = 16  # LLVM splits the vectors if the machine's are shorter
 
 _F, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _VF, _VI, _VB = (ir.VectorType(t, LANES) for t in (_F, _I32, ir.IntType(1)))
@@ -28,26 +28,29 @@ _f, _i32, _u32, _u64 = np.float32, np.int32, np.uint32, np.uint64
 
 
 def padded(k: int) -> int:
-    """k rounded up to whole vectors."""
+    """Return k rounded up to whole vectors."""
     return -(-k // LANES) * LANES
 
 
 def make_sample_token(k: int) -> Any:
-    """The sampling step as one sequence of instructions.
+    """Make the sampling step as one sequence of instructions.
 
-    `topic = sample(n, at, phi, w, u, old, weight)`.
+    Returns `topic = sample(n, at, phi, w, u, old, weight)`.
 
-    n[at : at + padded(k)] are the row's topic counts plus alpha (zero in the padding); phi is the
-    flattened table and w the offset of the word's row in it. Takes `weight` out of topic `old`
-    (old < 0: none), draws a topic with probability proportional to n[topic] * phi[w + topic] from
-    the uniform number u, adds `weight` to it and returns it.
+    n: n[at : at + padded(k)] are the row's topic counts plus alpha, zero in the padding.
+    phi: the flattened table.
+    w: offset of the word's row in phi.
+    u: a uniform random number.
+    old: present topic, from which `weight` is removed; negative: none.
 
-    Topic 16 v + l lies in lane l of vector v. Each lane keeps running sums over v; a prefix sum
-    over the 16 lane totals finds the lane; then the running sums of all lanes are compared with
-    what is left of the threshold, and the lane's count of sums passed is v. The order of topics
-    does not matter to sampling, so nothing is transposed. Counts are updated as whole vectors: a
-    4-byte store followed by a 64-byte load would wait for the store buffer. The topic is in [0,
-    k) for any input, NaN included.
+    It draws a topic with probability proportional to n[topic] * phi[w + topic], adds `weight` to it
+    and returns it. The topic is in [0, k) for any input, NaN included.
+
+    Topic 16 v + l lies in lane l of vector v. Each lane keeps running sums over v. A prefix sum
+    over the 16 lane totals finds the lane. Then the running sums of all lanes are compared with the
+    rest of the threshold; the lane's count of smaller sums is v. Sampling does not depend on the
+    order of topics, so nothing is transposed. Counts are updated as whole vectors: a 4-byte store
+    followed by a 64-byte load would wait for the store buffer.
     """
     vectors, tail = padded(k) // LANES, k - (padded(k) - LANES)
 
@@ -133,26 +136,31 @@ _plain = njit(nogil=True, error_model="numpy")
 
 @_plain
 def particles(x):
-    """How many equal particles an entry of weight x gets; none when x <= 0 or NaN."""
+    """Return the number of equal particles of an entry of weight x; 0 if x <= 0 or NaN."""
     return min(np.int64(math.ceil(x)), np.int64(CAP)) if x > 0 else np.int64(0)
 
 
 @_plain
 def grid_of(total):
-    """2^(floor(log2 total) - 22): float32 sums of its multiples are exact up to 2 * total."""
+    """Return 2^(floor(log2 total) - 22).
+
+    float32 sums of its multiples are exact up to 2 * total.
+    """
     return _f(2.0 ** (math.floor(math.log2(max(total, _f(1e-30)))) - 22))
 
 
 @_plain
 def uniforms(out, start, n, sweep, row, key):
-    """out[start : start + n] = uniform numbers in [0, 1) for (seed, pass, row, sweep).
+    """Fill out[start : start + n] with uniform numbers in [0, 1).
 
-    Number j is word j // q of counter (j % q, sweep, row), q = ceil(n / 4); the loop runs in
-    vectors. key: int64 [1 x 3], of which seed and pass count.
+    key: int64 [1 x 3], of which only seed and pass are used.
+
+    They depend on (seed, pass, row, sweep). Number j is word j // q of counter (j % q, sweep, row),
+    q = ceil(n / 4), so that the loop runs in vectors.
     """
     q = (n + 3) >> 2
     seed = _u64(key[0, 0])
-    k0 = _u32(seed & _u64(0xFFFFFFFF)) ^ _u32(0x47494242)  # a stream of its own
+    k0 = _u32(seed & _u64(0xFFFFFFFF)) ^ _u32(0x47494242)  # a separate stream
     k1 = _u32(seed >> _u64(32)) ^ _u32(key[0, 1] * 0x9E3779B1)
     r0, r1 = _u32(row), _u32(row >> 32)
     scale = _f(2.0**-24)
@@ -172,7 +180,7 @@ def uniforms(out, start, n, sweep, row, key):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def count_particles(indptr, rows, values, first):
-    """first[i] = number of the first particle of entry i, counting all entries in order."""
+    """Set first[i] to the number of entry i's first particle, counting all in order."""
     total = np.int64(0)
     for i in range(indptr[0], indptr[rows]):
         first[i] = total
@@ -181,10 +189,13 @@ def count_particles(indptr, rows, values, first):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z, out):
-    """out[c] = weights of the particles of column c by topic, averaged over the saved sweeps.
+    """Compute out[c] = weights of the particles of column c by topic, sweeps averaged.
 
-    z: uint16 [sweeps x particles]; out: float32 [columns x k]. Particles are added in row order.
-    Rows of columns that do not occur are zeroed by the chunk that comes to them.
+    z: uint16 [saved sweeps x particles].
+    out: float32 [columns x k].
+
+    Particles are added in row order. Rows of absent columns are zeroed by the chunk that reaches
+    them.
     """
     k, sweeps = out.shape[1], z.shape[0]
     begin = 0 if bounds[chunk] == 0 else active[bounds[chunk] - 1] + 1
@@ -209,18 +220,21 @@ def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z,
 
 
 def gibbs_source(k: int) -> str:
-    """Source of the sampler for k topics.
+    """Return the source of the sampler for k topics.
 
-    `run(chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha, burn, z,
-    counts, u, weights, words, topics)`.
+    phi: float32 [columns x k], positive, up to a factor per column.
+    alpha: [1 x k].
+    first: from `count_particles`.
+    z: uint16 [saved sweeps x particles], the topics after each saved sweep.
+    counts: scratch [threads x 4 padded(k)].
+    u, weights: scratch float32, one per particle of the block.
+    words, topics: scratch int64 and int32, one per particle of the block.
 
-    phi float32 [columns x k], positive, any factor common to a column is fine; alpha [1 x k];
-    first from `count_particles`; z uint16 [saved sweeps x particles]: the topics after each of the
-    last sweeps. Scratch: counts [threads x 4 padded(k)]; u, weights float32, words int64, topics
-    int32, one per particle of the block.
+    Its `run` takes: chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi,
+    alpha, burn, z, counts, u, weights, words, topics.
 
     The first sweep draws each particle given those before it. alpha and weights are rounded to a
-    grid of 2^-22 of the row's total, on which float32 sums are exact: no drift.
+    grid of 2^-22 of the row's total. float32 sums on this grid are exact, so they do not drift.
     """
     kp, group = padded(k), GROUP
     lines = [

@@ -1,6 +1,6 @@
-"""CPU kernels that are written by hand: the half of the kernel table that no generator prints.
+"""Hand-written CPU kernels; generators print the others.
 
-All run one chunk: `kernel(chunk, thread, bounds, ...)`. Each sum runs in a fixed order.
+All run one chunk: `kernel(chunk, thread, bounds, ...)`. Each sum has a fixed order.
 """
 
 # Numba infers the types.
@@ -23,7 +23,7 @@ _ordered = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract
 
 @_kernel
 def balance(indptr, rows, bounds):
-    """Cut `rows` rows into chunks of about equal work (non-zeros plus rows): fills `bounds`."""
+    """Cut rows into chunks of about equal work (non-zeros plus rows): fills `bounds`."""
     chunks = bounds.size - 1
     work = indptr[rows] - indptr[0] + rows
     row = 0
@@ -37,10 +37,13 @@ def balance(indptr, rows, bounds):
 
 @_kernel
 def transposed_product(chunk, thread, bounds, active, starts, t_rows, t_pos, values, table, out):
-    """out[c] = sum over the non-zeros (r, c) of value * table[r], for the active columns.
+    """Compute out[c] = sum over the non-zeros (r, c) of value * table[r].
 
-    values: [nnz], table: [rows x k], out: [columns x k]. Rows of columns that do not occur in the
-    block are set to zero by the chunk that comes to them: out is written exactly once.
+    values: [nnz].
+    table: [rows x k].
+    out: [columns x k].
+
+    Rows of absent columns are zeroed by the chunk that reaches them: out is written exactly once.
     """
     k = table.shape[1]
     first, last = bounds[chunk], bounds[chunk + 1]
@@ -79,7 +82,7 @@ def transposed_product(chunk, thread, bounds, active, starts, t_rows, t_pos, val
 
 @_ordered
 def add_partials(partials, out):
-    """out[j] = sum of partials[:, j], chunk by chunk."""
+    """Add partial sums in order: out[j] = sum of partials[:, j]."""
     for j in range(out.shape[1]):
         total = 0.0
         for chunk in range(partials.shape[0]):
@@ -89,7 +92,10 @@ def add_partials(partials, out):
 
 @_kernel
 def gather(chunk, thread, bounds, source, rows, columns, out, bad):
-    """out[i, j] = source[rows[i], columns[j]]; the first index out of range goes into `bad`."""
+    """Gather out[i, j] = source[rows[i], columns[j]].
+
+    bad: receives the first index that is out of range.
+    """
     for i in range(bounds[chunk], bounds[chunk + 1]):
         r = rows[i]
         if r < 0 or r >= source.shape[0]:
@@ -105,7 +111,7 @@ def gather(chunk, thread, bounds, source, rows, columns, out, bad):
 
 @_kernel
 def round_table(chunk, thread, bounds, source, out):
-    """The bits of float32, rounded to those of bfloat16; ties to even, NaN to one NaN."""
+    """Round float32 to bfloat16, as bits; ties to even, NaN to one NaN."""
     for e in range(bounds[chunk], bounds[chunk + 1]):
         x = np.uint64(source[e])
         nan = (x & np.uint64(0x7FFFFFFF)) > np.uint64(0x7F800000)
@@ -115,17 +121,17 @@ def round_table(chunk, thread, bounds, source, out):
 
 @_kernel
 def drawn_tokens(count):
-    """How many of `count` tokens are dealt by drawing; the others make an even number."""
+    """Return how many of `count` tokens are dealt by drawing; the rest is even."""
     return count if count <= 64 else 64 + count % 2
 
 
 @_kernel
 def split_tokens(chunk, thread, bounds, indptr, values, row_ids, key, seen, scored):
-    """Deal the tokens of each row to `seen` and `scored`, the half (rounded up) to `seen`.
+    """Deal each row's tokens to `seen` (half, rounded up) and `scored`.
 
-    Selection sampling (Knuth, TAOCP 2, 3.4.2 S): token t of n is taken with probability
-    (still needed) / (still to come). An entry of weight x counts as ceil(x) tokens of equal weight;
-    of more than 64, all but 64 or 65 are dealt in equal halves without drawing.
+    Selection sampling (Knuth, TAOCP 2, 3.4.2 S): token t of n is taken with probability (still
+    needed) / (still to come). An entry of weight x counts as ceil(x) tokens of equal weight. If
+    there are more than 64, all but 64 or 65 are dealt in equal halves without drawing.
     """
     for i in range(bounds[chunk], bounds[chunk + 1]):
         left = 0

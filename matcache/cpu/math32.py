@@ -1,9 +1,9 @@
-"""Scalar functions of the float32 CPU kernels: branch-free, so that LLVM makes vectors of them.
+"""Scalar functions of float32 CPU kernels, branch-free so that LLVM vectorises them.
 
-Cephes-style polynomials (Moshier 1989) for exp and log; digamma and exppsi by the recurrence
-psi(x) = psi(x + n) - sum 1/(x + i) and an asymptotic series (Abramowitz & Stegun 6.3.6, 6.3.18).
-Errors against float64 are tested: relative ones are below 1e-6 away from a zero of the function,
-except that of exppsi, which is 1e-5 at 0.02 since exp multiplies the error of psi by psi.
+Cephes-style polynomials (Moshier 1989) for exp and log; digamma and exppsi by the recurrence psi(x)
+= psi(x + n) - sum 1/(x + i) and an asymptotic series (Abramowitz & Stegun 6.3.6, 6.3.18). Tests
+check the errors against float64. Relative errors are below 1e-6 away from zeros of the function.
+That of exppsi is 1e-5 at 0.02, since exp multiplies the error of psi by psi.
 """
 
 # Numba infers the types.
@@ -32,31 +32,31 @@ _NAN = _F(np.nan)
 
 @_inline
 def maximum(a, b):
-    """The larger; NaN wins."""
+    """Return the larger; NaN wins."""
     return a if (a > b) or (a != a) else b
 
 
 @_inline
 def minimum(a, b):
-    """The smaller; NaN wins."""
+    """Return the smaller; NaN wins."""
     return a if (a < b) or (a != a) else b
 
 
 @_inline
 def sign(x):
-    """-1, 0, 1 or NaN."""
+    """Return -1, 0, 1 or NaN."""
     return _F(1) if x > _F(0) else (_F(-1) if x < _F(0) else x)
 
 
 @_inline
 def sqrt(x):
-    """Square root."""
+    """Return the square root."""
     return _F(math.sqrt(x))
 
 
 @_ordered
 def _exp_rest(x, n):
-    """e^x / 2^n, for n the nearest integer to x / ln 2."""
+    """Return e^x / 2^n, for n the nearest integer to x / ln 2."""
     r = x - n * _LN2_HI
     r = r - n * _LN2_LO
     p = _F(1.9875691500e-4)
@@ -70,7 +70,10 @@ def _exp_rest(x, n):
 
 @_ordered
 def exp(x):
-    """e^x: 2^n times a polynomial on [-ln2/2, ln2/2]. Below -87.3 it is 0, never denormal."""
+    """Return e^x; below -87.3 it is 0, never denormal.
+
+    It is 2^n times a polynomial on [-ln2/2, ln2/2].
+    """
     y = _F(88.72283) if x > _F(88.72283) else (x if x > _F(-87.3) else _F(-87.3))
     n = _F(math.floor(y * _LOG2E + _F(0.5)))
     p = _exp_rest(y, n)
@@ -87,7 +90,10 @@ def exp(x):
 
 @_ordered
 def log(x):
-    """ln x. Denormal arguments count as the smallest normal number; 0 gives -inf, x < 0 NaN."""
+    """Return ln x; 0 gives -inf, x < 0 NaN.
+
+    Denormal arguments count as the smallest normal number.
+    """
     y = x if x > _F(1.17549435e-38) else _F(1.17549435e-38)
     bits = _F(y).view(np.int32)
     e = _F((bits >> np.int32(23)) - np.int32(126))
@@ -117,7 +123,10 @@ def log(x):
 
 @_inline
 def _reciprocals(x):
-    """1/x + 1/(x+1) + 1/(x+2) + 1/(x+3), with two divisions. x < 1e18, or its square overflows."""
+    """Return 1/x + 1/(x+1) + 1/(x+2) + 1/(x+3), with two divisions.
+
+    x must be below 1e18, or its square overflows.
+    """
     t = x * (x + _F(3))
     b = x + x + _F(3)
     return b / t + b / (t + _F(2))
@@ -125,7 +134,7 @@ def _reciprocals(x):
 
 @_inline
 def digamma(x):
-    """psi(x) for x > 0; 0 gives -inf, x < 0 NaN."""
+    """Return psi(x) for x > 0; 0 gives -inf, x < 0 NaN."""
     y = x + _F(3.5)  # psi(y + 1/2) = ln y + 1/(24 y^2) - 7/(960 y^4) + 31/(8064 y^6) - ...
     w = _F(1) / (y * y)
     s = w * (_F(1 / 24) - w * (_F(7 / 960) - w * _F(31 / 8064)))
@@ -137,7 +146,7 @@ def digamma(x):
 
 @_inline
 def exppsi(x):
-    """max(exp(psi(x)), 1e-20) for x >= 0, without a logarithm."""
+    """Return max(exp(psi(x)), 1e-20) for x >= 0, without a logarithm."""
     # exp(psi(y + 1/2)) = y + 1/(24 y) - 37/(5760 y^3) + 10313/(2903040 y^5) - ...
     y = x + _F(3.5)
     v = _F(1) / y
@@ -157,7 +166,7 @@ def exppsi(x):
 
 @_ordered
 def _exp_in_range(x):
-    """e^x for x in [-87, 0]."""
+    """Return e^x for x in [-87, 0]."""
     n = _F(math.floor(x * _LOG2E + _F(0.5)))
     p = _exp_rest(x, n)
     return p * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
@@ -165,8 +174,9 @@ def _exp_in_range(x):
 
 @_inline
 def lgamma(x):
-    """ln gamma(x) for x > 0; 0 gives inf, x < 0 NaN. Near the zeros at 1 and 2 the absolute error
-    is 2e-6.
+    """Return ln gamma(x) for x > 0; 0 gives inf, x < 0 NaN.
+
+    Near the zeros at 1 and 2 the absolute error is 2e-6.
     """
     # below 8: Stirling at y = x + 4, less ln of x (x+1) (x+2) (x+3) = t (t + 2)
     small = x < _F(8)
@@ -184,7 +194,7 @@ def lgamma(x):
 
 @_inline
 def sigmoid(x):
-    """1 / (1 + e^-x)."""
+    """Return 1 / (1 + e^-x)."""
     e = exp(-abs(x))
     p = _F(1) / (_F(1) + e)
     return p if x >= _F(0) else e * p
@@ -192,7 +202,7 @@ def sigmoid(x):
 
 @_inline
 def softplus(x):
-    """ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)."""
+    """Return ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)."""
     e = exp(-abs(x))
     # ln(1 + e) = 2 artanh(s), s = e / (2 + e) <= 1/3: 1 + e would lose digits of e
     s = e / (_F(2) + e)
@@ -205,5 +215,5 @@ def softplus(x):
 
 @_inline
 def uniform(bits):
-    """A float32 in (0, 1) from 32 random bits: (bits / 2^9 + 1/2) / 2^23."""
+    """Return a float32 in (0, 1) from 32 random bits: (bits / 2^9 + 1/2) / 2^23."""
     return (_F(np.uint32(bits) >> np.uint32(9)) + _F(0.5)) * _F(2.0**-23)

@@ -1,4 +1,4 @@
-"""Scalar functions of the float64 CPU kernels: libm where it has them, series elsewhere."""
+"""Scalar functions of float64 CPU kernels: libm where it has them, series elsewhere."""
 
 # Numba infers the types.
 # mypy: allow-untyped-defs
@@ -17,43 +17,46 @@ _inline = njit(error_model="numpy", fastmath=_FAST)
 
 @_inline
 def maximum(a, b):
-    """The larger; NaN wins."""
+    """Return the larger; NaN wins."""
     return a if (a > b) or (a != a) else b
 
 
 @_inline
 def minimum(a, b):
-    """The smaller; NaN wins."""
+    """Return the smaller; NaN wins."""
     return a if (a < b) or (a != a) else b
 
 
 @_inline
 def sign(x):
-    """-1, 0, 1 or NaN."""
+    """Return -1, 0, 1 or NaN."""
     return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else x)
 
 
 @_inline
 def sqrt(x):
-    """Square root."""
+    """Return the square root."""
     return math.sqrt(x)
 
 
 @_inline
 def exp(x):
-    """e^x."""
+    """Return e^x."""
     return math.exp(x)
 
 
 @_inline
 def log(x):
-    """ln x; 0 gives -inf, x < 0 NaN."""
+    """Return ln x; 0 gives -inf, x < 0 NaN."""
     return np.log(x)
 
 
 @_inline
 def digamma(x):
-    """psi(x) for x > 0: recurrence to x + 10 and the asymptotic series. 0 gives -inf, x < 0 NaN."""
+    """Return psi(x) for x > 0; 0 gives -inf, x < 0 NaN.
+
+    By the recurrence to x + 10 and the asymptotic series.
+    """
     if x < 0.0 or x != x:
         return np.nan
     if x == 0.0:
@@ -72,30 +75,30 @@ def digamma(x):
 
 @_inline
 def exppsi(x):
-    """max(exp(psi(x)), 1e-20)."""
+    """Return max(exp(psi(x)), 1e-20)."""
     return maximum(math.exp(digamma(x)), TINY)
 
 
 @_inline
 def lgamma(x):
-    """ln gamma(x) for x > 0; 0 gives inf, x < 0 NaN."""
+    """Return ln gamma(x) for x > 0; 0 gives inf, x < 0 NaN."""
     return np.nan if x < 0.0 else (np.inf if x == 0.0 else math.lgamma(x))
 
 
 @_inline
 def sigmoid(x):
-    """1 / (1 + e^-x)."""
+    """Return 1 / (1 + e^-x)."""
     e = math.exp(-abs(x))
     return 1.0 / (1.0 + e) if x >= 0.0 else e / (1.0 + e)
 
 
 @_inline
 def softplus(x):
-    """ln(1 + e^x)."""
+    """Return ln(1 + e^x)."""
     return maximum(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 @_inline
 def uniform(bits):
-    """A float64 in (0, 1) from 32 random bits: (bits + 1/2) / 2^32."""
+    """Return a float64 in (0, 1) from 32 random bits: (bits + 1/2) / 2^32."""
     return (np.float64(bits) + 0.5) * 2.0**-32

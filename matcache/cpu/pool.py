@@ -1,8 +1,8 @@
-"""A few threads that run compiled kernels over chunks of rows.
+"""A pool of threads that run compiled kernels over chunks of rows.
 
-Kernels release the GIL. The caller takes part; chunks are handed out one by one, so uneven chunks
-balance; which thread ran a chunk never changes its bits. Each pool belongs to one cache: nothing is
-shared with OpenMP or with another learner in the process.
+Kernels release the GIL, and the caller takes part. Chunks are handed out one by one, so uneven
+chunks balance. A chunk has the same bits on any thread. Each pool belongs to one cache: it shares
+nothing with OpenMP or with another learner in the process.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Task = Callable[[int, int], None]  # (chunk, thread)
 
 
 class _Job:
-    """One call of `run`: the chunks not yet taken, who is at work, and the first error."""
+    """One call of `run`: chunks not yet taken, threads at work, and the first error."""
 
     def __init__(self, task: Task, chunks: int) -> None:
-        """Nobody is at work yet."""
+        """Start with all chunks and no threads."""
         self.task = task
         self.chunks = chunks
         self.next = itertools.count()
@@ -32,7 +32,7 @@ class _Job:
         self._changed = threading.Condition()
 
     def work(self, thread: int) -> None:
-        """Take chunks until there are none left, or one failed."""
+        """Take chunks until none are left or one failed."""
         try:
             while self.error is None and (chunk := next(self.next)) < self.chunks:
                 self.task(chunk, thread)
@@ -40,7 +40,7 @@ class _Job:
             self.error = self.error or error
 
     def help(self, thread: int) -> None:
-        """`work` on another thread; does nothing once the job is over."""
+        """Run `work` on another thread; does nothing once the job is over."""
         with self._changed:
             if self._over:
                 return
@@ -53,22 +53,24 @@ class _Job:
                 self._changed.notify()
 
     def finish(self) -> None:
-        """Let no further helper in, and wait for those at work. May be repeated."""
+        """Let no more helpers in, and wait for those at work. May be called repeatedly."""
         with self._changed:
             self._over = True
             while self._helpers:
-                self._changed.wait(MOMENT)  # a helper without memory may fail to notify
+                self._changed.wait(MOMENT)  # a helper that runs out of memory may fail to notify
 
 
 class Pool:
-    """`threads` threads, the caller included. They start with the first job that has chunks for
-    them, and stop at `close`, or when the pool is forgotten.
+    """A pool of `threads` threads, the caller included.
+
+    They start with the first job that has chunks for them. They stop at `close`, or when the pool
+    is garbage-collected.
     """
 
     def __init__(self, threads: int) -> None:
-        """Without any thread yet."""
+        """Make the pool; threads start later."""
         if threads < 1:
-            raise ValueError(f"threads={threads}, but one at least must do the work.")
+            raise ValueError(f"threads={threads}: must be at least 1.")
         self.threads = threads
         self._closed = False
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
@@ -76,11 +78,11 @@ class Pool:
         self._stop = weakref.finalize(self, _stop, self._jobs, threads - 1)
 
     def run(self, task: Task, chunks: int) -> None:
-        """Call `task(chunk, thread)` for every chunk in [0, chunks); returns when none is running.
+        """Call `task(chunk, thread)` for every chunk in [0, chunks), and wait for all.
 
-        The first error of any thread is raised here, as is an interrupt of the caller: in either
-        case no further chunk starts, and those that run are waited for. Raises `ThreadStartError`
-        where a thread cannot be started.
+        Raises the first error of any thread, or an interrupt of the caller. In both cases no
+        further chunk starts, and running ones are awaited. Raises `ThreadStartError` if a thread
+        cannot be started.
         """
         if self._closed:
             raise RuntimeError("MatCache: used after close().")
@@ -103,12 +105,12 @@ class Pool:
             raise job.error
 
     def _start(self) -> None:
-        """All threads that there are not yet."""
+        """Start all missing threads."""
         for i in range(len(self._workers) + 1, self.threads):
             worker = threading.Thread(
                 target=_loop, args=(self._jobs, i), name=f"blocklearn-{i}", daemon=True
             )
-            self._workers.append(worker)  # first: an interrupt must not let two have one number
+            self._workers.append(worker)  # first, so that no interrupt can duplicate a number
             start(worker)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How many processors this process may use, control groups included."""
+"""Count the processors that this process may use, control groups included."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 def folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
-    """Folders that may hold limits of `controller` ("cpu", "memory"), from the process's own group
-    to the outermost; of both versions of control groups, there or not.
+    """Yield folders that may hold limits of `controller` ("cpu", "memory").
+
+    root: of control groups.
+
+    They lead from the process's own group to the outermost, for both versions of control groups.
+    They need not exist.
     """
     yield from (root, root / controller)
     try:
@@ -32,13 +36,18 @@ VARIABLES = ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK")
 
 
 def available_threads(environ: Mapping[str, str] = os.environ, root: Path = ROOT) -> int:
-    """At least 1: the least of `thread_limits`."""
+    """Return the least of `thread_limits`, at least 1."""
     return max(1, min(thread_limits(environ, root).values()))
 
 
 def thread_limits(environ: Mapping[str, str] = os.environ, root: Path = ROOT) -> dict[str, int]:
-    """By name: the processors that the scheduler allows, the quota of the control group (rounded
-    up), SLURM_CPUS_PER_TASK and OMP_NUM_THREADS, where they are set. root: of control groups.
+    """Return limits on the number of threads, by name.
+
+    environ: environment variables.
+    root: of control groups.
+
+    The limits are the processors that the scheduler allows, the quota of the control group (rounded
+    up), SLURM_CPUS_PER_TASK and OMP_NUM_THREADS, if they are set.
     """
     limits = {"processors": _allowed()}
     if quotas := list(_quotas(root)):
@@ -55,7 +64,7 @@ def _allowed() -> int:
 
 
 def _quotas(root: Path) -> Iterator[int]:
-    """Processors that the control groups of this process, and those around them, may use."""
+    """Yield processor quotas of this process's control group and its parents."""
     for folder in folders("cpu", root):
         try:  # version 2: "max 100000" or "150000 100000"
             quota, period = (folder / "cpu.max").read_text().split()

@@ -1,7 +1,7 @@
-"""Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011) for CPU kernels: random numbers by counter.
+"""Random numbers by counter for CPU kernels: Philox 4x32-10.
 
-The number at (row, column) of a stream depends on (seed, pass, block, row, column, stream) alone,
-so neither threads nor order nor a resume can change it.
+Salmon, Moraes, Dror, Shaw (2011). The number at (row, column) of a stream depends only on (seed,
+pass, block, row, column, stream). So neither threads nor order nor a resume can change it.
 """
 
 # Numba infers the types.
@@ -18,7 +18,7 @@ _W0, _W1 = _u32(0x9E3779B9), _u32(0xBB67AE85)
 
 @njit(error_model="numpy", forceinline=True)
 def philox(c0, c1, c2, c3, k0, k1):
-    """Four random uint32 from a 128-bit counter and a 64-bit key."""
+    """Return four random uint32 from a 128-bit counter and a 64-bit key."""
     for _ in range(10):
         p0 = _M0 * _u64(c0)
         p1 = _M1 * _u64(c2)
@@ -35,7 +35,10 @@ def philox(c0, c1, c2, c3, k0, k1):
 
 @njit(error_model="numpy", forceinline=True)
 def random_bits(key, row, column, stream):
-    """32 random bits for an element; key is (seed, pass, block) as int64 [1 x 3]."""
+    """Return 32 random bits for an element.
+
+    key: int64 [1 x 3], (seed, pass, block).
+    """
     seed = _u64(key[0, 0])
     bits = philox(
         _u32(row),

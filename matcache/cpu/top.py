@@ -1,9 +1,10 @@
-"""The largest products of rows with a table on the CPU, without the matrix of all products.
+"""Find the largest products of rows with a table, without the matrix of all products.
 
-The table goes by in tiles of TILE rows, transposed so that a tile's scores are computed side by
-side; each row keeps its best n in a heap. A score is one chain of multiply-adds in the order of the
-numbers, wherever row and table row stand: equal table rows have equal scores to the last bit, and
-nothing depends on blocks, chunks or tiles. (BLAS promises none of that; this is also faster.)
+The table is processed in tiles of TILE rows, transposed so that a tile's scores are computed side
+by side. Each row keeps its best n in a heap. A score is one chain of multiply-adds in the order of
+the numbers, wherever the row and the table row stand. So equal table rows have equal scores to the
+last bit, and nothing depends on blocks, chunks or tiles. (BLAS promises none of that; this is also
+faster.)
 """
 
 # Numba infers the types.
@@ -12,12 +13,12 @@ nothing depends on blocks, chunks or tiles. (BLAS promises none of that; this is
 import numpy as np
 from numba import njit
 
-TILE = 256  # table rows; a tile of 100 numbers each is 100 kB, which the second cache holds
-GROUP = 4  # rows whose scores are computed together: a number of the tile is loaded once for all
-LANES = 64  # scores that are compared at a time with the worst one kept
+TILE = 256  # table rows; with 100 columns a tile takes 100 kB, which fits into the L2 cache
+GROUP = 4  # rows whose scores are computed together: they share the loads of the tile
+LANES = 64  # scores compared at a time with the worst one kept
 
 _zero = np.float32(0.0)
-# No "reassoc": the order of a sum is part of what is promised.
+# No "reassoc": the order of a sum is part of the promise.
 _kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
 
@@ -25,13 +26,20 @@ _kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"
 def top_products(
     chunk, thread, bounds, rows, table, unit, indptr, indices, at, tiles, sums, best, ids
 ):
-    """The n table rows with the largest products, for the rows of one chunk.
+    """Find the n table rows with the largest products, for the rows of one chunk.
 
-    rows: [n_rows x k]; table: [m x k or more], each row of it (k numbers) scaled to length 1 if
-    `unit`. indptr, indices: table rows that each row leaves out, ascending (indptr empty: none);
-    at: int64 [n_rows x 1], how far each row has come in them. tiles [threads x k*TILE], sums
-    [threads x GROUP*TILE]: scratch. best: float32 and ids: int32 [n_rows x n], the result, best
-    first, of equal scores the lower id first; -inf and -1 where there are no more.
+    rows: [n_rows x k].
+    table: [m x k or more].
+    unit: whether table rows (k numbers) are scaled to length 1.
+    indptr, indices: table rows that each row leaves out, ascending; indptr is empty if there are
+    none.
+    at: int64 [n_rows x 1], each row's progress in its indices.
+    tiles: scratch [threads x k*TILE].
+    sums: scratch [threads x GROUP*TILE].
+    best: float32 [n_rows x n], the largest scores, best first; missing ones are -inf.
+    ids: int32 [n_rows x n], their table rows; missing ones are -1.
+
+    Of equal scores the lower id comes first.
     """
     k = rows.shape[1]
     first, last = bounds[chunk], bounds[chunk + 1]
@@ -58,9 +66,9 @@ def top_products(
 
 @_kernel
 def take_tile(table, start, count, tile):
-    """tile[:, c] = table[start + c]; columns from `count` on are zero."""
+    """Copy tile[:, c] = table[start + c]; columns from `count` on are zero."""
     full = count // 16 * 16
-    for c in range(0, full, 16):  # 16 floats are a line of the cache
+    for c in range(0, full, 16):  # 16 floats fill a cache line
         for t in range(tile.shape[0]):
             for j in range(16):
                 tile[t, c + j] = table[start + c + j, t]
@@ -71,7 +79,10 @@ def take_tile(table, start, count, tile):
 
 @_kernel
 def scale_tile(tile, squares):
-    """Each column of the tile scaled to length 1; one of length 0 stays. squares: scratch."""
+    """Scale each column of the tile to length 1, unless its length is 0.
+
+    squares: scratch.
+    """
     for c in range(TILE):
         squares[c] = _zero
     for t in range(tile.shape[0]):
@@ -87,7 +98,10 @@ def scale_tile(tile, squares):
 
 @_kernel
 def multiply_tile(rows, group, last, tile, scores):
-    """scores[i, c] = rows[group + i] . tile[:, c]; beyond the row `last`, of that row again."""
+    """Compute scores[i, c] = rows[group + i] . tile[:, c].
+
+    Beyond the row `last`, the row `last` is repeated.
+    """
     a, b = rows[group], rows[min(group + 1, last)]
     c, d = rows[min(group + 2, last)], rows[min(group + 3, last)]
     s, u, v, w = scores[0], scores[1], scores[2], scores[3]
@@ -119,7 +133,7 @@ def multiply_tile(rows, group, last, tile, scores):
 
 @_kernel
 def leave_out(indptr, indices, at, row, start, count, scores):
-    """Scores of table rows that `row` leaves out become -inf, so that they are never kept."""
+    """Set scores of table rows that `row` leaves out to -inf, so they are never kept."""
     place, end = at[row, 0], indptr[row + 1]
     while place < end and indices[place] < start + count:
         scores[indices[place] - start] = -np.inf
@@ -129,7 +143,10 @@ def leave_out(indptr, indices, at, row, start, count, scores):
 
 @_kernel
 def keep_best(scores, start, count, best, ids):
-    """Put the scores [count] of the table rows from `start` on into a heap, if they are better."""
+    """Put the better ones of scores [count] into a heap.
+
+    start: table row of the first score.
+    """
     n = best.size
     worst = best[0]
     full = count // LANES * LANES
@@ -151,10 +168,10 @@ def keep_best(scores, start, count, best, ids):
 
 @_kernel
 def replace_worst(best, ids, n, score, number):
-    """Put (score, number) in place of the root of the heap best[:n], ids[:n], its worst entry.
+    """Replace the root of the heap best[:n], ids[:n], its worst entry.
 
-    A lower score is worse, and of equal ones the higher number. Numbers come in ascending order, so
-    a newcomer that equals the root is worse than it, and is not brought here.
+    A lower score is worse; of equal ones the higher number. Numbers come in ascending order, so a
+    newcomer whose score equals the root's is worse and is not passed here.
     """
     parent = 0
     while True:
@@ -172,13 +189,13 @@ def replace_worst(best, ids, n, score, number):
 
 @_kernel
 def is_worse(score, number, than_score, than_number):
-    """Whether the first entry comes after the second one."""
+    """Return whether the first entry comes after the second one."""
     return score < than_score or (score == than_score and number > than_number)
 
 
 @_kernel
 def put_in_order(best, ids):
-    """A heap as a list, the best entry first."""
+    """Sort a heap, the best entry first."""
     for n in range(best.size - 1, 0, -1):
         score, number = best[n], ids[n]
         best[n], ids[n] = best[0], ids[0]

@@ -1,7 +1,7 @@
-"""Rows of a known length as vector instructions: dot products, weighted sums, fetching ahead.
+"""Vector instructions for rows of known length: dot products, sums, prefetching.
 
-LLVM makes vectors of a loop over k, but not of one with fewer than `SHORT` rounds, which it unrolls
-first: what is left is scalar code, 2 to 5 times slower. Here the vectors are written down.
+LLVM vectorises a loop over k only if it has at least `SHORT` rounds. It unrolls shorter ones first,
+which leaves scalar code, 2 to 5 times slower. Here the vectors are explicit.
 """
 
 # Numba infers the types.
@@ -20,16 +20,20 @@ _FLOAT = {32: ir.FloatType(), 64: ir.DoubleType()}
 
 
 def lanes(bits: int) -> int:
-    """Numbers of a vector; LLVM splits it where the machine's are shorter."""
+    """Return the numbers in a vector; LLVM splits it if the machine's are shorter."""
     return 512 // bits
 
 
 @cache
 def make_dots(length: int, count: int, bits: int) -> Any:
-    """`dots(vector, at, table, rows)`: for each of `count` rows its dot product with a vector.
+    """Make `dots(vector, at, table, rows)`: dot products of a vector with `count` rows.
 
-    vector[at : at + length] . table[row : row + length], both C-contiguous arrays of any shape,
-    seen as one-dimensional; rows: a tuple of offsets. Returns a tuple of floats of `bits` bits.
+    vector: vector[at : at + length] is used.
+    table: table[row : row + length] is used for each row.
+    rows: tuple of offsets in the table.
+
+    vector and table are C-contiguous arrays of any shape, seen as one-dimensional. Returns a tuple
+    of floats of `bits` bits.
     """
 
     @intrinsic
@@ -57,11 +61,12 @@ def make_dots(length: int, count: int, bits: int) -> Any:
 
 @cache
 def make_add(length: int, count: int, bits: int, *, padded: bool = False) -> Any:
-    """`add(out, at, table, rows, weights)`: add `count` weighted rows to a row.
+    """Make `add(out, at, table, rows, weights)`: add `count` weighted rows to a row.
 
-    out[at : at + length] += sum over n of weights[n] * table[rows[n] : rows[n] + length], arrays as
-    above; what a loop over the numbers would compute, to the last bit. padded: out has room for
-    whole vectors, whose last numbers do not matter.
+    padded: whether out has room for whole vectors, whose last numbers do not matter.
+
+    out[at : at + length] += sum over n of weights[n] * table[rows[n] : rows[n] + length], with
+    arrays as in `make_dots`. The bits equal those of a loop over the numbers.
     """
 
     @intrinsic
@@ -96,10 +101,10 @@ def make_add(length: int, count: int, bits: int, *, padded: bool = False) -> Any
 
 @intrinsic
 def fetch(typingctx, matrix, row, column):
-    """Ask for the line of the caches that holds matrix[row, column], to be read and written soon.
+    """Prefetch the cache line of matrix[row, column], for reading and writing.
 
-    Rows that are not neighbours are nothing that a processor foresees: without this, each costs the
-    time that memory takes to answer.
+    Processors do not foresee rows that are not neighbours. Without prefetching, each costs the full
+    latency of memory.
     """
 
     def codegen(context, builder, sig, args):
@@ -116,7 +121,7 @@ def fetch(typingctx, matrix, row, column):
 
 
 class _Row:
-    """Instructions on a row of `length` numbers, as vectors; the last one may be masked."""
+    """Instructions on a row of `length` numbers, as vectors; the last may be masked."""
 
     def __init__(self, context, builder, length, bits):
         self.context, self.builder, self.length = context, builder, length
@@ -130,16 +135,16 @@ class _Row:
         self.mask = ir.Constant(ir.VectorType(ir.IntType(1), self.lanes), flags)
 
     def unpack(self, aggregate, count):
-        """The elements of a tuple."""
+        """Return the elements of a tuple."""
         return [self.builder.extract_value(aggregate, n) for n in range(count)]
 
     def pointer(self, type_, array, at):
-        """Address and type of an array's element `at`."""
+        """Return the address and type of an array's element `at`."""
         data = self.context.make_array(type_)(self.context, self.builder, array).data
         return self.builder.gep(data, [at]), type_.dtype
 
     def load(self, place, v, whole=False):
-        """Vector v of the row that starts at `place`, converted to our floats."""
+        """Return vector v of the row that starts at `place`, converted to our floats."""
         pointer, dtype = place
         element = self.context.get_data_type(dtype)
         vector = ir.VectorType(element, self.lanes)
@@ -161,7 +166,7 @@ class _Row:
         return (self.builder.fpext if wider else self.builder.fptrunc)(x, self.vector)
 
     def store(self, x, place, v, whole=False):
-        """Set vector v of the row that starts at `place`, which has our floats."""
+        """Store vector v of the row that starts at `place`, which has our floats."""
         pointer, dtype = place
         at = self._at(pointer, v, self.vector)
         align = dtype.bitwidth // 8
@@ -174,13 +179,13 @@ class _Row:
         self.builder.call(function, [x, at, _I32(align), self.mask])
 
     def splat(self, number):
-        """A vector of one number."""
+        """Return a vector that repeats one number."""
         undefined = ir.Constant(self.vector, ir.Undefined)
         first = self.builder.insert_element(undefined, number, _I32(0))
         return self.shuffle(first, undefined, [0] * self.lanes)
 
     def multiply_add(self, x, y, z):
-        """x * y + z, or x * y where there is no z."""
+        """Return x * y + z, or x * y if z is None."""
         if z is None:
             return self.builder.fmul(x, y)
         suffix = "f32" if self.number == _FLOAT[32] else "f64"
@@ -189,10 +194,12 @@ class _Row:
         return self.builder.call(function, [x, y, z])
 
     def totals(self, vectors):
-        """The sum of the lanes of each vector; their number is a power of two, up to the lanes.
+        """Return the sum of the lanes of each vector.
 
-        Two vectors become one, in which each has half as many parts, until there is one vector;
-        then the halves of its parts are added up until each is one number.
+        vectors: a power of two of them, at most as many as lanes.
+
+        Two vectors become one, in which each has half as many parts, until one vector remains. Then
+        the halves of its parts are added until each part is one number.
         """
         width, order = self.lanes, [[n] for n in range(len(vectors))]
         while len(vectors) > 1:
@@ -215,7 +222,7 @@ class _Row:
         return [self.builder.extract_element(x, _I32(places[n])) for n in sorted(places)]
 
     def shuffle(self, x, y, places):
-        """Lanes of x (from 0 on) and y (from `lanes` on)."""
+        """Select lanes of x (numbered from 0) and y (numbered from `lanes`)."""
         index = ir.Constant(ir.VectorType(_I32, len(places)), places)
         return self.builder.shuffle_vector(x, y, index)
 
@@ -233,5 +240,5 @@ class _Row:
 
 
 def _short(dtype):
-    """LLVM's short name of an element type."""
+    """Return LLVM's short name of an element type."""
     return f"{'i' if isinstance(dtype, types.Integer) else 'f'}{dtype.bitwidth}"

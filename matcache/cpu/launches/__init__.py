@@ -1,4 +1,4 @@
-"""How the CPU does each operation. Importing this registers every launch."""
+"""The launches of the CPU. Importing this registers all of them."""
 
 from . import dense as dense
 from . import products as products

@@ -1,4 +1,4 @@
-"""How the CPU runs dense expressions, products, transposes, sorting and gathering."""
+"""CPU launches of dense expressions, products, transposes, sorting and gathering."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..compiled import Kernel, compiled
 
 @remembered
 def _kernel(fused: Fused) -> Kernel:
-    """The compiled kernel; one for each structure that a process uses."""
+    """Return the compiled kernel, one for each structure."""
     return compiled(fused_source(fused))
 
 
@@ -32,7 +32,7 @@ def _fused(cache: MatCache, linear: Linear, out: Slot) -> None:
     if fused.ending == "assign":
         chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, extent))
         target = out
-    else:  # by shape alone
+    else:  # depends only on the shape
         colsum = fused.ending == "colsum"
         pieces = rows // COLSUM_ROWS if colsum else rows * columns // CHUNK_ELEMENTS
         chunks = max(1, min(SUM_CHUNKS, pieces))

@@ -1,4 +1,4 @@
-"""How the CPU runs transposed, exact, wide and top products."""
+"""CPU launches of transposed, exact, wide and top products."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...operations.exact import NO_WEIGHTS
 from ..blas import CHUNK_ROWS, add_turned
 from ..top import GROUP, TILE
 
-FEWEST_ROWS = 8 * GROUP  # of a chunk: each chunk transposes the whole table once
-MOST_CHUNKS = 4  # for each thread: uneven ones balance
+FEWEST_ROWS = 8 * GROUP  # least rows in a chunk: each chunk transposes the whole table once
+MOST_CHUNKS = 4  # most chunks for each thread, to balance uneven ones
 
 
 @launches("add_exact_product", "cpu")

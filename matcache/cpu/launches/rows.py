@@ -1,4 +1,4 @@
-"""How the CPU runs row-wise programs and row steps."""
+"""CPU launches of row-wise programs and row steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _kernels: WeakKeyDictionary[Compiled | StepsCompiled, Kernel] = WeakKeyDictionar
 
 
 def _kernel(found: Any, source: Callable[[Any], str]) -> Kernel:
-    """The kernel of a compiled program; its text is printed once."""
+    """Return the kernel of a compiled program; its text is printed once."""
     kernel = _kernels.get(found)
     if kernel is None:
         kernel = _kernels[found] = compiled(source(found.plan))

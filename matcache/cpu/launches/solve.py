@@ -1,4 +1,4 @@
-"""How the CPU runs normal equations."""
+"""CPU launches of normal equations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the CPU runs splitting tokens and sampling topics."""
+"""CPU launches of splitting tokens and sampling topics."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
         return
     count_particles(indptr, X.shape[0], values, first.data()[0])
     cache.backend.run(kernel, len(call[0]) - 1, *call)
-    if pattern.nnz:  # particles before the last entry, and of it
+    if pattern.nnz:  # particles before the last entry, plus its own
         last = float(values[pattern.nnz - 1])
         particles = int(first.data()[0, pattern.nnz - 1])
         particles += ceil(min(last, CAP)) if last > 0 else 0
