@@ -1,1 +1,1 @@
-"""Programs printed as source: Numba and CUDA C++."""
+"""Print programs as source code: Numba and CUDA C++."""

@@ -1,4 +1,4 @@
-"""Print a fused elementwise expression as CUDA C++: one kernel, which may end in a sum."""
+"""Print a fused elementwise expression as one CUDA C++ kernel, which may end in a sum."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def fused_source(
     fused: Fused, types: Sequence[str] | None = None, result_type: str | None = None
 ) -> str:
-    """Module with one kernel, `run(rows, columns, leaves..., numbers..., out)`.
+    """Return a module with one kernel, `run(rows, columns, leaves..., numbers..., out)`.
 
-    types, result_type: of the leaves and of an assigned result in C, where they are not all of the
-    expression's dtype.
+    types: C types of the leaves; None: the expression's dtype.
+    result_type: C type of an assigned result; None: the expression's dtype.
 
     "assign" runs over the elements with any grid. "total" and "colsum" need one block per chunk of
     rows (of elements, if flat) and write the chunk's sums in float64 to out[chunk, :];
-    `add_partials` adds them up.
+    `add_partials` adds them.
     """
     out = Writer()
     f = "float" if fused.dtype == "float32" else "double"
@@ -78,7 +78,7 @@ def fused_source(
             out.line("sum = bl_across_groups<bl_plus>(sum);")
             out.line("if (threadIdx.x == 0) out[blockIdx.x] = sum;")
         else:
-            # few columns: several threads share one, each with rows of its own, added up in order
+            # few columns: several threads share one, each sums its own rows; then add in order
             out.line("__shared__ double parts[BL_BLOCK];")
             out.line("const i64 first = rows * blockIdx.x / gridDim.x;")
             out.line("const i64 last = rows * (blockIdx.x + 1) / gridDim.x;")

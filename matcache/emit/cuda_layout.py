@@ -1,4 +1,4 @@
-"""Where a row's vectors are while CUDA works on it: in registers of the lanes that share it."""
+"""Decide where CUDA keeps a row's vectors: in registers of the lanes that share it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from ..program.instructions import Access, Kind, Value, reads, writes
 from ..program.schedule import Schedule, all_values, groups
 from .cuda_header import C_TYPES, lanes_for, pack_for
 
-IN_FLIGHT = 32  # registers of a lane that hold table rows on their way
-MOST_IN_FLIGHT = 4  # rows
+IN_FLIGHT = 32  # registers of a lane for table rows that are being loaded
+MOST_IN_FLIGHT = 4  # most table rows loaded at once
 
 
 @dataclass(frozen=True)
 class Layout:
-    """vectors: held in registers for the whole row. lanes: that share a row. rows_in_flight: of a
-    table, which are read at once. widest: the type in C of which a pack has as many as fit.
+    """The layout of a row.
+
+    vectors: those held in registers for the whole row.
+    lanes: number of lanes that share a row.
+    rows_in_flight: table rows that are loaded at once.
+    widest: the C type whose numbers fill a pack of 16 bytes; bfloat16 if an argument has it.
     """
 
     vectors: tuple[Value, ...]
@@ -25,12 +29,15 @@ class Layout:
     widest: str
 
     def pack(self, length: int) -> int:
-        """Numbers of a vector that are side by side in a lane: 16 bytes where that fits."""
+        """Return how many consecutive numbers of a vector a lane holds: up to 16 bytes."""
         return pack_for(length, self.widest)
 
 
 def layout(plan: Schedule, types: Sequence[str] | None) -> Layout:
-    """The layout of a program. types: of its arguments in C, if not all are the program's dtype."""
+    """Return the layout of a program.
+
+    types: C types of its arguments; None: the program's dtype.
+    """
     widest = C_TYPES[plan.program.dtype]
     if widest == "float" and types is not None and "bfloat16" in types:
         widest = "bfloat16"
@@ -46,7 +53,7 @@ def layout(plan: Schedule, types: Sequence[str] | None) -> Layout:
 
 
 def _vectors(plan: Schedule) -> tuple[Value, ...]:
-    """Rows of arguments, scratch and results, in the order in which they are used."""
+    """Return rows of arguments, scratch and results, in the order of their use."""
     found: dict[int, Value] = {}
     for group in groups(plan.nodes):
         for instruction in group.instructions:
@@ -58,5 +65,5 @@ def _vectors(plan: Schedule) -> tuple[Value, ...]:
 
 
 def is_shared(value: Value) -> bool:
-    """Whether a vector is the same for all rows, and so not in registers."""
+    """Return whether a vector is the same for all rows, and so not kept in registers."""
     return value.access in (Access.SHARED, Access.ENTRY)

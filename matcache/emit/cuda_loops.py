@@ -1,4 +1,4 @@
-"""Print what a group of lanes does for a row as CUDA C++: loops over vectors and over non-zeros."""
+"""Print a row's work for a group of lanes as CUDA C++: loops over vectors, non-zeros."""
 
 from __future__ import annotations
 
@@ -28,8 +28,14 @@ _ACROSS = {"sum": "bl_plus", "max": "bl_larger", "min": "bl_smaller"}
 
 
 class CudaLoops(RowwisePrinter):
-    """Prints the work on a row. More locals: m numbers of the row in arguments, w registers of a
-    vector, r the register, s the first one of a pack, v the place in it, b packs of shared vectors.
+    """Prints the work on a row, with more locals than `RowwisePrinter` has.
+
+    m: numbers of the row in arguments.
+    w: registers of a vector.
+    r: the register.
+    s: the first register of a pack.
+    v: the place in a pack.
+    b: packs of shared vectors.
     """
 
     end = ";"
@@ -43,7 +49,10 @@ class CudaLoops(RowwisePrinter):
     }
 
     def __init__(self, plan: Schedule, types: Sequence[str] | None = None) -> None:
-        """types: of the arguments in C, where they are not all of the program's dtype."""
+        """Lay the plan out.
+
+        types: C types of the arguments; None: the program's dtype.
+        """
         super().__init__(plan)
         self.types = types
         self.float = C_TYPES[self.program.dtype]
@@ -52,29 +61,29 @@ class CudaLoops(RowwisePrinter):
     # -------------------------------------------------------------- names
 
     def number(self, value: float) -> str:
-        """A constant."""
+        """Return a constant."""
         return number(value)
 
     def cell(self, argument: int) -> str:
-        """The row's number in an argument of one column."""
+        """Return the row's number in an argument of one column."""
         return f"m{argument}"
 
     def type_of(self, argument: int) -> str:
-        """C type of the numbers of an argument."""
+        """Return the C type of an argument's numbers."""
         return self.float if self.types is None else self.types[argument]
 
     def register(self, value: Value) -> str:
-        """The registers of a spread vector."""
+        """Return the registers of a spread vector."""
         return f"w{value.id}"
 
     def element(self, value: Value) -> str:
-        """This lane's element of a vector."""
+        """Return this lane's element of a vector."""
         if is_shared(value):
             return f"b{value.arg}[v]"
         return f"{self.register(value)}[r]"
 
     def nonzero(self, value: Value, lane: int) -> str:
-        """Non-zero j + lane of a stored value."""
+        """Return non-zero j + lane of a stored value."""
         if value.access in (Access.COLUMN, Access.ENTRY):
             return f"F(a{value.arg}[c{lane}])"
         text = self.nonzero_place(value, lane)
@@ -82,22 +91,22 @@ class CudaLoops(RowwisePrinter):
         return text if own else f"F({text})"
 
     def nonzero_place(self, value: Value, lane: int) -> str:
-        """Where a value of non-zero j + lane is stored."""
+        """Return where a value of non-zero j + lane is stored."""
         return f"{self.array(value)}[{self.index(lane)}]"
 
     def apply(self, instruction: Apply, texts: list[str]) -> str:
-        """An elementwise operation on these texts."""
+        """Return an elementwise operation on these texts."""
         return ELEMENTWISE[instruction.op].c.format(*texts)
 
     # -------------------------------------------------------------- vectors in registers
 
     def pack(self, length: int) -> int:
-        """Numbers of a vector that are side by side in a lane."""
+        """Return how many consecutive numbers of a vector a lane holds."""
         return self.layout.pack(length)
 
     @contextmanager
     def packs(self, length: int) -> Iterator[None]:
-        """A loop over this lane's packs of a vector: `s` the first register, `k` the place."""
+        """Print a loop over this lane's packs of a vector; `s`: first register, `k`: place."""
         pack = self.pack(length)
         per, step = f"BL_PER({length}, {pack})", f"BL_LANES * {pack}"
         self.out.line("#pragma unroll")
@@ -107,19 +116,19 @@ class CudaLoops(RowwisePrinter):
 
     @contextmanager
     def each(self, length: int) -> Iterator[None]:
-        """Within `packs`, a loop over a pack: `v` the number in it, `r` its register."""
+        """Print a loop over a pack, within `packs`; `v`: place in it, `r`: register."""
         self.out.line("#pragma unroll")
         with self.out.block(f"for (int v = 0; v < {self.pack(length)}; ++v) {{", "}"):
             self.out.line("const int r = s + v; (void)r;")
             yield
 
     def start_gather(self, out: Value) -> None:
-        """A vector of zeros, to which rows of a table will be added."""
+        """Print a vector of zeros, to which rows of a table will be added."""
         with self.packs(out.length), self.each(out.length):
             self.out.line(f"{self.register(out)}[r] = F(0);")
 
     def shared_pack(self, value: Value) -> None:
-        """Load this lane's pack of a vector that is the same for all rows."""
+        """Print the load of this lane's pack of a vector that is the same for all rows."""
         if is_shared(value):
             pack = self.pack(value.length)
             self.out.line(f"F b{value.arg}[{pack}];")
@@ -128,16 +137,16 @@ class CudaLoops(RowwisePrinter):
     # -------------------------------------------------------------- loops and groups
 
     def repeat(self, count: Value | int) -> AbstractContextManager[None]:
-        """A loop of so many rounds."""
+        """Print a loop of `count` rounds."""
         rounds = f"(i64)x{count.arg}" if isinstance(count, Value) else str(count)
         return self.out.block(f"for (i64 round = 0; round < {rounds}; ++round) {{", "}")
 
     def leave(self, condition: str) -> None:
-        """Leave the loop when the condition is not zero."""
+        """Print the exit of a loop when the condition is not zero."""
         self.out.line(f"if ({condition} != F(0)) break;")
 
     def product(self, product: Product) -> None:
-        """A vector times a small matrix: its numbers go from lane to lane."""
+        """Print a vector times a small matrix; its numbers move from lane to lane."""
         out, length, width = self.out, product.vec.length, product.out.length
         pack = self.pack(length)
         self.start_gather(product.out)
@@ -161,7 +170,7 @@ class CudaLoops(RowwisePrinter):
                             out.line(f"{self.element(product.out)} += t * g[v];")
 
     def vector(self, group: Group) -> None:
-        """A loop over a vector."""
+        """Print a loop over a vector."""
         shared = {
             value.arg: value
             for instruction in group.instructions
@@ -176,13 +185,13 @@ class CudaLoops(RowwisePrinter):
         self.finish(group)
 
     def nonzeros(self, group: Group) -> None:
-        """A loop over the non-zeros of the row."""
+        """Print a loop over the non-zeros of the row."""
         out, rows = self.out, self.layout.rows_in_flight
         wide = any(
             isinstance(i, Dot) or (isinstance(i, Gather) and i.out.kind is Kind.VEC)
             for i in group.instructions
         )
-        if not wide:  # each lane has non-zeros of its own
+        if not wide:  # each lane has its own non-zeros
             with out.block("for (i64 j = p + lane; j < q; j += BL_LANES) {", "}"):
                 _Body(self, group).run()
             self.finish(group)
@@ -197,17 +206,17 @@ class CudaLoops(RowwisePrinter):
             with out.block("for (i64 j = p; j < q; ++j) {", "}"):
                 _Body(self, group, wide=True).run()
         self.join(group)
-        out.line("BL_SYNC();")  # what was stored is there for every lane
+        out.line("BL_SYNC();")  # makes stored values visible to every lane
 
     def finish(self, group: Group) -> None:
-        """Combine the lanes' parts of sums."""
+        """Print how lanes' parts of sums are combined."""
         for instruction in group.instructions:
             if isinstance(instruction, Reduce | Gather) and instruction.out.kind is Kind.ROW:
                 name = f"s{instruction.out.id}"
                 self.set(name, f"bl_across<{_across(instruction)}>({name})")
 
     def join(self, group: Group) -> None:
-        """Of a long row, combine the parts of sums over the non-zeros."""
+        """Print how parts of a long row's sums over non-zeros are combined."""
         sums = [i for i in group.instructions if isinstance(i, Reduce | Gather)]
         if not sums:
             return
@@ -223,13 +232,15 @@ class CudaLoops(RowwisePrinter):
 
 
 def _across(instruction: Reduce | Gather) -> str:
-    """The function that takes two parts of a sum together."""
+    """Return the function that combines two parts of a sum."""
     return _ACROSS[instruction.op if isinstance(instruction, Reduce) else "sum"]
 
 
 class _Body(LoopBody):
-    """Elements of vectors are in registers. wide: all lanes have the same non-zeros, and each its
-    part of the vectors; else each lane has non-zeros of its own.
+    """A loop body with elements of vectors in registers.
+
+    wide: whether all lanes have the same non-zeros, and each its part of the vectors. Otherwise
+    each lane has its own non-zeros.
     """
 
     def __init__(
@@ -239,13 +250,13 @@ class _Body(LoopBody):
         self.cuda = rows
         self.wide = wide
         self.held = _read_twice(group)
-        self.loaded: set[int] = set()  # of those tables, once their rows are in registers
+        self.loaded: set[int] = set()  # tables whose rows are in registers
 
     def run(self) -> None:
         if self.group.kind is Kind.NNZ and self.needs_columns:
             for lane in self.every:
                 self.out.line(f"const i64 c{lane} = indices[{plus('j', lane)}];")
-        if self.wide:  # these numbers are on their way while table rows are
+        if self.wide:  # load these numbers at the same time as table rows
             for value in _read_before_made(self.group):
                 self.read(value, 0)
         for table, length in self.held.items():
@@ -266,7 +277,7 @@ class _Body(LoopBody):
             self.rows.set(self.cuda.element(value), self.name(value, 0))
             return
         if self.wide and again:
-            self.out.line("BL_SYNC();")  # every lane has read what was there before
+            self.out.line("BL_SYNC();")  # waits until every lane has read the old values
         guard = "if (lane == 0) " if self.wide else ""
         for lane in self.every:
             place = self.cuda.nonzero_place(value, lane)
@@ -289,7 +300,7 @@ class _Body(LoopBody):
     def gather(self, gather: Gather) -> None:
         weights = [self.read(gather.weight, lane) for lane in self.every]
         if gather.out.kind is Kind.ROW:
-            # a lane that has the same non-zeros as the others adds them once for all
+            # lanes that share non-zeros each compute the whole sum
             for lane, weight in enumerate(weights):
                 entry = f"F(a{gather.table}[c{lane}])"
                 self.out.line(f"{self.rows.place(gather.out)} += {weight} * {entry};")
@@ -302,9 +313,7 @@ class _Body(LoopBody):
                     self.out.line(f"{self.cuda.element(gather.out)} += {weight} * {number};")
 
     def table_rows(self, table: int, length: int) -> list[str]:
-        """Load the lane's packs of a table's rows, unless they are there; returns a number of each
-        row.
-        """
+        """Load the lane's packs of a table's rows, unless done; return a number of each row."""
         held, pack = table in self.held, self.cuda.pack(length)
         for lane in () if table in self.loaded else self.every:
             name = f"g{table}_{lane} + s" if held else f"g{lane}"
@@ -317,7 +326,7 @@ class _Body(LoopBody):
 
 
 def _read_before_made(group: Group) -> list[Value]:
-    """Values of non-zeros that are in arrays when the group begins."""
+    """Return values of non-zeros that are in arrays when the group begins."""
     found: dict[int, Value] = {}
     made: set[int] = set()
     for instruction in group.instructions:
@@ -331,7 +340,7 @@ def _read_before_made(group: Group) -> list[Value]:
 
 
 def _read_twice(group: Group) -> dict[int, int]:
-    """Tables whose rows are read by a dot product and by a sum of rows: argument -> length."""
+    """Return tables read by both a dot product and a sum of rows: argument -> length."""
     dots = {i.table: i.vec.length for i in group.instructions if isinstance(i, Dot)}
     gathers = {i.table for i in group.instructions if isinstance(i, Gather)}
     return {table: length for table, length in dots.items() if table in gathers}

@@ -1,7 +1,7 @@
-"""Print the kernel of `row_steps` as CUDA C++: see `numba_row_steps.py` for what it does.
+"""Print the kernel of `row_steps` as CUDA C++: see `numba_row_steps.py` for its work.
 
-Rows are one after another, so one block of threads has all of them: 32 lanes, or 256 where there
-are many columns. They share the entries that a row touches; sums have a fixed order.
+Rows are sequential, so one block of threads processes all of them: 32 lanes, or 256 if there are
+many columns. The lanes share the entries that a row touches; sums have a fixed order.
 """
 
 from __future__ import annotations
@@ -12,25 +12,27 @@ from ..program.row_steps_plan import EntryProgram, RowStepsPlan
 from .cuda_rows import CudaPrinter
 from .entries import print_entry
 
-MANY = 8  # columns of the parameter that are worth a whole block
+MANY = 8  # least columns of the parameter that justify a whole block
 
 
 def row_steps_source(plan: RowStepsPlan, types: Mapping[str, str] | None = None) -> str:
-    """Module with one kernel, for one block of 256 threads: `run(rows, indptr, indices, values,
-    weights, rate, pace, clock, [seen,] arguments of the residual..., residuals, tables...,
-    numbers..., [those of the bias...,] room, strips)`.
+    """Return a module with one kernel, for one block of 256 threads.
 
-    The first argument of the residual is the scores. strips: `1 + columns * tables` numbers for
-    each of the `room` entries that the longest row may have. types: of arrays in C by the name of
-    their parameter, where it is not the plan's dtype; that of clock, pace and seen is double.
+    types: C types of arrays by parameter name, if not the plan's dtype; clock, pace and seen are
+    double.
+
+    Its `run` takes: rows, indptr, indices, values, weights, rate, pace, clock, [seen,] arguments of
+    the residual..., residuals, tables..., numbers..., [those of the bias...,] room, strips. The
+    first argument of the residual is the scores. strips has `1 + columns * tables` numbers for each
+    of `room` entries, the most in a row.
     """
     return _Printer(plan, types or {}).module()
 
 
 class _Printer(CudaPrinter):
-    """The residual is printed as any row program; this adds what is around it."""
+    """Prints the residual as any row program, and the code around it."""
 
-    restrict = ""  # scores are written and read, and tables that the residual reads may move
+    restrict = ""  # pointers may alias: the residual reads scores and tables that change
 
     def __init__(self, plan: RowStepsPlan, types: Mapping[str, str]) -> None:
         own = "float" if plan.dtype == "float32" else "double"
@@ -43,11 +45,11 @@ class _Printer(CudaPrinter):
             self.lanes_of_row = 256
 
     def pointer(self, name: str, default: str = "F") -> str:
-        """A parameter that is an array."""
+        """Return an array parameter."""
         return f"{self.named_types.get(name, default)}* {name}"
 
     def module(self) -> str:
-        """The whole text."""
+        """Return the whole text."""
         out, steps = self.out, self.steps
         self.head()
         every = ["i64 rows", "const i64* indptr", "const int* indices", self.pointer("values")]
@@ -82,7 +84,10 @@ class _Printer(CudaPrinter):
         return out.text()
 
     def scores(self) -> None:
-        """Gather what the row touches, wake it, and multiply: a0[i, j] = row i times column j."""
+        """Print scores: gather the row's entries, wake them, multiply.
+
+        a0[i, j] = row i times column j.
+        """
         out, steps = self.out, self.steps
         if steps.wake is not None and steps.seen:
             with out.block("for (i64 t = lane; t < n; t += BL_LANES) {", "}"):
@@ -116,7 +121,7 @@ class _Printer(CudaPrinter):
         out.line("BL_SYNC();")
 
     def moves(self) -> None:
-        """The step of every entry that was gathered, and of the row of constants."""
+        """Print the step of every gathered entry, and of the row of constants."""
         out, steps = self.out, self.steps
         out.line("const F clock = (F)now; (void)clock;")
         with out.block("for (i64 e = lane; e < n * K; e += BL_LANES) {", "}"):
@@ -149,15 +154,18 @@ class _Printer(CudaPrinter):
             out.line("for (i64 t = lane; t < n; t += BL_LANES) seen[indices[p + t]] = now;")
 
     def at(self, row: str, columns: int) -> str:
-        """The index of column j of a row of a table with so many columns."""
+        """Return the index of column j in a row of a table with this many columns."""
         return f"[{row}]" if columns == 1 else f"[{row} * K + j]"
 
     def last(self, columns: int) -> str:
-        """Of a number that columns share the last column's remains."""
+        """Return a condition: only the last column stores a number shared by columns."""
         return "if (j == K - 1) " if columns == 1 and self.steps.columns > 1 else ""
 
     def entry(self, entry: EntryProgram, where: dict[int, str]) -> None:
-        """The straight code of an entry's program; where: the name of each table's entry."""
+        """Print the straight code of an entry's program.
+
+        where: name of each table's entry.
+        """
         out = self.out
         with out.block("{", "}"):
             for n, columns in enumerate(entry.shared):

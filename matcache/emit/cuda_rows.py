@@ -1,10 +1,10 @@
 """Print a scheduled row-wise program as CUDA C++.
 
-The same schedule as for the CPU. A group of lanes owns a row: 8 to 32, so that a vector of k
-numbers fills them, or, for vectors of more than 1,024, a whole block of 256. Each lane holds every
-(lanes)th pack of 16 bytes of a vector, in registers; k is a literal. Per-row numbers are the same
-on every lane. Sums across lanes run in a fixed order. Loops over lanes are stride loops, so the
-text also runs on the host with one lane (tests/support/cuda_host.py).
+The schedule is that of the CPU. A group of lanes owns a row: 8 to 32, enough for a vector of k
+numbers, or a whole block of 256 for vectors longer than 1,024. Each lane holds every (lanes)th pack
+of 16 bytes of a vector, in registers; k is a literal. Per-row numbers are the same on every lane.
+Sums across lanes run in a fixed order. Loops over lanes are stride loops, so the text also runs on
+the host with one lane (tests/support/cuda_host.py).
 """
 
 from __future__ import annotations
@@ -20,27 +20,29 @@ from .cuda_loops import CudaLoops
 def rowwise_source(
     plan: Schedule, types: Sequence[str] | None = None, *, ordered: bool = False
 ) -> str:
-    """Module of a program: `run(rows, [order, split,] [indptr, indices, [active, positions,]]
-    arguments..., outputs..., hidden...)`.
+    """Return the module of a program.
 
-    Over columns, rows is the address of their number. types: of the arguments in C, where they are
-    not all of the program's dtype; a table may be "bfloat16". ordered, for a program with a sparse
-    argument: order, int [rows], names the rows from the longest to the shortest, and the first
-    *split of them, which are long, are left to a second kernel, `run_long` with the same arguments:
-    there a block of threads shares a row. Arrays start at multiples of 16 bytes.
+    types: C types of the arguments; None: the program's dtype. A table may be "bfloat16".
+    ordered: whether rows come in an order; for a program with a sparse argument.
+
+    Its `run` takes: rows, [order, split,] [indptr, indices, [active, positions,]] arguments...,
+    outputs..., hidden... Arrays start at multiples of 16 bytes. Over columns, rows is the address
+    of their number. order, int [rows], lists the rows from the longest to the shortest. The first
+    *split of them are long, and left to a second kernel, `run_long`, with the same parameters:
+    there a block of threads shares a row.
     """
     return CudaPrinter(plan, types, ordered=ordered).source()
 
 
 class CudaPrinter(CudaLoops):
-    """Prints the module around what lanes do for a row."""
+    """Prints the module around the work of lanes on a row."""
 
-    restrict = " __restrict__"  # of pointers: nobody else writes to what they point at
+    restrict = " __restrict__"  # for pointers without aliases
 
     def __init__(
         self, plan: Schedule, types: Sequence[str] | None = None, *, ordered: bool = False
     ) -> None:
-        """types, ordered: see `rowwise_source`."""
+        """Prepare to print the plan; for types and ordered see `rowwise_source`."""
         super().__init__(plan, types)
         self.ordered = ordered and self.sparse
         self.lanes_of_row = self.layout.lanes
@@ -53,7 +55,7 @@ class CudaPrinter(CudaLoops):
     # -------------------------------------------------------------- module
 
     def parameters(self) -> list[str]:
-        """Of the function of a row, and (after the number of rows) of the kernels."""
+        """Return parameters of a row's function; kernels take them after the row count."""
         f, restrict = self.float, self.restrict
         names = []
         if self.sparse:
@@ -76,7 +78,7 @@ class CudaPrinter(CudaLoops):
         return names + [f"{f}*{restrict} h{n}" for n in self.hidden.values()]
 
     def source(self) -> str:
-        """The module."""
+        """Return the module."""
         out = self.out
         self.head()
         parameters = self.parameters()
@@ -100,11 +102,11 @@ class CudaPrinter(CudaLoops):
         return out.text()
 
     def names(self) -> list[str]:
-        """Of the parameters."""
+        """Return the names of the parameters."""
         return [parameter.split()[-1] for parameter in self.parameters()]
 
     def head(self) -> None:
-        """What comes before the kernels; ends with `one_row<LONG>(row, parameters...)`."""
+        """Print the text before the kernels; it ends with `one_row<LONG>(row, parameters...)`."""
         out = self.out
         out.raw(f"#ifndef BL_LANES\n#define BL_LANES {self.lanes_of_row}\n#endif")
         out.raw(device_header())
@@ -124,7 +126,7 @@ class CudaPrinter(CudaLoops):
             self.row()
 
     def row(self) -> None:
-        """The body of `one_row`."""
+        """Print the body of `one_row`."""
         out = self.out
         if self.sparse:
             out.line("const i64 begin = indptr[row], length = indptr[row + 1] - begin;")
@@ -144,7 +146,7 @@ class CudaPrinter(CudaLoops):
                         f"bl_load<{pack}>({register} + s, a{value.arg} + i * {value.length} + k);"
                     )
         self.nodes(self.plan.nodes)
-        if self.written:  # all lanes, and all groups of a long row, have read what was there
+        if self.written:  # waits until all lanes, and groups of a long row, have read
             out.line("if (LONG) __syncthreads(); else BL_SYNC();")
         for value in self.layout.vectors:
             place = self.home(value)
@@ -162,7 +164,7 @@ class CudaPrinter(CudaLoops):
                     out.line(f"o{self.outputs[value.id]}[i] = {self.scalar(value)};")
 
     def home(self, value: Value) -> str:
-        """The array that a register vector is written back to, if any."""
+        """Return the array that a register vector is written back to, or "" if none."""
         if value.access is Access.ROWS:
             return f"a{value.arg}" if value.mutable else ""
         return f"o{self.outputs[value.id]}" if value.id in self.outputs else ""

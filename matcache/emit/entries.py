@@ -10,7 +10,10 @@ from .rows import RowwisePrinter
 
 
 def print_entry(printer: RowwisePrinter, entry: EntryProgram, names: Mapping[int, str]) -> None:
-    """The statements of an entry's program. names: of the tables' entries, by place."""
+    """Print the statements of an entry's program.
+
+    names: of the tables' entries, by place.
+    """
 
     def text(value: Value | float) -> str:
         if not isinstance(value, Value):

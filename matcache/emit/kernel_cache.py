@@ -1,7 +1,7 @@
-"""Files of Numba's cache on disk: those that a crash left damaged are removed before they are read.
+"""Remove files of Numba's disk cache that a crash left damaged.
 
-Numba puts files in place whole, but does not wait until their contents are on the disk. After a
-loss of power one may be empty, cut off or full of zeros; Numba would fail to read it, each time.
+Numba replaces files as a whole, but does not wait until their contents are on disk. After a power
+cut a file may be empty, cut off or full of zeros. Numba would then fail to read it each time.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 
 def remove_damaged(functions: Iterable[Any]) -> list[Path]:
-    """Remove the damaged cache files of the modules of compiled functions; Numba compiles anew.
+    """Remove damaged cache files of the modules of compiled functions; return them.
 
-    Returns the files that were removed.
+    Numba then compiles these functions anew.
     """
     places = {
         (str(f.stats.cache_path), Path(f.py_func.__code__.co_filename).stem)
@@ -31,12 +31,12 @@ def remove_damaged(functions: Iterable[Any]) -> list[Path]:
                         path.unlink()
                         removed.append(path)
                 except OSError:
-                    pass  # Numba, too, goes on without a file that it may not read
+                    pass  # Numba also ignores files that it may not read
     return removed
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether the bytes are pickles from beginning to end. Nothing of them is run.
+    """Return whether the bytes are complete pickles, without running them.
 
     >>> import pickle
     >>> whole = pickle.dumps("0.60") + pickle.dumps({"key": bytes(1000)})

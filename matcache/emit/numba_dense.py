@@ -1,4 +1,4 @@
-"""Print a fused elementwise expression as Numba source: one kernel, which may end in a sum."""
+"""Print a fused elementwise expression as one Numba kernel, which may end in a sum."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def fused_source(fused: Fused) -> str:
-    """Source of the module that runs a fused dense expression; its function is called `run`.
+    """Return the source of a module whose `run` computes a fused dense expression.
 
-    run(chunk, thread, bounds, leaf arrays..., numbers..., columns, out): flat expressions take
-    one-dimensional arrays and loop over elements, the others loop over rows i and columns k.
+    `run` takes: chunk, thread, bounds, leaf arrays..., numbers..., columns, out. Flat expressions
+    take one-dimensional arrays and loop over elements. The others loop over rows i and columns k.
     """
     out = Writer()
     out.raw(numba_header(fused.dtype, sums=fused.ending == "total"))

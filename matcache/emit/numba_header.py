@@ -1,4 +1,4 @@
-"""What generated Numba modules share: the text they start with, and constants."""
+"""Shared text of generated Numba modules: header and constants."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ F = np.float{bits}
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={flags})
 """
 
-# Only a sum along a row gains from another order of its terms. Without one nothing is reassociated,
-# so that the arithmetic of a column does not depend on how many columns there are.
+# Only sums along a row gain from another order of terms. Other modules do not reassociate, so that
+# the arithmetic of a column does not depend on the number of columns.
 _SUMS = '{"contract", "reassoc", "nsz", "arcp"}'
 _NO_SUMS = '{"contract", "nsz"}'
 
 
 def numba_header(dtype: str, *, sums: bool, made: str = "") -> str:
-    """All that is before the function of a module; `F` is its float type.
+    """Return the text before the function of a module; `F` is its float type.
 
-    sums: whether it sums along rows. made: statements before the function.
+    sums: whether the module sums along rows.
+    made: statements before the function.
     """
     flags = _SUMS if sums else _NO_SUMS
     return _HEADER.format(bits=dtype.removeprefix("float"), made=made, flags=flags)
 
 
 def number(value: float) -> str:
-    """A constant as source text."""
+    """Return a constant as source text."""
     if math.isfinite(value):
         return f"F({float(value)!r})"
     return "F(np.nan)" if math.isnan(value) else f"F({'-' if value < 0 else ''}np.inf)"

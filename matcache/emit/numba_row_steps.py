@@ -1,9 +1,9 @@
-"""Print the kernel of `row_steps`: rows in order, each moving the entries that its non-zeros touch.
+"""Print the kernel of `row_steps`: rows in order, each moving its non-zeros' entries.
 
-What a row touches is gathered into strips: one for each table and column of it. Loops over strips
-are loops over consecutive numbers, which LLVM makes vectors of. Sums over the non-zeros have a
-fixed order and nothing is reassociated, so that the arithmetic of a column is the same beside any
-number of other columns. Locals: i row, j column of the tables, t non-zero of the row.
+The entries that a row touches are gathered into strips: one for each table and column. Loops over
+strips are loops over consecutive numbers, which LLVM vectorises. Sums over the non-zeros have a
+fixed order and nothing is reassociated. So the arithmetic of a column does not depend on the number
+of other columns. Locals: i row, j column of the tables, t non-zero of the row.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ F = np.float{bits}
 
 
 def row_steps_source(plan: RowStepsPlan) -> str:
-    """Source of the module that runs `plan`; its function is called `run`."""
+    """Return the source of a module whose `run` executes `plan`."""
     return _Printer(plan).source()
 
 
 class _Printer(NumbaPrinter):
-    """The residual is printed as any row program; this adds what is around it."""
+    """Prints the residual as any row program, and the code around it."""
 
     def __init__(self, plan: RowStepsPlan) -> None:
         super().__init__(plan.residual)
@@ -81,7 +81,10 @@ class _Printer(NumbaPrinter):
     # -------------------------------------------------------------- scores and residuals
 
     def scores(self) -> None:
-        """Gather what the row touches, wake it, and multiply: a0[i, j] = row i times column j."""
+        """Print scores: gather the row's entries, wake them, multiply.
+
+        a0[i, j] = row i times column j.
+        """
         out, steps = self.out, self.steps
         if steps.wake is not None:
             out.line("clock = F(now)")
@@ -120,7 +123,7 @@ class _Printer(NumbaPrinter):
             out.line(f"a0[i, j] = {' + '.join(f'd{lane}' for lane in range(LANES))}")
 
     def residual(self) -> None:
-        """o0[i, j], by the row program; what it reads of tables of one row may have moved."""
+        """Print o0[i, j] by the row program; tables of one row that it reads may change."""
         self.single_numbers()
         self.nodes(self.plan.nodes)
         (result,) = self.program.returns
@@ -130,7 +133,7 @@ class _Printer(NumbaPrinter):
     # -------------------------------------------------------------- steps
 
     def moves(self) -> None:
-        """The step of every entry that was gathered, and of the row of constants."""
+        """Print the step of every gathered entry, and of the row of constants."""
         out, steps = self.out, self.steps
         out.line(f"for j in range({steps.columns}):")
         with out.block():
@@ -162,24 +165,27 @@ class _Printer(NumbaPrinter):
                 out.line("seen[np.uintp(cs[t]), 0] = now")
 
     def take_strips(self) -> None:
-        """Names of the strips of column j."""
+        """Print names of the strips of column j."""
         count = len(self.steps.step.kept)
         for n in range(count):
             at = f"j * {count} + {n}" if self.steps.columns > 1 else str(n)
             self.out.line(f"u{n} = strips[{at}]")
 
     def column(self, columns: int) -> str:
-        """Which column of a table or row of numbers belongs to column j of the parameter."""
+        """Return the column, in a table or row of numbers, for the parameter's column j."""
         return "0" if columns == 1 else "j"
 
     def numbers(self, entry: EntryProgram) -> None:
-        """Locals with the numbers of column j."""
+        """Print locals with the numbers of column j."""
         for n, columns in enumerate(entry.shared):
             if columns:
                 self.out.line(f"y{n} = F({entry.prefix}s{n}[0, {self.column(columns)}])")
 
     def entry(self, entry: EntryProgram, where: dict[int, str]) -> None:
-        """The straight code of an entry's program; where: the place of each table's entry."""
+        """Print the straight code of an entry's program.
+
+        where: place of each table's entry.
+        """
         out = self.out
         for place, at in where.items():
             out.line(f"e{place} = {at}")

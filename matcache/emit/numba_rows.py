@@ -1,8 +1,8 @@
 """Print a scheduled row-wise program as Numba source.
 
-A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals,
-values inside a loop are scalars, and the loop over non-zeros takes four at a time so that row
-vectors are loaded once for four table rows. `F(...)` around what is read converts other dtypes.
+A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals, and
+values inside a loop are scalars. The loop over non-zeros takes four at a time, so row vectors are
+loaded once for four table rows. `F(...)` around loaded numbers converts other dtypes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .numba_header import numba_header, number
 from .rows import LoopBody, RowwisePrinter, plus
 
 UNROLL = 4  # non-zeros at a time
-TOGETHER = 8  # rows of a matrix that are added at a time, where they are long
-SHORT = 24  # rounds of a loop that LLVM unrolls instead of making vectors of it
-SHORT_MATRIX = 128  # longest row of a matrix of which several are added at a time
-AHEAD = 2  # rows between the one that is computed and the one that is fetched
-LINE, MOST_LINES = 64, 32  # bytes of a line of the caches; lines fetched of a row, at most
+TOGETHER = 8  # long rows of a matrix added at a time
+SHORT = 24  # LLVM unrolls loops with fewer rounds instead of vectorising them
+SHORT_MATRIX = 128  # longest row of a matrix if several are added at a time
+AHEAD = 2  # distance in rows from the computed one to the prefetched one
+LINE, MOST_LINES = 64, 32  # bytes of a cache line; most lines fetched of a row
 
 VECTORS = "from blocklearn.matcache.cpu.vectors import fetch, make_add, make_dots\n\n"
 
 
 def rowwise_source(plan: Schedule) -> str:
-    """Source of the module that runs `plan`; its function is called `run`."""
+    """Return the source of a module whose `run` executes `plan`."""
     return NumbaPrinter(plan).source()
 
 
@@ -45,7 +45,7 @@ class NumbaPrinter(RowwisePrinter):
     }
 
     def __init__(self, plan: Schedule) -> None:
-        """Nothing is printed yet."""
+        """Start without text."""
         super().__init__(plan)
         self.made: dict[str, str] = {}  # operations on vectors of one length: name -> text
         self.fetches = False
@@ -53,7 +53,7 @@ class NumbaPrinter(RowwisePrinter):
     # -------------------------------------------------------------- module
 
     def parameters(self) -> list[str]:
-        """Names of the kernel's parameters."""
+        """Return the names of the kernel's parameters."""
         names = ["chunk", "thread", "bounds"]
         if self.sparse:
             names += ["indptr", "indices"]
@@ -66,7 +66,7 @@ class NumbaPrinter(RowwisePrinter):
         return [*names, "scratch"]
 
     def source(self) -> str:
-        """The whole module."""
+        """Return the whole module."""
         out = self.out
         out.line(f"def run({', '.join(self.parameters())}):")
         with out.block():
@@ -92,7 +92,7 @@ class NumbaPrinter(RowwisePrinter):
         return header + out.text()
 
     def fetch_ahead(self) -> None:
-        """Ask for the rows of matrices that a later row of the loop will want."""
+        """Print prefetches of matrix rows that later rows of the loop will read."""
         every = all_values(self.program.body)
         by_row = [v for v in every if v.access is Access.ROWS and v.kind is Kind.VEC]
         if not by_row:
@@ -106,7 +106,7 @@ class NumbaPrinter(RowwisePrinter):
                 self.out.line(f"fetch(a{matrix}, ahead, k)")
 
     def single_numbers(self) -> None:
-        """Locals for the arguments that are one number for all rows."""
+        """Print locals for the arguments that are one number for all rows."""
         for n, argument in enumerate(self.program.arguments):
             if argument.form == "number":
                 self.out.line(f"x{n} = F(n{n})")
@@ -116,20 +116,20 @@ class NumbaPrinter(RowwisePrinter):
     # -------------------------------------------------------------- names
 
     def number(self, value: float) -> str:
-        """A constant."""
+        """Return a constant."""
         return number(value)
 
     def scalar(self, value: Value | float) -> str:
-        """A per-row or global number."""
+        """Return a per-row or global number."""
         text = super().scalar(value)
         return f"F({text})" if isinstance(value, Value) and value.access is Access.ROWS else text
 
     def cell(self, argument: int) -> str:
-        """The row's number in an argument of one column."""
+        """Return the row's number in an argument of one column."""
         return f"a{argument}[i, 0]"
 
     def element(self, value: Value, index: str = "k") -> str:
-        """One element of a stored vector."""
+        """Return one element of a stored vector."""
         array = self.array(value)
         if value.access is Access.SHARED:
             return f"F({array}[0, {index}])"
@@ -138,25 +138,25 @@ class NumbaPrinter(RowwisePrinter):
         return f"{array}[{index}]" if value.id in self.plan.vectors else f"{array}[i, {index}]"
 
     def home(self, value: Value) -> tuple[str, str]:
-        """The array that holds a stored vector, and where in it the vector begins."""
+        """Return the array that holds a stored vector, and where the vector begins in it."""
         by_row = value.access is Access.ROWS or value.id in self.outputs
         return self.array(value), f"np.intp(i) * {value.length}" if by_row else "0"
 
     def short(self, make: str, length: int, lanes: int, options: str = "") -> str:
-        """Name of an operation on short vectors, `lanes` rows at once."""
+        """Return the name of an operation on short vectors, `lanes` rows at once."""
         bits = self.program.dtype.removeprefix("float")
         name = "_".join([make, str(length), str(lanes), *re.findall(r"\w+(?==)", options)])
         self.made[name] = f"make_{make}({length}, {lanes}, {bits}{options})"
         return name
 
     def adder(self, out: Value, lanes: int) -> tuple[str, str, str]:
-        """Name of what adds `lanes` rows to a short vector; the vector's array and its place."""
+        """Return the function that adds `lanes` rows to a short vector, its array and place."""
         array, at = self.home(out)
         padded = ", padded=True" if array.startswith("w") else ""
         return self.short("add", out.length, lanes, padded), array, at
 
     def nonzero(self, value: Value, lane: int) -> str:
-        """Non-zero j + lane of a stored value."""
+        """Return non-zero j + lane of a stored value."""
         array = self.array(value)
         if value.access is Access.COLUMN:
             return f"F({array}[0, c{lane}])"
@@ -165,25 +165,25 @@ class NumbaPrinter(RowwisePrinter):
         return f"{array}[{self.index(lane)}]"
 
     def apply(self, instruction: Apply, texts: list[str]) -> str:
-        """An elementwise operation on these texts."""
+        """Return an elementwise operation on these texts."""
         return ELEMENTWISE[instruction.op].numba.format(*texts)
 
     # -------------------------------------------------------------- loops and groups
 
     def repeat(self, count: Value | int) -> AbstractContextManager[None]:
-        """A loop of so many rounds."""
+        """Print a loop of `count` rounds."""
         if isinstance(count, Value):
             letter = "n" if self.program.arguments[count.arg].form == "number" else "x"
             return self.out.block(f"for _ in range(np.int64({letter}{count.arg})):")
         return self.out.block(f"for _ in range({count}):")
 
     def leave(self, condition: str) -> None:
-        """Leave the loop when the condition is not zero."""
+        """Print the exit of a loop when the condition is not zero."""
         with self.out.block(f"if {condition} != F(0):"):
             self.out.line("break")
 
     def product(self, product: Product) -> None:
-        """A vector times a small matrix."""
+        """Print a vector times a small matrix."""
         out, element = self.out, self.element(product.out)
         short = product.out.length <= SHORT_MATRIX
         self.clear(product.out, whole=short)
@@ -205,7 +205,10 @@ class NumbaPrinter(RowwisePrinter):
                     out.line(f"{element} += {weighted(factors, terms)}")
 
     def clear(self, value: Value, *, whole: bool) -> None:
-        """Set a vector to zero. whole: if it is scratch, up to where its last vector ends."""
+        """Print code that sets a vector to zero.
+
+        whole: for scratch, clear up to the end of its last whole vector.
+        """
         length = value.length
         if whole and self.home(value)[0].startswith("w"):
             length = -(-length // 16) * 16
@@ -213,7 +216,7 @@ class NumbaPrinter(RowwisePrinter):
             self.out.line(f"{self.element(value)} = F(0)")
 
     def short_product(self, product: Product) -> None:
-        """The same of a matrix whose rows are a few vectors: several rows of it at a time."""
+        """Print a product with a matrix of short rows, several rows at a time."""
         length, rows = product.out.length, product.vec.length
         full = rows // UNROLL * UNROLL
         for start, end, count in ((0, full, UNROLL), (full, rows, 1)):
@@ -228,16 +231,16 @@ class NumbaPrinter(RowwisePrinter):
                 self.out.line(f"{add}({array}, {at}, {matrix}, ({places}), ({factors}))")
 
     def start_gather(self, out: Value) -> None:
-        """A vector of zeros, to which rows of a table will be added."""
+        """Print a vector of zeros, to which rows of a table will be added."""
         self.clear(out, whole=out.length < SHORT)
 
     def vector(self, group: Group) -> None:
-        """A loop over a vector."""
+        """Print a loop over a vector."""
         with self.out.block(f"for k in range({group.length}):"):
             _Body(self, group).run()
 
     def nonzeros(self, group: Group) -> None:
-        """A loop over the non-zeros of the row."""
+        """Print a loop over the non-zeros of the row."""
         first = "p"
         if any(isinstance(i, Dot | Gather) for i in group.instructions):
             first = "full"
@@ -249,7 +252,10 @@ class NumbaPrinter(RowwisePrinter):
 
 
 class _Body(LoopBody):
-    """Numbers come from the arrays; sums over table rows are loops, or `cpu.vectors` if short."""
+    """A loop body that reads numbers from arrays.
+
+    Sums over table rows are loops, or calls of `cpu.vectors` if rows are short.
+    """
 
     def __init__(self, rows: NumbaPrinter, group: Group, lanes: int = 1) -> None:
         super().__init__(rows, group, lanes)
@@ -262,7 +268,7 @@ class _Body(LoopBody):
         super().run()
 
     def stored(self, value: Value, lane: int) -> str:
-        """A value of the loop in its array."""
+        """Return where the array of a value of the loop holds it."""
         if value.kind is Kind.VEC:
             return self.numba.element(value)
         return self.numba.nonzero(value, lane)
@@ -307,17 +313,18 @@ class _Body(LoopBody):
                 out.line(f"{self.numba.element(gather.out)} += {weighted(weights, numbers)}")
 
     def offsets(self, length: int) -> str:
-        """Where the table rows of the non-zeros begin."""
+        """Return where the table rows of the non-zeros begin."""
         return listed(f"np.intp(c{lane}) * {length}" for lane in self.every)
 
 
 def listed(texts: Iterable[str]) -> str:
-    """The inside of a tuple, also of one."""
+    """Return the inside of a tuple, also of one with a single element."""
     return "".join(f"{text}, " for text in texts)
 
 
 def weighted(factors: list[str], numbers: list[str]) -> str:
-    """Sum of products. Its order is that of `cpu.vectors.make_add`: the same bits for a column,
-    whatever the number of columns.
+    """Return a sum of products, in the order of `cpu.vectors.make_add`.
+
+    A column therefore has the same bits for any number of columns.
     """
     return " + ".join(f"{factor} * {x}" for factor, x in zip(factors, numbers, strict=True))

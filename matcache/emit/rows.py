@@ -1,4 +1,4 @@
-"""A schedule printed as far as both languages agree: rows, and the bodies of their loops."""
+"""Print the parts of a schedule that both languages share: rows and loop bodies."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from .source import Writer
 
 
 class RowwisePrinter(ABC):
-    """Prints one schedule. Locals: i row, p..q its non-zeros, j non-zero, c column, k vector index.
+    """Prints one schedule.
 
-    Arrays: v values and a matrices of arguments, n numbers, o outputs, h hidden non-zeros. Per-row
-    numbers: x of arguments with one number for all rows, s of what the program makes.
+    Locals: i row, p..q its non-zeros, j non-zero, c column, k vector index.
+    Arrays: v values and a matrices of arguments, n numbers, o outputs, h hidden non-zeros.
+    Per-row numbers: x of arguments with one number for all rows, s of the program's results.
     """
 
-    end: ClassVar[str] = ""  # of a statement
-    declare: ClassVar[str] = ""  # what is before a name that is new
-    count: ClassVar[str]  # of the non-zeros of the row
-    start: ClassVar[Mapping[str, str]]  # what sums begin with, by their operation
-    fold: ClassVar[Mapping[str, str]]  # how they take one more number
+    end: ClassVar[str] = ""  # ends a statement
+    declare: ClassVar[str] = ""  # precedes a new name
+    count: ClassVar[str]  # number of the row's non-zeros
+    start: ClassVar[Mapping[str, str]]  # initial value of sums, by operation
+    fold: ClassVar[Mapping[str, str]]  # how sums add a number, by operation
 
     def __init__(self, plan: Schedule) -> None:
         self.plan = plan
@@ -47,31 +48,31 @@ class RowwisePrinter(ABC):
         self.sparse = any(a.form == "sparse" for a in self.program.arguments)
 
     def set(self, name: str, text: str) -> None:
-        """An assignment."""
+        """Print an assignment."""
         self.out.line(f"{name} = {text}{self.end}")
 
     # -------------------------------------------------------------- names
 
     def scalar(self, value: Value | float) -> str:
-        """A per-row or global number."""
+        """Return a per-row or global number."""
         if not isinstance(value, Value):
             return self.number(value)
         return f"x{value.arg}" if value.access is Access.NUMBER else self.place(value)
 
     @abstractmethod
     def number(self, value: float) -> str:
-        """A constant."""
+        """Return a constant."""
 
     def place(self, value: Value) -> str:
-        """Where a per-row number is stored."""
+        """Return where a per-row number is stored."""
         return self.cell(value.arg) if value.access is Access.ROWS else f"s{value.id}"
 
     @abstractmethod
     def cell(self, argument: int) -> str:
-        """The row's number in an argument of one column."""
+        """Return the row's number in an argument of one column."""
 
     def array(self, value: Value) -> str:
-        """The array that a stored value is in, or goes to; w are vectors in scratch."""
+        """Return the array of a stored value; w are vectors in scratch."""
         if value.arg >= 0:
             return f"{'v' if value.access is Access.VALUES else 'a'}{value.arg}"
         if value.id in self.outputs:
@@ -81,17 +82,17 @@ class RowwisePrinter(ABC):
         return f"w{self.plan.vectors[value.id]}"
 
     def index(self, lane: int) -> str:
-        """Index of the value of non-zero j + lane."""
+        """Return the index of the value of non-zero j + lane."""
         return f"positions[{plus('j', lane)}]" if self.program.transposed else plus("j", lane)
 
     @abstractmethod
     def apply(self, instruction: Apply, texts: list[str]) -> str:
-        """An elementwise operation on these texts."""
+        """Return an elementwise operation on these texts."""
 
     # -------------------------------------------------------------- loops and groups
 
     def nodes(self, nodes: list[Node]) -> None:
-        """Loops and groups, in order."""
+        """Print loops and groups, in order."""
         for node in nodes:
             if isinstance(node, Loop):
                 with self.repeat(node.count):
@@ -103,14 +104,14 @@ class RowwisePrinter(ABC):
 
     @abstractmethod
     def repeat(self, count: Value | int) -> AbstractContextManager[None]:
-        """A loop of so many rounds."""
+        """Print a loop of `count` rounds."""
 
     @abstractmethod
     def leave(self, condition: str) -> None:
-        """Leave the loop when the condition is not zero."""
+        """Print the exit of a loop when the condition is not zero."""
 
     def group(self, group: Group) -> None:
-        """The loop, or the straight code, of a group."""
+        """Print the loop, or the straight code, of a group."""
         if group.product:
             (product,) = group.instructions
             assert isinstance(product, Product)
@@ -126,7 +127,7 @@ class RowwisePrinter(ABC):
                 self.row_scalar(instruction)
 
     def row_scalar(self, instruction: Instruction) -> None:
-        """One number for the row."""
+        """Print the computation of one number for the row."""
         match instruction:
             case Apply():
                 texts = [self.scalar(a) for a in instruction.args]
@@ -137,7 +138,7 @@ class RowwisePrinter(ABC):
                 self.set(self.place(instruction.out), self.count)
 
     def starts(self, group: Group) -> None:
-        """What sums begin with."""
+        """Print the initial values of sums."""
         for instruction in group.instructions:
             if isinstance(instruction, Reduce):
                 self.set(f"s{instruction.out.id}", self.start[instruction.op])
@@ -148,35 +149,35 @@ class RowwisePrinter(ABC):
 
     @abstractmethod
     def start_gather(self, out: Value) -> None:
-        """A vector of zeros, to which rows of a table will be added."""
+        """Print a vector of zeros, to which rows of a table will be added."""
 
     @abstractmethod
     def product(self, product: Product) -> None:
-        """A vector times a small matrix."""
+        """Print a vector times a small matrix."""
 
     @abstractmethod
     def nonzeros(self, group: Group) -> None:
-        """A loop over the non-zeros of the row."""
+        """Print a loop over the non-zeros of the row."""
 
     @abstractmethod
     def vector(self, group: Group) -> None:
-        """A loop over a vector."""
+        """Print a loop over a vector."""
 
 
 def plus(index: str, lane: int) -> str:
-    """The index `lane` places further on."""
+    """Return the index increased by `lane`."""
     return f"{index} + {lane}" if lane else index
 
 
 class LoopBody(ABC):
     """The body of a group's loop, for `lanes` elements or non-zeros at once.
 
-    A value of the loop is in a local, one for each lane, once it has been read or made: e of a
-    vector, z of a non-zero. Backends say where numbers come from, and print sums over table rows.
+    Once a value of the loop has been read or made, it is in one local for each lane: e of a vector,
+    z of a non-zero. Backends say where numbers come from, and print sums over table rows.
     """
 
     def __init__(self, printer: RowwisePrinter, group: Group, lanes: int = 1) -> None:
-        """Nothing is printed yet."""
+        """Start without text."""
         self.rows = printer
         self.out = printer.out
         self.group = group
@@ -184,7 +185,7 @@ class LoopBody(ABC):
         self.known: set[int] = set()  # ids of the values that are in locals
 
     def run(self) -> None:
-        """Print it."""
+        """Print the body."""
         for instruction in self.group.instructions:
             match instruction:
                 case Apply():
@@ -203,15 +204,15 @@ class LoopBody(ABC):
                     self.gather(instruction)
 
     def read_all(self, instruction: Apply, lane: int) -> list[str]:
-        """The arguments of an elementwise operation."""
+        """Return the arguments of an elementwise operation."""
         return [self.read(argument, lane) for argument in instruction.args]
 
     def name(self, value: Value, lane: int) -> str:
-        """The local of a value of the loop."""
+        """Return the local of a value of the loop."""
         return f"e{value.id}" if self.group.kind is Kind.VEC else f"z{value.id}_{lane}"
 
     def read(self, value: Value | float, lane: int) -> str:
-        """A number: of the row, or in a local, to which it is read now if it is not there."""
+        """Return a number: of the row, or in a local that is loaded if necessary."""
         if not isinstance(value, Value) or value.kind is not self.group.kind:
             return self.rows.scalar(value)
         if value.id not in self.known:
@@ -222,7 +223,7 @@ class LoopBody(ABC):
         return self.name(value, lane)
 
     def keep(self, value: Value, texts: list[str]) -> None:
-        """What was computed, by lane: into locals, and into the array if it has one."""
+        """Print computed values, by lane, into locals and into the array if one exists."""
         again = value.id in self.known
         for lane, text in enumerate(texts):
             name = self.name(value, lane)
@@ -242,7 +243,7 @@ class LoopBody(ABC):
 
     @abstractmethod
     def load(self, value: Value, lane: int) -> str:
-        """A value of the loop in its array."""
+        """Return a value of the loop from its array."""
 
     @abstractmethod
     def store(self, value: Value, *, again: bool) -> None:
@@ -250,8 +251,8 @@ class LoopBody(ABC):
 
     @abstractmethod
     def dot(self, dot: Dot) -> list[str]:
-        """Print dot products with table rows; returns them by lane."""
+        """Print dot products with table rows; return them by lane."""
 
     @abstractmethod
     def gather(self, gather: Gather) -> None:
-        """Print how table rows are added up."""
+        """Print how table rows are added."""

@@ -1,4 +1,4 @@
-"""Generated source: its lines, and files that Numba's on-disk cache works on."""
+"""Generated source: its lines, and files for Numba's disk cache."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import numba
 
 from .kernel_cache import remove_damaged
 
-FORMAT = 1  # raise when what the generated text relies on changes
+FORMAT = 1  # raise it when helpers of generated text change
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept: $BLOCKLEARN_CACHE, else the user's cache folder."""
+    """Return where compiled kernels are kept: $BLOCKLEARN_CACHE, or the user's cache."""
     if own := os.environ.get("BLOCKLEARN_CACHE"):
         base = Path(own)
     else:
@@ -29,8 +29,10 @@ def cache_folder() -> Path:
 
 
 def load_source(text: str, fingerprint: str) -> ModuleType:
-    """Import generated source, from a file named after it and `fingerprint`, which names what it
-    calls: when helpers change, so does the file.
+    """Import generated source from a file whose name depends on it and `fingerprint`.
+
+    fingerprint: identifies the helpers that the source calls, so that changed helpers lead to
+    another file.
     """
     digest = hashlib.blake2b((text + fingerprint).encode(), digest_size=16).hexdigest()
     name = f"blocklearn_kernel_{digest}"
@@ -43,7 +45,7 @@ def load_source(text: str, fingerprint: str) -> ModuleType:
     sys.modules[name] = module  # Numba's cache looks the module up by its name
     try:
         spec.loader.exec_module(module)
-    except (EOFError, ValueError, TypeError):  # what Python kept of it, not the text, is damaged
+    except (EOFError, ValueError, TypeError):  # Python's cached bytecode, not the text, is damaged
         Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
         spec.loader.exec_module(module)
     remove_damaged(vars(module).values())
@@ -51,7 +53,7 @@ def load_source(text: str, fingerprint: str) -> ModuleType:
 
 
 def _holds(path: Path, text: str) -> bool:
-    """Whether the file is there, and whole: a crash may have left less."""
+    """Return whether the file exists and is complete: a crash may have cut it."""
     try:
         return path.read_bytes() == text.encode()
     except FileNotFoundError:
@@ -59,7 +61,7 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write the whole file, or nothing of it: also where the machine stops on the way."""
+    """Write the whole file or nothing, also if the machine stops meanwhile."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
@@ -73,7 +75,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def kernel_folder() -> Path:
-    """`cache_folder`, made if need be; where that cannot be written to, one for temporary files."""
+    """Return `cache_folder`, made if necessary; if not writable, a temporary folder."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +83,7 @@ def kernel_folder() -> Path:
             return folder
     except OSError:
         pass
-    # Code is run from here, so it must be ours: anyone may have made a folder of that name.
+    # Code is run from here, so the folder must be ours: any user may have made this name.
     own = os.getuid() if hasattr(os, "getuid") else 0
     base = Path(tempfile.gettempdir()) / f"blocklearn-{own}"
     base.mkdir(exist_ok=True, mode=0o700)
@@ -96,21 +98,21 @@ class Writer:
     """Collects lines; `block()` indents what is written inside it."""
 
     def __init__(self) -> None:
-        """Empty."""
+        """Start without lines."""
         self._lines: list[str] = []
         self._depth = 0
 
     def raw(self, text: str) -> None:
-        """Text that is already laid out."""
+        """Add text that is already laid out."""
         self._lines.append(text.rstrip("\n"))
 
     def line(self, text: str) -> None:
-        """One line at the present depth."""
+        """Add one line at the present depth."""
         self._lines.append("    " * self._depth + text)
 
     @contextmanager
     def block(self, opening: str = "", closing: str = "") -> Iterator[None]:
-        """Indent; with `opening` and `closing` for languages that have braces."""
+        """Indent lines; `opening` and `closing` are for languages with braces."""
         if opening:
             self.line(opening)
         self._depth += 1
@@ -120,5 +122,5 @@ class Writer:
             self.line(closing)
 
     def text(self) -> str:
-        """All of it."""
+        """Return all lines as text."""
         return "\n".join(self._lines) + "\n"
