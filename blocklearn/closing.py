@@ -1,4 +1,4 @@
-"""Base class of objects that `with` closes. Imported by every folder, imports none."""
+"""Base class of objects that `with` closes. Below all folders: it imports none."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType

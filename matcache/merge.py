@@ -1,4 +1,4 @@
-"""Merge what several replicas have learned: Mats of equal shape in separate caches."""
+"""Merge what replicas have learned: Mats of equal shape in separate caches."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class MatCache(Closing):
         backend: belongs to the cache from now on; None: a new CPU backend.
         """
         if reserving and not enabled:
-            raise ValueError("MatCache: without a cache (enabled=False) there is nothing to plan.")
+            raise ValueError("MatCache: enabled=False: must be True if reserving; nothing to plan.")
         # a Backend; launches use more of it than that interface
         self.backend: Any = make_backend("cpu", threads) if backend is None else backend
         self.enabled = enabled

@@ -53,7 +53,7 @@ def turned(cache: MatCache, pattern: PatternSlot) -> list[Any]:
 def _balanced(
     cache: MatCache, kind: str, pattern: PatternSlot, offsets: Any, rows: int, chunks: int
 ) -> np.ndarray[Any, Any]:
-    """Return the bounds of `chunks` chunks: one row of a table for 1, 2, 4, ... chunks.
+    """Return the bounds of `chunks` chunks, from a table for 1, 2, 4, ... chunks.
 
     All of them are cut from the bounds of the finest division.
     """

@@ -56,10 +56,10 @@ def operate(name: str, *args: Any) -> Any:
 
 
 def launches(operation: str, kind: str) -> Callable[[Launch], Launch]:
-    """Register the decorated `launch(cache, ...)` for `operation` on backends of `kind`.
+    """Register the decorated launch of `operation` for backends of `kind`.
 
-    It is also called while memory is being planned. Then it asks the cache for its containers, and
-    the backend to prepare its kernels.
+    `launch(cache, ...)` is also called while memory is being planned. Then it asks the cache for
+    its containers, and the backend to prepare its kernels.
     """
 
     def enter(launch: Launch) -> Launch:

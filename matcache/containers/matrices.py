@@ -92,7 +92,7 @@ class Lazy(Operand):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """Return `x.numpy()`, for `np.asarray(x)`."""
         if copy is False:
-            raise ValueError("np.asarray(mat): contents of a container are always copied out.")
+            raise ValueError("np.asarray(mat, copy=False): must be a copy. Leave copy out.")
         return np.asarray(self.numpy(), dtype=dtype)
 
     def __float__(self) -> float:
@@ -271,7 +271,7 @@ class Mat(Lazy):
 
 
 class Scalar(Mat):
-    """A 1 x 1 matrix: a number that changes from block to block without changing any key."""
+    """A 1 x 1 matrix: a number that changes without changing any key."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Containers: storage with an identity (GUID), a version, and its last writer's line."""
+"""Containers: storage with an identity (GUID), a version, and its writer's line."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class Slot:
         self.where = where or source_line()
 
     def is_current(self) -> bool:
-        """Return whether the contents are still the computed ones, for unchanged operands."""
+        """Return whether the contents were computed from operands as they are now."""
         return self.version == self.computed and all(s.version == v for s, v in self.inputs)
 
     def computed_from(self, *inputs: Slot | PatternSlot) -> None:
-        """Note that the contents follow from the present `inputs`, so that hits are found."""
+        """Note that the contents follow from the present `inputs`, to find hits."""
         self.inputs = tuple((s, s.version) for s in inputs)
         self.computed = self.version
 

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 @cache
 def _written_by_hand() -> dict[str, Kernel]:
-    """Return the kernels of `kernels.py`, after removing damaged files of compiled code."""
+    """Return the kernels of `kernels.py`; damaged compiled files are removed first."""
     remove_damaged(cpu_kernels.KERNELS.values())
     return cpu_kernels.KERNELS
 

@@ -136,7 +136,7 @@ _plain = njit(nogil=True, error_model="numpy")
 
 @_plain
 def particles(x):
-    """Return the number of equal particles of an entry of weight x; 0 if x <= 0 or NaN."""
+    """Return how many equal particles an entry of weight x has; 0 if x <= 0 or NaN."""
     return min(np.int64(math.ceil(x)), np.int64(CAP)) if x > 0 else np.int64(0)
 
 
@@ -189,7 +189,7 @@ def count_particles(indptr, rows, values, first):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z, out):
-    """Compute out[c] = weights of the particles of column c by topic, sweeps averaged.
+    """Compute out[c] = column c's particle weights by topic, averaged over sweeps.
 
     z: uint16 [saved sweeps x particles].
     out: float32 [columns x k].

@@ -1,4 +1,4 @@
-"""Scalar functions of float32 CPU kernels, branch-free so that LLVM vectorises them.
+"""Scalar functions of float32 CPU kernels, branch-free for LLVM's vectoriser.
 
 Cephes-style polynomials (Moshier 1989) for exp and log; digamma and exppsi by the recurrence psi(x)
 = psi(x + n) - sum 1/(x + i) and an asymptotic series (Abramowitz & Stegun 6.3.6, 6.3.18). Tests

@@ -1,4 +1,4 @@
-"""Scalar functions of float64 CPU kernels: libm where it has them, series elsewhere."""
+"""Scalar functions of float64 CPU kernels: libm where possible, else series."""
 
 # Numba infers the types.
 # mypy: allow-untyped-defs

@@ -1,4 +1,4 @@
-"""Find the largest products of rows with a table, without the matrix of all products.
+"""Find the largest products of rows with a table, without storing all products.
 
 The table is processed in tiles of TILE rows, transposed so that a tile's scores are computed side
 by side. Each row keeps its best n in a heap. A score is one chain of multiply-adds in the order of

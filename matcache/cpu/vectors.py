@@ -26,7 +26,7 @@ def lanes(bits: int) -> int:
 
 @cache
 def make_dots(length: int, count: int, bits: int) -> Any:
-    """Make `dots(vector, at, table, rows)`: dot products of a vector with `count` rows.
+    """Make `dots(vector, at, table, rows)`: dot products with `count` table rows.
 
     vector: vector[at : at + length] is used.
     table: table[row : row + length] is used for each row.

@@ -1,4 +1,4 @@
-"""The CUDA backend: memory, streams and launches behind a small, replaceable driver.
+"""The CUDA backend: memory, streams and launches behind a small driver interface.
 
 `devices.py` opens a device. Importing this package needs neither a GPU nor CuPy.
 """

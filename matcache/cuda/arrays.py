@@ -1,4 +1,4 @@
-"""Arrays on a device, as containers hold them: an address with a shape and a dtype."""
+"""Arrays on a device, as containers hold them: address, shape and dtype."""
 
 from __future__ import annotations
 

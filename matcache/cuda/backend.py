@@ -1,4 +1,4 @@
-"""The CUDA backend: one slab of device memory, a copy stream and a compute stream."""
+"""The CUDA backend: a slab of device memory, a copy stream and a compute stream."""
 
 from __future__ import annotations
 

@@ -35,7 +35,10 @@ class CupyDriver:
     """See `Driver`. During a call the calling thread's current device is this one."""
 
     def __init__(self, number: int) -> None:
-        """Open the device `number`. Raises ImportError if CuPy or a part of CUDA is missing."""
+        """Open the device `number`.
+
+        Raises ImportError if CuPy or a part of CUDA is missing.
+        """
         import cupy
 
         self._cupy, self._runtime = cupy, cupy.cuda.runtime
@@ -160,7 +163,7 @@ class CupyDriver:
             self._runtime.memcpyAsync(target.ctypes.data, address, target.size, kind, stream.ptr)
 
     def copy_from(self, address: int, other: Driver, source: int, nbytes: int, stream: Any) -> None:
-        """Copy by cudaMemcpyPeerAsync: directly if the devices can, else through the host."""
+        """Copy by cudaMemcpyPeerAsync: directly if possible, else through the host."""
         runtime = self._runtime
         with self._current():
             if other.number == self.number:

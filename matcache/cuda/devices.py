@@ -27,7 +27,7 @@ def count() -> int:
 
 
 def _said(error: Exception) -> str:
-    """Return the first line of a message: CuPy adds details, such as the files it tried."""
+    """Return the first line of a message; CuPy adds details, such as file names."""
     return str(error).partition("\n")[0].rstrip(".")
 
 

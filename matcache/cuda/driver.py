@@ -1,4 +1,4 @@
-"""The device interface of the CUDA backend: few calls, so tests can simulate a GPU.
+"""The device interface of the CUDA backend: few calls, so tests can simulate it.
 
 Each stream runs its work in order. Only events order the work of different streams. All copies are
 asynchronous, from or into pinned host memory, which must not change until they are done.
@@ -67,7 +67,7 @@ class Driver(Protocol):
         """Return the present properties of the device."""
 
     def allocate(self, nbytes: int) -> int:
-        """Allocate bytes and return their address. Raises MemoryError if there are too few."""
+        """Allocate bytes and return their address. Raises MemoryError if memory is short."""
 
     def free(self, address: int) -> None:
         """Free the memory at an address that `allocate` returned."""

@@ -1,4 +1,4 @@
-"""Make the transposed index of a block on the device, not in the reader's threads."""
+"""Make the transposed index of a block on the device, not in reader threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print a fused elementwise expression as one CUDA C++ kernel, which may end in a sum."""
+"""Print a fused elementwise expression as a CUDA kernel, with an optional sum."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def fused_source(
     fused: Fused, types: Sequence[str] | None = None, result_type: str | None = None
 ) -> str:
-    """Return a module with one kernel, `run(rows, columns, leaves..., numbers..., out)`.
+    """Return a module with one kernel, which evaluates a fused dense expression.
 
     types: C types of the leaves; None: the expression's dtype.
     result_type: C type of an assigned result; None: the expression's dtype.
 
-    "assign" runs over the elements with any grid. "total" and "colsum" need one block per chunk of
-    rows (of elements, if flat) and write the chunk's sums in float64 to out[chunk, :];
-    `add_partials` adds them.
+    `run` takes: rows, columns, leaves..., numbers..., out. "assign" runs over the elements with any
+    grid. "total" and "colsum" need one block per chunk of rows (of elements, if flat) and write the
+    chunk's sums in float64 to out[chunk, :]; `add_partials` adds them.
     """
     out = Writer()
     f = "float" if fused.dtype == "float32" else "double"

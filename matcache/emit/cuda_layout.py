@@ -1,4 +1,4 @@
-"""Decide where CUDA keeps a row's vectors: in registers of the lanes that share it."""
+"""Decide where CUDA keeps a row's vectors: in registers of the row's lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print a row's work for a group of lanes as CUDA C++: loops over vectors, non-zeros."""
+"""Print a row's work for a group of lanes as CUDA C++ loops."""
 
 from __future__ import annotations
 
@@ -106,7 +106,10 @@ class CudaLoops(RowwisePrinter):
 
     @contextmanager
     def packs(self, length: int) -> Iterator[None]:
-        """Print a loop over this lane's packs of a vector; `s`: first register, `k`: place."""
+        """Print a loop over this lane's packs of a vector.
+
+        Its locals: `s` is the first register of a pack, `k` its place.
+        """
         pack = self.pack(length)
         per, step = f"BL_PER({length}, {pack})", f"BL_LANES * {pack}"
         self.out.line("#pragma unroll")
@@ -313,7 +316,7 @@ class _Body(LoopBody):
                     self.out.line(f"{self.cuda.element(gather.out)} += {weight} * {number};")
 
     def table_rows(self, table: int, length: int) -> list[str]:
-        """Load the lane's packs of a table's rows, unless done; return a number of each row."""
+        """Load the lane's packs of a table's rows, unless done; return a number per row."""
         held, pack = table in self.held, self.cuda.pack(length)
         for lane in () if table in self.loaded else self.every:
             name = f"g{table}_{lane} + s" if held else f"g{lane}"

@@ -1,4 +1,4 @@
-"""Print the kernel of `row_steps` as CUDA C++: see `numba_row_steps.py` for its work.
+"""Print the kernel of `row_steps` as CUDA C++; `numba_row_steps.py` describes it.
 
 Rows are sequential, so one block of threads processes all of them: 32 lanes, or 256 if there are
 many columns. The lanes share the entries that a row touches; sums have a fixed order.

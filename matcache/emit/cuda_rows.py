@@ -106,7 +106,7 @@ class CudaPrinter(CudaLoops):
         return [parameter.split()[-1] for parameter in self.parameters()]
 
     def head(self) -> None:
-        """Print the text before the kernels; it ends with `one_row<LONG>(row, parameters...)`."""
+        """Print the text before the kernels, up to `one_row<LONG>(row, parameters...)`."""
         out = self.out
         out.raw(f"#ifndef BL_LANES\n#define BL_LANES {self.lanes_of_row}\n#endif")
         out.raw(device_header())

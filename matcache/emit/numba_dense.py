@@ -1,4 +1,4 @@
-"""Print a fused elementwise expression as one Numba kernel, which may end in a sum."""
+"""Print a fused elementwise expression as a Numba kernel, with an optional sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print the kernel of `row_steps`: rows in order, each moving its non-zeros' entries.
+"""Print the kernel of `row_steps`, which moves entries row after row.
 
 The entries that a row touches are gathered into strips: one for each table and column. Loops over
 strips are loops over consecutive numbers, which LLVM vectorises. Sums over the non-zeros have a

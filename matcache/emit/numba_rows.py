@@ -150,7 +150,10 @@ class NumbaPrinter(RowwisePrinter):
         return name
 
     def adder(self, out: Value, lanes: int) -> tuple[str, str, str]:
-        """Return the function that adds `lanes` rows to a short vector, its array and place."""
+        """Return the function that adds rows to a short vector, its array and place.
+
+        lanes: rows added by one call.
+        """
         array, at = self.home(out)
         padded = ", padded=True" if array.startswith("w") else ""
         return self.short("add", out.length, lanes, padded), array, at

@@ -247,7 +247,10 @@ class LoopBody(ABC):
 
     @abstractmethod
     def store(self, value: Value, *, again: bool) -> None:
-        """Print how locals go to their array. again: the locals held another value before."""
+        """Print how locals go to their array.
+
+        again: whether the locals held another value before.
+        """
 
     @abstractmethod
     def dot(self, dot: Dot) -> list[str]:

@@ -1,4 +1,4 @@
-"""The elementwise operations, each with its NumPy definition, Numba text and C text.
+"""The elementwise operations: definition in NumPy, text in Numba, text in C.
 
 This table is the only place that lists them. The float64 reference uses `define`. The emitters use
 the texts, in which {0}, {1}, {2} are the arguments and `F` is the kernel's float type. Comparisons

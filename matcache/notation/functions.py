@@ -1,4 +1,4 @@
-"""Functions of model code, for Mats, inside `@rowwise`, and in the float64 reference."""
+"""Functions of model code, for Mats, in `@rowwise`, and in the float64 reference."""
 
 from __future__ import annotations
 
@@ -119,17 +119,17 @@ def rowsum(x: Any) -> Any:
 
 
 def rowmax(x: Any) -> Any:
-    """Return the largest entry of each row; of a sparse row, the largest stored one.
+    """Return each row's largest entry: [n x k] -> [n x 1].
 
-    [n x k] -> [n x 1].
+    Of a sparse row, it is the largest stored entry.
     """
     return apply("rowmax", x)
 
 
 def rowmin(x: Any) -> Any:
-    """Return the smallest entry of each row; of a sparse row, the smallest stored one.
+    """Return each row's smallest entry: [n x k] -> [n x 1].
 
-    [n x k] -> [n x 1].
+    Of a sparse row, it is the smallest stored entry.
     """
     return apply("rowmin", x)
 

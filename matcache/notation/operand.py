@@ -45,7 +45,7 @@ class Operand:
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **options: Any) -> Any:
-        """Treat `numpy_array * operand` like `operand * number`; refuse NumPy's functions.
+        """Treat `array * operand` like `number * operand`; refuse NumPy's functions.
 
         They would read numbers on the host. Our functions of the same names do not.
         """
@@ -152,7 +152,7 @@ class Operand:
         return self._apply("less_equal", (other, self))
 
     def __eq__(self, other: object) -> Any:
-        """Return 1 where equal, else 0. To test whether two names mean one matrix, use `a is b`."""
+        """Return 1 where equal, else 0. For identity of matrices use `a is b`."""
         return self._apply("equal", (self, other))
 
     def __ne__(self, other: object) -> Any:

@@ -26,7 +26,7 @@ from ..program.records import Structure, leaf_names
 
 
 def is_static(arg: Any) -> bool:
-    """Return whether an argument is fixed by tracing: None, a flag, a name, a function."""
+    """Return whether tracing fixes an argument: None, a flag, a name, a function."""
     return arg is None or isinstance(arg, bool | str) or callable(arg)
 
 
@@ -126,7 +126,7 @@ def key_part(arg: Any) -> Hashable:
 
 
 def check_shapes(program: Program, args: tuple[Any, ...]) -> None:
-    """Check sizes: a table needs one row per column of the sparse argument, for example.
+    """Check sizes, such as one table row per column of the sparse argument.
 
     Raises ShapeError.
     """

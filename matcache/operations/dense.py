@@ -25,7 +25,7 @@ COLSUM_ROWS = 256  # rows summed at a time; fixed, so a column's bits do not dep
 
 
 class Random(Lazy):
-    """Uniform random numbers in (0, 1), by counter. A leaf of expressions, not stored.
+    """Uniform random numbers in (0, 1), by counter: an expression that is not stored.
 
     key: int64 Mat [1 x 3] with (seed, pass, block).
 
@@ -139,7 +139,7 @@ def _kind(shape: tuple[int, int], of: tuple[int, int]) -> str:
 
 
 def run(cache: MatCache, linear: Linear, out: Slot) -> None:
-    """Compute the expression, or its sums, into `out`; while planning, reserve memory."""
+    """Compute the expression, or its sums, into `out`; in planning, reserve memory."""
     out.written()  # first, so that handles on the old contents are stale even if this fails
     launch(cache, "fused", linear, out)
     if not cache.reserving:

@@ -1,4 +1,4 @@
-"""Sums that have the same bits for any order of terms, any blocks and any threads.
+"""Sums with the same bits for any order of terms, any blocks and any threads.
 
 Every term is rounded to a multiple of one power of two before it is added. Sums of such numbers are
 exact as long as they need at most 53 bits, so their order does not matter. The size of terms must

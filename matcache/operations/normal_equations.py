@@ -107,13 +107,13 @@ def packed_columns(k: int) -> int:
 
 
 def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
-    """Add weighted outer products: sums[c] += sum over entries (i, c) of w_ic v_i v_i'.
+    """Add weighted outer products: sums[c] += sum over i of weights[i, c] v_i v_i'.
 
     sums: [m x packed_columns(k)].
     weights: sparse [n x m], with its transposed index.
     table: [n x k], whose rows are v_i.
 
-    Rows are added in ascending order.
+    Only stored entries (i, c) count. Rows are added in ascending order.
     """
     (n, m), k = weights.shape, table.shape[1]
     table = table.mat()
@@ -132,9 +132,9 @@ def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
 def solve_sums(
     sums: Mat, ridge: Lazy, rhs: Lazy, *, gram: Lazy | None = None, free: Lazy | None = None
 ) -> Node:
-    """Solve (sums_i + gram + ridge_i) x = rhs_i for each row i, with sums by `add_outer`.
+    """Solve (sums_i + gram + ridge_i) x = rhs_i for each row i.
 
-    sums: [m x packed_columns(k)].
+    sums: [m x packed_columns(k)], from `add_outer`.
     ridge: [m x 1].
     rhs: [m x k].
     gram, free: as in `solve_rows`.
@@ -173,14 +173,14 @@ def _weights(what: str, weights: SparseMat) -> Any:
     """Return the values of the weights. Raises ShapeError if they are not float32."""
     if weights.dtype != np.float32:
         raise ShapeError(
-            f"{what} at {source_line()}: {weights.label} is {weights.dtype}; weights are float32."
+            f"{what} at {source_line()}: {weights.label} is {weights.dtype}; must be float32."
         )
     return weights.mat()
 
 
 def _check(what: str, k: int, mats: Operands) -> None:
     if not 1 <= k <= MOST:
-        raise ShapeError(f"{what} at {source_line()}: {k:,} unknowns; it takes 1 to {MOST}.")
+        raise ShapeError(f"{what} at {source_line()}: unknowns={k:,}: must be 1 to {MOST}.")
     for name, (mat, shape) in mats.items():
         if mat.shape != shape or mat.dtype != np.float32 or mat.pattern is not None:
             raise ShapeError(

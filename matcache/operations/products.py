@@ -1,4 +1,4 @@
-"""Products: dense by BLAS, sparse by rows, transposed sparse by the transposed index."""
+"""Products: dense by BLAS, sparse by rows, transposed sparse by columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Round tables to bfloat16: half the bytes where rows gather from them repeatedly.
+"""Round tables to bfloat16: half the bytes where rows gather from them.
 
 Training spends most of its time reading rows of tables, and 8 bits of each number suffice for that.
 Only copies are rounded, and made anew when the table changes; the table itself and all sums stay

@@ -28,7 +28,7 @@ from .rowwise import Rowwise
 
 @dataclass(frozen=True)
 class Moment:
-    """What a function that moves entries learns from a row: operands, one number each.
+    """The numbers of a row for a function that moves entries, as operands.
 
     gradient: x r, the row's value at the entry's feature times its residual at the entry's column.
     rate: shared by all rows.

@@ -65,7 +65,7 @@ class Compiled:
 
     @functools.cached_property
     def loops(self) -> bool:
-        """Whether it contains a `repeat`, so that the work of a row is not known beforehand."""
+        """Whether it contains a `repeat`, so that a row's work is unknown beforehand."""
         return any(isinstance(i, Repeat) for i in self.plan.program.body)
 
     @functools.cached_property
@@ -134,7 +134,7 @@ class Rowwise:
     # ------------------------------------------------------------- tracing
 
     def compile(self, *args: Any, rows: int | None = None) -> Compiled:
-        """Return the program for arguments of these shapes, traced at the first call only.
+        """Return the program for arguments of these shapes, traced at the first call.
 
         rows: of the program; None: those of the first sparse argument, or else of the first matrix.
         """

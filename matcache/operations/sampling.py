@@ -85,7 +85,7 @@ def _of_particles(
 def sample_topics(
     X: SparseMat, phi: Mat, alpha: Mat, row_ids: Mat, key: Mat, *, burn: int, save: int
 ) -> Samples:
-    """Draw topics by collapsed Gibbs sweeps over each row's tokens, with a fixed table.
+    """Draw topics by collapsed Gibbs sweeps over each row's tokens, phi held fixed.
 
     X: float32 counts [n x m].
     phi: positive float32 [m x k].

@@ -27,10 +27,11 @@ class Top(NamedTuple):
 def top_products(
     rows: Lazy, table: Lazy, n: int, *, leave_out: SparseMat | None = None, unit: bool = False
 ) -> Top:
-    """Find the n table rows with the largest products rows[i] . table[j], for each row.
+    """For each row, find the n table rows with the largest products with it.
 
     rows: float32 [r x k].
     table: float32 [m x k or more]; only its first k columns count.
+    n: results for each row.
     leave_out: [r x m]; table rows at its stored entries, whatever their values, are not considered.
     unit: scale table rows to length 1. If rows have length 1 too, products are cosines.
 

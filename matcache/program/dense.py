@@ -39,7 +39,7 @@ class Fused:
 
     @property
     def flat(self) -> bool:
-        """Whether rows and columns do not matter, so that one loop runs over all elements."""
+        """Whether one loop can run over all elements, without rows and columns."""
         return self.ending != "colsum" and all(x.kind in ("full", "one") for x in self.leaves)
 
     @property

@@ -161,7 +161,7 @@ class Program:
 
     @property
     def transposed(self) -> int:
-        """Bytes of a position if the program runs over columns of its sparse argument, or 0."""
+        """The bytes of a position if the program runs over columns of X, or 0."""
         return max((a.transposed for a in self.arguments), default=0)
 
 
@@ -227,7 +227,7 @@ def without_unused(body: list[Instruction], returned: tuple[Value, ...]) -> list
 
 
 def _making(body: list[Instruction], needed: set[int]) -> list[Instruction]:
-    """Return the instructions that make a value of `needed`, and those that make none."""
+    """Return the instructions that make a value of `needed`, or no value at all."""
     found: list[Instruction] = []
     for instruction in body:
         if isinstance(instruction, Repeat):
@@ -239,7 +239,7 @@ def _making(body: list[Instruction], needed: set[int]) -> list[Instruction]:
 
 
 def loops_that_must_run(program: Program) -> list[Repeat]:
-    """Return the loops that need at least one round: they make values read after them."""
+    """Return the loops that need a round, since they make values read after them."""
     found: list[Repeat] = []
     returned = {v.id for v in program.returns}
 

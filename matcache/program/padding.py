@@ -1,4 +1,4 @@
-"""Derive what an expression holds in a block's padding rows: a number, or unknown.
+"""Derive the contents of an expression's padding rows: a number, or unknown.
 
 Blocks have a fixed number of rows. Rows beyond the true ones are padding: X, Y and weights are 0
 there, and row_ids -1. Padding rows of most expressions are zero, so sums may include them. Those of

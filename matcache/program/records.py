@@ -1,4 +1,4 @@
-"""Flatten frozen dataclasses and tuples into arguments of a kernel, and rebuild them.
+"""Flatten frozen dataclasses and tuples into a kernel's arguments; rebuild them.
 
 A kernel takes matrices and numbers. A function may take them as one object, such as the equations
 of a row. The object is flattened for the kernel, and rebuilt around traced values for the function.
@@ -17,7 +17,7 @@ from ..errors import ShapeError, source_line
 
 @dataclass(frozen=True)
 class Record:
-    """The class of a record argument, and its fields: a Record each, or None for a leaf."""
+    """The class of a record argument; its fields are Records, or None for leaves."""
 
     kind: Any  # the class
     parts: tuple[Record | None, ...]
@@ -65,7 +65,7 @@ def leaf_names(function: Callable[..., Any], structure: Structure | None, count:
 
 @cache
 def field_names(kind: type) -> tuple[str, ...] | None:
-    """Return the fields of a dataclass or named tuple; () for a tuple, None for a leaf."""
+    """Return the fields of a dataclass or named tuple; () of a tuple, None of a leaf."""
     if issubclass(kind, tuple):
         return getattr(kind, "_fields", ())
     if not is_dataclass(kind):

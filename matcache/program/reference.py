@@ -24,7 +24,10 @@ _REDUCE: dict[str, tuple[Callable[..., Any], float]] = {
 
 
 class Ref(Operand):
-    """One row of a matrix (or a whole table) as a NumPy array; `columns` marks non-zeros."""
+    """One row of a matrix, or a whole table, as a NumPy array.
+
+    columns: columns of the non-zeros, if the row is sparse.
+    """
 
     def __init__(self, array: Any, columns: Any = None, table: Any = None) -> None:
         """Wrap one row.
@@ -75,7 +78,7 @@ def _sparse(arg: Any) -> bool:
 
 
 def _values(arg: Any, columns: Any) -> Any:
-    """Bring an argument of an elementwise operation to the non-zeros, if there are any."""
+    """Bring an elementwise operation's argument to the non-zeros, if there are any."""
     if not isinstance(arg, Ref):
         return arg
     if columns is None or arg.columns is not None:

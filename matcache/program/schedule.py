@@ -109,7 +109,7 @@ def schedule(program: Program) -> Schedule:
 
 
 def all_values(body: list[Instruction]) -> list[Value]:
-    """Return every value that the instructions mention, once, in order of first mention."""
+    """Return every value that the instructions mention, once, by first mention."""
     seen: dict[int, Value] = {}
 
     def visit(instructions: list[Instruction]) -> None:
@@ -166,7 +166,7 @@ def _group(body: list[Instruction]) -> list[Node]:
 
 
 def _place(nodes: list[Node], instruction: Instruction) -> None:
-    """Put `instruction` into an existing group if nothing forbids it, else into a new one.
+    """Put `instruction` into an existing group if nothing forbids it, or a new one.
 
     Single numbers go before loops that do not make them, so that later loops can be joined.
     """
@@ -204,7 +204,7 @@ def _conflict(group: Group, instruction: Instruction) -> bool:
 
 
 def _may_join(group: Group, instruction: Instruction) -> bool:
-    """Return whether `instruction` can run in the loop of `group`, element by element."""
+    """Return whether `instruction` can run in the loop of `group`, by element."""
     out = writes(instruction)
     for other in group.instructions:
         made = writes(other)

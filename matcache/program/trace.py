@@ -413,7 +413,7 @@ def _rounds(recorder: Recorder, count: Any) -> Value | int:
 
 
 def _names(variables: dict[str, Any]) -> dict[int, str]:
-    """Return the names of local variables, by the id of the value that each stands for."""
+    """Return the names of local variables, by the id of the value they stand for."""
     traced = ((n, v.value) for n, v in variables.items() if isinstance(v, Traced))
     return {value.id: f"'{name}'" for name, value in traced if value is not None}
 

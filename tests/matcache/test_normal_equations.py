@@ -161,11 +161,11 @@ def test_shapes_are_checked() -> None:
         with pytest.raises(ShapeError, match=r"rhs is 6 x 1 float32; expected 6 x 3"):
             solve_rows(W, table, ridge, ridge)
         wide = from_array(cache, np.zeros((5, MOST + 1), np.float32))
-        with pytest.raises(ShapeError, match=f"{MOST + 1} unknowns; it takes 1 to {MOST}"):
+        with pytest.raises(ShapeError, match=f"unknowns={MOST + 1}: must be 1 to {MOST}"):
             solve_rows(W, wide, ridge, rhs)
         with pytest.raises(ShapeError, match="sums is 5 x 3 float32; expected 5 x"):
             add_outer(table, W, rhs)
-        with pytest.raises(ShapeError, match="is float64; weights are float32"):
+        with pytest.raises(ShapeError, match="is float64; must be float32"):
             solve_rows(from_sparse(cache, problem.W.astype(np.float64)), table, ridge, rhs)
 
 

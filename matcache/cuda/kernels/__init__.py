@@ -101,7 +101,7 @@ def move_source(value: str = "float") -> str:
 
 
 def merge_source(value: str = "float") -> str:
-    """Return the module of `merge_mean`, `merge_sum` and `merge_max`: see `merging.py`."""
+    """Return the module of `merge_mean`, `merge_sum`, `merge_max`; see `merging.py`."""
     return device_header() + f"typedef {value} V;\n" + _text("merge")
 
 
@@ -133,9 +133,11 @@ def gibbs_source(k: int, table: str = "float") -> str:
 
 
 def cholesky_source(k: int, *, gram: bool, masked: bool, table: str = "float") -> str:
-    """Return the module of `solve_rows`, `solve_sums`, `add_outer_32` and `add_outer_64`.
+    """Return the module of the kernels for normal equations.
 
     k: unknowns, 1 to 130.
+
+    The kernels are `solve_rows`, `solve_sums`, `add_outer_32` and `add_outer_64`.
     """
     facts = f"#define K {k}\n#define GRAM {int(gram)}\n#define MASKED {int(masked)}\n"
     facts += f"typedef {table} T;\n"

@@ -1,4 +1,4 @@
-"""CUDA launches of dense expressions, products, transposes, sorting and gathering."""
+"""CUDA launches of dense expressions and products, transposes, sorts and gathers."""
 
 from __future__ import annotations
 
