@@ -33,7 +33,7 @@ def from_array(cache: MatCache, array: Any, name: str | None = None) -> Mat:
     if array.ndim > 2 or array.dtype.kind not in "fiub":
         raise ShapeError(
             f"from_array at {source_line()}: an array of {array.dtype} with {array.ndim} "
-            "dimensions; a matrix has two, of real numbers."
+            "dimensions; must have two, and real numbers."
         )
     if array.dtype not in (np.float32, np.float64, np.int32, np.int64):
         floating = np.float32 if array.dtype.itemsize < 4 else np.float64

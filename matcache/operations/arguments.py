@@ -72,7 +72,7 @@ def describe(
             except (TypeError, ValueError):
                 raise ShapeError(
                     f"{title} at {source_line()}: '{name}' is a "
-                    f"{type(arg).__name__}; arguments are matrices of a cache (see from_array, "
+                    f"{type(arg).__name__}; arguments must be matrices of a cache (see from_array, "
                     "from_sparse), numbers, strings, booleans, functions, None, or tuples and "
                     "frozen dataclasses of these."
                 ) from None

@@ -107,9 +107,9 @@ def _elementwise(cache: MatCache, op: str, args: tuple[Lazy | float, ...]) -> El
             together = _broadcast(op, shape, arg.shape)
             if pattern is not None and (together != shape or _is_full(arg.shape, shape)):
                 raise ShapeError(
-                    f"{op} at {source_line()}: {arg.label} is {_x(arg.shape)}; with the stored "
-                    f"entries of a sparse {_x(shape)} matrix go a number, a column "
-                    f"{_x((shape[0], 1))} and a row {_x((1, shape[1]))}."
+                    f"{op} at {source_line()}: {arg.label} is {_x(arg.shape)}; beside a sparse "
+                    f"{_x(shape)} matrix it must be a number, a column "
+                    f"{_x((shape[0], 1))} or a row {_x((1, shape[1]))}."
                 )
             shape = together
     node = Elementwise(cache, op, args, shape, result_dtype(lazies), pattern)

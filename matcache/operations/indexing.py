@@ -41,7 +41,9 @@ def gather(x: Lazy, index: Any) -> Node:
         raise ShapeError(f"{x.label}[...] at {source_line()}: a sparse matrix cannot be indexed.")
     both = index if isinstance(index, tuple) else (index, slice(None))
     if len(both) != 2:
-        raise ShapeError(f"{x.label}[...] at {source_line()}: {len(both)} indices of a matrix.")
+        raise ShapeError(
+            f"{x.label}[...] at {source_line()}: {len(both)} indices; must be one or two."
+        )
     source = x.mat()
     rows, columns = (_positions(source, i, axis) for axis, i in enumerate(both))
     shape = (rows.shape[1], columns.shape[1])
@@ -68,7 +70,7 @@ def _positions(x: Mat, index: Any, axis: int) -> Mat:
         if index.dtype != np.int64 or index.shape[0] != 1 or index.cache is not cache:
             raise ShapeError(
                 f"{x.label}[...] at {source_line()}: the index {index.label} is {index.shape} "
-                f"{index.dtype}; positions are an int64 Mat of shape (1, n) of the same cache."
+                f"{index.dtype}; positions must be an int64 Mat of shape (1, n) of the same cache."
             )
         return index.mat()
     key: tuple[Any, ...]
@@ -81,7 +83,7 @@ def _positions(x: Mat, index: Any, axis: int) -> Mat:
         if given.ndim > 1 or (given.dtype.kind not in "iu" and given.size):
             raise ShapeError(
                 f"{x.label}[...] at {source_line()}: an index of {given.dtype} {given.shape}; "
-                "positions are integers in one dimension (of a mask, use np.flatnonzero)."
+                "positions must be integers in one dimension (for a mask, use np.flatnonzero)."
             )
         positions = np.atleast_1d(given).astype(np.int64)
         positions[positions < 0] += size

@@ -102,8 +102,8 @@ def row_steps(
     clock: float64 1 x 1.
     seen: float64 [columns x 1], the clock at the last move of each column's entries.
 
-    A row's scores [k] are its product with the first table of `entries`. After its residuals, every
-    entry at its non-zeros moves, and every entry of `bias`.
+    A row's scores [k] are its product with the first table of `entries`, and give its residuals.
+    Then every entry at its non-zeros moves, and every entry of `bias`.
     """
     cache, where = X.cache, source_line()
     leaves, structure = flatten(tuple(arguments))
@@ -129,7 +129,7 @@ def row_steps(
 
 @dataclass(frozen=True, eq=False)
 class StepsCompiled:
-    """What follows from the signature of a call.
+    """The compiled programs and containers for one signature of a call.
 
     written: numbers of the tables that change.
     scores, residuals: containers [rows x k].

@@ -41,12 +41,12 @@ def top_products(
     """
     mats = [rows.mat(), table.mat()]
     if any(m.pattern is not None or m.dtype != np.float32 for m in mats):
-        raise ShapeError(f"top_products at {source_line()}: rows and table are dense float32.")
+        raise ShapeError(f"top_products at {source_line()}: rows and table must be dense float32.")
     (r, k), (m, columns) = mats[0].shape, mats[1].shape
     if k > columns or n < 1:
         raise ShapeError(
             f"top_products at {source_line()}: rows {r} x {k}, table {m} x {columns}, n={n}; the "
-            "table has as many columns or more, and n is at least 1."
+            f"table must have at least {k} columns, and n must be at least 1."
         )
     if leave_out is not None:
         if leave_out.shape != (r, m):
