@@ -1,4 +1,4 @@
-"""Matrix factorisation by alternating least squares, of ratings and of implicit feedback.
+"""Factorise ratings or implicit feedback by alternating least squares.
 
 Explicit ratings: Zhou, Wilkinson, Schreiber, Pan, *Large-scale parallel collaborative filtering for
 the Netflix prize*, AAIM 2008 (ALS-WR). Implicit feedback: Hu, Koren, Volinsky, *Collaborative
@@ -46,21 +46,30 @@ from .score import Score, Sum
 
 
 class ALS(Model):
-    """Factors of users and items from a sparse matrix [users x items]; what it does not store is
-    unknown (explicit ratings), or has been seen zero times (implicit feedback).
+    """Learns factors of users and items from a sparse matrix [users x items].
 
-    State of rows: `users` [n x K] and `items` [m x K]; the parameter `mean` [1 x 1] is that of all
-    ratings (0 for implicit feedback). The prediction is mean + users[u] . items[i]. With biases a
-    user's row is (x, b_u, 1) and an item's row (y, 1, b_i), K = rank + 2; otherwise K = rank.
+    An entry that is not stored is unknown (explicit ratings), or was seen zero times (implicit
+    feedback). The prediction is mean + users[u] . items[i].
 
-    Minimised are the sum of (r - prediction)^2 over all ratings, or of c (p - prediction)^2 over
-    all users and items, c = 1 + alpha |r| and p = 1 where r > 0, else 0; plus reg times the squares
-    of all factors and biases, each row's (weighted) times the number of its entries. Users and
-    items without any entry get zeros, but for items that move by gradient steps. With reg 0,
-    factors that a row's entries leave open are 0 (cholesky), or what they were (cg).
+    State of rows: `users` [n x K], `items` [m x K].
+    Parameter: `mean` [1 x 1], the mean of all ratings; 0 for implicit feedback.
+    K: rank + 2 with biases, where a user's row is (x, b_u, 1) and an item's row is (y, 1, b_i);
+    otherwise rank.
 
-    A stored zero is a rating of 0; a SciPy matrix that stores an entry twice has the sum of both;
-    weights of rows do not count.
+    The objective is a sum of squared errors plus a penalty:
+
+    - Explicit: (r - prediction)^2 over all ratings.
+    - Implicit: c (p - prediction)^2 over all users and items, with c = 1 + alpha |r|, and p = 1
+      where r > 0, else 0.
+    - Penalty: reg times the squares of all factors and biases. If `weighted`, the penalty of a row
+      is multiplied by the number of its entries.
+
+    Users and items without entries get zeros, except items that move by gradient steps. With reg 0,
+    the entries of a row may not determine all its factors. The others are then 0 (cholesky), or
+    keep their values (cg).
+
+    A stored zero is a rating of 0. Entries that a SciPy matrix stores twice are summed. Weights of
+    rows are ignored.
     """
 
     row_states: ClassVar[Mapping[str, int]] = {"users": 0, "items": 1}
@@ -103,12 +112,12 @@ class ALS(Model):
 
     @property
     def needs_value_sums(self) -> bool:
-        """Of explicit ratings the mean is taken off; and how many entries an item has."""
+        """Always true: `allocate` uses the mean rating and the mean number of entries per item."""
         return True
 
     @property
     def columns(self) -> int:
-        """K: numbers of a user, and of an item."""
+        """K, the length of a user's row and of an item's row."""
         return self.rank + 2 * self.has_biases
 
     @property
@@ -117,16 +126,16 @@ class ALS(Model):
         return self.loss == "explicit" if self.biases is None else self.biases
 
     def default_optimizer(self) -> Optimizer:
-        """For items that can neither be visited nor be summed up: see `allocate`."""
+        """Return AdaGrad, which only items without equations use: see `allocate`."""
         return AdaGrad(rate=0.1)
 
     # ------------------------------------------------------------- life
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
-        """Users start at zero, items at random.
+        """Set users to zero and items to random factors.
 
-        Where the data come as rows of users only, the items' equations are summed up, or, where
-        these sums are too large, an optimizer moves the items after each block.
+        If the data come as rows of users only, each pass sums the equations of the items. If the
+        sums are too large for that, an optimizer moves the items after each block.
         """
         K, sums = self.columns, shapes.value_sums
         self.mean = self.parameter("mean", 1, 1)
@@ -157,7 +166,7 @@ class ALS(Model):
             self._learn_items(shapes)
 
     def _learn_items(self, shapes: Shapes) -> None:
-        """Choose how items are learned from rows of users."""
+        """Choose how to learn items from rows of users."""
         problem = (self, shapes, self.items, self.free[1], self.feedback)
         reason = why_not_equations(*self.items.shape, self.item_equations_mib * 2**20)
         if reason is None:
@@ -178,14 +187,17 @@ class ALS(Model):
         )
 
     def constants(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """What never changes in the rows of users and items: ones where the other has its bias."""
+        """Return the constants of a user's row and of an item's row, each [K].
+
+        They are 1 where the other side has its bias, else 0.
+        """
         users, items = np.zeros(self.columns, np.float32), np.zeros(self.columns, np.float32)
         if self.has_biases:
             users[-1] = items[-2] = 1.0
         return users, items
 
     def row(self, values: NDArray[np.floating], name: str) -> Mat:
-        """A row of constants [1 x K]."""
+        """Return a row of constants [1 x K]."""
         return from_array(self.cache, values[None].astype(np.float32), name)
 
     @property
@@ -196,7 +208,7 @@ class ALS(Model):
     # ------------------------------------------------------------- training
 
     def update(self, block: Block) -> None:
-        """The factors of the block's rows, given those of the other side."""
+        """Solve for the factors of the block's rows, given those of the other side."""
         X = self.entries(block)
         if block.side == 1:
             assert self.item_rows is not None
@@ -210,14 +222,19 @@ class ALS(Model):
             self.updates["items"] = self.item_gradients.of(X, u, block.rows)
 
     def end_pass(self) -> None:
-        """Items whose equations were summed up."""
+        """Solve for the items, if their equations were summed over the pass."""
         if self.item_equations is not None:
             self.item_equations.solve(self.reg, self.weighted)
 
     def solve(
         self, X: Sparse, u: Mat, table: Mat, side: int, steps: int, tolerance: float = 0.0
     ) -> None:
-        """Assign to u [rows x K] the factors that explain the entries of X, rows of a side."""
+        """Assign to u [rows x K] the factors that best explain the rows X.
+
+        side: 0 where the rows of X are users, 1 where they are items.
+        table: factors of the other side.
+        steps, tolerance: of conjugate gradients.
+        """
         equations = self.equations(X, table, side)
         G = equations.G
         if self.solver == "cholesky":
@@ -229,32 +246,33 @@ class ALS(Model):
             conjugate_gradients(equations, u, typical, of_gram, steps, tolerance)
 
     def equations(self, X: Sparse, table: Mat, side: int) -> LeastSquares:
-        """Of the rows X of a side, the other side being the table."""
+        """Return the equations of the rows X of `side`, given the table of the other side."""
         G = self.gram_of(table)
         return LeastSquares(X, table, G, self.free[side], self.feedback, self.reg, self.weighted)
 
     def gram_of(self, table: Mat) -> Table | None:
-        """G; None for explicit ratings. It is computed again only when the table has changed."""
+        """Return G, or None for explicit ratings. G is recomputed only if the table changed."""
         return gram(table) if self.loss == "implicit" else None
 
     def entries(self, block: Block) -> Sparse:
-        """X of a block, which must be sparse."""
+        """Return X of a block. Raises ShapeError if it is dense."""
         if block.X.pattern is None:
             raise ShapeError(
                 "ALS: the data are a dense matrix, in which nothing is unknown; pass a sparse one "
-                "that stores what is known, such as scipy.sparse.csr_array(X)."
+                "that stores the known entries, such as scipy.sparse.csr_array(X)."
             )
         return block.X
 
     # ------------------------------------------------------------- using it
 
     def score(self, block: Block) -> Score:
-        """How well further entries of the training rows are predicted.
+        """Score predictions of further entries of the training rows.
 
-        rmse: root of the mean of (r - prediction)^2; of implicit feedback, of (p - prediction)^2
-        with weights c, over the entries. mae: mean of |r - prediction| (explicit only). objective:
-        per entry, what training minimises; of the training data it never rises (with other data,
-        penalties make it hard to compare).
+        rmse: root of the mean of (r - prediction)^2 over the entries. With implicit feedback, of
+            (p - prediction)^2, weighted by c.
+        mae: mean of |r - prediction|; explicit ratings only.
+        objective: the training objective per entry. It never rises on the training data; penalties
+            make it hard to compare on other data.
         """
         X, table = self.entries(block), self.items
         norms = norms_of(table, self.free[1])
@@ -272,7 +290,7 @@ class ALS(Model):
         return figures | {"objective": Sum(whole, count)}
 
     def predict(self, block: Block) -> Mat:
-        """Factors of new rows [rows x K] from their entries alone; `block.side` 1: of new items."""
+        """Return factors [rows x K] of new users; of new items where `block.side` is 1."""
         u, table = self.guess, self.users.table if block.side else self.items
         u <<= self.fixed[block.side]
         self.solve(self.entries(block), u, table, block.side, 2 * self.columns + 20, 1e-11)

@@ -1,8 +1,8 @@
-"""Items of ALS where only rows of users come by, one block after the other.
+"""Learn the items of ALS from blocks of users, where no block holds the rows of items.
 
-Exactly, if memory allows: the equations of all items are summed over a pass and solved at its end
-(`ItemEquations`). Otherwise each block makes a gradient for an optimizer (`ItemGradients`), as in
-BIDMach's SFA.
+`ItemEquations` is exact: it sums the equations of all items over a pass, and solves them at its
+end. If they do not fit into memory, `ItemGradients` makes a gradient of each block for an
+optimizer, as in BIDMach's SFA.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from .base import Model, Shapes
 
 
 def equations_bytes(items: int, columns: int) -> int:
-    """Bytes that `ItemEquations` takes."""
+    """Count the bytes that `ItemEquations` takes."""
     return 4 * items * (packed_columns(columns) + columns + 1)
 
 
 def why_not_equations(items: int, columns: int, budget: int) -> str | None:
-    """Why the equations of the items cannot be summed within `budget` bytes; None: they can."""
+    """Say why the items' equations cannot be summed in `budget` bytes; None if they can."""
     if columns > MOST:
         return f"their equations have {columns} unknowns each, more than {MOST}"
     needed = equations_bytes(items, columns)
@@ -44,7 +44,7 @@ def why_not_equations(items: int, columns: int, budget: int) -> str | None:
 
 
 def mib(count: int) -> str:
-    """Bytes in MiB.
+    """Format bytes as MiB.
 
     >>> mib(3 * 2**20 // 2)
     '1.5 MiB'
@@ -53,16 +53,18 @@ def mib(count: int) -> str:
 
 
 class ItemEquations:
-    """Sums over the blocks of a pass, and their solution at its end.
+    """Sums the items' equations over the blocks of a pass, and solves them at its end.
 
-    items: [m x K]; free: [1 x K], 0 for what of an item's row is not solved for, or None. The sums
-    are parameters of the model, so that they survive a stop.
+    The sums are parameters of the model, so a checkpoint keeps them.
+
+    items: [m x K].
+    free: [1 x K], 0 for columns of an item's row that are not solved for; None: all are.
     """
 
     def __init__(
         self, model: Model, shapes: Shapes, items: Mat, free: Mat | None, feedback: Feedback
     ) -> None:
-        """All sums are zero."""
+        """Create the sums, all zero."""
         (m, K), self.items, self.free, self.feedback = items.shape, items, free, feedback
         self.left = model.parameter(
             "items: left sides", m, packed_columns(K), merge="sum", saved=False
@@ -74,7 +76,7 @@ class ItemEquations:
             self.gram = model.parameter("items: users.T users", K, K, merge="sum", saved=False)
 
     def add(self, X: Sparse, u: Mat) -> None:
-        """What a block's rows X, whose factors are u [rows x K], say of the items."""
+        """Add the equations of a block's rows X, whose factors are u [rows x K]."""
         weights, targets, present = parts(X, self.feedback)
         add_outer(self.left, weights, u)
         self.right <<= self.right + targets.T @ u
@@ -83,7 +85,7 @@ class ItemEquations:
             self.gram <<= self.gram + gram(u)
 
     def solve(self, reg: float, weighted: bool) -> None:
-        """The items that all rows since the last call ask for."""
+        """Assign the items that solve the summed equations, and reset the sums."""
         ridge = reg * maximum(self.counts, 1.0) if weighted else full(self.counts, reg)
         right = self.right if self.free is None else where(self.free, self.right, self.items)
         self.items <<= solve_sums(self.left, ridge, right, gram=self.gram, free=self.free)
@@ -93,7 +95,7 @@ class ItemEquations:
 
 
 class ItemGradients:
-    """The gradient of a block's mean loss by the items, for an optimizer. See `ItemEquations`.
+    """Makes the gradient of a block's mean loss by the items. See `ItemEquations`.
 
     The penalty is that of an item with an average number of entries.
     """
@@ -102,7 +104,7 @@ class ItemGradients:
         self, model: Model, shapes: Shapes, items: Mat, free: Mat | None, feedback: Feedback,
         ridge: float,
     ) -> None:  # fmt: skip
-        """ridge: of an average item, for the sum of the losses of all rows."""
+        """ridge: penalty of an average item, relative to the summed loss of all rows."""
         self.items, self.free, self.feedback = items, free, feedback
         K = items.shape[1]
         weight = 2.0 * ridge / shapes.total_rows
@@ -114,7 +116,10 @@ class ItemGradients:
         self.scale = model.number("2 per row of the block")
 
     def of(self, X: Sparse, u: Mat, rows: int) -> Gradient | Table:
-        """The gradient, given the rows' factors u: only of the items that occur, if explicit."""
+        """Return the gradient, given the rows' factors u [rows x K].
+
+        With explicit ratings it covers only the items that occur in X.
+        """
         errors = weighted_errors(X, u, self.items, self.feedback)
         self.scale.set(2.0 / max(rows, 1))
         free = 1.0 if self.free is None else self.free

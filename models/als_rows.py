@@ -1,4 +1,4 @@
-"""Row by row least squares on a table: what one side of ALS does while the other stays as it is.
+"""Solve least squares for each row of one side of ALS, while the other side stays fixed.
 
 A row's entries have weights w and targets t, and its factors u solve
 
@@ -6,7 +6,7 @@ A row's entries have weights w and targets t, and its factors u solve
 
 Explicit ratings r (Zhou, Wilkinson, Schreiber, Pan 2008): w = 1, t = r - mean, no G. Implicit ones
 (Hu, Koren, Volinsky 2008) have confidence c = 1 + alpha |r| and preference p = 1 where r > 0, else
-0: w = c - 1, t = c p, and G = V.T V brings in all that is not stored, with c = 1 and p = 0.
+0: w = c - 1, t = c p. G = V.T V adds the entries that are not stored, with c = 1 and p = 0.
 """
 
 from __future__ import annotations
@@ -42,27 +42,33 @@ EXACT = 1e-14  # of squares: what float32 cannot tell from zero, relative
 
 @dataclass(frozen=True)
 class Feedback:
-    """How entries R are read. mean: of all ratings [1 x 1]. alpha: None for explicit ratings."""
+    """How to read the entries R.
+
+    mean: [1 x 1], the mean of all ratings.
+    alpha: confidence that an entry of 1 adds; None for explicit ratings.
+    """
 
     mean: Number
     alpha: float | None
 
     def weights(self, R: Sparse) -> Sparse | Number:
-        """w of each entry."""
+        """Return the weight w of each entry."""
         return 1.0 if self.alpha is None else self.alpha * abs(R)
 
     def targets(self, R: Sparse) -> Sparse:
-        """t of each entry."""
+        """Return the target t of each entry."""
         return R - self.mean if self.alpha is None else (1.0 + self.weights(R)) * (R > 0.0)
 
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """(sum_j w_j v_j v_j' + G + ridge) u = sum_j t_j v_j, the equations of every row.
+    """The equations (sum_j w_j v_j v_j' + G + ridge) u = sum_j t_j v_j of every row.
 
-    R: the entries. V: the table. G: [K x K], None for explicit ratings. free: [1 x K], 0 for
-    numbers of a row that stay as they are; None: all are solved for. weighted: the ridge of a row
-    is reg times the number of its entries (at least one), otherwise reg.
+    R: the entries.
+    V: the table.
+    G: [K x K]; None for explicit ratings.
+    free: [1 x K], 0 for columns that stay as they are; None: all are solved for.
+    weighted: whether a row's ridge is reg times the number of its entries (at least one), not reg.
     """
 
     R: Sparse
@@ -74,35 +80,35 @@ class LeastSquares:
     weighted: bool
 
     def times(self, u: Rows) -> Rows:
-        """The left side at u."""
+        """Return the left side at u."""
         left = (self.feedback.weights(self.R) * sddmm(u, self.V, self.R)) @ self.V + self.ridge * u
         return self.chosen(left if self.G is None else left + u @ self.G)
 
     def residual(self, u: Rows) -> Rows:
-        """The right side minus the left side at u, whose sums over entries are made as one."""
+        """Return the right side minus the left side at u, with one sum over the entries."""
         rest = self.errors(u) @ self.V - self.ridge * u
         return self.chosen(rest if self.G is None else rest - u @ self.G)
 
     def errors(self, u: Rows) -> Sparse:
-        """t - w u.v at the entries."""
+        """Return t - w u.v at the entries."""
         return pulls(self.R, u, self.V, self.feedback)
 
     def chosen(self, u: Rows) -> Rows:
-        """Only what is solved for."""
+        """Return u with zeros in the columns that are not solved for."""
         return u if self.free is None else self.free * u
 
     @cached_property
     def ridge(self) -> Column:
-        """Of each row."""
+        """The ridge of each row."""
         return self.reg * maximum(rownnz(self.R), 1.0) if self.weighted else self.reg
 
     def end(self, u: Rows) -> Rows:
-        """u, but zero in rows without entries: their equations say nothing else."""
+        """Return u with zeros in rows without entries, which is their exact solution."""
         without = full(u, 0.0) if self.free is None else where(self.free, 0.0, u)
         return where(rownnz(self.R), u, without)
 
     def diagonal(self, typical: Row, of_gram: Row | None) -> Rows:
-        """The diagonal of the left side if all entries met a row of squares `typical`."""
+        """Estimate the diagonal of the left side: each v_j^2 is replaced by `typical`."""
         alpha = self.feedback.alpha
         weights = rownnz(self.R) if alpha is None else rowsum(alpha * abs(self.R))
         found = weights * typical + self.ridge
@@ -110,7 +116,7 @@ class LeastSquares:
 
 
 def pulls(R: Sparse, u: Rows, V: Table, feedback: Feedback) -> Sparse:
-    """t - w u.v at the entries: what a row of the table is pulled by, along u."""
+    """Return t - w u.v at the entries: how far each pulls its row of the table along u."""
     weights = feedback.weights(R)
     return feedback.targets(R) - weights * sddmm(u, V, R)
 
@@ -124,15 +130,18 @@ def conjugate_gradients(
     steps: Number,
     tolerance: Number,
 ) -> None:
-    """Conjugate gradients from the present u, at most `steps`.
+    """Improve u by at most `steps` of conjugate gradients.
 
-    A row stops when its squared residual has fallen to `tolerance` times its first one, or when u
-    is as exact as float32 can be: further steps are made of rounding errors, which may grow.
+    A row stops when its squared residual has fallen to `tolerance` times its first one. It also
+    stops when u is as exact as float32 allows: further steps would add growing rounding errors.
 
-    Preconditioned by the diagonal that the row's matrix would have if all its entries met a
-    `typical` row of the table (squares, [1 x K]); of_gram: that of G. The true diagonal (Jacobi)
-    costs a fifth more time, and made no difference in any figure: what a preconditioner can do for
-    ALS is to bring the columns of biases to the scale of the others, which saves one pass in five.
+    The preconditioner is an estimate of the diagonal of the row's matrix:
+
+    typical: [1 x K], squares of a typical row of the table, used in place of every entry's row.
+    of_gram: [1 x K], the diagonal of G, or None.
+
+    The true diagonal (Jacobi) costs a fifth more time, and changed no figure. A preconditioner
+    helps ALS only by scaling the columns of biases like the others, which saves one pass in five.
     """
     r = equations.residual(u)
     scale = maximum(equations.diagonal(typical, of_gram), TINY)  # 0 where there is no ridge
@@ -155,7 +164,10 @@ def conjugate_gradients(
 
 @rowwise
 def normal_equations(equations: LeastSquares, u: Rows) -> tuple[Sparse, Rows, Column]:
-    """The weights of the entries, the right side [rows x K] (what of u is not free), the ridge."""
+    """Return the weights of the entries, the right side [rows x K], and the ridge.
+
+    In columns that are not free the right side is u.
+    """
     R, feedback, free = equations.R, equations.feedback, equations.free
     right = feedback.targets(R) @ equations.V
     right = right if free is None else where(free, right, u)
@@ -164,7 +176,7 @@ def normal_equations(equations: LeastSquares, u: Rows) -> tuple[Sparse, Rows, Co
 
 @rowwise
 def parts(R: Sparse, feedback: Feedback) -> tuple[Sparse, Sparse, Sparse]:
-    """Of each entry its weight, its target, and 1."""
+    """Return the weight of each entry, its target, and 1."""
     return full(R, feedback.weights(R)), feedback.targets(R), ones_like(R)
 
 
@@ -173,12 +185,13 @@ weighted_errors = rowwise(pulls)
 
 @rowwise
 def losses(equations: LeastSquares, u: Rows, norms: Table) -> tuple[Column, ...]:
-    """Of each row [rows x 1]: squared errors of the entries times their confidence; absolute ones;
-    the sum of confidences; and its part of the objective.
+    """Return four sums of each row, [rows x 1] each.
 
-    norms: squared lengths of the table's rows, without what is not free there [columns x 1].
-    Weighted, each entry carries its share of the penalties of both sides; otherwise the penalty of
-    the table is left out.
+    They are the squared errors times confidence, the absolute errors, the confidences, and the
+    row's part of the objective. If the ridge is weighted, each entry carries its share of the
+    penalties of both sides; otherwise the penalty of the table is left out.
+
+    norms: [columns x 1], squared lengths of the table's rows, over their free columns.
     """
     R, feedback, reg = equations.R, equations.feedback, equations.reg
     predicted = sddmm(u, equations.V, R)
@@ -201,11 +214,11 @@ def losses(equations: LeastSquares, u: Rows, norms: Table) -> tuple[Column, ...]
 
 
 def norms_of(table: Table, free: Row | None) -> Column:
-    """Squared lengths of the table's rows [m x 1], without what is not free."""
+    """Return the squared lengths of the table's rows [m x 1], over their free columns."""
     return rowsum(table * table if free is None else free * table * table)
 
 
 def typical_squares(table: Table, free: Row | None) -> Row:
-    """The mean of the squares of the table's rows [1 x K], those that are zero left out."""
+    """Return the mean squares [1 x K] of the table's rows that are not zero."""
     alive = norms_of(table, free) > 0.0
     return colsum(alive * (table * table)) / maximum(colsum(alive), 1.0)

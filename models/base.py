@@ -1,7 +1,8 @@
-"""What a model is: one replica's mathematics, with its configuration as pydantic fields.
+"""The base class of models, and what the learner passes to them.
 
-A new model is a subclass with `allocate`, `update`, `score` and `predict`; docs/custom-model.md
-builds one in 20 lines. The learner owns the loop, the threads, the files.
+A model holds the mathematics of one replica; its pydantic fields are the configuration. A new model
+is a subclass with `allocate`, `update`, `score` and `predict`; docs/custom-model.md builds one in
+20 lines. The learner owns the loop, the threads and the files.
 """
 
 from __future__ import annotations
@@ -41,14 +42,18 @@ __hands_on__ = True  # a matrix is named where the model asks for it, see `sourc
 
 
 class LabelCounts(NamedTuple):
-    """Of all training rows: the sum of their weights; weighted sums of their targets [targets]."""
+    """Sums over all training rows.
+
+    weight: sum of the rows' weights.
+    sums: [targets], weighted sums of the targets.
+    """
 
     weight: float
     sums: Sequence[float]
 
 
 class ValueSums(NamedTuple):
-    """Of all stored values of the training rows: their sum and their number."""
+    """The sum and the number of all stored values of the training rows."""
 
     total: float
     number: int
@@ -56,14 +61,21 @@ class ValueSums(NamedTuple):
 
 @dataclass(frozen=True)
 class Shapes:
-    """What `allocate` is told. rows: of a block; columns: features; total_rows: of one pass;
-    passes: that are planned in all. sides: 2 where a pass visits the rows and then the columns of
-    the data, 1 where only rows come, though the model would take both.
+    """Sizes and facts of the data, for `allocate`.
 
-    targets: columns of block.Y, 0 where the data have none. names, target_names: of the columns of
-    X and of Y, None where nobody knows them. counts, value_sums: where the model `needs_counts` or
-    `needs_value_sums`, and there are training data. dense: whether X is. of_rows: of the whole that
-    a pass is a part of, where data come part by part; see `whole_rows`.
+    rows: of a block, padding included.
+    columns: features.
+    total_rows: rows of one pass.
+    targets: columns of block.Y; 0 where the data have none.
+    names: of the columns of X; None where unknown.
+    target_names: of the columns of Y; None where unknown.
+    passes: planned in all.
+    counts: if the model `needs_counts` and training data exist, else None.
+    sides: 2 where a pass visits the rows and then the columns of the data; 1 where the data offer
+        rows only.
+    value_sums: if the model `needs_value_sums` and training data exist, else None.
+    dense: whether X is dense.
+    of_rows: rows of the whole data, where they are trained on part by part; see `whole_rows`.
     """
 
     rows: int
@@ -81,21 +93,23 @@ class Shapes:
 
     @property
     def whole_rows(self) -> int:
-        """Rows of everything that a model learns from: of one pass, or of what it is a part of."""
+        """Rows of the whole data: `of_rows` where it is given, else those of one pass."""
         return self.of_rows or self.total_rows
 
 
 @dataclass(frozen=True)
 class Block:
-    """The rows that `update`, `score` and `predict` are given.
+    """The rows that `update`, `score` and `predict` receive.
 
-    X: [shapes.rows x columns], SparseMat or Mat; rows beyond the true `rows` are empty (zero).
+    X: [shapes.rows x columns], SparseMat or Mat; rows from `rows` on are padding, all zero.
+    rows: number of true rows.
     row_ids: int64 [shapes.rows x 1], numbers of the rows in their source, -1 for padding.
     key: int64 [1 x 3], (seed, pass, block): the key for random numbers.
-    Y: [shapes.rows x shapes.targets], what the rows are labelled with, padding rows 0; None where
-    the data have no targets (`predict` never needs them).
-    weights: [shapes.rows x 1], weights of the rows: 1 where none are given, 0 for padding rows.
-    weight: their sum, a number that changes from block to block. pass_: number of the pass, from 0.
+    Y: [shapes.rows x shapes.targets], targets, 0 in padding; None where the data have none
+        (`predict` never needs them).
+    weights: [shapes.rows x 1], weights of the rows: 1 where none are given, 0 for padding.
+    pass_: number of the pass, from 0.
+    weight: sum of `weights`, which changes from block to block.
     side: 0; or 1 where the rows are columns of the data (see `Model.row_states`).
     """
 
@@ -111,7 +125,7 @@ class Block:
 
 
 class Randomness:
-    """Random tables for `allocate`; each call draws from a stream of its own."""
+    """Draws random tables for `allocate`, each call from a stream of its own."""
 
     def __init__(self, cache: MatCache, seed: int) -> None:
         """cache: where the tables will live."""
@@ -121,25 +135,28 @@ class Randomness:
         self._stream = 0
 
     def uniform(self, rows: int, columns: int) -> Table:
-        """Uniform numbers in (0, 1): an expression [rows x columns], never stored by itself."""
+        """Return uniform numbers in (0, 1) as an expression [rows x columns], not stored."""
         self._stream += 1
         return random(self._cache, (rows, columns), self._key, self._stream)
 
 
 class Model(Fields):
-    """Base of all models. Fields are the configuration; Mats are made in `allocate`.
+    """Base of all models. Fields are the configuration; `allocate` makes the Mats.
 
-    `parameters` are what is saved, merged and resumed. `updates`, filled by `update`, are what the
-    optimizer takes: an expression by name of parameter, its meaning agreed between the two.
-    `needs_targets`: `update` and `score` read `block.Y`, so the learner asks for data that have it.
-    `takes_counts`: X must be sparse and not negative; the learner converts dense arrays and checks.
-    `nonnegative`: X, sparse or dense, must not be negative; the learner checks every block.
-    `meaning`: of the updates, "gradients" or "estimates"; None where any optimizer will do.
-    `row_states`: names of the states of rows, and whose: 0, the rows of the data, 1, its columns.
-    Where there is a 1, a pass visits all blocks of rows (`block.side` 0), then all blocks of the
-    transposed data (1), if the source has them; `shapes.sides` says so.
-    `scores_new_rows`: `score` is given rows that were not trained on, whose state is not known;
-    otherwise a model with a state of rows is scored by further entries of these rows.
+    Class attributes:
+
+    needs_targets: `update` and `score` read `block.Y`; the learner refuses data without targets.
+    takes_counts: X must be sparse and not negative; the learner converts dense arrays and checks.
+    nonnegative: X, sparse or dense, must not be negative; the learner checks every block.
+    scores_new_rows: `score` receives new rows, whose state is unknown. Otherwise a model with a
+        state of rows is scored by further entries of the training rows.
+    meaning: of the updates, "gradients" or "estimates"; None where any optimizer will do.
+    row_states: sides of the states of rows, by name: 0 for rows of the data, 1 for its columns.
+        If one is 1, a pass visits all blocks of rows (`block.side` 0), then all blocks of the
+        transposed data (1), if the source has them; `shapes.sides` is then 2.
+
+    Attributes of a replica, see `attach`: `parameters` are saved, merged and resumed. `update` may
+    fill `updates`, expressions by parameter, for the optimizer.
     """
 
     needs_targets: ClassVar[bool] = False
@@ -153,8 +170,9 @@ class Model(Fields):
     )
 
     def __init_subclass__(cls, **options: Unpack[ConfigDict]) -> None:
-        """Raises TypeError for an `__init__` of its own: a model that is loaded, or copied for a
-        replica, is made of its fields.
+        """Refuse a model with an `__init__` of its own by a TypeError.
+
+        Loading a model, and copying it for a replica, makes it from its fields alone.
         """
         own: object = cls.__init__
         if own is not BaseModel.__init__:
@@ -165,7 +183,7 @@ class Model(Fields):
         super().__init_subclass__(**options)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Fields stay validated; every other attribute is state of the replica."""
+        """Set a field, which is validated, or an attribute of the replica."""
         if name in type(self).model_fields:
             super().__setattr__(name, value)
             return
@@ -174,8 +192,9 @@ class Model(Fields):
         object.__setattr__(self, name, value)
 
     def _check_bound(self, name: str, value: object) -> None:
-        """Raises ShapeError where an attribute that is a named matrix would become something else:
-        then the matrix, a parameter maybe, never changes.
+        """Raise ShapeError if an attribute that is a named matrix would be bound to something else.
+
+        The matrix, maybe a parameter, would then keep its old values.
         """
         now = self.__dict__.get(name)
         if not isinstance(now, Mat) or not now.slot.named or now.cache is not self.cache:
@@ -200,78 +219,81 @@ class Model(Fields):
 
     @abstractmethod
     def score(self, block: Block) -> Score:
-        """Sums that say how well the rows are explained: {"mean_distance": Sum(total, count)}."""
+        """Return sums that add up to scores, by name: {"mean_distance": Sum(total, count)}."""
 
     @abstractmethod
     def predict(self, block: Block) -> Mat:
-        """One result row per row of the block."""
+        """Return one result row for each row of the block."""
 
     @property
     def needs_scale(self) -> str | None:
-        """Why the sums of a parameter's columns matter, in words, with what to use in place of an
-        optimizer that makes them 1; None: they do not.
+        """Why an optimizer must not scale a parameter's columns to sum to 1; None: it may.
+
+        The text is the end of an error message, and names what to use instead.
         """
         return None
 
     @property
     def needs_counts(self) -> bool:
-        """Whether `allocate` wants the targets counted: a pass over the data before training."""
+        """Whether `allocate` needs `shapes.counts`: costs a pass over the data before training."""
         return False
 
     @property
     def needs_value_sums(self) -> bool:
-        """Whether `allocate` wants the stored values summed: a pass over the data before."""
+        """Whether `allocate` needs `shapes.value_sums`: costs a pass over the data, too."""
         return False
 
     def check_targets(self, Y: NDArray[np.floating]) -> None:
-        """Raises where `update` and `score` cannot use the targets Y of a block's rows (NumPy)."""
+        """Raise an error if `update` and `score` cannot use Y, NumPy [rows x targets]."""
 
     def score_totals(self, rows: int | None) -> Mapping[str, Total]:
-        """What scores add up in, by name, where these are more than a few numbers.
+        """Return totals for the scores that do not add up as a few numbers, by name.
 
-        rows: of the data that are scored; None: one block at a time. Called after `allocate`.
+        Called after `allocate`.
+
+        rows: of the data that are scored; None: one block at a time.
         """
         return {}
 
     def end_pass(self) -> None:
-        """All blocks of a pass have been through `update`."""
+        """Finish a pass: `update` has seen all its blocks."""
 
     def phases(self) -> Sequence[int]:
-        """Passes from which on `update` does something else; memory is planned for each of them.
+        """Return the first pass of each phase. In each phase `update` computes something else.
 
-        The optimizer hears of each new phase: step sizes that count blocks start again.
+        Memory is planned for each phase. Step sizes that count blocks start again with each phase.
         """
         return (0,)
 
     def parts_at(self, told: int, passes: int) -> int | None:
-        """The first pass that runs of so many passes do not have in common; None: there is none."""
+        """Return the first pass in which runs of `told` and of `passes` passes differ, or None."""
         return None
 
     def default_optimizer(self) -> Optimizer | None:
-        """The optimizer that is used when none is given; None if `update` assigns by itself."""
+        """Return the optimizer for when none is given; None if `update` assigns parameters."""
         return None
 
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer | None:
-        """The same for data of these shapes (without sums) and terms of the objective beside the
-        model's own, where the choice depends on them.
+        """Return the default optimizer for given data. Override it if the choice depends on them.
+
+        shapes: of the data, without `counts` and `value_sums`.
+        terms: of the objective, from mixins.
         """
         return self.default_optimizer()
 
-    # ------------------------------------------------------------- what it is given
+    # ------------------------------------------------------------- what the base provides
 
     def attach(self, cache: MatCache) -> None:
-        """Declare what a replica of the model has beside its fields. The learner calls it before
-        `allocate`.
-        """
+        """Declare the attributes of a replica. The learner calls this before `allocate`."""
         self.allocated = False  # once `allocate` has returned, its matrices stay bound
         if getattr(self, "cache", None) is not cache:
             self.states: dict[str, RowState] = {}  # by name; `row_state` makes them
         self.cache = cache  # where this replica's Mats live
 
         # Made by `parameter`:
-        self.parameters: dict[str, Mat] = {}  # what is saved, merged and resumed
+        self.parameters: dict[str, Mat] = {}  # saved, merged and resumed
         self.merge_rules: dict[str, Merge] = {}  # how replicas combine each parameter
-        self.unsaved: set[str] = set()  # parameters for further training alone
+        self.unsaved: set[str] = set()  # parameters that only further training needs
 
         # `allocate` may fill:
         self.penalised: list[str] = []  # parameters that mixins act on: weights, not intercepts
@@ -281,7 +303,7 @@ class Model(Fields):
         self.needs_optimizer = True  # False: `update` assigns the parameters after all
 
         # `update` may fill:
-        self.updates: dict[str, Update] = {}  # what the optimizer takes, by parameter
+        self.updates: dict[str, Update] = {}  # for the optimizer, by parameter
         self.objective: Objective | None = None  # the block's loss and weight, for full passes
 
     def parameter(
@@ -294,11 +316,11 @@ class Model(Fields):
         merge: Merge = "mean",
         saved: bool = True,
     ) -> Mat:
-        """A parameter [rows x columns], float32, set to `init`: a number, an expression, or
-        a NumPy array [rows x columns].
+        """Create a parameter, float32 [rows x columns].
 
-        merge: how replicas are combined: "mean" of weights, "sum" of statistics. saved: whether it
-        is part of the trained model; otherwise it is for further training, in checkpoints alone.
+        init: first value: a number, an expression, or a NumPy array [rows x columns].
+        merge: how replicas are combined: "mean" for weights, "sum" for statistics.
+        saved: whether the trained model includes it; otherwise only checkpoints do.
         """
         if name in self.parameters:
             raise ShapeError(f"{type(self).__name__}: there are two parameters called {name!r}.")
@@ -314,12 +336,11 @@ class Model(Fields):
         return mat
 
     def row_state(self, name: str, shapes: Shapes, columns: int, init: Init = 0.0) -> RowState:
-        """The state `name`, one of `row_states`: `columns` float32 numbers for each row of its
-        side.
+        """Return the state `name`, one of `row_states`: float32 [rows of its side x columns].
 
-        init: their first value; ("normal", scale) or ("uniform", scale): drawn for each row, from
-        the standard normal distribution or from [0, 1), times scale; ("normal", scale, centre):
-        plus centre. Values, scales, centres: one number, or an array of one for each column.
+        init: the first values. `(kind, scale)` or `(kind, scale, centre)` draws
+            `centre + scale * noise`, where kind "normal" is the standard normal distribution, and
+            "uniform" is [0, 1). Values, scales, centres: a number, or an array [columns].
         """
         if name not in self.states:
             side = self.row_states[name]
@@ -328,11 +349,11 @@ class Model(Fields):
         return self.states[name]
 
     def scratch(self, name: str, rows: int, columns: int) -> Mat:
-        """A float32 Mat that is neither saved nor merged: its contents are made anew per block."""
+        """Create a float32 Mat that is neither saved nor merged; fill it anew for each block."""
         return named(self.cache, f"{name} (scratch)", (rows, columns))
 
     def number(self, name: str, value: float = 0.0) -> Scalar:
-        """A number that changes from block to block: set it with `.set(value)`."""
+        """Create a number that changes from block to block: set it with `.set(value)`."""
         return scalar(self.cache, value, f"{name} (number)")
 
 

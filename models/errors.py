@@ -1,4 +1,4 @@
-"""What a model can object to in its configuration."""
+"""Errors that models raise."""
 
 from blocklearn.matcache.errors import BlocklearnError
 
@@ -8,8 +8,8 @@ class ModelConfigError(BlocklearnError, ValueError):
 
 
 class UpdateError(BlocklearnError, ValueError):
-    """An `update` that is not the same when it is run again."""
+    """An `update` that computes something else when it runs again."""
 
 
 class TargetError(ModelConfigError):
-    """Targets of a model that the data do not have, or that contradict each other."""
+    """Targets that the data do not have, or that contradict each other."""

@@ -1,13 +1,13 @@
-"""Generalised linear models with many targets: one product of a block with one table serves all.
+"""Fit generalised linear models with many targets, by one product of a block with one table.
 
 eta = X W + b, a column of W [features x columns] and a number of b [1 x columns] for each target (a
 column per class for softmax). The objective of each is
 
     sum_i w_i loss(eta_i, y_i) / sum_i w_i + l1 ||W||_1 + l2 / 2 ||W||^2,
 
-w the weights of the rows times those of the classes and a target's `row_weights` (which both leave
-the divisor alone), b without penalty. scikit-learn's LogisticRegression(C) has l2 = 1 / (C n), its
-SGDClassifier l2 = alpha.
+where w are the weights of the rows. In the numerator they are multiplied by the weights of classes
+and by a target's `row_weights`. b has no penalty. scikit-learn's LogisticRegression(C) has
+l2 = 1 / (C n), its SGDClassifier l2 = alpha.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .score import Score, Total
 from .target_ranges import TargetRanges
 from .targets import ClassWeight, Fit, Names, Target, Weight, Weights, fits_of
 
-FEW = 8  # columns that steps of single rows are faster for
+FEW = 8  # up to so many columns, steps of single rows are faster
 
 
 class GLM(Model):
-    """Linear, logistic, Poisson regression, linear SVM, softmax: any number of targets at once."""
+    """Fits linear, logistic, Poisson, hinge (SVM) and softmax targets, any number at once."""
 
     needs_targets: ClassVar[bool] = True
     meaning: ClassVar[Meaning | None] = "gradients"
@@ -58,11 +58,14 @@ class GLM(Model):
     )
 
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer:
-        """AdaGrad by single rows for few columns of W and sparse data: a pass teaches it several
-        times as much as steps of blocks, and costs as much again for each further column. Not where
-        l1 is to make weights zero: what a single row says is mostly more than l1.
+        """Return AdaGrad by single rows for sparse data and few columns of W, else by blocks.
 
-        Rate and initial: best of a grid on three sets of texts (tf-idf), for one pass or two.
+        A pass of single rows learns several times as much as a pass of blocks, but its cost grows
+        with each column. It is not used with l1, which should make weights zero: the gradient of
+        a single row is mostly larger than l1.
+
+        `rate` and `initial` are the best of a grid on three sets of texts (tf-idf), for one pass or
+        two.
         """
         fits = self.resolve(shapes)
         sparse = any(fit.l1 for fit in fits) or any(np.any(term.l1) for term in terms)
@@ -71,18 +74,18 @@ class GLM(Model):
         return AdaGrad(rate=0.7, initial=0.1, step_per="row")
 
     def default_optimizer(self) -> Optimizer:
-        """AdaGrad by blocks: common features take smaller steps than rare ones.
+        """Return AdaGrad by blocks: common features take smaller steps than rare ones.
 
-        eps is the gradient that a few rows of a block of 1024 make: what they alone say of a
-        feature moves its weight by less than the rate. Best of a grid on three sets of texts
-        (tf-idf); counts, which are larger, want a lower rate.
+        `eps` is the gradient that a few rows of a block of 1024 make. A feature of so few rows
+        moves its weight by less than the rate. The values are the best of a grid on three sets of
+        texts (tf-idf); counts are larger and need a lower rate.
         """
         return AdaGrad(rate=2.0, eps=3e-3)
 
     # ------------------------------------------------------------- life
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
-        """W and the intercept, zeros; rows of constants for the columns of W."""
+        """Create W, zero, the intercept, and rows of constants for the columns of W."""
         self.fits, self.block_rows = self.resolve(shapes), shapes.rows
         self.ranges = TargetRanges(self.fits, shapes.targets)
         T = self.fits[-1].columns.stop
@@ -100,17 +103,17 @@ class GLM(Model):
         self.shares = self._row(shares, "factors of classes")
 
     def check_targets(self, Y: NDArray[np.floating]) -> None:
-        """Raises TargetError where a target is not in the range of its link."""
+        """Raise TargetError if a target is outside the range of its link."""
         self.ranges.check(Y)
 
     def update(self, block: Block) -> None:
-        """The losses of the block's rows: the optimizer steps by block, by row or by full pass."""
+        """Pass the losses of the block's rows on: the optimizer steps by block, row or pass."""
         bias = "intercept" if self.intercept else None
         arguments = (self._labels(block), self.links)
         self.updates["W"] = LinearLoss(block, losses, arguments, mask=self.mask, bias=bias)
 
     def score(self, block: Block) -> Score:
-        """Figures of each target and their means: see `glm_scores`. Class weights do not count."""
+        """Score each target, and their means: see `glm_scores`. Class weights are ignored."""
         X, W = self._input(block)
         labels = self._labels(block)
         Y, factor = labels.Y, labels.times(block.weights)
@@ -129,7 +132,7 @@ class GLM(Model):
         return {"targets": part}
 
     def score_totals(self, rows: int | None) -> Mapping[str, Total]:
-        """Sums by column, and room to rank the rows in."""
+        """Return totals that sum by column, and rank the rows where a figure needs it."""
         ranking: Ranking | None = None
         if self.ranked and rows is None:
             ranking = BlockRanking(self.block_rows, self.ranked)
@@ -138,32 +141,32 @@ class GLM(Model):
         return {"targets": TargetTotals(self.fits, self.ranked, ranking)}
 
     def predict(self, block: Block) -> Mat:
-        """[rows x columns of W]: a column per target, one per class of a softmax group."""
+        """Predict [rows x columns of W]: a column per target, one per class for softmax."""
         X, W = self._input(block)
         return means(X, W, self.b, self.output, self.links)  # type: ignore[no-any-return]
 
     @property
     def needs_counts(self) -> bool:
-        """For balanced class weights, and for the intercept, which starts at the targets' means."""
+        """True for balanced class weights, and for an intercept, which starts at its best value."""
         given = [self.class_weight, *(t.class_weight for t in self.targets or ())]
         return self.intercept or "balanced" in given
 
     def resolve(self, shapes: Shapes) -> list[Fit]:
-        """Every fit: targets by their columns, grids written out. Raises TargetError."""
+        """Return every fit, with columns as numbers and grids written out. Raises TargetError."""
         labels = Names("target", shapes.targets, shapes.target_names)
         features = Names("feature", shapes.columns, shapes.names)
         return fits_of(self.targets, self, labels, features)
 
-    # ------------------------------------------------------------- what a block is made of
+    # ------------------------------------------------------------- blocks
 
     def _input(self, block: Block) -> tuple[Matrix, Table | None]:
-        """X and W for the kernels; of dense data, X W and None."""
+        """Return X and W for the kernels; for dense data, X W and None."""
         if block.X.pattern is not None:
             return block.X, self.W
         return (block.X @ self.W).mat(), None
 
     def _labels(self, block: Block) -> Labels:
-        """Targets of each column of W, the data's or its columns by position, and their factors."""
+        """Return the targets of each column of W, and their factors."""
         Y = block.Y if self.places is None else block.Y[:, self.places].mat()
         own = None if self.own_places is None else block.Y[:, self.own_places].mat()
         return Labels(Y, own, self.has_own, self.low, self.high, self.shares)
@@ -171,13 +174,13 @@ class GLM(Model):
     # ------------------------------------------------------------- constants
 
     def _row(self, values: ArrayLike | None, name: str) -> Mat | None:
-        """A row of constants [1 x columns], or None."""
+        """Return `values` as a row of constants [1 x columns]; None for None."""
         if values is None:
             return None
         return from_array(self.cache, np.asarray(values, np.float32)[None], name)
 
     def _plan_links(self, T: int) -> None:
-        """Links in use, in the order of W, with their columns: softmax once for every group."""
+        """Set `links`, in the order of W, softmax once for every group, and `ranked` columns."""
         columns: dict[tuple[str, int], list[int]] = {}
         for fit in self.fits:
             key = (fit.link, fit.start if fit.link == "softmax" else 0)
@@ -195,7 +198,7 @@ class GLM(Model):
         ]  # fmt: skip
 
     def _plan_labels(self, T: int, shapes: Shapes) -> None:
-        """Which columns of the data's targets the columns of W are of."""
+        """Set the columns of the data's targets, and of their row weights, for W's columns."""
         places = [y for fit in self.fits for y in fit.y]
         self.places = None if places == list(range(shapes.targets)) else np.array(places)
         own = [fit.row_weights for fit in self.fits for _ in fit.y]
@@ -205,7 +208,7 @@ class GLM(Model):
             self.has_own = self._row([place is not None for place in own], "has weights of its own")
 
     def _plan_rates(self, T: int) -> None:
-        """Rates and penalties by column, where there are any."""
+        """Set the rates and penalties by column, where a fit has any."""
 
         def by_column(name: str) -> list[float]:
             return [getattr(fit, name) for fit in self.fits for _ in fit.y]
@@ -220,7 +223,7 @@ class GLM(Model):
             self.terms["W"] = [Penalty(l1=l1, l2=l2)]
 
     def _feature_mask(self, features: int, T: int) -> Mat | None:
-        """1 where a column of W may have a weight [features x columns]; None: everywhere."""
+        """Return [features x columns], 1 where W may have a weight; None: everywhere."""
         if all(fit.features is None for fit in self.fits):
             return None
         mask = np.ones((features, T), np.float32)

@@ -1,4 +1,4 @@
-"""What a generalised linear model computes for each row: losses, measures, predictions."""
+"""Compute losses, measures and predictions of a generalised linear model, row by row."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from .links import LINKS, Link, log_softmax, softmax_hit, softmax_label
 class Links:
     """The links in use, in the order of W's columns; softmax once for every group.
 
-    masks: for each link 1 at its columns [1 x columns]; () where there is one link.
+    names: of the links.
+    masks: [1 x columns] for each link, 1 at its columns; () if only one link is in use.
     """
 
     names: tuple[str, ...]
     masks: tuple[Row, ...] = ()
 
     def each(self, compute: Callable[[Link, Row | None], Rows]) -> Rows:
-        """compute(link, mask) of every link, each at its columns. One link needs no mask."""
+        """Join compute(link, mask) of all links, each at its columns. A single link has no mask."""
         if len(self.names) == 1:
             return compute(LINKS[self.names[0]], None)
         result = None
@@ -33,11 +34,13 @@ class Links:
 
 @dataclass(frozen=True)
 class Labels:
-    """Y of the columns of W [rows x columns], and factors of the losses.
+    """Targets of the columns of W, and factors of their losses. A factor of None is 1 everywhere.
 
-    own: weights of rows by column [rows x columns], which count where `has_own` [1 x columns] is 1.
-    By class [1 x columns]: low, high: for y = 0 and y = 1; shares: of classes of softmax. None: all
-    are 1.
+    Y: [rows x columns], targets.
+    own: [rows x columns], weights of rows by column, used where `has_own` is 1.
+    has_own: [1 x columns].
+    low, high: [1 x columns], factors for y = 0 and for y = 1.
+    shares: [1 x columns], factors of softmax classes.
     """
 
     Y: Rows
@@ -49,20 +52,20 @@ class Labels:
 
     @property
     def factor(self) -> Rows | None:
-        """Weights of rows by column, beside those that all columns share; None: all are 1."""
+        """A column's own weights of rows [rows x columns]; None: all are 1."""
         return None if self.own is None else where(self.has_own, self.own, 1.0)
 
     def times(self, weights: Column) -> Column | Rows:
-        """The weights of rows, times those by column."""
+        """Return the weights of rows, times those by column."""
         return weights if self.own is None else weights * self.factor
 
     @property
     def shared(self) -> Rows:
-        """Y, times the factors of classes."""
+        """Y times the factors of softmax classes."""
         return self.Y if self.shares is None else self.Y * self.shares
 
     def weigh(self, loss: Rows) -> Rows:
-        """Losses, or their derivatives, times the factors of y = 0 and y = 1."""
+        """Multiply losses, or their derivatives, by the factors for y = 0 and y = 1."""
         if self.low is None:
             return loss
         return loss * (self.low + (self.high - self.low) * self.Y)
@@ -70,8 +73,9 @@ class Labels:
 
 @rowwise
 def losses(eta: Rows, labels: Labels, links: Links) -> tuple[Rows, ...]:
-    """d loss / d eta, and the losses [rows x columns], of rows that count once; factors of both
-    where columns have weights of rows of their own.
+    """Return d loss / d eta and the losses [rows x columns], before weights of rows.
+
+    Where columns have their own weights of rows, these follow as a third result.
     """
     y = labels.shared
     residual = links.each(lambda link, mask: link.residual(eta, y, mask))
@@ -82,7 +86,7 @@ def losses(eta: Rows, labels: Labels, links: Links) -> tuple[Rows, ...]:
 
 
 def scores_of(X: Matrix, W: Table | None, b: Row) -> Rows:
-    """eta. Of dense data it is computed before: W is None then, and X is X W."""
+    """Return eta. For dense data W is None, and X is X W, computed before."""
     return (X if W is None else X @ W) + b
 
 
@@ -90,9 +94,9 @@ def scores_of(X: Matrix, W: Table | None, b: Row) -> Rows:
 def measures(
     X: Matrix, W: Table | None, b: Row, labels: Labels, weights: Column, links: Links
 ) -> tuple[Rows, ...]:
-    """Weighted measures, scores to rank by, weighted hits (softmax) [rows x columns] each.
+    """Return weighted measures, scores to rank by, and weighted hits, [rows x columns] each.
 
-    Without softmax there are no hits.
+    Hits are returned only if softmax is in use.
     """
     eta = scores_of(X, W, b)
     Y, factor = labels.Y, labels.times(weights)
@@ -109,7 +113,7 @@ def measures(
 
 @rowwise
 def means(X: Matrix, W: Table | None, b: Row, output: str, links: Links) -> Rows:
-    """Predictions [rows x columns]: output is "score", "mean" or "label"."""
+    """Predict [rows x columns]. output: "score", "mean" or "label"."""
     eta = scores_of(X, W, b)
     if output == "score":
         return +eta

@@ -1,4 +1,4 @@
-"""Held-out figures of the targets of a generalised linear model.
+"""Score the targets of a generalised linear model on held-out rows.
 
 | link | figures |
 |---|---|
@@ -8,9 +8,9 @@
 | poisson | `deviance` (mean unit deviance) |
 | softmax | `log_loss`, `accuracy` of the group, `auc` of each class against the others |
 
-`NAME/TARGET` is that of one target, `NAME` alone the mean over all that have it, each target
-counting once (macro mean). `auc` is exact; where scores take more memory than they may
-(`ranking.ranking_of`) it is of scores in 4096 bins, and is called `auc_4096`.
+`NAME/TARGET` is the figure of one target. `NAME` is the mean over all targets that have it, each
+counted once (macro mean). `auc` is exact. If exact ranks would take too much memory
+(`ranking.ranking_of`), scores are put into 4096 bins, and the figure is called `auc_4096`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,15 @@ SUMS = ("weight", "measure", "hits", "y", "squares")
 
 @dataclass(frozen=True)
 class Measured:
-    """Sums over the rows of a block, by column [1 x columns] each, weighted by the rows' weights.
+    """Sums over the rows of a block, [1 x columns] each, weighted by the rows' weights.
 
-    weight: sum of the weights (one number, or by column). measure: what the links measure. hits:
-    softmax, y of the most probable class. y, squares: sums of y and y^2. ranked: scores, labels and
-    weights of the rows; None where no column is ranked.
+    fits: of the columns.
+    weight: sum of the weights; one number where all columns share it.
+    measure: sum of the links' measures.
+    hits: softmax: sum of y of the most probable class; None without softmax.
+    y: sum of y.
+    squares: sum of y^2; None without linear targets.
+    ranked: scores, labels and weights of the rows; None where no column is ranked.
     """
 
     fits: Sequence[Fit]
@@ -51,16 +55,16 @@ class Measured:
     ranked: tuple[Mat, Mat, Mat] | None
 
     def read(self) -> Measured:
-        """The same: `TargetTotals` reads the Mats."""
+        """Return self: `TargetTotals` reads the Mats."""
         return self
 
     @property
     def finite(self) -> bool:
-        """Whether all that the links measure is."""
+        """Whether all measures are finite."""
         return bool(np.isfinite(self.measure.shown()).all())
 
     def __str__(self) -> str:
-        """Which sum of the links' measures is not finite."""
+        """Name the sums of measures that are not finite."""
         names = [name for fit in self.fits for name in fit.names]
         found = self.measure.shown()[0].astype(np.float64)
         bad = np.flatnonzero(~np.isfinite(found))
@@ -68,10 +72,10 @@ class Measured:
 
 
 class TargetTotals:
-    """The sums of `Measured` over blocks, in float64, and the ranking of their rows."""
+    """Adds up `Measured` over blocks, in float64, and ranks their rows."""
 
     def __init__(self, fits: Sequence[Fit], ranked: Sequence[int], ranking: Ranking | None) -> None:
-        """ranked: columns that `auc` is of. ranking: of these columns; None: there are none."""
+        """ranked: columns that get an `auc`. ranking: of these columns; None if there are none."""
         self._fits, self._ranked, self._ranking = fits, ranked, ranking
         self._sums: dict[str, NDArray[np.float64]] = {}
 
@@ -105,7 +109,7 @@ class TargetTotals:
             self._ranking.add(scores, labels, weights, rows)
 
     def figures(self, name: str) -> dict[str, float]:
-        """Macro means first, then the figures of each target."""
+        """Return the macro means first, then the figures of each target."""
         single: dict[str, dict[str, float]] = {}
         for metric, target, value in self._single():
             single.setdefault(metric, {})[target] = value
@@ -115,7 +119,7 @@ class TargetTotals:
         return found
 
     def _single(self) -> Iterator[tuple[str, str, float]]:
-        """(metric, target, value) of every target."""
+        """Yield (metric, target, value) for every target."""
         weight, measure, hits, y, squares = self._sums.values()
         for fit in self._fits:
             own, n = fit.columns, float(weight[fit.start])
@@ -138,12 +142,12 @@ class TargetTotals:
 
 @kernel
 def add_row(row: NDArray[np.float32], into: NDArray[np.float64]) -> None:
-    """Add `row` to `into`, or its only number to each of them."""
+    """Add `row` to `into`; a row of one number is added to each."""
     for column in range(into.size):
         into[column] += row[0 if row.size == 1 else column]
 
 
 def mean(found: list[float]) -> float:
-    """The mean of those that are numbers: a target with one class in the rows has no auc."""
+    """Average the values, except NaN: a target with one class in the rows has no auc."""
     numbers = [value for value in found if not math.isnan(value)]
     return sum(numbers) / len(numbers) if numbers else math.nan

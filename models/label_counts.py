@@ -1,4 +1,4 @@
-"""What follows from counts of the labels: weights of classes, and where the intercept starts."""
+"""Derive class weights and first intercepts from counts of the labels."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Row = NDArray[np.floating] | None
 
 
 def class_weight_rows(fits: Sequence[Fit], counts: LabelCounts | None) -> tuple[Row, Row, Row]:
-    """Factors for y = 0 and for y = 1 of binary targets, and of the classes of softmax groups.
+    """Return factors for y = 0 and y = 1 of binary targets, and for classes of softmax groups.
 
-    Each [columns], or None where no fit has any. "balanced" is n / (classes * n of the class), in
-    sums of the rows' weights; without counts (a model that only predicts) it stays 1.
+    Each is [columns], or None where no fit has any. "balanced" is n / (classes * n of the class),
+    n being sums of the rows' weights. Without counts (a model that only predicts) it is 1.
     """
     columns = fits[-1].columns.stop
     low, high, shares = (np.ones(columns) for _ in range(3))
@@ -42,7 +42,7 @@ def class_weight_rows(fits: Sequence[Fit], counts: LabelCounts | None) -> tuple[
 
 
 def weights_of(fit: Fit, counts: LabelCounts | None) -> list[float]:
-    """The weight of every class of a fit, in order: 0 and 1, or those of the softmax group."""
+    """Return the weights of a fit's classes: of 0 and 1, or of the softmax group, in order."""
     if fit.class_weight != "balanced":
         return fit.weights_of_classes()
     size = 2 if fit.link != "softmax" else len(fit.y)
@@ -55,10 +55,10 @@ def weights_of(fit: Fit, counts: LabelCounts | None) -> list[float]:
 
 
 def best_constants(fits: Sequence[Fit], counts: LabelCounts) -> NDArray[np.float32]:
-    """The best intercepts where no feature has a weight, float32 [columns].
+    """Return the best intercepts while W is zero, float32 [columns].
 
-    Training starts there: a rare label would else first teach every feature that it is rare. Half
-    a row is added to each class, so that one that never occurs has a finite score.
+    Training starts there. Otherwise every feature would first learn that a rare label is rare.
+    Half a row is added to each class, so a class that never occurs has a finite score.
     """
     found = np.zeros(fits[-1].columns.stop, np.float32)
     n = max(counts.weight, 1e-30)

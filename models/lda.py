@@ -1,4 +1,4 @@
-"""Latent Dirichlet allocation, trained online on blocks of documents.
+"""Train latent Dirichlet allocation online on blocks of documents.
 
 theta_d ~ Dirichlet(alpha), beta_k ~ Dirichlet(eta), word n of document d ~ beta[z], z ~ theta_d.
 Online variational Bayes: Hoffman, Blei, Bach, NIPS 2010. Collapsed: Foulds, Boyles, DuBois, Smyth,
@@ -51,21 +51,22 @@ Positive = Annotated[float, Gt(0), Lt(1e30)]
 
 
 def expected_counts(X: Sparse, theta: Rows, phi: Table) -> Rows:
-    """sum_w n_dw p(z = k | w, d) of each document [rows x K]: its words shared among topics."""
+    """Return sum_w n_dw p(z = k | w, d) [rows x K]: the document's tokens in each topic."""
     return theta * (ratios(X, theta, phi) @ phi)
 
 
 def ratios(X: Sparse, theta: Rows, phi: Table) -> Sparse:
-    """X / (theta . phi) at the non-zeros of X: the responsibilities' common factor."""
+    """Return X / (theta . phi) at the non-zeros of X: the responsibilities' common factor."""
     return X / sddmm(theta, phi, X)
 
 
 @rowwise
 def infer_vb(X: Sparse, theta: Rows, phi: Table, alpha: Row, iters: Number) -> Sparse:
-    """Variational E-step. theta [rows x K] becomes exp(psi(gamma)), phi [V x K] is exp E[log beta].
+    """Run the variational E-step, and return the ratios.
 
-    The factor exp(-psi(sum gamma)) of exp E[log theta] cancels in the ratio and is left out.
-    Returns the ratios.
+    theta: [rows x K], becomes exp(psi(gamma)). The factor exp(-psi(sum gamma)) of exp E[log theta]
+        cancels in the ratio and is left out.
+    phi: [V x K], exp E[log beta].
     """
     for _ in repeat(iters):
         theta <<= exppsi(expected_counts(X, theta, phi) + alpha)
@@ -74,7 +75,11 @@ def infer_vb(X: Sparse, theta: Rows, phi: Table, alpha: Row, iters: Number) -> S
 
 @rowwise
 def infer_cvb0(X: Sparse, theta: Rows, phi: Table, alpha: Row, iters: Number) -> Sparse:
-    """Collapsed E-step without exppsi. theta becomes N_dk + alpha, phi [V x K] is E[beta]."""
+    """Run the collapsed E-step, which needs no exppsi, and return the ratios.
+
+    theta: [rows x K], becomes N_dk + alpha.
+    phi: [V x K], E[beta].
+    """
     for _ in repeat(iters):
         theta <<= expected_counts(X, theta, phi) + alpha
     return ratios(X, theta, phi)
@@ -84,9 +89,12 @@ def infer_cvb0(X: Sparse, theta: Rows, phi: Table, alpha: Row, iters: Number) ->
 def bound(
     X: Sparse, theta: Rows, phi: Table, alpha: Row, alpha_sum: Number, iters: Number
 ) -> Column:
-    """E_q[log p(words, z, theta)] - E_q[log q(z, theta)] of each document: the ELBO given beta.
+    """Return the ELBO of each document, given beta.
 
-    alpha [1 x K]. Hoffman, Blei, Bach (2010), eq. 4, with the sums over z done.
+    It is E_q[log p(words, z, theta)] - E_q[log q(z, theta)]: Hoffman, Blei, Bach (2010), eq. 4,
+    with the sums over z done.
+
+    alpha: [1 x K].
     """
     for _ in repeat(iters):
         theta <<= exppsi(expected_counts(X, theta, phi) + alpha)
@@ -103,7 +111,10 @@ def bound(
 def completion(
     seen: Sparse, scored: Sparse, theta: Rows, beta: Table, alpha: Row, iters: Number
 ) -> Column:
-    """log p of the scored tokens, with theta from the seen ones (beta [V x K] = E[beta])."""
+    """Return log p of the scored tokens, with theta inferred from the seen ones.
+
+    beta: [V x K], E[beta].
+    """
     for _ in repeat(iters):
         theta <<= expected_counts(seen, theta, beta) + alpha
     return rowsum(scored * log(sddmm(theta, beta, scored) / rowsum(theta)))
@@ -111,19 +122,21 @@ def completion(
 
 @rowwise
 def proportions(X: Sparse, theta: Rows, beta: Table, alpha: Row, iters: Number) -> Rows:
-    """Topic proportions of each document [rows x K]; rows sum to 1."""
+    """Return the topic proportions of each document [rows x K]; rows sum to 1."""
     for _ in repeat(iters):
         theta <<= expected_counts(X, theta, beta) + alpha
     return theta / rowsum(theta)
 
 
 class LDA(Model):
-    """Topics of documents given as word counts [documents x words].
+    """Learns topics of documents, given as word counts [documents x words].
 
     The parameter `lambda` [words x topics] is the Dirichlet posterior over topics; its columns,
-    normalised, are the topics. Three inferences fill the same statistics: "vb" (variational Bayes),
-    "cvb0" (zero-order collapsed: the fastest to good topics) and "gibbs" (sampled sweeps after
-    `warm_up` passes of cvb0: the best topics).
+    normalised, are the topics. Three inferences fill the same statistics:
+
+    - "vb": variational Bayes.
+    - "cvb0": zero-order collapsed; reaches good topics fastest.
+    - "gibbs": sampled sweeps after `warm_up` passes of cvb0; finds the best topics.
     """
 
     meaning: ClassVar[Meaning] = "estimates"
@@ -154,7 +167,7 @@ class LDA(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        """One alpha per topic, if several; topics that the sampler can number."""
+        """Check that alpha is one number or K, and that the sampler can number the topics."""
         if isinstance(self.alpha, list) and len(self.alpha) != self.topics:
             raise ValueError(
                 f"alpha has {len(self.alpha)} numbers, but there are {self.topics} topics"
@@ -167,13 +180,13 @@ class LDA(Model):
 
     @property
     def needs_scale(self) -> str | None:
-        """vb reads lambda as counts: of columns that sum to 1 it would find no topics."""
+        """A reason for vb, which reads lambda as counts: columns of sum 1 would hide all topics."""
         if self.inference != "vb":
             return None
         return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
 
     def default_optimizer(self) -> Optimizer:
-        """The streaming step of Hoffman et al. (2010); the rates were best on abstracts."""
+        """Return the streaming step of Hoffman et al. (2010). Its rates were best on abstracts."""
         if self.inference == "vb":
             return StreamingAverage(tau0=11.0, kappa=0.7)
         if self.inference == "cvb0":
@@ -181,21 +194,21 @@ class LDA(Model):
         return StreamingAverage(tau0=[2.0, 11.0] if self.warm_up else 2.0, kappa=0.6)
 
     def phases(self) -> Sequence[int]:
-        """Sampling begins after the warm-up, if there is more than one pass."""
+        """Return the phases: gibbs starts to sample after the warm-up, if passes remain for it."""
         return (0, self.warm) if self.inference == "gibbs" and self.warm else (0,)
 
     def parts_at(self, told: int, passes: int) -> int | None:
-        """Where the shorter one begins to sample, if it warms up for less because it is short."""
+        """Return the pass in which the shorter run starts to sample, if the longer one does not."""
         if self.inference != "gibbs" or self._warm(told) == self._warm(passes):
             return None
         return min(self._warm(told), self._warm(passes))
 
     def _warm(self, passes: int) -> int:
-        """Passes of a run that come before sampling."""
+        """Return how many passes of a run come before sampling."""
         return min(self.warm_up, passes - 1)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
-        """lambda [V x K] near 1 with some noise, so that topics differ."""
+        """Create lambda [V x K], near 1, with noise that makes topics differ, and scratch."""
         V, K = shapes.columns, self.topics
         self.total_rows = shapes.whole_rows
         self.warm = self._warm(shapes.passes)
@@ -215,7 +228,7 @@ class LDA(Model):
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
 
     def update(self, block: Block) -> None:
-        """One E-step; the update is the lambda that this block alone would suggest."""
+        """Run one E-step. The update is an estimate of lambda from this block alone."""
         X, theta, phi = block.X, self.theta, self.phi
         if self.inference == "gibbs" and block.pass_ >= self.warm:
             phi <<= self.mean_topics()
@@ -240,19 +253,19 @@ class LDA(Model):
         self.updates["lambda"] = self.eta_column + self.scale * statistics
 
     def geometric_topics(self) -> Table:
-        """exp E[log beta] [V x K]."""
+        """Return exp E[log beta] [V x K]."""
         return maximum(exppsi(self.lam) / exppsi(colsum(self.lam)), FLOOR)
 
     def mean_topics(self) -> Table:
-        """E[beta] [V x K]; each column sums to 1."""
+        """Return E[beta] [V x K]; each column sums to 1."""
         return maximum(self.lam / colsum(self.lam), FLOOR)
 
     def score(self, block: Block) -> Score:
-        """Held-out figures.
+        """Score held-out documents.
 
-        perplexity: by document completion: half of a document's tokens (chosen by its row number)
-        infer its topics, exp(-mean log likelihood) is of the other half (Wallach et al. 2009).
-        elbo_per_token: the variational bound on all tokens, with topics held fixed, per token.
+        perplexity: by document completion (Wallach et al. 2009). Half of a document's tokens,
+            chosen by its row number, infer its topics. exp(-mean log likelihood) of the other half.
+        elbo_per_token: variational bound on all tokens, with topics held fixed, per token.
         """
         X, theta, phi = block.X, self.theta, self.phi
         theta <<= 1.0
@@ -269,14 +282,14 @@ class LDA(Model):
         }
 
     def predict(self, block: Block) -> Mat:
-        """Topic proportions [rows x K]; rows sum to 1, empty documents get the prior."""
+        """Predict topic proportions [rows x K]; rows sum to 1, empty documents get the prior."""
         theta, phi = self.theta, self.phi
         theta <<= 1.0
         phi <<= self.mean_topics()
         return proportions(block.X, theta, phi, self.alpha_row, SCORE_ITERATIONS)  # type: ignore[no-any-return]
 
     def topic_words(self, top: int = 10) -> list[list[tuple[int, float]]]:
-        """For each topic its `top` words as (column, probability), most probable first."""
+        """List each topic's `top` words as (column, probability), most probable first."""
         lam = self.parameters["lambda"].numpy()
         beta = lam / lam.sum(axis=0)
         order = np.argsort(-beta, axis=0, kind="stable")[:top]
@@ -287,7 +300,7 @@ SCORE_ITERATIONS = 50  # enough for theta to settle, as in the common evaluators
 
 
 def vector(value: float | Sequence[float], length: int, name: str, of: str) -> NDArray[np.float32]:
-    """`value` repeated, or checked to have `length` numbers: float32 [length]."""
+    """Return `value` as float32 [length]. Raises ModelConfigError for another length."""
     array = np.asarray(value, dtype=np.float32)
     if array.ndim == 0:
         return np.full(length, array, dtype=np.float32)

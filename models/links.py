@@ -1,4 +1,4 @@
-"""Links of generalised linear models: from the linear score eta = X W + b to mean, loss, residual.
+"""Links of generalised linear models: mean, loss and residual of the score eta = X W + b.
 
 | link | mean | loss of one row | residual = d loss / d eta |
 |---|---|---|---|
@@ -8,11 +8,12 @@
 | poisson | e^eta | e^eta - y eta | mean - y |
 | softmax | e^eta_k / sum_j e^eta_j | -sum_k y_k ln mean_k | mean sum_j y_j - y |
 
-y is 0 or 1 for logistic and hinge (in between: a mixture of both), a count or rate for poisson, a
-column of 0 and 1 per class for softmax; a row of zeros does not count there. McCullagh, Nelder,
-Generalized Linear Models (1989); hinge: Cortes, Vapnik (1995). Functions of operands: they run
-inside `@rowwise`, and in float64 in its reference. `mask` [1 x columns] is 1 at the columns of a
-softmax group, None where all columns are of the group.
+y is 0 or 1 for logistic and hinge, where values in between are a mixture of both. It is a count or
+rate for poisson, and a column of 0 and 1 per class for softmax, where a row of zeros is ignored.
+McCullagh, Nelder, Generalized Linear Models (1989); hinge: Cortes, Vapnik (1995).
+
+The functions run inside `@rowwise`, and in float64 in its reference. `mask` [1 x columns] is 1 at
+the columns of a softmax group; None: all columns belong to the group.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from blocklearn.matcache import (
 )
 
 LinkName = Literal["linear", "logistic", "hinge", "poisson", "softmax"]
-LARGEST = 30.0  # poisson: of eta; e^30 = 10^13 is beyond any count, and must not overflow
+LARGEST = 30.0  # poisson: bound of eta; e^30 = 10^13 is beyond any count, and does not overflow
 NOWHERE = -1e30  # score of a class outside the group: its probability is 0
 TINY = 1e-30
 
@@ -47,7 +48,8 @@ TINY = 1e-30
 class Link:
     """One row of the table above, as functions of (eta, [y,] mask), [1 x columns] each.
 
-    measure: what evaluations report, by the name `metric`. range: that targets must be in.
+    measure: what evaluations report, under the name `metric`.
+    range: least and largest value of a target.
     """
 
     mean: Callable[[Rows, Row | None], Rows]
@@ -93,7 +95,7 @@ def _inside(x: Rows, mask: Row | None, outside: float) -> Rows:
 
 
 def log_softmax(eta: Rows, mask: Row | None) -> Rows:
-    """Logarithms of the probabilities of the classes of a group."""
+    """Return the logarithms of the probabilities of a group's classes."""
     shifted = _inside(eta, mask, NOWHERE)
     shifted = shifted - rowmax(shifted)
     return shifted - log(rowsum(exp(shifted)))
@@ -106,7 +108,7 @@ def _softmax(eta: Rows, mask: Row | None) -> Rows:
 
 
 def _softmax_loss(eta: Rows, y: Rows, mask: Row | None) -> Rows:
-    """Its part of each class; their sum is the loss."""
+    """Return each class's part of the loss; their sum is the loss."""
     return -(y * log_softmax(eta, mask))
 
 
@@ -115,14 +117,14 @@ def _softmax_residual(eta: Rows, y: Rows, mask: Row | None) -> Rows:
 
 
 def softmax_hit(eta: Rows, y: Rows, mask: Row | None) -> Rows:
-    """y of the most probable class, at that class; classes with the same score share it."""
+    """Return y of the most probable class, at that class; classes of equal score share it."""
     shifted = _inside(eta, mask, NOWHERE)
     top = equal(shifted, rowmax(shifted))
     return top * y / rowsum(top)
 
 
 def softmax_label(eta: Rows, mask: Row | None) -> Rows:
-    """1 at the most probable class (at each of several with the same score), else 0."""
+    """Return 1 at the most probable class (at each, if several have its score), else 0."""
     shifted = _inside(eta, mask, NOWHERE)
     return equal(shifted, rowmax(shifted))
 

@@ -1,10 +1,10 @@
-"""Non-negative matrix factorisation by multiplicative updates: X ~ W H, nothing below zero.
+"""Factorise non-negative data by multiplicative updates: X ~ W H.T, nothing below zero.
 
 Per pass: Lee, Seung, *Algorithms for non-negative matrix factorization*, NIPS 2000. Block by block,
 forgetting older ones: Lefèvre, Bach, Févotte, *Online algorithms for NMF with the Itakura-Saito
 divergence*, WASPAA 2011. Regularised: Hoyer 2002 (L1); the exact minimiser of the majoriser (L2 of
-the KL loss). Differs from scikit-learn's MiniBatchNMF: of the Frobenius loss it is the matrices
-X.T W and W.T W that are remembered, which do not depend on H, not the terms of the update.
+the KL loss). Differs from scikit-learn's MiniBatchNMF: the Frobenius loss remembers X.T W and
+W.T W, which do not depend on H, not the terms of the update.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ Weight = Annotated[float, Ge(0), Lt(1e30)]
 
 
 class NMF(Model):
-    """Parts of non-negative data: X [rows x columns] ~ W [rows x K] @ H.T, both non-negative.
+    """Learns the parts of non-negative data: X [rows x columns] ~ W [rows x K] @ H.T.
 
-    The parameter `H` [columns x K] holds the parts, one a column; W is the state of the rows. The
-    objective is the sum over rows, with their weights, of
+    The parameter `H` [columns x K] holds one part in each column. W is the state of the rows. Both
+    are non-negative. The objective is the sum over rows, with their weights, of
 
         loss(x, w H.T) + l1_W ||w||_1 + l2_W / 2 ||w||^2  +  l1_H ||H||_1 + l2_H / 2 ||H||^2,
 
-    loss being ||x - w H.T||^2 / 2, or the divergence sum_j x_j log(x_j / p_j) - x_j + p_j.
+    where loss is ||x - p||^2 / 2, or the divergence sum_j x_j log(x_j / p_j) - x_j + p_j, and
+    p = w H.T.
     scikit-learn's alpha_W is l1_W / (columns * l1_ratio), its alpha_H is l1_H / l1_ratio.
     """
 
@@ -79,7 +80,7 @@ class NMF(Model):
 
     @property
     def needs_value_sums(self) -> bool:
-        """H starts at the scale of the data."""
+        """Always true: H starts at the scale of the data."""
         return True
 
     @property
@@ -87,24 +88,24 @@ class NMF(Model):
         return self.loss == "kullback-leibler"
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
-        """H [columns x K], random, such that W of 1 or so fits; statistics of rows: none yet.
+        """Create H [columns x K], random, scaled to fit a W of about 1, and empty statistics.
 
-        Online there is a trace of a row that H explains with weights such that it is an average
-        one, so that H stays as it is, not zero, until there are other rows, and where blocks have
-        nothing to say. In these terms nothing depends on the scale of the data.
+        In online mode the statistics start with one pseudo-row of average size that H reconstructs
+        exactly. H therefore keeps its initial value until real rows outweigh it, and in columns
+        that no row uses. Results do not depend on the scale of the data.
         """
         columns, K = shapes.columns, self.components
         self.total_rows = shapes.whole_rows
         self.steps = self.inner
-        if self.online:  # together not dearer than those of W
+        if self.online:  # updates of H must cost no more than those of W
             self.steps = min(self.inner, max(1, self.inner * shapes.rows // columns))
         scale = 2.0 * math.sqrt(mean_of(shapes) / K)
         self.H = self.parameter("H", columns, K, maximum(scale * rng.uniform(columns, K), FLOOR))
-        merge: Merge = "mean" if self.online else "sum"  # what is forgotten does not add up
-        weight = scale / 2.0 if self._kl else scale**2 / 4.0  # or its square, as in the sums
+        merge: Merge = "mean" if self.online else "sum"  # decayed sums do not add up
+        weight = scale / 2.0 if self._kl else scale**2 / 4.0  # frobenius sums squares of weights
         trace = TRACE * weight if self.online else 0.0
         pull = self.H if self._kl else full(self.H, rowsum(self.H))
-        # X.T W, of KL H * (X / P).T W; and W.T W, of KL sums of W
+        # frobenius: X.T W and W.T W; KL: H * (X / P).T W and the column sums of W
         self.pull = self.parameter("pull", columns, K, trace * pull, merge=merge)
         self.push = self.parameter("push", 1 if self._kl else K, K, trace, merge=merge)
         self.mass = self.parameter("mass", 1, 1, merge=merge)  # weight of the rows in these sums
@@ -114,7 +115,7 @@ class NMF(Model):
         self.block_weight = self.number("weight of the block")
 
     def update(self, block: Block) -> None:
-        """Better weights of the block's rows, and what they say of H."""
+        """Improve the weights of the block's rows, and add the rows to the statistics."""
         X, W, H = block.X, self.W.rows, self.H
         self.solve(X, W, self.inner)
         weighted = (W * block.weights).mat()
@@ -131,7 +132,7 @@ class NMF(Model):
             self.improve()
 
     def end_pass(self) -> None:
-        """One update of H from all rows of the pass; the next pass sums anew."""
+        """Update H from all rows of the pass, and reset the sums, in batch mode."""
         if not self.online:
             self.improve()
             for sums in (self.pull, self.push, self.mass):
@@ -144,11 +145,11 @@ class NMF(Model):
 
     @property
     def inner(self) -> int:
-        """Updates of W per block."""
+        """The number of updates of W per block."""
         return self.inner_iterations or (3 if self._kl else 5)
 
     def solve(self, X: Matrix, W: Mat, iters: int) -> None:
-        """Updates of W [rows x K], H staying as it is."""
+        """Update W [rows x K] `iters` times, with H fixed."""
         H = self.H
         if not self._kl:
             frobenius_steps((X @ H).mat(), W, gram(H), self.l1_W, self.l2_W, iters)
@@ -159,7 +160,7 @@ class NMF(Model):
                 W <<= kl_step(W, (X / self.fit(X, W)) @ H, colsum(H) + self.l1_W, self.l2_W)
 
     def improve(self) -> None:
-        """An update of H from the statistics."""
+        """Update H from the statistics."""
         H, l1, l2 = self.H, self.mass * self.l1_H, self.mass * self.l2_H
         if self._kl:
             H <<= kl_step(1.0, self.pull, self.push + l1, l2)
@@ -167,23 +168,24 @@ class NMF(Model):
             frobenius_steps(self.pull, H, self.push, l1, l2, self.steps)
 
     def fit(self, X: Matrix, W: Rows) -> Matrix:
-        """W H.T where X is stored: everywhere, if X is dense."""
+        """Return W H.T at the stored entries of X: everywhere, if X is dense."""
         if X.pattern is None:
             return maximum(W @ self.H.T, TINY)  # rows of padding are zeros
         return sddmm(W, self.H, X)
 
     def weights_of(self, X: Matrix) -> Mat:
-        """W of new rows [rows x K]: the loss is convex in them, so it does not matter whence."""
+        """Return W [rows x K] of new rows. The loss is convex in W, so any start will do."""
         self.guess <<= 1.0
         self.solve(X, self.guess, SCORE_ITERATIONS)
         return self.guess
 
     def score(self, block: Block) -> Score:
-        """How well the parts explain new rows, all of whose entries are known.
+        """Score how well the parts explain new rows, all of whose entries are known.
 
-        rmse: root of the mean of (x - p)^2, over all entries. divergence: KL loss per unit of X (of
-        counts: nats per count). explained: share of the loss that is gone; of 1 of that of p = 0
-        (frobenius) or of p = the mean of the row.
+        rmse: root of the mean of (x - p)^2 over all entries; frobenius only.
+        divergence: KL loss per unit of X (for counts: nats per count); kullback-leibler only.
+        explained: 1 - loss / (loss without a model), which predicts p = 0 (frobenius), or the
+            mean of the row (kullback-leibler).
         """
         X, weights = block.X, block.weights
         loss, null = self.losses(X, self.weights_of(X))
@@ -195,8 +197,9 @@ class NMF(Model):
         return {"rmse": Sum(lost, entries, "root"), "explained": explained}
 
     def losses(self, X: Matrix, W: Mat) -> tuple[Column, Column]:
-        """For each row [rows x 1]: its loss (frobenius: twice), and the loss of what is no model:
-        zeros, or of KL the row's mean.
+        """Return the loss of each row [rows x 1], and its loss without a model.
+
+        Both are doubled for frobenius. Without a model p is 0 (frobenius), or the row's mean (KL).
         """
         H = self.H
         if self._kl:
@@ -209,36 +212,41 @@ class NMF(Model):
         return loss, null
 
     def predict(self, block: Block) -> Mat:
-        """Weights of the parts [rows x K], not negative; of an empty row zeros."""
+        """Return the weights of the parts [rows x K], not negative; zeros for an empty row."""
         W = self.weights_of(block.X)
         shown: Mat = (W * (W > SHOWN)).mat()
         return shown
 
     def shares(self, W: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Of what W, a NumPy array [n x K], predicts for each row: the share of each part [n x K];
-        zeros where it predicts nothing.
+        """Return the share [n x K] of each part in the predicted sum of each row.
+
+        Rows whose prediction is zero get zeros.
+
+        W: NumPy array [n x K], as `predict` returns it.
         """
         sums = W * self.parameters["H"].numpy().sum(axis=0)
         parts: NDArray[np.floating] = sums / np.maximum(sums.sum(axis=1, keepdims=True), TINY)
         return parts
 
     def topic_words(self, top: int = 10) -> list[list[tuple[int, float]]]:
-        """For each part its `top` columns as (column, share of the part's sum), largest first."""
+        """List each part's `top` columns as (column, share of the part's sum), largest first."""
         H = self.parameters["H"].numpy()
         shares = H / H.sum(axis=0)
         order = np.argsort(-shares, axis=0, kind="stable")[:top]
         return [[(int(j), float(shares[j, k])) for j in order[:, k]] for k in range(H.shape[1])]
 
 
-TRACE = 1.0  # rows; of rare words held out, KL is up to 4 % lower than without
-SCORE_ITERATIONS = 50  # the loss is then within 1e-5 of its least, relative
+TRACE = 1.0  # pseudo-rows; the KL of held-out rare words is up to 4 % lower than without
+SCORE_ITERATIONS = 50  # the loss is then within 1e-5 of its minimum, relative
 SHOWN = 1e-15  # smaller weights are predicted as 0
-SCALES = 1e-12, 1e12  # of the data's mean: squares and products of what fits are float32 numbers
+SCALES = 1e-12, 1e12  # of the data's mean: squares and products of W and H stay within float32
 
 
 def mean_of(shapes: Shapes) -> float:
-    """Mean of all entries of the training data, stored or not; 1 where there are none, or where
-    some are negative, which the learner will say of the first block that has one.
+    """Return the mean of all entries of the training data, stored or not.
+
+    It is 1 without training data, and where the sum is negative: the learner reports negative
+    values itself, with the block that has one.
     """
     if shapes.value_sums is None or shapes.value_sums.total < 0:
         return 1.0

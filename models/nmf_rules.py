@@ -1,7 +1,7 @@
 """Multiplicative updates of non-negative factors, and the losses that they lower. X ~ P = W H.T.
 
-Frobenius loss ||X - P||^2 / 2: Lee, Seung, NIPS 2000, eq. 4; with L1, Hoyer, NNSP 2002. KL loss
-sum X log(X / P) - X + P: their eq. 5, as the minimiser of the majoriser, L2 included.
+Frobenius loss ||X - P||^2 / 2: Lee, Seung, NIPS 2000, eq. 4; with L1: Hoyer, NNSP 2002. KL loss
+sum X log(X / P) - X + P: Lee, Seung, eq. 5, as the minimiser of the majoriser, L2 included.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from blocklearn.matcache import (
     sqrt,
 )
 
-FLOOR = 1e-18  # of entries of W and H: its square is still a normal number
+FLOOR = 1e-18  # least entry of W and H: its square is still a normal number
 TINY = 1e-30
 
 
 def kl_step(w: Rows, ratio: Rows, slope: Row, l2: Number) -> Rows:
-    """The minimiser of slope * v + l2 / 2 * v * v - w * ratio * log(v), which bounds the KL loss.
+    """Minimise slope * v + l2 / 2 * v * v - w * ratio * log(v), which bounds the KL loss.
 
-    ratio, slope: the two parts of the derivative by w. Without l2 it is w * ratio / slope.
+    ratio, slope: the two parts of the derivative by w. Without l2 the result is w * ratio / slope.
     """
     pull = w * ratio
     return maximum(2.0 * pull / maximum(slope + sqrt(slope * slope + 4.0 * l2 * pull), TINY), FLOOR)
@@ -39,21 +39,24 @@ def kl_step(w: Rows, ratio: Rows, slope: Row, l2: Number) -> Rows:
 
 @rowwise
 def frobenius_steps(XH: Rows, W: Rows, G: Table, l1: Number, l2: Number, iters: Number) -> None:
-    """Steps of W [n x K], given XH = X @ H [n x K] and G = H.T @ H [K x K]; of H likewise."""
+    """Update W [n x K], given XH = X @ H [n x K] and G = H.T @ H [K x K]; H likewise."""
     for _ in repeat(iters):
         W <<= maximum(W * (XH / maximum(W @ G + l2 * W + l1, TINY)), FLOOR)
 
 
 @rowwise
 def kl_steps(X: Sparse, W: Rows, H: Table, slope: Row, l2: Number, iters: Number) -> None:
-    """Steps of W [n x K] for a sparse X, H [columns x K], slope = colsum(H) + l1 [1 x K]."""
+    """Update W [n x K] for a sparse X, given H [columns x K], slope = colsum(H) + l1 [1 x K]."""
     for _ in repeat(iters):
         W <<= kl_step(W, (X / sddmm(W, H, X)) @ H, slope, l2)
 
 
 @rowwise
 def frobenius_losses(X: Sparse, W: Rows, H: Table, G: Table) -> tuple[Column, Column]:
-    """||x - p||^2 of each row of a sparse X, and ||x||^2; G = H.T @ H: nothing is made dense."""
+    """Return ||x - p||^2 and ||x||^2 of each row of a sparse X, without a dense P.
+
+    G: H.T @ H [K x K].
+    """
     P = sddmm(W, H, X)
     elsewhere = rowdot(W @ G, W) - rowsum(P * P)
     return rowsum((X - P) * (X - P)) + maximum(elsewhere, 0.0), rowsum(X * X)
@@ -61,7 +64,12 @@ def frobenius_losses(X: Sparse, W: Rows, H: Table, G: Table) -> tuple[Column, Co
 
 @rowwise
 def kl_losses(X: Matrix, P: Matrix, mass: Column, columns: Number) -> tuple[Column, Column]:
-    """D(x || p) of each row, and D(x || its mean). P: where X is stored; mass: sum of all of it."""
+    """Return D(x || p) and D(x || mean of x) of each row.
+
+    P: the prediction at the stored entries of X.
+    mass: [rows x 1], the sum of the prediction over all columns.
+    columns: their number.
+    """
     own = rowsum(X * log(maximum(X, TINY)))
     sums = rowsum(X)
     even = sums * log(maximum(sums, TINY) / columns)

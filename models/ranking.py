@@ -1,8 +1,8 @@
-"""Area under the ROC curve, by column, of scores that arrive block by block.
+"""Compute the area under the ROC curve, by column, of scores that arrive block by block.
 
 The area is the share of pairs of a positive and a negative row in which the positive one has the
 higher score. Ties count half (Hanley, McNeil 1982). A row counts with its weight. A label between 0
-and 1 makes a row positive with that part of its weight.
+and 1 makes that share of the row's weight positive, and the rest negative.
 
 | class | memory | area |
 |---|---|---|
@@ -10,7 +10,7 @@ and 1 makes a row positive with that part of its weight.
 | `BinnedRanking` | 64 KiB a column, any number of rows | of scores in bins |
 | `BlockRanking` | none: it reads the arrays of one block | exact |
 
-Each needs 8 bytes a row besides, to sort by. All memory is taken once, by the first `clear`.
+The exact ones need 8 more bytes a row, to sort by. The first `clear` takes all memory, once.
 
 Exact areas are sums in float64. With whole-number weights and labels of 0 and 1 no term is rounded.
 
@@ -40,10 +40,10 @@ Keys = NDArray[np.uint64]
 
 
 class Ranking(Protocol):
-    """Rows to rank in some columns of the blocks that are added."""
+    """Ranks the rows of the blocks that are added, in some of their columns."""
 
     exact: bool
-    """Whether areas are exact; otherwise they are of scores in bins."""
+    """Whether areas are exact; if not, they come from scores in bins."""
 
     @property
     def rooms(self) -> Sequence[Room]:
@@ -53,21 +53,24 @@ class Ranking(Protocol):
         """Forget all rows. The first call takes the memory."""
 
     def add(self, scores: Array, labels: Array, weights: Array, rows: int) -> None:
-        """Rank the first `rows` rows of a block as well.
+        """Add the first `rows` rows of a block.
 
-        scores, labels: float32 [block rows x columns of the block]. weights: the same, or
-        [block rows x 1].
+        scores, labels: float32 [block rows x columns of the block].
+        weights: float32 of the same shape, or [block rows x 1].
         """
 
     def areas(self) -> Array:
-        """The area of each ranked column, float64; NaN where one of the classes is missing."""
+        """Return the area of each ranked column, float64; NaN where a class is missing."""
 
 
 def ranking_of(rows: int, columns: Sequence[int], *, own_weights: bool) -> Ranking:
-    """The exact ranking of so many rows, or the binned one where that would take too much memory.
+    """Return an exact ranking, or a binned one where exact ranks would take too much memory.
 
-    It is exact for up to `MOST_KEPT` scores, and wherever scores take no more memory than bins.
-    columns: of a block, that are ranked. own_weights: whether each column has weights of its own.
+    It is exact for up to `MOST_KEPT` scores, and where scores take no more memory than bins.
+
+    rows: the most that will be added.
+    columns: of a block, to rank.
+    own_weights: whether each column has weights of its own.
     """
     if rows * len(columns) <= MOST_KEPT or rows <= 2 * BINS:
         return KeptRanking(rows, columns, own_weights=own_weights)
@@ -107,7 +110,7 @@ class KeptRanking:
         self._rows = 0
 
     def add(self, scores: Array, labels: Array, weights: Array, rows: int) -> None:
-        """See `Ranking`. Raises ValueError for more rows in all than it was made for."""
+        """See `Ranking`. Raises ValueError for more rows in all than it has room for."""
         if self._rows + rows > self._capacity:
             raise ValueError(
                 f"rows={self._rows + rows:,}: must be at most {self._capacity:,}, the total_rows "
@@ -137,7 +140,7 @@ class BinnedRanking:
     exact = False
 
     def __init__(self, columns: Sequence[int]) -> None:
-        """columns: of a block, that are ranked."""
+        """columns: of a block, to rank."""
         self._columns = np.array(columns, np.int64)
         self._counts: Array | None = None
 
@@ -166,12 +169,12 @@ class BinnedRanking:
 
 
 class BlockRanking:
-    """Ranks one block where its arrays lie: they must not change before `areas` is called."""
+    """Ranks one block without a copy: its arrays must not change before `areas` is called."""
 
     exact = True
 
     def __init__(self, block_rows: int, columns: Sequence[int]) -> None:
-        """columns: of the block, that are ranked."""
+        """columns: of the block, to rank."""
         self._rows, self._columns = block_rows, columns
         self._keys: Keys | None = None
 
@@ -205,15 +208,15 @@ class BlockRanking:
 
 
 def _each(rows: Array, count: int) -> Sequence[Array]:
-    """`count` rows: those of the table `rows`, or its only one again and again."""
+    """Return the rows of a table; if it has only one, `count` times that one."""
     return [rows[0]] * count if len(rows) == 1 else list(rows)
 
 
 def area(scores: Array, labels: Array, weights: Array, keys: Keys | None = None) -> float:
-    """The area of one column, exactly; NaN where one of the classes is missing.
+    """Compute the exact area of one column; NaN where one of the classes is missing.
 
-    scores, labels, weights: [n], float32 is not copied. keys: uint64 [n], to sort in; None: memory
-    of the call's own.
+    scores, labels, weights: [n]; float32 is not copied.
+    keys: uint64 [n], memory to sort in; None: allocated here.
 
     >>> area(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1]), np.ones(4))
     0.75
@@ -228,9 +231,9 @@ def area(scores: Array, labels: Array, weights: Array, keys: Keys | None = None)
 
 @kernel
 def pack(bits: NDArray[np.uint32], keys: NDArray[np.uint64]) -> None:
-    """keys[r]: the score of row r, as an integer that sorts like it, and r in the lower half.
+    """Set keys[r] to the score of row r, as an integer of the same order, with r in its lower half.
 
-    bits: those of float32 scores [n]. Both zeros are one score.
+    bits: [n], the bits of float32 scores. 0 and -0 are the same score.
     """
     sign = np.uint32(0x80000000)
     for row in range(keys.size):
@@ -243,7 +246,10 @@ def pack(bits: NDArray[np.uint32], keys: NDArray[np.uint64]) -> None:
 
 @kernel
 def area_of_order(keys: NDArray[np.uint64], labels: Array, weights: Array) -> float:
-    """The area of rows in the order of `keys`, see `pack`; labels, weights: [n], by row."""
+    """Compute the area of rows in the order of `keys`, see `pack`.
+
+    labels, weights: [n], by row.
+    """
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     hits = below = above = 0.0
     at, rows = 0, keys.size
@@ -265,7 +271,10 @@ def area_of_order(keys: NDArray[np.uint64], labels: Array, weights: Array) -> fl
 
 @kernel
 def area_of_groups(negative: Array, positive: Array) -> float:
-    """The area of rows in groups of equal scores, ascending; weights of each group [groups]."""
+    """Compute the area of groups of rows with equal scores, in ascending order of scores.
+
+    negative, positive: [groups], sums of weights.
+    """
     hits = below = above = 0.0
     for group in range(negative.size):
         hits += positive[group] * (below + negative[group] / 2)
@@ -278,7 +287,7 @@ def area_of_groups(negative: Array, positive: Array) -> float:
 @kernel
 def turn(block: Array, columns: NDArray[np.int64], into: Array, first: int) -> None:
     """Copy `columns` of a block [rows x n] to the rows of `into`, from its column `first` on."""
-    rows, tile = block.shape[0], 64  # rows at a time, so that their cache lines are used up
+    rows, tile = block.shape[0], 64  # a tile of rows stays in the cache for all columns
     for begin in range(0, rows, tile):
         for place in range(columns.size):
             column = columns[place]
@@ -290,7 +299,7 @@ def turn(block: Array, columns: NDArray[np.int64], into: Array, first: int) -> N
 def count_bins(
     scores: Array, labels: Array, weights: Array, columns: NDArray[np.int64], counts: Array
 ) -> None:
-    """Add the weights of the rows to counts [2 x columns x BINS]: of negative, of positive rows."""
+    """Add the weights of negative and positive rows to counts [2 x columns x BINS]."""
     scale, most = np.float32(BINS / (2 * SPAN)), np.float32(BINS - 1)
     one, span, none = np.float32(1), np.float32(SPAN), np.float32(0)
     single = weights.shape[1] == 1

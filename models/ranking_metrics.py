@@ -1,12 +1,16 @@
-"""How good lists of the best n items are, by the textbook: Manning, Raghavan, Schütze,
-"Introduction to Information Retrieval" (2008), chapter 8; Järvelin, Kekäläinen, TOIS 20 (2002).
+"""Score lists of recommended items by the metrics of information retrieval.
+
+Manning, Raghavan, Schütze, "Introduction to Information Retrieval" (2008), chapter 8; Järvelin,
+Kekäläinen, TOIS 20 (2002).
 
 An item is relevant to a user or it is not. For each user, rel_r is 1 if the item on place r of the
-list (r = 1 is the best) is relevant, else 0; R is the number of relevant items, in the list or not.
-Places that a list leaves empty hold nothing relevant. Means are over users with R >= 1.
+list (r = 1 is the best) is relevant, else 0. R is the number of relevant items, in the list or not.
+An empty place of a list has rel_r = 0. Means are over users with R >= 1.
 
-Functions take hits: bool [users x k], rel_r of the first k places; relevant: int [users], R, at
-least 1; they return float64 [users].
+Each function returns float64 [users], and takes:
+
+hits: bool [users x k], rel_r of the first k places.
+relevant: int [users], R, at least 1.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 def precision(hits: Bools, relevant: Ints) -> Floats:
-    """precision@k = (sum of rel_r for r = 1..k) / k: also where the list is shorter than k."""
+    """precision@k = (sum of rel_r for r = 1..k) / k, even where the list is shorter than k."""
     return np.asarray(hits.sum(axis=1) / hits.shape[1])
 
 
@@ -37,10 +41,10 @@ def recall(hits: Bools, relevant: Ints) -> Floats:
 
 
 def ndcg(hits: Bools, relevant: Ints) -> Floats:
-    """NDCG@k = DCG@k / (DCG@k of the best list there could be).
+    """NDCG@k = DCG@k / (DCG@k of the best possible list).
 
-    DCG@k = sum of rel_r / log2(r + 1) for r = 1..k; the best list has min(k, R) relevant items in
-    front.
+    DCG@k = sum of rel_r / log2(r + 1) for r = 1..k. The best list starts with min(k, R) relevant
+    items.
     """
     gains = 1.0 / np.log2(np.arange(2, hits.shape[1] + 2))
     best = np.cumsum(gains)[np.minimum(relevant, hits.shape[1]) - 1]
@@ -50,7 +54,7 @@ def ndcg(hits: Bools, relevant: Ints) -> Floats:
 def average_precision(hits: Bools, relevant: Ints) -> Floats:
     """AP@k = (sum of precision@r * rel_r for r = 1..k) / min(k, R); its mean is MAP@k.
 
-    Divided by min(k, R), so that 1 can be reached; others divide by R.
+    The divisor min(k, R) makes 1 attainable; other definitions divide by R.
     """
     places = np.arange(1, hits.shape[1] + 1)
     sums = (np.cumsum(hits, axis=1) / places * hits).sum(axis=1)
@@ -72,10 +76,10 @@ METRICS = {
 
 
 def ranking_scores(lists: Ints, relevant: csr_array, k: int) -> Sums:
-    """All metrics of some users at `k`: `{"precision@10": Sum(...)}`; blocks of users add up.
+    """Return all metrics at `k`: `{"precision@10": Sum(...)}`. Sums of blocks of users add up.
 
-    lists: int [users x n], n >= k: numbers of items, best first, -1 where there are no more, none
-    twice. relevant: SciPy CSR [users x items], whose stored entries are the relevant items.
+    lists: int [users x n], n >= k: distinct numbers of items, best first, -1 in empty places.
+    relevant: SciPy CSR [users x items], whose stored entries are the relevant items.
 
     >>> from scipy.sparse import csr_array
     >>> held_out = csr_array([[0, 1, 0, 1], [0, 0, 0, 0]])

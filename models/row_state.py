@@ -1,7 +1,7 @@
-"""State of rows: numbers that belong to one row of the data each, such as a user's factors.
+"""Keep a state for each row of the data, such as a user's factors.
 
-A `RowStore` holds them on the host, in memory or mapped from a file; a `RowState` is what a model
-sees of it: the rows of the present block, or all of them as a table.
+A `RowStore` holds the states on the host, in memory or mapped from a file. A `RowState` is the
+model's view of it: the rows of the present block, or all rows as a table.
 """
 
 from __future__ import annotations
@@ -16,29 +16,31 @@ from blocklearn.matcache.errors import source_line
 
 __hands_on__ = True  # a state is read where the model does it, see `source_line`
 
-DRAWN = 2**16  # rows that are drawn at a time: part of what a seed means
+DRAWN = 2**16  # rows drawn at a time: another number changes what a seed draws
 Numbers = float | npt.NDArray[np.floating]  # one for all columns, or one for each
 Kind = Literal["uniform", "normal"]
 Init = Numbers | tuple[Kind, Numbers] | tuple[Kind, Numbers, Numbers]
 
 
 class RowStore:
-    """float32 [rows, columns], one row per row of the data; owned by a learner."""
+    """Holds float32 [rows x columns], one row per row of the data. A learner owns it."""
 
     def __init__(self, rows: int, columns: int) -> None:
-        """All zeros, in memory."""
+        """Allocate zeros in memory."""
         self.array: npt.NDArray[np.float32] = np.zeros((rows, columns), np.float32)
 
     @classmethod
     def of(cls, array: npt.NDArray[np.float32]) -> RowStore:
-        """A store of these numbers, which are not copied: C-contiguous, to be written to."""
+        """Return a store that uses `array`, C-contiguous and writable, without a copy."""
         store = cls.__new__(cls)
         store.array = array
         return store
 
     def draw(self, init: Init, seed: int, stream: int) -> None:
-        """Set every row to `init`: numbers, or random ones that depend on `(seed, stream)` and the
-        number of the row alone, times the second part of `init`, plus the third, if there is one.
+        """Fill every row from `init`.
+
+        `(kind, scale, centre)` draws `centre + scale * noise`. A row's noise depends only on
+        `(seed, stream, row)`.
         """
         if not isinstance(init, tuple):
             if np.any(init):
@@ -56,20 +58,20 @@ class RowStore:
 
 
 class RowState:
-    """What a model sees of a `RowStore`.
+    """A model's view of a `RowStore`.
 
-    side: whose rows they are: 0, those of the data, or 1, those of the transposed data (its
-    columns). `rows` [block rows x columns]: those of the present block of this side, to be read
-    and assigned; rows of padding are zero. `table` [all rows x columns]: all of them, to be read
-    while the other side is trained, in scores and in predictions; a device gets a copy of them if,
-    while memory is planned, it is asked for.
+    side: 0 for rows of the data, 1 for rows of the transposed data (its columns).
+    rows: [block rows x columns], those of the present block of this side, to be read and assigned;
+        rows of padding are zero.
+    table: [all rows x columns], to be read while the other side is trained, in scores and in
+        predictions. A device holds a copy if `table` is read while memory is planned.
     """
 
     def __init__(
         self, cache: MatCache, name: str, side: int, shape: tuple[int, int], block_rows: int,
         init: Init,
     ) -> None:  # fmt: skip
-        """Without a store: a plan needs none."""
+        """Create the view without a store: a memory plan needs none."""
         self.cache, self.name, self.side, self.shape, self.init = cache, name, side, shape, init
         self.block_shape = (block_rows, shape[1])
         self._rows = DenseInput(cache, f"{name} of the block", self.block_shape, np.float32)
@@ -81,13 +83,14 @@ class RowState:
 
     @property
     def rows(self) -> Mat:
-        """A handle on the rows of the present block."""
+        """A handle to the rows of the present block."""
         return self._rows.handle()
 
     @rows.setter
     def rows(self, value: Mat) -> None:
-        """What `state.rows <<= value` ends with: the rows have been assigned. Raises ShapeError for
-        other matrices, in whose place nothing would be kept.
+        """Accept the result of `state.rows <<= value`, which has assigned the rows already.
+
+        Raises ShapeError for any other matrix: binding the name would store nothing.
         """
         if not isinstance(value, Mat) or value.slot is not self._rows.slot:
             raise ShapeError(
@@ -97,8 +100,10 @@ class RowState:
 
     @property
     def table(self) -> Mat:
-        """A handle on all rows. Raises ShapeError in an update of the state's own rows, which
-        change from block to block, and with several replicas at any time.
+        """A handle to all rows.
+
+        Raises ShapeError in an update of the state's own side: its rows change from block to block,
+        with several replicas at any time.
         """
         if self.updating:
             raise ShapeError(
@@ -113,7 +118,7 @@ class RowState:
 
     @table.setter
     def table(self, value: Mat) -> None:
-        """Raises ShapeError: what all rows are is read only."""
+        """Raise ShapeError: the table is read-only."""
         raise ShapeError(
             f"{self.name}.table at {source_line()}: must not be assigned to. Assign the rows of "
             f"the present block: {self.name}.rows <<= value."
@@ -121,13 +126,13 @@ class RowState:
 
     @property
     def kept(self) -> npt.NDArray[np.float32]:
-        """All rows as the store has them, not to be written to; the present block's once saved."""
+        """All rows in the store; do not write to it. Those of a block follow with `save`."""
         assert self._store is not None
         return self._store.array
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the store and of the block's rows."""
+        """The bytes of the store and of the block's rows."""
         return 4 * (self.shape[0] + self.block_shape[0]) * self.shape[1]
 
     def connect(self, store: RowStore) -> None:
@@ -144,12 +149,12 @@ class RowState:
         self.refresh()
 
     def refresh(self) -> None:
-        """Let `table` show what the store holds now."""
+        """Update `table` from the store."""
         if self._store is not None and self._table is not None:
             self._table.bind(self._store.array)
 
     def load(self, ids: npt.NDArray[np.int64]) -> None:
-        """`rows` become those of `ids` [r <= block rows]."""
+        """Load the store's rows `ids` [r <= block rows] into `rows`."""
         assert self._store is not None
         np.take(self._store.array, ids, axis=0, out=self._buffer[: len(ids)], mode="clip")
         self._buffer[len(ids) :] = 0.0
@@ -157,7 +162,7 @@ class RowState:
         self.count = len(ids)
 
     def save(self, ids: npt.NDArray[np.int64]) -> None:
-        """The store's rows `ids` become those of `rows`, whose padding becomes zero again."""
+        """Write `rows` to the store's rows `ids`, and reset the padding of `rows` to zero."""
         assert self._store is not None
         self._rows.fetch(self._buffer)
         self._store.array[ids] = self._buffer[: len(ids)]

@@ -1,4 +1,4 @@
-"""Scores of blocks that add up over blocks and replicas, without rounding games."""
+"""Scores that add up over blocks and replicas."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from blocklearn.matcache import Number
 
 
 class Part(Protocol):
-    """What a model's `score` returns by name: something that adds up over blocks."""
+    """A value of a model's `score`: sums that add up over blocks."""
 
     def read(self) -> Self:
-        """The same, with plain numbers in place of Mats where these are few.
+        """Return self with plain numbers in place of small Mats.
 
-        What stays a Mat is read by a `Total`, before the replica gets its next block.
+        A `Total` reads the remaining Mats, before the replica gets its next block.
         """
 
     @property
     def finite(self) -> bool:
-        """Whether all of its numbers are: a model that diverges has others."""
+        """Whether all its numbers are finite: they are not if the model diverges."""
 
 
 class Figures(Part, Protocol):
-    """A part that adds up by itself, being a few numbers."""
+    """A part of a few numbers, which adds up by itself."""
 
     def __add__(self, other: Self, /) -> Self:
-        """The same of both sets of rows together."""
+        """Return the part of both sets of rows together."""
 
     def figures(self, name: str) -> dict[str, float]:
-        """The final figures. Those of a single target are called `NAME/TARGET`."""
+        """Return the final figures by name. A single target's are called `NAME/TARGET`."""
 
 
 class Room(NamedTuple):
@@ -50,7 +50,7 @@ class Room(NamedTuple):
 
 
 class Total(Protocol):
-    """What parts of one name add up in, where a few numbers will not do."""
+    """Adds up the parts of one name, where that needs more than a few numbers."""
 
     @property
     def rooms(self) -> Sequence[Room]:
@@ -60,19 +60,19 @@ class Total(Protocol):
         """Forget all parts. The first call takes the memory."""
 
     def add(self, part: Part, rows: int) -> None:
-        """Add the part of a block, of which the first `rows` rows are true ones."""
+        """Add the part of a block whose first `rows` rows are true ones."""
 
     def figures(self, name: str) -> dict[str, float]:
-        """The final figures, as of `Figures`."""
+        """Return the final figures, as `Figures` does."""
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A total and what it is divided by at the very end.
+    """A total, and the count that divides it at the very end.
 
-    kind "mean": total / count. "perplexity": exp(-total / count), where total is a log likelihood
-    and count the tokens it is of. "root": sqrt(total / count). Both may be 1 x 1 Mats: the learner
-    reads them when the block is done.
+    total, count: numbers, or 1 x 1 Mats, which the learner reads when the block is done.
+    kind: "mean": total / count. "perplexity": exp(-total / count), where total is a log likelihood
+        of `count` tokens. "root": sqrt(total / count).
     """
 
     total: Number
@@ -80,17 +80,17 @@ class Sum:
     kind: Literal["mean", "perplexity", "root"] = "mean"
 
     def read(self) -> Sum:
-        """The same with plain numbers."""
+        """Return the sum with plain numbers."""
         return Sum(float(self.total), float(self.count), self.kind)
 
     def __add__(self, other: Sum) -> Sum:
-        """Of the rows of both."""
+        """Return the sum over the rows of both."""
         if self.kind != other.kind:
             raise ValueError(f"Sum: a {self.kind} and a {other.kind} do not add.")
         return Sum(self.total + other.total, self.count + other.count, self.kind)
 
     def value(self) -> float:
-        """The figure; NaN when nothing was counted."""
+        """Return the figure; NaN when nothing was counted."""
         if self.count == 0:
             return math.nan
         mean = self.total / self.count
@@ -100,15 +100,15 @@ class Sum:
 
     @property
     def finite(self) -> bool:
-        """Whether the total is."""
+        """Whether the total is finite."""
         return math.isfinite(self.total)
 
     def __str__(self) -> str:
-        """The total."""
+        """Return the total as text."""
         return str(self.total)
 
     def figures(self, name: str) -> dict[str, float]:
-        """The one figure."""
+        """Return the one figure, called `name`."""
         return {name: self.value()}
 
 
@@ -117,10 +117,10 @@ Sums = dict[str, Figures]
 
 
 class Tally:
-    """Scores of blocks, added up in their order. The memory for it is taken once."""
+    """Adds up the scores of blocks, in their order. The first `clear` takes its memory, once."""
 
     def __init__(self, totals: Mapping[str, Total]) -> None:
-        """totals: of the names whose parts do not add up by themselves."""
+        """totals: for the names whose parts do not add up by themselves."""
         self._totals = totals
         self._sums: Sums = {}
         self._met: set[str] = set()  # totals that a part was added to
@@ -138,7 +138,7 @@ class Tally:
             total.clear()
 
     def add(self, score: Score, rows: int) -> None:
-        """Add what was read of a block, of which the first `rows` rows are true ones."""
+        """Add the score of a block, already read, whose first `rows` rows are true ones."""
         for name, part in score.items():
             if name in self._totals:
                 self._totals[name].add(part, rows)
@@ -148,7 +148,7 @@ class Tally:
                 self._sums[name] = self._sums[name] + own if name in self._sums else own
 
     def figures(self) -> dict[str, float]:
-        """The final figures by name."""
+        """Return the final figures by name."""
         found = values(self._sums)
         for name in self._totals:
             if name in self._met:  # a subclass may score less than its base plans
@@ -157,14 +157,14 @@ class Tally:
 
 
 def add_scores(a: Sums, b: Sums) -> Sums:
-    """The scores of two sets of rows together."""
+    """Add up the scores of two sets of rows."""
     return {name: a[name] + b[name] if name in a else b[name] for name in b} | {
         name: a[name] for name in a if name not in b
     }
 
 
 def values(score: Sums) -> dict[str, float]:
-    """The final figures by name."""
+    """Return the final figures by name."""
     found: dict[str, float] = {}
     for name, part in score.items():
         found |= part.figures(name)

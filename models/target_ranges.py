@@ -1,4 +1,4 @@
-"""What targets may be: for links of classes 0 to 1, for counts and weights nothing negative."""
+"""Check targets: 0 to 1 for links of classes, not negative for counts and weights."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ REMEDIES = {
 
 
 class TargetRanges:
-    """Bounds of the data's targets, by the links of the fits that they are targets of."""
+    """Bounds of each column of targets, from the links of the fits that use it."""
 
     def __init__(self, fits: Sequence[Fit], targets: int) -> None:
-        """targets: columns of the data's targets."""
+        """targets: number of columns of the data's targets."""
         self._low, self._high = np.full(targets, -np.inf), np.full(targets, np.inf)
         self._fits: dict[int, Fit] = {}
         for fit in fits:
@@ -38,13 +38,14 @@ class TargetRanges:
         self._narrowest = max(least, self._low.max()), self._high.min()
 
     def check(self, Y: NDArray[np.floating]) -> None:
-        """Y: [rows x targets]. Raises TargetError for the first target that is out of bounds, and
-        for weights of rows below 0.
+        """Raise TargetError for a target out of bounds, or a negative weight of a row.
+
+        Y: [rows x targets].
         """
         if not len(Y):
             return
         low, high = self._narrowest
-        if Y.min() >= low and Y.max() <= high:  # as in most blocks; found out sooner
+        if Y.min() >= low and Y.max() <= high:  # fast path: true of most blocks
             return
         least, most = Y.min(axis=0), Y.max(axis=0)
         wrong = np.flatnonzero((least < self._low) | (most > self._high))

@@ -1,4 +1,4 @@
-"""What a generalised linear model regresses on: targets as a user states them, fits as they run."""
+"""Targets of a generalised linear model as the user states them, and fits as they run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ClassWeight = Literal["balanced"] | dict[int | str, Weight]
 
 
 class Target(Fields):
-    """One thing to predict: a column of the data's targets, or several of a softmax group.
+    """One target to predict: a column of the data's targets, or the columns of a softmax group.
 
     Lists for l1, l2, rate make a grid: one fit for each combination, all trained in one run.
-    Columns are numbers, or names where the data have them. What is None is taken from the model.
+    Columns are numbers, or names where the data have them. A field of None is taken from the model.
     """
 
     name: str | None = Field(None, description="what it is called; null: as its column")
@@ -65,10 +65,15 @@ class Target(Fields):
 
 @dataclass(frozen=True)
 class Fit:
-    """One problem that is solved: some columns of W, from `start` on, one for each of `y`.
+    """One problem to solve: the columns of W from `start` on, one for each of `y`.
 
-    y: columns of the data's targets. classes: their names. base: name of the target that it is
-    of, and grid: what tells it from other fits of that target.
+    name: `base`, with the settings of the grid.
+    base: name of the target.
+    y: columns of the data's targets.
+    classes: names of these columns.
+    row_weights: column of the data's targets with weights of rows; None: there is none.
+    features: the only features it may use; None: all.
+    grid: the settings that tell it from other fits of its target.
     """
 
     name: str
@@ -87,18 +92,21 @@ class Fit:
 
     @property
     def columns(self) -> slice:
-        """Its columns of W."""
+        """The fit's columns of W."""
         return slice(self.start, self.start + len(self.y))
 
     @property
     def names(self) -> list[str]:
-        """What its columns are called."""
+        """The names of the fit's columns."""
         if self.link != "softmax":
             return [self.name]
         return [f"{self.name}.{name}" for name in self.classes]
 
     def weights_of_classes(self) -> list[float]:
-        """The class weights that were given, in order of the classes; 1 where none is."""
+        """Return the given class weights in order of the classes; 1 for others.
+
+        Raises TargetError for an unknown class.
+        """
         known = self.classes if self.link == "softmax" else ("0", "1")
         numbers = dict(zip(map(str, self.y), known, strict=True)) if self.link == "softmax" else {}
         assert isinstance(self.class_weight, dict)
@@ -115,15 +123,15 @@ class Fit:
 
 
 class Names:
-    """Columns by number or name. what: for messages, "target" or "feature"."""
+    """Finds columns by number or name."""
 
     def __init__(self, what: str, count: int, names: Sequence[str] | None) -> None:
-        """names: None where nobody knows them."""
+        """what: "target" or "feature", for messages. names: None where unknown."""
         self.what, self.count, self.names = what, count, names
         self._number: dict[str, int] | None = None
 
     def number(self, column: Column) -> int:
-        """Its number. Raises TargetError for one that is not there."""
+        """Return the number of a column. Raises TargetError if the data do not have it."""
         if isinstance(column, int):
             if 0 <= column < self.count:
                 return column
@@ -146,12 +154,12 @@ class Names:
         return self._number[column]
 
     def name(self, number: int) -> str:
-        """Its name, or its number as one."""
+        """Return the name of a column, or its number as text."""
         return str(number) if self.names is None else str(self.names[number])
 
 
 class Defaults(Protocol):
-    """What a target takes from its model where it leaves a setting open: see `GLM`."""
+    """The settings of a model that a target takes over where its own are None: see `GLM`."""
 
     link: LinkName
     l1: Weight | list[Weight]
@@ -165,10 +173,12 @@ def fits_of(
     labels: Names,
     features: Names,
 ) -> list[Fit]:
-    """Every fit of the targets; None: one for each column of the data's targets.
+    """Return every fit of the targets.
 
-    defaults: for what a target leaves open. Raises TargetError for columns that are not there, and
-    names that come twice.
+    Raises TargetError for columns that the data do not have, and for a name that occurs twice.
+
+    targets: None: one for each column of the data's targets.
+    defaults: settings for targets that leave them open.
     """
     if targets is None:
         targets = every_column(defaults.link, labels.count)
@@ -217,14 +227,14 @@ def fits_of(
 
 
 def every_column(link: LinkName, count: int) -> list[Target]:
-    """One target for each column, or one softmax group of all."""
+    """Return one target for each column, or one softmax group of all columns."""
     if link == "softmax":
         return [Target(link=link, columns=list(range(count)))]
     return [Target(column=i) for i in range(count)]
 
 
 def combinations(settings: Mapping[str, float | list[float]]) -> list[dict[str, float]]:
-    """The product of all lists.
+    """Return the product of all lists.
 
     >>> combinations({"l1": [0.0, 1.0], "l2": 0.5})
     [{'l1': 0.0, 'l2': 0.5}, {'l1': 1.0, 'l2': 0.5}]
@@ -234,7 +244,7 @@ def combinations(settings: Mapping[str, float | list[float]]) -> list[dict[str, 
 
 
 def group_name(classes: tuple[str, ...]) -> str:
-    """Of a softmax group without a name.
+    """Name a softmax group by its classes.
 
     >>> group_name(("cat", "dog"))
     'cat+dog'
@@ -245,7 +255,7 @@ def group_name(classes: tuple[str, ...]) -> str:
 
 
 def check_names(fits: Sequence[Fit]) -> None:
-    """Every fit has a name of its own."""
+    """Raise TargetError if two fits have the same name."""
     seen: set[str] = set()
     for fit in fits:
         if fit.name in seen:

@@ -1,7 +1,8 @@
-"""How updates change parameters. Configuration files name optimizers by `kind`.
+"""Optimizers, which apply a model's updates. Configuration files name them by `kind`.
 
-Gradients, block by block: sgd, adagrad, rmsprop, adam, ftrl. Gradients, pass by pass:
-conjugate-gradient, lbfgs. Estimates: streaming-average, inc-norm, telescoping.
+- Gradients, block by block: sgd, adagrad, rmsprop, adam, ftrl.
+- Gradients, pass by pass: conjugate-gradient, lbfgs.
+- Estimates: streaming-average, inc-norm, telescoping.
 """
 
 from .adagrad import AdaGrad as AdaGrad

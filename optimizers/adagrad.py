@@ -19,9 +19,9 @@ from .managed import ALL, Slot
 
 
 class AdaGrad(GradientOptimizer):
-    """Each update is a gradient. A feature that does not occur has none, so G is exact.
+    """Takes gradients. A feature that does not occur has none, so G is exact.
 
-    A weight that no gradient has reached has the rate `rate / eps`: any penalty takes it to 0.
+    A weight without any gradient so far has the rate `rate / eps`: any penalty sets it to 0.
     """
 
     kind: Literal["adagrad"] = "adagrad"
@@ -30,16 +30,16 @@ class AdaGrad(GradientOptimizer):
     by_entry: ClassVar[bool] = True
 
     def slots(self) -> dict[str, Slot]:
-        """G, sum of squared gradients."""
+        """G, the sum of squared gradients."""
         return {"G": Slot(ALL, self.initial)}
 
     def direction(self, g: Any, *state: Any) -> Any:
-        """The gradient itself."""
+        """Add to G, and return the gradient itself."""
         (G,) = state
         G <<= G + g * g
         return g
 
     def scale(self, *state: Any) -> Any:
-        """1 / (sqrt(G) + eps)."""
+        """Return 1 / (sqrt(G) + eps)."""
         (G,) = state
         return 1.0 / (sqrt(G) + self.eps)

@@ -22,7 +22,7 @@ from .managed import ALL, ONE, Slot
 
 
 class Adam(GradientOptimizer):
-    """Each update is a gradient. m, v and t rest with their row while a feature does not occur."""
+    """Takes gradients. m, v and t of a row do not change while its feature does not occur."""
 
     kind: Literal["adam"] = "adam"
     rate: float = Field(0.001, gt=0, description="step size")
@@ -32,11 +32,11 @@ class Adam(GradientOptimizer):
     by_entry: ClassVar[bool] = True
 
     def slots(self) -> dict[str, Slot]:
-        """m and v, the means; t, steps of the row."""
+        """m and v, the means; t, the steps of the row."""
         return {"m": Slot(ALL), "v": Slot(ALL), "t": Slot(ONE)}
 
     def direction(self, g: Any, *state: Any) -> Any:
-        """The mean gradient without the bias of its start."""
+        """Update the state, and return the mean gradient, corrected for its start at 0."""
         m, v, t = state
         m <<= m + (1.0 - self.beta1) * (g - m)
         v <<= v + (1.0 - self.beta2) * (g * g - v)
@@ -44,12 +44,12 @@ class Adam(GradientOptimizer):
         return m / _weight(self.beta1, t)
 
     def scale(self, *state: Any) -> Any:
-        """1 / (root mean square of the gradients + eps)."""
+        """Return 1 / (root mean square of the gradients + eps)."""
         _, v, t = state
         return 1.0 / (sqrt(v / _weight(self.beta2, t)) + self.eps)
 
 
 def _weight(beta: float, t: Any) -> Any:
-    """1 - beta^t, to full precision; of a row that has never been touched (t = 0), as for t = 1."""
+    """Return 1 - beta^t to full precision; a row without steps (t = 0) counts as t = 1."""
     x = maximum(t, 1.0) * -math.log(beta)
     return x * saturation(x)

@@ -1,8 +1,8 @@
-"""What an optimizer is: how a model's updates change its parameters, block after block.
+"""The base class of optimizers, which apply a model's updates block after block.
 
-Its life: `attach` once, then for every block `begin` (before the model reads its parameters) and
-`step`; `settle` before anybody else reads them; `end_pass` after the last block of a pass. Between
-two blocks a run may be stopped (`pause`) and gone on with (`resume`).
+The learner calls `attach` once. For every block it calls `begin`, before the model reads its
+parameters, and `step`. It calls `settle` before other readers, and `end_pass` after the last block
+of a pass. Between two blocks a run can stop (`pause`) and continue (`resume`).
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from blocklearn.matcache import Mat, MatCache, Merge, Number, full
 Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]
 Update: TypeAlias = Any
-"""What `update` fills in for a parameter: an expression, a `Gradient` or a `LinearLoss`."""
+"""A model's update of a parameter: an expression, a `Gradient` or a `LinearLoss`."""
 
 
 @dataclass(frozen=True)
 class Gradient:
     """The gradient `X.T @ R` of a block's mean loss, not yet computed.
 
-    Of losses that are functions of X W, hand over a `LinearLoss` instead: every optimizer takes it.
+    If the losses are functions of X W, use a `LinearLoss` instead: every optimizer takes it.
 
-    X: the block's data [rows x features], R: derivative of the loss by X @ W [rows x targets]. Of a
-    sparse X only the rows of W whose features occur in the block are computed and touched. mask:
-    0 where W is to stay 0 [features x targets], else 1; None: nowhere.
+    X: [rows x features], the block's data. If it is sparse, a step reads and changes only the rows
+        of W whose features occur in the block.
+    R: [rows x targets], derivative of the loss by X @ W.
+    mask: [features x targets], 0 where W must stay 0, else 1; None: 1 everywhere.
     """
 
     X: Any
@@ -43,8 +44,12 @@ class Gradient:
 
 
 class Objective(NamedTuple):
-    """What a block adds to the objective: the sums of its weighted losses and of the weights, 1 x 1
-    each. An optimizer that `steps_by_pass` needs it beside gradients, and not with a `LinearLoss`.
+    """The sums that a block adds to the objective, 1 x 1 each.
+
+    An optimizer that `steps_by_pass` needs it with gradients, but not with a `LinearLoss`.
+
+    loss: sum of the weighted losses.
+    weight: sum of the weights.
     """
 
     loss: Number
@@ -52,26 +57,29 @@ class Objective(NamedTuple):
 
 
 class Term(Protocol):
-    """What an optimizer asks of a term of the objective: of a mixin, or of a model's own penalty.
+    """A term of the objective, from a mixin or a model, as an optimizer sees it.
 
-    The objective is (mean loss) + (terms). l1, l2: weights of ||W||_1 and of ||W||^2 / 2, numbers
-    or one per column; all terms' are added up and applied as one. `flows`: `flow` is the movement
-    of a row w [1 x columns] along the term's own descent for some time, in a row-wise program.
-    `projects`: it is a projection, whatever the time. `by_row`: it needs one time for a whole row.
-    `smooth`: `gradient` is an expression of W's shape that needs the whole table.
+    The objective is (mean loss) + (terms). A term has one or more of:
+
+    l1, l2: weights of ||W||_1 and of ||W||^2 / 2, numbers or one per column. Those of all terms are
+        added up and applied as one.
+    flow: if `flows`, moves a row w [1 x columns] along the term's own descent for some time, in a
+        row-wise program. `projects`: the time does not matter. `by_row`: all entries of a row need
+        the same time.
+    gradient: if `smooth`, an expression of W's shape that needs the whole table.
     """
 
     @property
     def kind(self) -> str:
-        """Name for messages."""
+        """The name for messages."""
 
     @property
     def l1(self) -> Weights:
-        """Weight of the sum of absolute values."""
+        """The weight of the sum of absolute values."""
 
     @property
     def l2(self) -> Weights:
-        """Weight of half the sum of squares."""
+        """The weight of half the sum of squares."""
 
     @property
     def flows(self) -> bool:
@@ -87,13 +95,13 @@ class Term(Protocol):
 
     @property
     def smooth(self) -> bool:
-        """Whether `gradient` is to be added to the loss's."""
+        """Whether to add `gradient` to that of the loss."""
 
     def flow(self, w: Any, time: Any) -> Any:
-        """The row w after `time` along the term's descent."""
+        """Return the row w after `time` along the term's descent."""
 
     def gradient(self, W: Mat) -> Any:
-        """Derivative of the term by the whole table W."""
+        """Return the derivative of the term by the whole table W."""
 
 
 @dataclass(frozen=True)
@@ -109,28 +117,27 @@ class Penalty:
     smooth: ClassVar[bool] = False
 
     def flow(self, w: Any, time: Any) -> Any:
-        """Nothing beside l1 and l2."""
+        """Return w: the term consists of l1 and l2 only."""
         return w
 
     def gradient(self, W: Mat) -> Any:
-        """Nothing beside l1 and l2."""
+        """Return zeros: the term consists of l1 and l2 only."""
         return full(W, 0.0)
 
 
 class Optimizer(Fields):
-    """Base of all optimizers. Fields are the configuration; state is what `pause` returns and the
-    Mats in `state`.
+    """Base of all optimizers. Fields are the configuration.
 
-    updates: by name of parameter, an expression, a `Gradient` or a `LinearLoss`, whose meaning the
-    optimizer's docstring states.
+    The state consists of the Mats in `state` and of the result of `pause`. The docstring of each
+    optimizer says whether it takes gradients or estimates.
     """
 
-    meaning: ClassVar[Meaning] = "gradients"  # what updates are taken for
+    meaning: ClassVar[Meaning] = "gradients"  # of the updates
     normalises: ClassVar[bool] = False  # whether columns of parameters are made to sum to 1
-    steps_by_pass: ClassVar[bool] = False  # parameters change in `end_pass` alone
+    steps_by_pass: ClassVar[bool] = False  # whether parameters change in `end_pass` only
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Fields stay validated; every other attribute is state of the replica."""
+        """Set a field, which is validated, or an attribute of the replica."""
         if name in type(self).model_fields:
             super().__setattr__(name, value)
         else:
@@ -146,9 +153,10 @@ class Optimizer(Fields):
     ) -> None:
         """Make the state for these parameters. Called once, after the model's `allocate`.
 
-        terms: of the objective, by name of the parameter that they act on. rates: Mats
-        [1 x columns] that multiply the optimizer's rate. Raises CombinationError for terms that the
-        optimizer cannot take into account.
+        Raises CombinationError for terms that the optimizer does not support.
+
+        terms: of the objective, by name of the parameter that they act on.
+        rates: Mats [1 x columns] that multiply the optimizer's rate, by parameter.
         """
         self.cache = cache
         self.parameters = parameters
@@ -161,48 +169,52 @@ class Optimizer(Fields):
 
     @property
     def takes_rows(self) -> bool:
-        """Whether it steps row after row, which needs a `LinearLoss`."""
+        """Whether the optimizer steps row after row, which needs a `LinearLoss`."""
         return False
 
     def enter(self, phase: int) -> None:
-        """The model's update begins to do something else: its phase number `phase`."""
+        """Enter a phase: from now on the model's `update` computes something else."""
         self.phase = phase
 
     def begin(self, X: Any) -> None:
-        """Make the parameters ready for training on a block X: what it reads is exact."""
+        """Make the parameters exact that training on a block X will read."""
 
     @abstractmethod
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
-        """Apply one block's updates to the parameters, in place, and count the step."""
+        """Apply one block's updates to the parameters in place, and count the step.
+
+        updates: by name of the parameter.
+        objective: of the block; None where the model does not set it.
+        """
 
     def merge_rule(self, name: str) -> Merge:
-        """How replicas combine the state `name`."""
+        """Return how replicas combine the state `name`."""
         return "mean"
 
     def settle(self) -> None:
-        """Make the parameters exact for whoever reads them as a whole."""
+        """Make the whole of the parameters exact for readers other than training."""
 
     def unsettled(self, *, ever: bool = False) -> list[Mat]:
-        """What `settle` would change, and training would notice if it was not put back.
+        """Return the Mats to save before `settle` and put back, so that training is not changed.
 
-        ever: now, or after any number of steps.
+        ever: True: those that may need it after any number of steps, not only now.
         """
         return []
 
     def end_pass(self) -> None:
-        """A pass is complete. Sets `converged` when there is nothing left to gain."""
+        """Finish a pass. Sets `converged` when further passes would gain nothing."""
         self.settle()
 
     def pause(self) -> dict[str, Any]:
-        """What `resume` needs beside parameters and `state`: values that JSON can hold.
+        """Return what `resume` needs beside parameters and `state`, in values for JSON.
 
-        Whatever is computed later is the same as if nobody had asked.
+        Calling it does not change later results.
         """
         return {"steps": self.steps, "phase": self.phase}
 
     def resume(self, paused: Mapping[str, Any]) -> None:
-        """Go on from there: parameters and `state` are those of a `pause` that returned `paused`.
+        """Continue from a `pause` that returned `paused`; parameters and `state` are set already.
 
-        With no more than `steps` and `phase`, they are those of the end of a pass.
+        If `paused` holds only `steps` and `phase`, the pause was at the end of a pass.
         """
         self.steps, self.phase = int(paused["steps"]), int(paused["phase"])

@@ -1,10 +1,12 @@
-"""Steps of single rows: what an optimizer by gradients does with `step_per: row`.
+"""Step row by row: `step_per: row` of the optimizers that take gradients.
 
-It is the method that blocks of one row would be, in one kernel for each block: every row moves the
-features that occur in it before the next row is looked at. Rules, penalties and the clock are those
-of `gradient.py`. Two things differ from blocks of one row: the schedule counts blocks, so the rate
-is one for all rows of a block; and a row of weight w moves for w times as long (its loss and its
-share of the penalties count w times), where the mean over one row would know nothing of w.
+One kernel for each block moves the features of every row before it reads the next row, as blocks of
+one row would. Rules, penalties and the clock are those of `gradient.py`. Two things differ from
+blocks of one row:
+
+- The schedule counts blocks, so all rows of a block have the same rate.
+- A row of weight w moves for w times as long: its loss and its share of the penalties count w
+  times. The mean over a block of one row would ignore w.
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class ByRow:
-    """Steps a parameter, and the bias that belongs to it, row by row."""
+    """Steps a parameter and its bias, row by row."""
 
     def __init__(self, rule: GradientOptimizer, clock: Scalar, rate: Scalar) -> None:
-        """clock: of the penalties, float64. rate: of the present block."""
+        """rule: the optimizer. clock: of the penalties, float64. rate: of the present block."""
         self._rule, self._clock, self._rate = rule, clock, rate
         self._pace, self._gain = scalar(rule.cache, 0.0, f"gain of the clock ({rule.name})"), 0.0
         self._entries: dict[str, Entries] = {}
@@ -37,7 +39,12 @@ class ByRow:
     def step(
         self, updates: Mapping[str, Update], managed: Mapping[str, Managed], gain: float
     ) -> None:
-        """Step all rows of the block. gain: of the clock, by a row of weight 1."""
+        """Step all rows of the block.
+
+        updates: one `LinearLoss`, by name of its parameter.
+        managed: all parameters, by name.
+        gain: how far a row of weight 1 advances the clock.
+        """
         name, update = self._only(updates)
         p, bias = managed[name], None if update.bias is None else managed[update.bias]
         if name not in self._entries:
@@ -88,7 +95,7 @@ class ByRow:
         return name, update
 
     def _prepare(self, p: Managed, bias: Managed | None, update: LinearLoss) -> None:
-        """What is made at the first step, while memory is being planned."""
+        """Check the parameters and make their entries, at the first step, in the memory plan."""
         rule = self._rule
         check_sparse(rule.name, p, average_from=None, clip_global_norm=rule.clip_global_norm)
         for each in (p, bias):
@@ -106,7 +113,10 @@ class ByRow:
 
 
 def moves_of(rule: GradientOptimizer, p: Managed) -> dict[str, Move]:
-    """How entries of a parameter and its state move: in the step of a row, and before it."""
+    """Return how entries of a parameter and its state move, by name.
+
+    "move" is the step of a row. "wake" comes before it, and makes up for missed penalties.
+    """
 
     def row_of(moment: Moment, entries: tuple[Any, ...], numbers: tuple[Any, ...]) -> Row:
         (w, mask, *state), (rates, l1, l2) = entries, numbers

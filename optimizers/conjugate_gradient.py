@@ -16,13 +16,13 @@ from .full_pass import FullPass
 
 
 class ConjugateGradient(FullPass):
-    """Each update is the gradient of a block's mean loss; parameters move once per pass."""
+    """Takes gradients of the blocks' mean losses; parameters move once per pass."""
 
     kind: Literal["conjugate-gradient"] = "conjugate-gradient"
     curvature: ClassVar[float] = 0.1
 
     def direction(self) -> None:
-        """d <- -g + beta d."""
+        """Set d <- -g + beta d."""
         new = self.dot(self.sum, self.sum) - self.dot(self.sum, self.g)
         beta = max(0.0, new / max(self.dot(self.g, self.g), 1e-30))
         factor = scalar(self.cache, beta, "beta (conjugate gradient)")
@@ -30,9 +30,9 @@ class ConjugateGradient(FullPass):
             d <<= factor * d - self.sum[name]
 
     def restart(self) -> None:
-        """Nothing is kept beside d."""
+        """Do nothing: d is the only memory of earlier directions."""
 
     def first_step(self, slope: float) -> float:
-        """Such that the first-order change is that of the last step (Nocedal, Wright, p. 59)."""
+        """Return a step with the first-order change of the last one (Nocedal, Wright, p. 59)."""
         last = self.search
         return min(10.0 * last.step, last.step * last.slope0 / slope) if last.step else 1.0

@@ -1,7 +1,7 @@
-"""What can go wrong when parts are put together."""
+"""Errors of combining models, optimizers and mixins."""
 
 from blocklearn.matcache import BlocklearnError
 
 
 class CombinationError(BlocklearnError, ValueError):
-    """A model, an optimizer and mixins, or two mixins, that do not go together."""
+    """A combination of a model, an optimizer and mixins that does not work."""

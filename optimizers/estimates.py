@@ -1,4 +1,4 @@
-"""What optimizers of statistics models share: their updates are estimates, not gradients."""
+"""Base class of optimizers whose updates are estimates, not gradients."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .errors import CombinationError
 
 
 class StatisticsOptimizer(Optimizer):
-    """Base of optimizers whose updates are estimates of the parameter, from one block each."""
+    """Base of optimizers whose updates are estimates of the parameter, each from one block."""
 
     meaning: ClassVar[Meaning] = "estimates"
 
     def attach(self, *args: Any, **kwargs: Any) -> None:
-        """As every optimizer, but without terms: there is no gradient that they could join."""
+        """Make the state. Raises CombinationError for terms: no gradient exists to add them to."""
         super().attach(*args, **kwargs)
         kind = str(getattr(self, "kind", type(self).__name__))
         for name, terms in self.terms.items():

@@ -1,13 +1,13 @@
-"""Elastic net as a movement in time: exact at rest, and without bias in its fixed point.
+"""Apply the elastic net as a movement in time, without bias in its fixed point.
 
 dw/dt = -(g + l1 sign(w) + l2 w) with g held fixed. With h = t phi(l2 t), phi(x) = (1 - e^-x) / x,
 
     v = w e^(-l2 t) - h g,     w(t) = v - clip(v, -l1 h, l1 h).
 
-For g = 0 this is the exact solution, so that times add up: a row that nothing else moves may be
-brought up to date whenever it is read. For any t it stands still exactly where
-0 is in g + l1 d|w| + l2 w, at the optimum. (Exponential Euler method, Hochbruck, Ostermann, Acta
-Numerica 2010; soft threshold: Daubechies, Defrise, De Mol 2004. Lazy updates: Carpenter 2008.)
+For g = 0 this is the exact solution, so times add up: a row that nothing else moves can be brought
+up to date when it is read. For any t, w stands still exactly where 0 is in g + l1 d|w| + l2 w: at
+the optimum. (Exponential Euler method: Hochbruck, Ostermann, Acta Numerica 2010; soft threshold:
+Daubechies, Defrise, De Mol 2004; lazy updates: Carpenter 2008.)
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from blocklearn.matcache import clip, exp, maximum, where
 
 
 def saturation(x: Any) -> Any:
-    """phi(x) = (1 - exp(-x)) / x for x >= 0, to full precision also near 0 (phi(0) = 1)."""
+    """Return phi(x) = (1 - exp(-x)) / x for x >= 0, to full precision also near phi(0) = 1."""
     return _decay(x)[1]
 
 
 def _decay(x: Any) -> tuple[Any, Any]:
-    """1 - exp(-x) and phi(x), of one exponential."""
+    """Return 1 - exp(-x) and phi(x), from one exponential."""
     series = 1.0 - x * (1.0 / 8)
     for n in (7, 6, 5, 4, 3, 2):  # 1 - x/2 (1 - x/3 (1 - x/4 (...)))
         series = 1.0 - x * (1.0 / n) * series
@@ -32,7 +32,10 @@ def _decay(x: Any) -> tuple[Any, Any]:
 
 
 def shrunk(w: Any, time: Any, l1: Any, l2: Any, gradient: Any = None) -> Any:
-    """w after `time` under the elastic net and a fixed gradient; None: no such part."""
+    """Return w after `time` under the elastic net and a fixed gradient.
+
+    l1, l2, gradient: None: the movement has no such part.
+    """
     reach = time
     if l2 is not None:
         lost, phi = _decay(l2 * time)

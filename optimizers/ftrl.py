@@ -3,9 +3,9 @@
     s = (sqrt(n + g^2) - sqrt(n)) / alpha,     z <- z + g - s w,     n <- n + g^2,
     w = 0 if |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2).
 
-alpha is `rate`. l1 and l2 are of the *sum* of the losses, as in the paper and its imitators: they
-fade as data accumulate. Those of mixins are of the *mean* loss: they count once for every step done
-(McMahan, AISTATS 2011, table 1: t l1), so w follows from (z, n, t) whenever it is read.
+alpha is `rate`. l1 and l2 penalise the *sum* of the losses, as in the paper and its imitators: they
+fade as data accumulate. Those of mixins penalise the *mean* loss: they count once for every step
+(McMahan, AISTATS 2011, table 1: t l1). So w follows from (z, n, t) whenever it is read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .schedules import Constant
 
 
 class FTRL(GradientOptimizer):
-    """Each update is a gradient. Parameters are set to 0 first, where the leader starts."""
+    """Takes gradients. Parameters start at 0, whatever the model has set."""
 
     kind: Literal["ftrl"] = "ftrl"
     beta: float = Field(1.0, gt=0, description="keeps the first steps small")
@@ -34,17 +34,17 @@ class FTRL(GradientOptimizer):
     keeps_time: ClassVar[bool] = False
 
     def attach(self, cache: MatCache, parameters: dict[str, Mat], **kwargs: Any) -> None:
-        """Also sets the parameters to 0."""
+        """Make the state, and set the parameters to 0."""
         super().attach(cache, parameters, **kwargs)
         for w in parameters.values():
             w <<= 0.0
 
     def slots(self) -> dict[str, Slot]:
-        """z, gradients less what holds w at its past values; n, sum of squared gradients."""
+        """z, the gradients less the proximal terms; n, the sum of squared gradients."""
         return {"z": Slot(ALL), "n": Slot(ALL)}
 
     def move(self, row: Row, g: Any) -> Any:
-        """The step of algorithm 1."""
+        """Step as algorithm 1 does."""
         z, n = row.state
         grown = n + g * g
         z <<= z + g - (sqrt(grown) - sqrt(n)) / row.pace() * row.w
@@ -52,7 +52,7 @@ class FTRL(GradientOptimizer):
         return self.rest(row)
 
     def rest(self, row: Row) -> Any:
-        """w from z, n and the number of steps."""
+        """Set w from z, n and the number of steps."""
         z, n = row.state
         l1 = self.l1 if row.l1 is None else self.l1 + row.now * row.l1
         l2 = self.l2 if row.l2 is None else self.l2 + row.now * row.l2
@@ -60,9 +60,9 @@ class FTRL(GradientOptimizer):
         return None
 
     def gain(self, rate: float) -> float:
-        """Its clock counts steps."""
+        """Return 1: the clock counts steps."""
         return 1.0
 
     def weigh(self, row: Row, weight: Any) -> None:
-        """The gradient is that of so many losses: z and n have no rate that a row could change."""
+        """Multiply the gradient by the weight: z and n depend on no rate of the row."""
         row.g = row.g * weight

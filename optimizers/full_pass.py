@@ -1,8 +1,8 @@
-"""What optimizers by full passes share: a gradient summed over a pass, and a line search by passes.
+"""Base class of optimizers that step once per pass, with a line search.
 
-In every pass the parameters hold the trial x + step * d, and the gradients and losses of its blocks
-are summed. After it the line search accepts the trial or proposes another one. Between passes, and
-whenever parameters are read as a whole, they hold x, the best point so far.
+During a pass the parameters hold the trial x + step * d, and the gradients and losses of all blocks
+are summed. After it, the line search accepts the trial or proposes another one. Between passes, and
+for other readers, the parameters hold x, the best point so far.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .pass_sums import PassSums
 
 
 class FullPass(Optimizer):
-    """Base of optimizers whose updates are gradients of blocks' mean losses, summed over a pass.
+    """Base of optimizers that sum the gradients of the blocks' mean losses over a pass.
 
-    A rule defines `direction`. Penalties: L2 only. Takes a `LinearLoss`, or gradients beside
-    `model.objective`. `converged` when the
-    gradient's norm has fallen to `tolerance` times its first one, or no step lowers the loss.
+    A rule defines `direction` and `restart`. Takes a `LinearLoss`, or gradients together with
+    `model.objective`. Supports L2 penalties only. It has `converged` when the gradient's norm has
+    fallen to `tolerance` times its first one, or no step lowers the loss.
     """
 
     tolerance: float = Field(1e-4, gt=0, lt=1, description="of the gradient's norm, relative")
@@ -41,15 +41,15 @@ class FullPass(Optimizer):
     def direction(self) -> None:
         """Set `self.d` from the new gradient `self.sum`, the last one `self.g` and the last step.
 
-        Called before `self.g` is replaced; the last step was `self.search.step` times `self.d`.
+        The last step was `self.search.step` times `self.d`. `self.g` is replaced after the call.
         """
 
     @abstractmethod
     def restart(self) -> None:
-        """Forget earlier directions: `self.d` was set to the steepest descent."""
+        """Forget earlier directions: `self.d` is now the steepest descent."""
 
     def first_step(self, slope: float) -> float:
-        """What the line search tries first; slope: along the new direction."""
+        """Return the first step that the line search tries. slope: along the new direction."""
         return 1.0
 
     # ------------------------------------------------------------- life
@@ -86,11 +86,11 @@ class FullPass(Optimizer):
         self._at_x = True
 
     def merge_rule(self, name: str) -> Merge:
-        """Sums over the blocks of a pass add up; all else follows from them."""
+        """Return how replicas combine a state: sums over a pass add up, all else follows."""
         return PassSums.merge_rule(name)
 
     def begin(self, X: Any) -> None:
-        """The trial: w = x + step d."""
+        """Set the parameters to the trial, w = x + step d."""
         if self._at_x:
             self._step.set(self.search.step if self._started else 0.0)
             for name, w in self.parameters.items():
@@ -119,18 +119,18 @@ class FullPass(Optimizer):
         self.steps += 1
 
     def settle(self) -> None:
-        """Parameters hold x."""
+        """Set the parameters to x."""
         if not self._at_x or self.cache.reserving:
             for name, w in self.parameters.items():
                 w <<= self.x[name]
             self._at_x = True
 
     def end_pass(self) -> None:
-        """Accept the trial or propose another one."""
+        """Finish the pass: accept the trial or propose another one."""
         if self.cache.reserving:
             self._rehearse()
             return
-        self.begin(None)  # somebody may have looked at the parameters after the last block
+        self.begin(None)  # a reader may have settled the parameters after the last block
         if self.sums.complete():
             self._decide(*self._finish())
         self.sums.clear()
@@ -138,7 +138,7 @@ class FullPass(Optimizer):
         self._remember()
 
     def _decide(self, f: float, slope: float, norm: float) -> None:
-        """Accept the trial or propose another one; f: its value, with slope and norm of there."""
+        """Accept the trial or propose another one. f, slope, norm: at the trial."""
         if not self._started:
             self._started, self._first_norm = True, norm
             self._steepest_descent()
@@ -158,12 +158,12 @@ class FullPass(Optimizer):
                 self._descend_from_x()
 
     def pause(self) -> dict[str, Any]:
-        """Parameters hold x: the trial is made of it again when the next block comes."""
+        """Set the parameters to x; the next block sets them to the trial again."""
         self.settle()
         return super().pause()
 
     def resume(self, paused: Mapping[str, Any]) -> None:
-        """Go on in the search that the state describes."""
+        """Continue the search that the state describes."""
         super().resume(paused)
         numbers = self.state["search"].numpy()[0]
         self.search = LineSearch(*(float(x) for x in numbers[: LineSearch.NUMBERS]))
@@ -177,7 +177,7 @@ class FullPass(Optimizer):
     # ------------------------------------------------------------- the search
 
     def _finish(self) -> tuple[float, float, float]:
-        """Loss and gradient of the pass, penalties included: value, slope along d, norm."""
+        """Finish the sums of the pass, with penalties, and return value, slope along d, norm."""
         for name, s in self.sum.items():
             s <<= self.sums.gradient(name)
             if self.l2[name] is not None:
@@ -191,7 +191,7 @@ class FullPass(Optimizer):
         return f, self.dot(self.sum, self.d), self.dot(self.sum, self.sum) ** 0.5
 
     def _look(self, f: float, norm: float) -> None:
-        """A new line search along d from x, where the value is f."""
+        """Start a line search along d from x, where the value is f."""
         slope = self.dot(self.g, self.d)
         if not slope < 0:  # not downhill
             self._steepest_descent(self.g)
@@ -228,7 +228,7 @@ class FullPass(Optimizer):
         self.state["search"].set(np.array([numbers]))
 
     def _rehearse(self) -> None:
-        """Everything that the end of a pass may compute, while memory is being planned."""
+        """Compute all that the end of a pass may need, so that the memory plan includes it."""
         self._finish()
         self._steepest_descent()
         self._descend_from_x()
@@ -242,7 +242,7 @@ class FullPass(Optimizer):
     # ------------------------------------------------------------- helpers
 
     def keep(self, what: str) -> dict[str, Mat]:
-        """A Mat of zeros beside each parameter, which belongs to the state."""
+        """Add a Mat of zeros of each parameter's shape to the state."""
         found: dict[str, Mat] = {}
         for name, w in self.parameters.items():
             mat = named(self.cache, f"optimizer.{name}.{what}", w.shape, w.dtype)
@@ -251,14 +251,14 @@ class FullPass(Optimizer):
         return found
 
     def read(self, number: Any) -> float:
-        """A number on the host; 1 while memory is being planned."""
+        """Read a number to the host; 1 while memory is being planned."""
         if self.cache.reserving:
             number.mat()
             return 1.0
         return float(number)
 
     def dot(self, a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
-        """Sum of the products over all parameters."""
+        """Return the sum of the products over all parameters."""
         return sum(self.read(total(a[name] * b[name])) for name in a)
 
     def _l2(self, name: str) -> Mat | None:

@@ -1,10 +1,11 @@
-"""What optimizers by gradients share: one kernel per parameter, for dense and for sparse updates.
+"""Base class of optimizers that take gradients: one kernel per parameter.
 
-The kernel of a step reads, row by row: gradient, clipping, rule of the optimizer, penalties. Of a
-sparse `Gradient` it runs over the features that occur in the block, and nothing else is touched:
-- the state of a row *rests* while its feature does not occur (as in torch.optim.SparseAdam);
-- penalties do not rest. What a row has missed is made up for when it is read next (`begin`,
-  `settle`), exactly: see `flow.py`. The clock is the sum of the rates of the steps done.
+The kernel of a step applies to each row the gradient, clipping, the optimizer's rule and the
+penalties. For a sparse `Gradient` it runs over the features that occur in the block only:
+
+- The state of a row *rests* while its feature does not occur (as in torch.optim.SparseAdam).
+- Penalties do not rest. When a row is read next (`begin`, `settle`), it makes up exactly for the
+  penalties that it has missed: see `flow.py`. Their clock is the sum of the rates of past steps.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from .row import Row
 from .row_programs import kernels_of
 from .schedules import AnySchedule, Constant
 
-LEAST_WEIGHT = 1e-30  # of a block, which may have no rows that count
+LEAST_WEIGHT = 1e-30  # of a block, whose rows may all have weight 0
 
 
 class GradientOptimizer(Optimizer):
-    """Base of optimizers whose updates are gradients of a block's mean loss, to be descended.
+    """Base of optimizers that descend gradients of a block's mean loss.
 
-    A rule defines `slots`, `direction` and `scale`: the step is rate * scale * direction, and
-    direction has the size of a gradient, so that rate * scale is the time that penalties act for.
+    A rule defines `slots`, `direction` and `scale`; the step is rate * scale * direction. Penalties
+    use rate * scale as their step size, so `direction` must be in units of a gradient.
     """
 
     rate: float = Field(0.1, gt=0, description="step size")
@@ -54,42 +55,42 @@ class GradientOptimizer(Optimizer):
     )
 
     by_entry: ClassVar[bool] = False  # whether entries of one row have different scales
-    keeps_time: ClassVar[bool] = True  # whether what rows missed is measured by `seen`
+    keeps_time: ClassVar[bool] = True  # whether `seen` measures the penalties that rows missed
 
     # ------------------------------------------------------------- what a rule defines
 
     @abstractmethod
     def slots(self) -> dict[str, Slot]:
-        """State of a parameter, by the paper's names."""
+        """Return the state of a parameter, by the paper's names."""
 
     def direction(self, g: Any, *state: Any) -> Any:
-        """What to descend, from the row g of the gradient; assigns the state."""
+        """Return the direction to descend, from the row g of the gradient, and update the state."""
         return g
 
     def scale(self, *state: Any) -> Any:
-        """The rule's own factor of the rate, from the state."""
+        """Return the rule's own factor of the rate, from the state."""
         return 1.0
 
     def move(self, row: Row, g: Any) -> Any:
-        """One step of a row. Returns the time that penalties acted for."""
+        """Step a row, and return the time that penalties acted for."""
         direction = self.direction(g, *row.state)
         time = row.pace() * self.scale(*row.state)
         row.w <<= shrunk(row.w, time, row.l1, row.l2, direction)
         return time
 
     def rest(self, row: Row) -> Any:
-        """What penalties do to a row until `now`. Returns the time that they acted for."""
+        """Apply the missed penalties to a row, and return the time that they acted for."""
         missed = row.missed()
         time = (missed if row.rates is None else missed * row.rates) * self.scale(*row.state)
         row.w <<= shrunk(row.w, time, row.l1, row.l2)
         return time
 
     def gain(self, rate: float) -> float:
-        """What the clock of the penalties gains by a step with this rate."""
+        """Return how far a step with this rate advances the clock of the penalties."""
         return rate
 
     def weigh(self, row: Row, weight: Any) -> None:
-        """Let the step of a single row (`step_per: row`) count `weight` times."""
+        """Make the step of a single row (`step_per: row`) count `weight` times."""
         row.rate = row.rate * weight
 
     # ------------------------------------------------------------- life
@@ -103,7 +104,7 @@ class GradientOptimizer(Optimizer):
         rates: Any = None,
     ) -> None:
         """Make the state: `slots` of every parameter, and its average where one is kept."""
-        if getattr(self, "cache", None) is not cache:  # it is attached to be planned, then to run
+        if getattr(self, "cache", None) is not cache:  # attached twice: for the plan, then to run
             self._kernels: dict[str, dict[str, Any]] = {}
         super().attach(cache, parameters, terms=terms, rates=rates)
         self._time = 0.0
@@ -118,7 +119,7 @@ class GradientOptimizer(Optimizer):
         self._managed = {name: self._manage(name, w) for name, w in parameters.items()}
 
     def begin(self, X: Any) -> None:
-        """Bring the rows up to date that the block will read."""
+        """Bring up to date the rows that the block will read."""
         for p in self._managed.values():
             if self._reading or (self.cache.reserving and p.average is not None):
                 p.kernels["swap"](w=p.w, average=p.average)
@@ -128,7 +129,7 @@ class GradientOptimizer(Optimizer):
         self._reading = False
 
     def step(self, updates: Mapping[str, Update], objective: Objective | None = None) -> None:
-        """One kernel for each update."""
+        """Apply the updates, with one kernel each."""
         rate = self.rate * self.schedule.factor(self.steps)
         self._rate.set(rate)
         time = self._time + self.gain(rate)
@@ -183,8 +184,10 @@ class GradientOptimizer(Optimizer):
                     self._reading = True
 
     def unsettled(self, *, ever: bool = False) -> list[Mat]:
-        """What a row has missed is made up for in one go, an average brought up to date once: in
-        two parts they would be rounded differently.
+        """Return the Mats to put back after `settle`: see `Optimizer.unsettled`.
+
+        Missed penalties, and an average, must be brought up to date in one step: in two steps they
+        would be rounded differently.
         """
         found: list[Mat | None] = []
         for p in self._managed.values():
@@ -197,16 +200,19 @@ class GradientOptimizer(Optimizer):
         return [mat for mat in found if mat is not None]
 
     def pause(self) -> dict[str, Any]:
-        """Also the clock of the penalties, whether parameters hold averages, and which of them
-        have sparse updates.
+        """Return the steps, the clock of the penalties, and the form of the parameters.
+
+        reading: whether parameters hold averages.
+        sparse: names of the parameters with sparse updates.
         """
         sparse = [p.name for p in self._managed.values() if p.sparse]
         clock = {"time": float(self._now), "reading": self._reading, "sparse": sparse}
         return super().pause() | clock
 
     def resume(self, paused: Mapping[str, Any]) -> None:
-        """At the end of a pass parameters hold averages if there are any, and no row has missed
-        anything.
+        """Continue from `paused`.
+
+        At the end of a pass, parameters hold averages if there are any, and no penalty is missed.
         """
         super().resume(paused)
         if "clock" not in self.state:
@@ -221,7 +227,10 @@ class GradientOptimizer(Optimizer):
                 p.averaged <<= float(self._averaged_steps())
 
     def merge_rule(self, name: str) -> Merge:
-        """When replicas merge, no row has missed anything; each goes on counting its own steps."""
+        """Return how replicas combine a state; counters stay each replica's own.
+
+        At a merge no row has missed a penalty.
+        """
         return "same" if name.endswith((".seen", ".averaged")) else "mean"
 
     # ------------------------------------------------------------- gradients
@@ -235,7 +244,7 @@ class GradientOptimizer(Optimizer):
         return self._managed[name]
 
     def _of_means(self, updates: Mapping[str, Update]) -> dict[str, Update]:
-        """The updates, with the gradients of block means in place of a `LinearLoss`."""
+        """Return the updates, with each `LinearLoss` replaced by gradients of its block mean."""
         found: dict[str, Update] = {}
         for name, update in updates.items():
             if not isinstance(update, LinearLoss):
@@ -249,7 +258,7 @@ class GradientOptimizer(Optimizer):
         return found
 
     def _gradient(self, p: Managed, update: Update) -> dict[str, Any]:
-        """The arguments of the step's kernel that hold the gradient."""
+        """Return the arguments of the step's kernel that hold the gradient."""
         sparse = isinstance(update, Gradient) and update.sparse
         if sparse:
             check_sparse(
@@ -274,7 +283,7 @@ class GradientOptimizer(Optimizer):
         return {"g": g, "mask": update.mask if isinstance(update, Gradient) else None}
 
     def _shorten(self, gradients: dict[str, dict[str, Any]]) -> Any:
-        """The factor that brings all gradients together to the norm `clip_global_norm`."""
+        """Return the factor that limits the norm of all gradients to `clip_global_norm`."""
         if self.clip_global_norm is None or not gradients:
             return None
         squares = 0.0
@@ -288,12 +297,12 @@ class GradientOptimizer(Optimizer):
 
     @property
     def name(self) -> str:
-        """What messages and labels call it."""
+        """The name for messages and labels."""
         return str(getattr(self, "kind", type(self).__name__))
 
     @property
     def takes_rows(self) -> bool:
-        """With `step_per: row`."""
+        """Whether the optimizer steps row after row: with `step_per: row`."""
         return self.step_per == "row"
 
     def _averaged_steps(self) -> int:

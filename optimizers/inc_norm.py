@@ -1,9 +1,9 @@
-"""Streaming average with normalisation: IncNorm of BIDMach (Canny, Zhao, KDD 2013).
+"""Average estimates and normalise columns: IncNorm of BIDMach (Canny, Zhao, KDD 2013).
 
 rho_t = (1 + t)^-power,   w <- (1 - rho_t) w + rho_t u,   then each column is divided by its sum.
 
-Differs from BIDMach: the first estimate replaces the initial values (there: by 99 %); t counts
-blocks alone; a column that sums to 0 is left as it is instead of becoming NaN.
+Differs from BIDMach: the first estimate replaces the initial values (there: 99 % of them); t counts
+blocks only; a column that sums to 0 is left as it is instead of becoming NaN.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .estimates import StatisticsOptimizer
 
 
 class IncNorm(StatisticsOptimizer):
-    """Each update is an estimate of a parameter whose columns are distributions."""
+    """Takes estimates of a parameter whose columns are distributions."""
 
     normalises: ClassVar[bool] = True
     kind: Literal["inc-norm"] = "inc-norm"
     power: float = Field(0.3, ge=0, le=1, description="forgetting rate; small forgets early blocks")
 
     def attach(self, *args: Any, **kwargs: Any) -> None:
-        """Make the one number that changes from step to step."""
+        """Make the state: rho, which changes from step to step."""
         super().attach(*args, **kwargs)
         self._rho = scalar(self.cache, 0.0, "rho (inc-norm)")
 
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
-        """Average, then normalise."""
+        """Average the estimates, then normalise."""
         self._rho.set((1.0 + self.steps) ** -self.power)
         for name, update in updates.items():
             w = self.parameters[name]

@@ -20,7 +20,7 @@ from .full_pass import FullPass
 
 
 class LBFGS(FullPass):
-    """Each update is the gradient of a block's mean loss; parameters move once per pass."""
+    """Takes gradients of the blocks' mean losses; parameters move once per pass."""
 
     kind: Literal["lbfgs"] = "lbfgs"
     memory: int = Field(10, ge=1, le=100, description="pairs (s, y) that are kept")
@@ -38,7 +38,7 @@ class LBFGS(FullPass):
         self._remember_pairs()
 
     def direction(self) -> None:
-        """Keep the newest pair, then d <- -H g."""
+        """Keep the newest pair, then set d <- -H g."""
         s, y = self.s[self.next], self.y[self.next]
         self._factor.set(self.search.step)
         for name in s:
@@ -62,7 +62,7 @@ class LBFGS(FullPass):
         self._remember_pairs()
 
     def resume(self, paused: Mapping[str, Any]) -> None:
-        """Also how many pairs there are."""
+        """Continue the search, with the pairs that the state holds."""
         super().resume(paused)
         held, following, self.scale = (float(x) for x in self.state["pairs"].numpy()[0])
         self.held, self.next = int(held), int(following)
@@ -87,7 +87,7 @@ class LBFGS(FullPass):
             self._add(alpha[i] - beta, self.s[i])
 
     def _add(self, factor: float, v: dict[str, Mat]) -> None:
-        """d <- d + factor v."""
+        """Set d <- d + factor v."""
         self._factor.set(factor)
         for name, d in self.d.items():
             d <<= d + self._factor * v[name]

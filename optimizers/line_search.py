@@ -1,8 +1,10 @@
-"""Line search with the strong Wolfe conditions, one function value at a time.
+"""Search a line by the strong Wolfe conditions, one function value at a time.
 
 Nocedal, Wright, Numerical Optimization (2nd ed.), algorithms 3.5 and 3.6 as one bracket. Differs:
-1. sufficient decrease has a slack of `NOISE` times |f0|, since losses come from float32 kernels
-(Hager, Zhang, SIAM J. Optim. 2005); 2. it is a state machine, as a value costs a whole pass.
+
+1. Sufficient decrease has a slack of `NOISE` times |f0|, since losses come from float32 kernels
+   (Hager, Zhang, SIAM J. Optim. 2005).
+2. It is a state machine, since each value costs a whole pass.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ TRIALS = 20
 
 @dataclass
 class LineSearch:
-    """Search along a direction from f(0) = f0 with slope slope0 < 0; `step` is what to try next.
+    """Searches along a direction from f(0) = f0 with slope slope0 < 0.
 
-    low, high: ends of the bracket, with value and slope; high is infinite until there is one.
     curvature: the slope must shrink to this share of slope0.
+    step: the next trial.
+    trials: their number so far.
+    low, high: ends of the bracket, with value and slope; high is infinite until it is found.
     """
 
     f0: float = 0.0
@@ -40,13 +44,13 @@ class LineSearch:
 
     @classmethod
     def start(cls, f0: float, slope0: float, step: float, curvature: float) -> LineSearch:
-        """A new search whose first trial is `step`."""
+        """Return a new search whose first trial is `step`."""
         return cls(f0, slope0, curvature, step, f_low=f0, slope_low=slope0)
 
     def accepts(self, f: float, slope: float) -> bool:
-        """Whether the trial with this value and slope ends the search; else `step` is the next one.
+        """Return whether the trial, with this value and slope, ends the search.
 
-        `failed` tells when no step could be found.
+        If not, `step` becomes the next trial, unless the search has `failed`.
         """
         self.trials += 1
         limit = self.f0 + DECREASE * self.step * self.slope0 + NOISE * abs(self.f0)
@@ -64,11 +68,15 @@ class LineSearch:
 
     @property
     def failed(self) -> bool:
-        """Whether there is no step worth trying."""
+        """Whether the search has run out of trials."""
         return self.trials >= TRIALS
 
     def _next(self) -> float:
-        """Twice as far, or the minimum of the cubic through both ends, well inside the bracket."""
+        """Return the next trial: beyond `low`, or a minimum well inside the bracket.
+
+        Without an upper end it doubles the step, or halves it after a first trial that failed. With
+        one it takes the minimum of the cubic through both ends.
+        """
         if self.high == math.inf:
             return 2.0 * self.step if self.low else self.step / 2.0
         a, b = self.low, self.high

@@ -1,7 +1,8 @@
-"""What a model says of losses that are functions of X W + b: the optimizer decides how to step.
+"""Losses that are functions of X W + b, which leave the optimizer free how to step.
 
-By block, it evaluates the derivatives of the block's mean loss; by pass, it sums derivatives and
-losses of rows; by row, it evaluates each row where the rows before it have left the parameters.
+- By block, it evaluates the derivatives of the block's mean loss.
+- By pass, it sums the derivatives and losses of rows.
+- By row, it evaluates each row at the parameters that the rows before it have left.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from blocklearn.matcache import (
 
 
 class Weighted(Protocol):
-    """Rows with weights: what a `LinearLoss` reads of a block."""
+    """The part of a block that a `LinearLoss` reads: rows with weights."""
 
     @property
     def X(self) -> Matrix:
-        """Features [rows x features]."""
+        """The features [rows x features]."""
 
     @property
     def weights(self) -> Mat:
-        """Weights of the rows [rows x 1], 0 for padding."""
+        """The weights of the rows [rows x 1], 0 for padding."""
 
     @property
     def weight(self) -> float:
-        """Their sum."""
+        """The sum of the weights."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ class RowLosses:
     arguments: tuple[Any, ...]
 
     def at(self, scores: Rows) -> tuple[Rows, Rows, Rows | None]:
-        """Derivatives by the scores, losses, and factors of both; None: they are all 1."""
+        """Return derivatives by the scores, losses, and factors of both; None: they are all 1.
+
+        Raises ShapeError where `function` does not return two or three values.
+        """
         found = self.function(scores, *self.arguments)
         if not isinstance(found, tuple) or len(found) not in (2, 3):
             name = getattr(self.function, "__name__", "losses")
@@ -60,7 +64,7 @@ class RowLosses:
         return found if len(found) == 3 else (*found, None)
 
     def counted(self, scores: Rows) -> tuple[Rows, Rows]:
-        """Derivatives and losses, times their factors."""
+        """Return derivatives and losses, times their factors."""
         r, loss, factors = self.at(scores)
         return (r, loss) if factors is None else (r * factors, loss * factors)
 
@@ -72,14 +76,14 @@ class LinearLoss:
     The scores of row i are x_i W + b [1 x targets].
 
     - block: has `X` [rows x features], `weights` [rows x 1] and their sum `weight`.
-    - losses: a `@rowwise` function; `losses(scores, *arguments)` returns the derivative of each
-      loss by its score [rows x targets], and the losses, [rows x targets] or [rows x 1]. Without
-      weights; the result for a row may depend on that row only. It may return factors of both
-      beside these, where targets weigh rows each in their own way [rows x targets].
+    - losses: a `@rowwise` function. `losses(scores, *arguments)` returns the derivative of each
+      loss by its score [rows x targets], and the losses, [rows x targets] or [rows x 1], both
+      without weights. The result for a row may depend on that row only. A third result may hold
+      factors of both [rows x targets], if each target weighs rows in its own way.
     - arguments: matrices with one row, or with a row for each row of the block; numbers; names;
       tuples and frozen dataclasses of these. No parameters of the model.
-    - mask: 0 where W is to stay 0 [features x targets], else 1; None: nowhere.
-    - bias: the name of the parameter b [1 x targets]; None: there is none.
+    - mask: [features x targets], 0 where W must stay 0, else 1; None: 1 everywhere.
+    - bias: the name of the parameter b [1 x targets]; None: no bias.
     """
 
     block: Weighted
@@ -94,13 +98,16 @@ class LinearLoss:
         return RowLosses(self.losses, self.arguments)
 
     def derivatives(self, name: str, parameters: Mapping[str, Mat], norm: Number) -> Rows:
-        """Of the sum of weighted losses over `norm`, by the scores [rows x targets]."""
+        """Return the derivatives of the weighted losses by the scores, divided by `norm`.
+
+        They are [rows x targets]. name: of the parameter W.
+        """
         X, W, b = self._scores(name, parameters)
         with X.cache.update_reads():
             return mean_derivatives(X, W, b, self.of_rows, self.block.weights, norm)
 
     def row_by_row(self, name: str, parameters: Mapping[str, Mat]) -> tuple[Rows, Column]:
-        """Of each row: derivatives by its scores [rows x targets], and its loss [rows x 1]."""
+        """Return derivatives by the scores [rows x targets], and losses [rows x 1], of rows."""
         X, W, b = self._scores(name, parameters)
         with X.cache.update_reads():
             return row_losses(X, W, b, self.of_rows)  # type: ignore[no-any-return]
@@ -108,14 +115,14 @@ class LinearLoss:
     def _scores(
         self, name: str, parameters: Mapping[str, Mat]
     ) -> tuple[Matrix, Table | None, Row | None]:
-        """X, W, b for the kernels; of dense data X W, None, b."""
+        """Return X, W, b for the kernels; for dense data, X W, None, b."""
         X, W = self.block.X, parameters[name]
         b = None if self.bias is None else parameters[self.bias]
         return (X, W, b) if X.pattern is not None else ((X @ W).mat(), None, b)
 
 
 def scores_of(X: Matrix, W: Table | None, b: Row | None) -> Rows:
-    """X W + b; X itself is X W where W is None."""
+    """Return X W + b. Where W is None, X is X W already."""
     scores = X if W is None else X @ W
     return scores if b is None else scores + b
 
@@ -129,19 +136,19 @@ def mean_derivatives(
     weights: Column,
     norm: Number,
 ) -> Rows:
-    """Derivatives by the scores, times weights and factors, over `norm`."""
+    """Return derivatives by the scores, times weights and factors, divided by `norm`."""
     r, _, factors = losses.at(scores_of(X, W, b))
     return r * ((weights if factors is None else weights * factors) / norm)
 
 
 @rowwise
 def row_losses(X: Matrix, W: Table | None, b: Row | None, losses: RowLosses) -> tuple[Rows, Column]:
-    """Derivatives by the scores, and losses, all targets together."""
+    """Return derivatives by the scores, and losses summed over the targets."""
     r, loss = losses.counted(scores_of(X, W, b))
     return r, rowsum(loss)
 
 
 @rowwise
 def single_derivatives(scores: Rows, b: Row | None, losses: RowLosses) -> Rows:
-    """Derivatives of a row whose product with W is `scores`."""
+    """Return the derivatives of a row whose product with W is `scores`."""
     return losses.counted(scores_of(scores, None, b))[0]

@@ -1,4 +1,4 @@
-"""A parameter as an optimizer by gradients sees it, and what does not go together on it."""
+"""A parameter as gradient optimizers manage it, and checks of what they can combine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONE: Literal["one"] = "one"
 
 @dataclass(frozen=True)
 class Slot:
-    """State of a parameter: columns as the parameter's (ALL) or one number per row (ONE)."""
+    """A state of a parameter: of its shape (ALL), or with one number per row (ONE)."""
 
     columns: Literal["all", "one"]
     initial: float = 0.0
@@ -37,8 +37,8 @@ class Managed:
     l2: Mat | None = None
     average: Mat | None = None
     averaged: Mat | None = None
-    seen: Mat | None = None  # what the clock of the penalties showed when a row was last exact
-    sparse: bool = False  # its updates are sparse
+    seen: Mat | None = None  # time of the penalties' clock when a row was last exact
+    sparse: bool = False  # whether its updates are sparse
     kernels: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -47,7 +47,7 @@ class Managed:
         return bool(self.terms)
 
     def common(self) -> dict[str, Any]:
-        """Arguments of every kernel."""
+        """Return the arguments that every kernel takes."""
         names = ("w", "rates", "l1", "l2", "state")
         return {name: getattr(self, name) for name in names}
 
@@ -55,7 +55,10 @@ class Managed:
 def weight_row(
     cache: MatCache, kind: str, p: Managed, what: str, weights: list[Weights]
 ) -> Mat | None:
-    """The sum of the weights as a number or a row; None where all are zero."""
+    """Return the sum of the weights, [1 x 1] or [1 x columns]; None where all are zero.
+
+    Raises CombinationError for a list of another length than the columns.
+    """
     columns = p.w.shape[1]
     for weight in weights:
         if not isinstance(weight, float | int) and len(weight) != columns:
@@ -73,7 +76,7 @@ def weight_row(
 
 
 def check_rows(kind: str, p: Managed, *, by_entry: bool) -> None:
-    """Refuse terms that need one time for a whole row where entries have times of their own."""
+    """Raise CombinationError if a term needs one time for a row, and its entries differ in time."""
     for term in p.terms:
         if term.by_row and (by_entry or p.rates is not None):
             why = "gives every weight a rate of its own"
@@ -88,7 +91,7 @@ def check_rows(kind: str, p: Managed, *, by_entry: bool) -> None:
 def check_sparse(
     kind: str, p: Managed, *, average_from: int | None, clip_global_norm: float | None
 ) -> None:
-    """What has no exact form where only some rows are touched."""
+    """Raise CombinationError for settings that have no exact form with sparse updates."""
     smooth = [t.kind for t in p.terms if t.smooth]
     flows = [t.kind for t in p.terms if t.flows and not t.projects]
     way_out = "Give the data as a dense matrix (NumPy), or leave it out."
@@ -121,7 +124,7 @@ def check_sparse(
 def check_row_steps(
     kind: str, p: Managed, *, average_from: int | None, row_norm: float | None
 ) -> None:
-    """What steps of single rows cannot do."""
+    """Raise CombinationError for settings that steps of single rows do not support."""
     way_out = "Use step_per: block."
     if average_from is not None:
         raise CombinationError(

@@ -1,9 +1,9 @@
-"""What is added up over a pass: gradients, losses, weights; exactly, where the model gives terms.
+"""Sum gradients, losses and weights over a pass; exactly, if the model hands over a `LinearLoss`.
 
-Sums are kept on a grid (matcache/operations/exact.py), which must suit the size of their terms.
-That size is known when the pass has ended; where the grid was wrong, the pass does not count and
-is repeated on a better one. Terms hardly change in size from pass to pass, so that happens in the
-first, if ever.
+Sums are kept on a grid (matcache/operations/exact.py), which must fit the size of their terms. That
+size is known only when the pass has ended. If the grid did not fit, the pass does not count, and is
+repeated on a better grid. The size hardly changes between passes, so this happens in the first pass
+or never.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from .row import Row, kernel
 LOSS, WEIGHT = "pass.loss", "pass.weight"
 ROWS = "pass.rows"
 FIRST = 2.0**30  # rows times largest term, in the first pass: a million rows of terms below 1,000
-SPARE = 4.0  # how much terms may grow until the next pass
-COARSE = 2.0**16  # how much larger than needed a grid may have been made
+SPARE = 4.0  # factor by which terms may grow until the next pass
+COARSE = 2.0**16  # a grid coarser than needed by more than this factor is not accepted
 
 
 class PassSums:
-    """Sums of one pass over the data, for parameters of these names and shapes."""
+    """Sums over one pass of the data, for each parameter."""
 
     def __init__(self, cache: MatCache, parameters: Mapping[str, Mat]) -> None:
-        """Empty."""
+        """Make empty sums of the parameters' shapes."""
         self.cache = cache
         self.state: dict[str, Mat] = {}
         self.masks: dict[str, Any] = {}
@@ -55,16 +55,19 @@ class PassSums:
 
     @staticmethod
     def merge_rule(name: str) -> Merge:
-        """How replicas combine the state `name`."""
+        """Return how replicas combine the state `name`."""
         if name.endswith(".sum"):
             return "sum"
         return "max" if name.endswith(".largest") else "same"
 
     def add_rows(self, name: str, update: LinearLoss, R: Rows, loss: Column) -> None:
-        """A block's rows. R: derivatives of their losses by X @ W [rows x targets]; loss: [rows x
-        1]; both without weights, which are multiplied in exactly. Where X is sparse, and of a bias,
-        sums over a pass have the same bits in any order of the rows, so that a row of weight 2 is
-        as good as two rows. Of a dense X they are made in float64.
+        """Add a block's rows.
+
+        If X is sparse, and for a bias, the sums have the same bits in any order of the rows: a row
+        of weight 2 equals two rows. For a dense X they are sums in float64.
+
+        R: [rows x targets], derivatives of the losses by X @ W, without weights.
+        loss: [rows x 1], losses without weights. Weights are multiplied in exactly.
         """
         X, weights, part = update.block.X, update.block.weights, self._sums[name]
         self.masks[name] = update.mask
@@ -80,7 +83,7 @@ class PassSums:
         rows <<= rows + total(weights > 0.0)
 
     def add(self, updates: Mapping[str, Update], objective: Objective) -> None:
-        """A block's gradients of its mean loss, and the sums of its losses and weights."""
+        """Add a block's gradients of its mean loss, and the sums of its losses and weights."""
         for name, update in updates.items():
             s = self._sums[name].total
             if isinstance(update, Gradient) and update.sparse:
@@ -97,7 +100,7 @@ class PassSums:
             s <<= s + value
 
     def complete(self) -> bool:
-        """Whether the sums of the pass hold; otherwise the grids are better for the next one."""
+        """Return whether the sums of the pass are valid, and choose the grids of the next pass."""
         rows, hold = max(1.0, float(self._rows)), True
         for part in self._sums.values():
             grid, size = part.grid.numpy(), rows * part.largest.numpy()
@@ -108,23 +111,23 @@ class PassSums:
         return hold
 
     def gradient(self, name: str) -> Any:
-        """Of the mean loss: an expression of the parameter's shape."""
+        """Return the gradient of the mean loss: an expression of the parameter's shape."""
         mean = self._sums[name].total / self._sums[WEIGHT].total
         mask = self.masks.get(name)
         return mean if mask is None else mean * mask
 
     @property
     def loss(self) -> Mat:
-        """Sum of the weighted losses."""
+        """The sum of the weighted losses."""
         return self._sums[LOSS].total
 
     @property
     def weight(self) -> Mat:
-        """Sum of the weights."""
+        """The sum of the weights."""
         return self._sums[WEIGHT].total
 
     def clear(self) -> None:
-        """Begin with the next pass."""
+        """Reset the sums for the next pass."""
         self._rows.set(0.0)
         for part in self._sums.values():
             for mat in (part.total, part.largest):

@@ -18,9 +18,7 @@ from .managed import ALL, Slot
 
 
 class RMSProp(GradientOptimizer):
-    """Each update is a gradient. G rests with its row while a feature does not occur: it is the
-    mean over the blocks that have the feature.
-    """
+    """Takes gradients. G of a feature is the mean over the blocks that have the feature."""
 
     kind: Literal["rmsprop"] = "rmsprop"
     rate: float = Field(0.01, gt=0, description="step size")
@@ -29,16 +27,16 @@ class RMSProp(GradientOptimizer):
     by_entry: ClassVar[bool] = True
 
     def slots(self) -> dict[str, Slot]:
-        """G, running mean of squared gradients."""
+        """G, the running mean of squared gradients."""
         return {"G": Slot(ALL)}
 
     def direction(self, g: Any, *state: Any) -> Any:
-        """The gradient itself."""
+        """Update G, and return the gradient itself."""
         (G,) = state
         G <<= G + (1.0 - self.decay) * (g * g - G)
         return g
 
     def scale(self, *state: Any) -> Any:
-        """1 / (sqrt(G) + eps)."""
+        """Return 1 / (sqrt(G) + eps)."""
         (G,) = state
         return 1.0 / (sqrt(G) + self.eps)

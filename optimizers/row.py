@@ -1,4 +1,4 @@
-"""What a row of a parameter sees inside a kernel, by name."""
+"""Named arguments of the kernels that work on one row of a parameter."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ NAMES = (
     "rate",
     "rates",  # factors of the rate, [1 x columns]
     "now",  # the clock of the penalties
-    "seen",  # what the clock showed when the row was last exact, one number
-    "elapsed",  # what it has gained since then, where that is computed already
+    "seen",  # time of the clock when the row was last exact, one number
+    "elapsed",  # time since then, where that is computed already
     "l1",
     "l2",
-    "average",  # of the row's past
-    "averaged",  # steps in it
-    "count",  # steps that belong into it
+    "average",  # mean of the row's past values
+    "averaged",  # steps that the average includes
+    "count",  # steps that it should include
 )
 
 
 class Row:
-    """The arguments of a kernel, one attribute each; None where there is no such argument."""
+    """The arguments of a kernel, one attribute each; None where an argument is absent."""
 
     XT: Any
     w: Any
@@ -49,27 +49,27 @@ class Row:
     state: tuple[Any, ...]
 
     def __init__(self, *args: Any) -> None:
-        """args: those of NAMES, then the optimizer's state."""
+        """args: in the order of NAMES, then the optimizer's state."""
         for name, arg in zip(NAMES, args, strict=False):
             setattr(self, name, arg)
         self.state = args[len(NAMES) :]
 
     @classmethod
     def of(cls, *, state: tuple[Any, ...] = (), **args: Any) -> Row:
-        """The same from keyword arguments of NAMES."""
+        """Make a row from keyword arguments of NAMES."""
         return cls(*(args.get(n) for n in NAMES), *state)
 
     def missed(self) -> Any:
-        """What the clock has gained since the row was last exact."""
+        """Return the time since the row was last exact."""
         return self.now - self.seen if self.elapsed is None else self.elapsed
 
     def pace(self) -> Any:
-        """The step size: one number, or one per column."""
+        """Return the step size: one number, or one per column."""
         return self.rate if self.rates is None else self.rate * self.rates
 
 
 def kernel(body: Callable[[Row], None], name: str) -> Callable[..., None]:
-    """`body` as one row-wise kernel, called with keyword arguments of NAMES and `state`."""
+    """Make a row-wise kernel of `body`, called with keyword arguments of NAMES and `state`."""
 
     def program(*args: Any) -> None:
         body(Row(*args))

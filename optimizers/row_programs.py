@@ -1,4 +1,4 @@
-"""What an optimizer by gradients does to one row of a parameter: the bodies of its kernels."""
+"""Bodies of the kernels by which a gradient optimizer changes one row of a parameter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TINY = 1e-30
 
 
 def kernels_of(rule: GradientOptimizer, p: Managed) -> dict[str, Any]:
-    """By name; they are traced at their first call, for parameters like p."""
+    """Return the kernels by name. The first call of each traces it, for parameters like p."""
     return {
         "step": kernel(lambda row: step_row(rule, p, row), f"{rule.name} step"),
         "rest": kernel(lambda row: rest_row(rule, p, row, row.now), f"{rule.name} rest"),
@@ -27,7 +27,7 @@ def kernels_of(rule: GradientOptimizer, p: Managed) -> dict[str, Any]:
 
 
 def step_row(rule: GradientOptimizer, p: Managed, row: Row) -> None:
-    """A step: gradient, clipping, rule, penalties."""
+    """Step a row: gradient, clipping, rule, penalties."""
     g = row.g if row.XT is None else row.XT @ row.R
     if row.mask is not None:
         g = g * row.mask
@@ -46,21 +46,21 @@ def step_row(rule: GradientOptimizer, p: Managed, row: Row) -> None:
 
 
 def rest_row(rule: GradientOptimizer, p: Managed, row: Row, seen: Any = None) -> None:
-    """What penalties have done meanwhile to a row that rested. seen: the time to note."""
+    """Apply the penalties that a resting row has missed. seen: the time to note."""
     _flow(p, row, rule.rest(row))
     if row.seen is not None:
         row.seen <<= seen
 
 
 def average_row(row: Row) -> None:
-    """The mean of the row over `count` steps; it was the same in those since `averaged`."""
+    """Extend the mean of the row to `count` steps: since `averaged` it has not changed."""
     missed = (row.count - row.averaged) / maximum(row.count, 1.0)
     row.average <<= row.average + (row.w - row.average) * missed
     row.averaged <<= row.count
 
 
 def swap_row(row: Row) -> None:
-    """The row and its average change places."""
+    """Swap the row and its average."""
     w = copy(row.w)
     row.w <<= row.average
     row.average <<= w

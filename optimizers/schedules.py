@@ -1,4 +1,4 @@
-"""How the step size changes: rate_t = rate * factor(t), t = 0, 1, ... steps (blocks) done."""
+"""Change the step size: rate_t = rate * factor(t), t = 0, 1, ... steps (blocks) done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Schedule(Fields):
 
     @abstractmethod
     def factor(self, step: int) -> float:
-        """What multiplies the rate in the step after `step` steps."""
+        """Return the factor of the rate after `step` steps."""
 
 
 class Constant(Schedule):
@@ -26,7 +26,7 @@ class Constant(Schedule):
     kind: Literal["constant"] = "constant"
 
     def factor(self, step: int) -> float:
-        """Always 1.
+        """Return 1.
 
         >>> Constant().factor(1000)
         1.0
@@ -45,7 +45,7 @@ class Power(Schedule):
     delay: PositiveFloat = Field(1.0, description="steps until the decay sets in")
 
     def factor(self, step: int) -> float:
-        """Falls as a power of the number of steps.
+        """Return a factor that falls as a power of the number of steps.
 
         >>> Power(exponent=0.5).factor(3)
         0.5
@@ -61,7 +61,7 @@ class Exponential(Schedule):
     every: PositiveInt = Field(1000, description="steps")
 
     def factor(self, step: int) -> float:
-        """Falls by the same factor in every period.
+        """Return a factor that falls by `decay` in every period.
 
         >>> Exponential(decay=0.1, every=100).factor(200)
         0.01
@@ -86,7 +86,7 @@ class Piecewise(Schedule):
         return self
 
     def factor(self, step: int) -> float:
-        """The last factor that has begun.
+        """Return the last factor that has begun.
 
         >>> Piecewise(starts=[10, 20], factors=[0.5, 0.1]).factor(15)
         0.5
@@ -105,7 +105,7 @@ class WarmUp(Schedule):
     )
 
     def factor(self, step: int) -> float:
-        """Rises linearly first.
+        """Return a factor that first rises linearly.
 
         >>> WarmUp(steps=4).factor(1)
         0.5

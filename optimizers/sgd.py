@@ -17,7 +17,7 @@ from .managed import ALL, Slot
 
 
 class SGD(GradientOptimizer):
-    """Each update is a gradient. v rests with its row while a feature does not occur."""
+    """Takes gradients. v of a row does not change while its feature does not occur."""
 
     kind: Literal["sgd"] = "sgd"
     momentum: float = Field(0.0, ge=0, lt=1, description="mu, weight of the earlier steps")
@@ -34,7 +34,7 @@ class SGD(GradientOptimizer):
         return {"v": Slot(ALL)} if self.momentum else {}
 
     def direction(self, g: Any, *state: Any) -> Any:
-        """The step as a mean of gradients: (1 - mu) v."""
+        """Update v, and return the step as a mean of gradients: (1 - mu) v."""
         if not state:
             return g
         (v,) = state
@@ -42,5 +42,5 @@ class SGD(GradientOptimizer):
         return (1.0 - self.momentum) * (g + self.momentum * v if self.nesterov else v)
 
     def scale(self, *state: Any) -> Any:
-        """Sum of the weights of a gradient over all steps that it is part of."""
+        """Return 1 / (1 - mu): the weights of one gradient, summed over all later steps."""
         return 1.0 / (1.0 - self.momentum)

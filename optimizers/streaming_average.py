@@ -1,4 +1,4 @@
-"""The streaming average: natural gradient of Hoffman, Blei, Bach (2010).
+"""Average estimates as they stream by: natural gradient of Hoffman, Blei, Bach (2010).
 
 rho_t = (tau0 + t)^-kappa,   w <- (1 - rho_t) w + rho_t u,   t = 0, 1, ... blocks of this phase.
 """
@@ -19,7 +19,7 @@ Delay = Annotated[float, Field(ge=0)]
 
 
 class StreamingAverage(StatisticsOptimizer):
-    """Each update is an estimate of the parameter made from one block alone; average them.
+    """Averages estimates of a parameter, each made from one block alone.
 
     For conjugate models this is stochastic natural gradient (Hoffman et al. 2013, eq. 26).
     tau0 >= 0 slows down the first steps; kappa in (0.5, 1] forgets early blocks (Robbins-Monro).
@@ -33,17 +33,17 @@ class StreamingAverage(StatisticsOptimizer):
     kappa: float = Field(0.7, ge=0, le=1, description="forgetting rate; 0.5 < kappa <= 1 converges")
 
     def attach(self, *args: Any, **kwargs: Any) -> None:
-        """Make the one number that changes from step to step."""
+        """Make the state: rho, which changes from step to step."""
         super().attach(*args, **kwargs)
         self._rho = scalar(self.cache, 0.0, "rho (streaming average)")
 
     def enter(self, phase: int) -> None:
-        """Steps count from the beginning of the phase."""
+        """Count steps from the beginning of the phase."""
         super().enter(phase)
         self.steps = 0
 
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
-        """w <- (1 - rho) w + rho u, in one kernel with the expression u."""
+        """Set w <- (1 - rho) w + rho u, in one kernel with the expression u."""
         delays = self.tau0 if isinstance(self.tau0, list) else [self.tau0]
         base = delays[min(self.phase, len(delays) - 1)] + self.steps
         self._rho.set(1.0 if base <= 1.0 else base**-self.kappa)

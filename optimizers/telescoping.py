@@ -1,10 +1,10 @@
-"""Telescoping: parameters rest for longer and longer, then take the mean of the estimates.
+"""Replace parameters by means of estimates, over windows of growing length (telescoping).
 
     w <- mean of u over the last window,  windows of first, first * growth, ... blocks.
 
-Stepwise EM with growing batches; after BIDMach's Telescoping. Differs: windows are counted in
-blocks (there in samples, so that it refreshed in every block for a long time), and a window's
-estimates are forgotten with it (there they stayed in the sum).
+Stepwise EM with growing batches; after BIDMach's Telescoping. Differs: windows count blocks (there
+samples, which meant a new window in every block for a long time), and a window's estimates are
+forgotten at its end (there they stayed in the sum).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .row import Row, kernel
 
 
 class Telescoping(StatisticsOptimizer):
-    """Each update is an estimate of the parameter made from one block alone."""
+    """Takes estimates of a parameter, each made from one block alone."""
 
     kind: Literal["telescoping"] = "telescoping"
     first: PositiveInt = Field(1, description="blocks of the first window")
     growth: float = Field(1.5, ge=1, description="of the windows")
 
     def attach(self, *args: Any, **kwargs: Any) -> None:
-        """Make the sum of a window's estimates."""
+        """Make the state: the sum of a window's estimates."""
         super().attach(*args, **kwargs)
         self._done = scalar(self.cache, 0.0, "blocks of the window that ends (telescoping)")
         for name, w in self.parameters.items():
@@ -40,7 +40,7 @@ class Telescoping(StatisticsOptimizer):
         self._refresh = kernel(_refresh_row, "telescoping")
 
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
-        """Add the estimates; at the end of a window they become the parameters."""
+        """Add the estimates. At the end of a window, their mean becomes the parameters."""
         self._done.set(float(self._window_that_ends(self.steps + 1)))
         for name, update in updates.items():
             s = self.state[f"{name}.sum"]
@@ -48,7 +48,7 @@ class Telescoping(StatisticsOptimizer):
         self.steps += 1
 
     def _window_that_ends(self, step: int) -> int:
-        """Length of the window that ends with this step; 0 if none does.
+        """Return the length of the window that ends with this step; 0 if none does.
 
         >>> [Telescoping(first=1, growth=2)._window_that_ends(n) for n in range(1, 9)]
         [1, 0, 2, 0, 0, 0, 4, 0]
