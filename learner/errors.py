@@ -1,4 +1,4 @@
-"""What can go wrong between the command line and the disk; `exit_codes.py` numbers it."""
+"""Errors of configurations, runs and their folders; `exit_codes.py` numbers them."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from blocklearn.matcache.errors import BlocklearnError
 
 
 class ConfigError(BlocklearnError, ValueError):
-    """A configuration with mistakes: all of them, one line each, in `problems`."""
+    """A configuration with mistakes, all listed in `problems`, one line each."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         """`problems`: each names its place, its key and the remedy where there is one."""
@@ -15,20 +15,20 @@ class ConfigError(BlocklearnError, ValueError):
 
 
 class RunFolderError(BlocklearnError):
-    """A run folder that must not be written: it holds a run already, or is not one of ours."""
+    """A run folder that must not be written: it holds a run already, or other files."""
 
 
 class ModelFolderError(BlocklearnError, ValueError):
-    """A model or checkpoint folder with a missing, damaged or newer file, named in the message."""
+    """A model or checkpoint folder with a missing, damaged or newer file, which it names."""
 
 
 class ModelMissingError(BlocklearnError, FileNotFoundError):
-    """A path where a model was expected and none is."""
+    """A path without the model that was expected there."""
 
 
 class RunInterrupted(BlocklearnError):
-    """The run was asked to stop by a signal and did."""
+    """A run that a signal has stopped."""
 
 
 class DivergedError(BlocklearnError, ArithmeticError):
-    """Training produced a number that is not finite; what was learnt since is worthless."""
+    """Training produced a number that is not finite: the model is worthless from there on."""

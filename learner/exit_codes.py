@@ -1,4 +1,4 @@
-"""What `learn` exits with. Batch systems read it: 75 may be run again, 2, 65 and 78 may not."""
+"""Exit codes of `learn`, for batch systems: 75 may be run again; 2, 65 and 78 may not."""
 
 import errno
 from enum import IntEnum
@@ -16,11 +16,11 @@ from .terminal import printable_text
 
 
 class ExitCode(IntEnum):
-    """The numbers of `sysexits.h` where one fits; 71 and 76 are put to a use of our own."""
+    """The numbers of `sysexits.h` where one fits; 71 and 76 have meanings of our own."""
 
     DONE = 0
     USAGE = 2
-    """The command line is wrong, or an option is needed to go on (a run that exists)."""
+    """The command line is wrong, or the run exists and an option must say what to do."""
     DATA = 65
     """Data, a model or a checkpoint is malformed or damaged, or data do not fit the model."""
     NO_INPUT = 66
@@ -30,7 +30,7 @@ class ExitCode(IntEnum):
     INTERNAL = 70
     """A mistake in blocklearn; comes with a traceback."""
     OUT_OF_MEMORY = 71
-    """Of the host or of the device; or the system starts no further thread."""
+    """The host or the device has too little memory, or the system starts no further thread."""
     IO = 74
     """Reading or writing failed."""
     INTERRUPTED = 75
@@ -46,10 +46,10 @@ class ExitCode(IntEnum):
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """The code for `error`. `INTERNAL` means that nobody foresaw it: show the traceback.
+    """Return the code for `error`. `INTERNAL` means an unexpected error: show the traceback.
 
-    The first line that fits decides, so the narrower class stands first. Of a block that could not
-    be read, it is the code of what was in the way.
+    The first row of the table that fits decides, so narrower classes come first. A `ReadError` has
+    the code of its cause.
     """
     # imported here, so that `learn --help` is quick
     from blocklearn.datasources.errors import DataError, ReadError
@@ -77,8 +77,9 @@ def exit_code(error: BaseException) -> ExitCode:
 
 
 def message(error: BaseException) -> str:
-    """What to print for an expected error: one line where Python's own text is not one, and the
-    notes that were added to it. Control characters, which a file may have brought in, are escaped.
+    """Return the text to print for an expected error: a message, and the notes added to it.
+
+    Control characters, which may come from a file, are escaped.
     """
     return printable_text("\n".join([_text(error), *getattr(error, "__notes__", ())]))
 

@@ -1,11 +1,11 @@
-"""Numbers as people read them: scores, sizes in bytes, durations."""
+"""Format numbers for people: scores, sizes in bytes, durations."""
 
 import math
 from collections.abc import Mapping
 
 
 def overall(scores: Mapping[str, float]) -> dict[str, float]:
-    """Scores that are not of a single target (those are called `NAME/TARGET`).
+    """Return the scores that are not of a single target (those are called `NAME/TARGET`).
 
     >>> overall({"auc": 0.8, "auc/cat": 0.7, "auc/dog": 0.9})
     {'auc': 0.8}
@@ -14,7 +14,7 @@ def overall(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def number(value: float) -> str:
-    """Four digits or more; a dash for a NaN: a score that these rows say nothing of.
+    """Format a score with four digits or more; a NaN, which these rows do not define, as a dash.
 
     >>> number(1290.123), number(-7.16312), number(0.00012345), number(math.nan)
     ('1,290.1', '-7.163', '0.0001234', '-')
@@ -25,7 +25,7 @@ def number(value: float) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes with a unit.
+    """Format bytes with a unit.
 
     >>> size(512), size(2_500_000), size(3_000_000_000)
     ('512 B', '2.5 MB', '3.0 GB')
@@ -37,7 +37,7 @@ def size(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in at most two units.
+    """Format a time in at most two units.
 
     >>> [duration(s) for s in (0.01234, 59.96, 100, 9059, 200_000)]
     ['12.3 ms', '60 s', '2 min', '2 h 31 min', '2 days 7 h']

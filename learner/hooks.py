@@ -1,4 +1,4 @@
-"""What a learner reports while it works: `Hook`, one call per event."""
+"""Hooks, which a learner calls while it works, once per event."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ if TYPE_CHECKING:
 
 
 class Hook:
-    """Override what you want to hear of. An exception raised here ends the run."""
+    """Override the events of interest. An exception raised here ends the run."""
 
     def plan(self, learner: Learner, replica: Replica) -> None:
-        """The memory of a replica is being planned, on shapes, before any of it is allocated: what
-        is computed here in its cache (`replica.cache`) can be computed there later. It is not asked
-        where the model's update cannot be planned.
+        """Add to the memory plan of a replica, before any of it is allocated.
+
+        An expression that is computed here in `replica.cache`, on shapes, can be computed there
+        later. It is not called where the model's update cannot be planned.
         """
 
     def start(self, learner: Learner, progress: Progress) -> None:
         """Memory is allocated; the first block comes next."""
 
     def block(self, learner: Learner, progress: Progress) -> None:
-        """A block has been trained on; of several replicas, they were merged."""
+        """A block has been trained on; with several replicas, they have been merged."""
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
         """`progress.scores` are new."""

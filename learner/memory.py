@@ -1,4 +1,4 @@
-"""How much memory this process has, and how much more it may get."""
+"""Measure the memory of this process, and how much more it may take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROC = Path("/proc")
 
 
 def resident_bytes(proc: Path = PROC) -> int:
-    """Bytes of this process that are in memory now; the most so far, where nobody says more."""
+    """Return this process's bytes in memory now; without /proc, the largest number so far."""
     try:
         return int((proc / "self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -23,9 +23,12 @@ def resident_bytes(proc: Path = PROC) -> int:
 
 
 def memory_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, int]:
-    """Bytes that this process may still take, by what limits it: what is free on this machine, in
-    its control groups, and of its address space (`ulimit -v`). Empty where nobody says. root: of
-    control groups.
+    """Return the bytes that this process may still take, by the limit that applies.
+
+    Limits are the free memory of the machine, control groups, and the address space (`ulimit -v`).
+    Unknown limits are left out.
+
+    root: of the control groups.
     """
     limits = {}
     if (free := _free(proc)) is not None:
@@ -39,7 +42,7 @@ def memory_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, int]:
 
 
 def _free(proc: Path) -> int | None:
-    """What the kernel thinks it can give away without swapping."""
+    """Return the kernel's estimate of memory available without swapping; None if unknown."""
     try:
         lines = (proc / "meminfo").read_text().splitlines()
     except OSError:
@@ -56,7 +59,7 @@ def _address_space(proc: Path) -> int:
 
 
 def _left_in_groups(root: Path) -> Iterator[int]:
-    """Of each control group that limits memory; what it can drop (cached files) counts as free."""
+    """Yield the bytes left in each control group that limits memory; cached files count as free."""
     for folder in folders("memory", root):
         for most, used, cached in [
             ("memory.max", "memory.current", "inactive_file"),
@@ -68,5 +71,5 @@ def _left_in_groups(root: Path) -> Iterator[int]:
                 stat = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
             except (OSError, ValueError):
                 continue
-            if limit.isdigit() and int(limit) < 2**62:  # version 1 says so where there is none
+            if limit.isdigit() and int(limit) < 2**62:  # version 1 writes more for "no limit"
                 yield max(0, int(limit) - taken + int(stat.get(cached, 0)))

@@ -1,8 +1,8 @@
-"""Text on its way to a terminal or a log: without control characters, messages without secrets.
+"""Print text to a terminal or a log without control characters, and messages without secrets.
 
-Vocabularies, ids and file names come from elsewhere. A terminal obeys the control characters in
-them: it sets titles, moves the cursor, answers with keystrokes. Everything that `learn` prints goes
-through here.
+Vocabularies, ids and file names are foreign input. A terminal obeys the control characters in them:
+it sets titles, moves the cursor, answers with keystrokes. All output of `learn` passes through
+here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from typing import TextIO
 
 ORDERS = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))}
-"""C0 and C1 of Unicode: what terminals obey."""
+"""The control characters C0 and C1 of Unicode, which terminals obey."""
 
 TURNS = {chr(code) for code in (0x61C, *range(0x200E, 0x2010), *range(0x202A, 0x202F),
                                 *range(0x2066, 0x206A))}  # fmt: skip
-"""Marks that change the direction of what follows, so that a line reads as another one."""
+"""Marks that change the direction of the text after them, and so can disguise a line."""
 
 BREAKS = {"\u2028", "\u2029"}
 """Ends of lines that are not `\\n`."""
@@ -32,7 +32,7 @@ ESCAPES_OF_TEXT = {code: text for code, text in ESCAPES.items() if code not in K
 
 
 def printable(line: str) -> str:
-    r"""`line` with control characters as `\u001b`, as JSON writes them; line breaks, too.
+    r"""Escape control characters and line breaks of `line` as JSON does: `\u001b`.
 
     >>> print(printable("\x1b[2Jword\nnext"))
     \u001b[2Jword\u000anext
@@ -41,7 +41,7 @@ def printable(line: str) -> str:
 
 
 def printable_text(text: str) -> str:
-    r"""The same of several lines: line breaks and tabs stay.
+    r"""Escape control characters of several lines; line breaks and tabs stay.
 
     >>> print(printable_text("a\n\x07b"))
     a
@@ -51,14 +51,14 @@ def printable_text(text: str) -> str:
 
 
 def message_text(text: str) -> str:
-    """A message for people: printable, without secrets."""
+    """Return a message for people: printable, without secrets."""
     from blocklearn.datasources.secrets import hidden
 
     return printable_text(hidden(text))
 
 
 def show_lines(lines: Iterable[str], *, flush: bool = False) -> None:
-    """Print results, each of which is one line."""
+    """Print results of one line each."""
     for line in lines:
         print(printable(line), flush=flush)
 
@@ -74,8 +74,8 @@ def say(text: str, file: TextIO | None = None) -> None:
 
 
 class MessageFormatter(logging.Formatter):
-    """Makes messages of log records."""
+    """Formats log records as messages."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One message, with its traceback where there is one."""
+        """Return the message of a record, with its traceback if it has one."""
         return message_text(super().format(record))

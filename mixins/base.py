@@ -1,5 +1,6 @@
-"""What a mixin is: a term added to the objective of any model that is trained by gradients, or a
-report on its parameters.
+"""The base class of mixins: terms of an objective, and reports on parameters.
+
+A term applies to any model that is trained by gradients.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ Weights = NonNegativeNumber | list[NonNegativeNumber]
 
 
 class Mixin(Fields):
-    """Base of all mixins: does nothing. Fields are the configuration.
+    """Base of all mixins, which adds nothing. Fields are the configuration.
 
-    The objective is (mean loss of the rows) + (terms). What a mixin adds is one or more of:
-    l1, l2: weights of ||W||_1 and of ||W||^2 / 2, numbers or one per column. All terms' are added
-    up and applied as one. `flow`, if `flows`: a row moves along the term's own descent for some
-    time; `projects`: time does not matter; `by_row`: it needs one time for all entries of a row.
-    `gradient`, if `smooth`: needs the whole table in every step. `scores`: numbers for evaluations.
+    The objective is (mean loss of the rows) + (terms). A mixin defines one or more of:
+
+    l1, l2: weights of ||W||_1 and of ||W||^2 / 2, numbers or one per column. Those of all terms are
+        added up and applied as one.
+    flow: if `flows`, moves a row along the term's own descent for some time. `projects`: the time
+        does not matter. `by_row`: all entries of a row need the same time.
+    gradient: if `smooth`, needs the whole table in every step.
+    scores: numbers for evaluations.
     """
 
     kind: str
@@ -39,7 +43,7 @@ class Mixin(Fields):
     by_row: ClassVar[bool] = False
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Fields stay validated; every other attribute is state of the replica."""
+        """Set a field, which is validated, or an attribute of the replica."""
         if name in type(self).model_fields:
             super().__setattr__(name, value)
         else:
@@ -47,54 +51,61 @@ class Mixin(Fields):
 
     @property
     def l1(self) -> Weights:
-        """Weight of the sum of absolute values."""
+        """The weight of the sum of absolute values."""
         return 0.0
 
     @property
     def l2(self) -> Weights:
-        """Weight of half the sum of squares."""
+        """The weight of half the sum of squares."""
         return 0.0
 
     @property
     def smooth(self) -> bool:
-        """Whether `gradient` is to be added to the loss's."""
+        """Whether to add `gradient` to that of the loss."""
         return False
 
     @property
     def acts(self) -> bool:
-        """Whether it changes how parameters are trained."""
+        """Whether the mixin changes how parameters are trained."""
         return bool(np.any(self.l1) or np.any(self.l2) or self.flows or self.smooth)
 
     def attach(self, cache: MatCache, tables: dict[str, Mat]) -> None:
-        """Called by the learner once the model's parameters exist; tables: those it is for."""
+        """Take the parameters it is for. The learner calls this once they exist.
+
+        tables: these parameters, by name.
+        """
         self.cache = cache
         self.tables = tables
 
     def flow(self, w: Any, time: Any) -> Any:
-        """The row w [1 x columns] after `time`; runs inside the optimizer's row-wise program."""
+        """Return the row w [1 x columns] after `time`, inside the optimizer's row-wise program."""
         return w
 
     def gradient(self, W: Mat) -> Any:
-        """Derivative of the term by the table W: an expression of its shape."""
+        """Return the derivative of the term by the table W: an expression of its shape."""
         return full(W, 0.0)
 
     @abstractmethod
     def scores(self) -> dict[str, Any]:
-        """Numbers for an evaluation: expressions of shape 1 x 1, by name."""
+        """Return the numbers of an evaluation: expressions of shape 1 x 1, by name."""
 
     def report(self, name: str, W: np.ndarray[Any, Any], names: Sequence[str] | None) -> list[str]:
-        """Lines for people about the parameter `name`; names: of its rows."""
+        """Return lines to print about the parameter `name`.
+
+        W: the parameter as a NumPy array.
+        names: of its rows; None where unknown.
+        """
         return []
 
     def per_table(self, title: str, value: Any) -> dict[str, Any]:
-        """`value(W)` of each table; its name is added to the title where there are several."""
+        """Return `value(W)` of each table by title; several tables add their names to it."""
         several = len(self.tables) > 1
         return {
             f"{title}.{name}" if several else title: value(W) for name, W in self.tables.items()
         }
 
     def weight_of(self, weight: Weights, W: Mat) -> Any:
-        """A weight as a factor of W: a number, or a Mat [1 x columns]."""
+        """Return a weight as a factor of W: a number, or a Mat [1 x columns]."""
         if isinstance(weight, list):
             label = f"weights of {self.kind} ({hash(tuple(weight))})"
             return from_array(self.cache, np.asarray([weight], np.float32), label)

@@ -2,7 +2,8 @@
 
 Pushes components (topics, targets) apart. With u = W_j / ||W_j|| the columns of U, and C = U' U
 with its diagonal set to 0, the gradient is 2 weight (U C - U diag(C'C)) / ||W_j||. Differs from
-BIDMach's CosineSim, where components may become opposite: the square is least at independence.
+BIDMach's CosineSim, where components may become opposite: the square has its minimum where columns
+are orthogonal.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ TINY = 1e-30
 
 
 class CosineSimilarity(Mixin):
-    """Needs the whole table in every step: dense data only; weight 0 reports only.
+    """Penalises similar columns; weight 0 only reports.
 
-    Scores: `cosine`, the root mean square of the cosines of all pairs of columns.
+    It needs the whole table in every step, so it works with dense data only. Scores: `cosine`, the
+    root mean square of the cosines of all pairs of columns.
     """
 
     kind: Literal["cosine-similarity"] = "cosine-similarity"
@@ -30,23 +32,23 @@ class CosineSimilarity(Mixin):
 
     @property
     def smooth(self) -> bool:
-        """Whether its weight is not 0."""
+        """Whether the weight is not 0."""
         return self.weight > 0
 
     def attach(self, cache: MatCache, tables: dict[str, Mat]) -> None:
-        """Make the mask of the pairs."""
+        """Take the parameters, and make the masks of the pairs of their columns."""
         super().attach(cache, tables)
         self._pairs = {T: _pairs(cache, T) for T in {W.shape[1] for W in tables.values()}}
 
     def gradient(self, W: Mat) -> Any:
-        """See above; columns of zeros have none."""
+        """Return the gradient of the module's formula; 0 for columns of zeros."""
         norm = maximum(sqrt(colsum(W * W)), TINY)
         U = (W / norm).mat()
         C = (gram(U) * self._pairs[W.shape[1]]).mat()
         return 2.0 * self.weight * ((U @ C) - U * colsum(C * C)) / norm
 
     def scores(self) -> dict[str, Any]:
-        """How alike columns are."""
+        """Return how similar columns are."""
         return self.per_table("cosine", self._cosine)
 
     def _cosine(self, W: Mat) -> Any:
@@ -57,6 +59,6 @@ class CosineSimilarity(Mixin):
 
 
 def _pairs(cache: MatCache, columns: int) -> Mat:
-    """1 for pairs of different columns, 0 on the diagonal."""
+    """Return a mask, 1 for pairs of different columns, 0 on the diagonal."""
     mask = np.ones((columns, columns), np.float32) - np.eye(columns, dtype=np.float32)
     return from_array(cache, mask, f"pairs of {columns} columns")

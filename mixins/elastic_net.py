@@ -15,7 +15,7 @@ from .base import Mixin, Weights
 
 
 class ElasticNet(Mixin):
-    """L1 and L2 as one. Scores: `elastic_net`, the term; `zeros`, the share of zero weights."""
+    """L1 and L2 in one term. Scores: `elastic_net`, the term; `zeros`, the share of zeros."""
 
     kind: Literal["elastic-net"] = "elastic-net"
     weight: Weights = Field(1e-4, description="one number, or one for each column (target)")
@@ -32,7 +32,7 @@ class ElasticNet(Mixin):
         return _times(self.weight, 1.0 - self.l1_ratio)
 
     def scores(self) -> dict[str, Any]:
-        """The term itself and the share of zeros."""
+        """Return the term itself and the share of zeros."""
         r = self.l1_ratio
         return self.per_table(
             "elastic_net",

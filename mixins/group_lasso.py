@@ -1,6 +1,6 @@
 """Group lasso over targets: + weight sum_i ||W_i||, so that a feature serves all targets or none.
 
-Yuan, Lin, JRSS B 68 (2006), without their factor sqrt(group size), which is the same for all here.
+Yuan, Lin, JRSS B 68 (2006), without their factor sqrt(group size): here all groups are of one size.
 A row moves towards 0 at constant speed: ||w(t)|| = max(0, ||w|| - weight t).
 """
 
@@ -18,7 +18,7 @@ TINY = 1e-30
 
 
 class GroupLasso(Mixin):
-    """Rows become exactly zero. Scores: `group_lasso`, the term; `zero_rows`, their share."""
+    """Makes rows exactly zero. Scores: `group_lasso`, the term; `zero_rows`, their share."""
 
     kind: Literal["group-lasso"] = "group-lasso"
     weight: float = Field(1e-4, ge=0, description="of the sum of the norms of rows")
@@ -27,7 +27,7 @@ class GroupLasso(Mixin):
 
     @property
     def acts(self) -> bool:
-        """Whether its weight is not 0."""
+        """Whether the weight is not 0."""
         return self.weight > 0
 
     def flow(self, w: Any, time: Any) -> Any:
@@ -36,7 +36,7 @@ class GroupLasso(Mixin):
         return w * maximum(1.0 - self.weight * time / maximum(norm, TINY), 0.0)
 
     def scores(self) -> dict[str, Any]:
-        """The term itself and the share of zero rows."""
+        """Return the term itself and the share of zero rows."""
         return self.per_table(
             "group_lasso", lambda W: self.weight * total(sqrt(rowsum(W * W)))
         ) | self.per_table("zero_rows", lambda W: total(rowsum(abs(W)) <= 0.0) / W.shape[0])

@@ -23,11 +23,11 @@ class L1(Mixin):
 
     @property
     def l1(self) -> Weights:
-        """Its weight."""
+        """The weight of the term."""
         return self.weight
 
     def scores(self) -> dict[str, Any]:
-        """The term itself and the share of zeros."""
+        """Return the term itself and the share of zeros."""
         return self.per_table(
             "l1", lambda W: total(self.weight_of(self.weight, W) * abs(W))
         ) | self.per_table("zeros", lambda W: total(equal(W, 0.0)) / (W.shape[0] * W.shape[1]))

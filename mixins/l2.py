@@ -22,9 +22,9 @@ class L2(Mixin):
 
     @property
     def l2(self) -> Weights:
-        """Its weight."""
+        """The weight of the term."""
         return self.weight
 
     def scores(self) -> dict[str, Any]:
-        """The term itself."""
+        """Return the term itself."""
         return self.per_table("l2", lambda W: total(self.weight_of(self.weight, W) * (W * W)) / 2.0)

@@ -20,9 +20,9 @@ class NonNegative(Mixin):
     flows: ClassVar[bool] = True
 
     def flow(self, w: Any, time: Any) -> Any:
-        """max(w, 0), whatever the time."""
+        """Return max(w, 0), whatever the time."""
         return maximum(w, 0.0)
 
     def scores(self) -> dict[str, Any]:
-        """The share of weights at their bound."""
+        """Return the share of weights at their bound."""
         return self.per_table("at_bound", lambda W: total(W <= 0.0) / (W.shape[0] * W.shape[1]))

@@ -1,4 +1,4 @@
-"""The largest weights of each column: what a topic or a target is about."""
+"""Report the largest weights of each column, which tell what a topic or target is about."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ TINY = 1e-30
 
 
 class TopWeights(Mixin):
-    """Reports only. Scores: `above_threshold`, the share of weights that are larger, and
-    `mass_above_threshold`, the share of the sum of absolute values that those hold.
+    """Reports the largest weights, and changes nothing.
+
+    Scores: `above_threshold`, the share of weights above the threshold; `mass_above_threshold`,
+    their share of the sum of absolute values.
     """
 
     kind: Literal["top-weights"] = "top-weights"
@@ -25,14 +27,14 @@ class TopWeights(Mixin):
     threshold: float = Field(1e-3, ge=0, description="absolute value from which weights count")
 
     def scores(self) -> dict[str, Any]:
-        """Shares above the threshold."""
+        """Return the shares above the threshold."""
         return self.per_table(
             "above_threshold",
             lambda W: total(abs(W) > self.threshold) / (W.shape[0] * W.shape[1]),
         ) | self.per_table("mass_above_threshold", self._mass)
 
     def report(self, name: str, W: np.ndarray[Any, Any], names: Sequence[str] | None) -> list[str]:
-        """One line per column: the rows of its largest weights, by absolute value."""
+        """Return a line per column: the rows of its largest weights, by absolute value."""
         lines = []
         for column, w in enumerate(W.T):
             rows = np.argsort(-abs(w), kind="stable")[: self.count]

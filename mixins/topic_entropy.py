@@ -1,4 +1,4 @@
-"""Entropy and perplexity of columns, taken as distributions: how many words a topic really uses.
+"""Report entropy and perplexity of columns as distributions: how many words a topic uses.
 
 p = |W_j| / sum |W_j|,  entropy -sum p log p,  perplexity exp(entropy).
 """
@@ -15,18 +15,18 @@ TINY = 1e-30
 
 
 class TopicEntropy(Mixin):
-    """Reports only. Scores: `topic_entropy`, `topic_perplexity`, means over columns."""
+    """Reports `topic_entropy` and `topic_perplexity`, means over columns; changes nothing."""
 
     kind: Literal["topic-entropy"] = "topic-entropy"
 
     def scores(self) -> dict[str, Any]:
-        """Means over the columns."""
+        """Return the means over the columns."""
         return self.per_table(
             "topic_entropy", lambda W: total(_entropy(W)) / W.shape[1]
         ) | self.per_table("topic_perplexity", lambda W: total(exp(_entropy(W))) / W.shape[1])
 
 
 def _entropy(W: Mat) -> Any:
-    """Entropy of each column [1 x columns]; of a column of zeros it is 0."""
+    """Return the entropy of each column [1 x columns]; 0 for a column of zeros."""
     p = abs(W) / maximum(colsum(abs(W)), TINY)
     return -colsum(p * log(maximum(p, TINY)))

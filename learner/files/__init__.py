@@ -1,1 +1,1 @@
-"""Files that own their place: locks, space on the disk, folders of the state of rows."""
+"""Lock files, files with reserved disk space, and folders for the state of rows."""

@@ -1,7 +1,7 @@
-"""Files that are mapped into memory, with their space on the disk reserved when they are made.
+"""Make files that are mapped into memory, and reserve their space on the disk.
 
-Without it, a mapped file has holes. A write to a hole on a disk that has filled up meanwhile ends
-the process by SIGBUS, and no message says why.
+Without reserved space a mapped file has holes. Writing to a hole when the disk is full kills the
+process by SIGBUS, without a message.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from blocklearn.durable import naming
 
 PART = 2**20  # bytes written at a time, where a file system cannot reserve space
 CANNOT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
-"""What file systems that cannot reserve space answer."""
+"""Errors of file systems that cannot reserve space."""
 
 
 def new_array(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:
     """Make the file `path` with zeros of this dtype and shape, and map it into memory.
 
     Raises:
-        FileExistsError: there is a file of this name, which is left as it is.
+        FileExistsError: the file exists; it is left as it is.
         OSError: the disk has too little room; the message gives needed and free bytes, and no
             file is left.
     """
@@ -49,8 +49,8 @@ def new_array(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any
 def new_npy(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:
     """Make the .npy file `path` with zeros of this dtype and shape, and map its numbers.
 
-    A file that is there is replaced. Raises OSError, without the name of the file, where the disk
-    has too little room; the message gives needed and free bytes.
+    An existing file is replaced. Raises OSError, without the name of the file, if the disk has too
+    little room; the message gives needed and free bytes.
     """
     entries = {
         "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
@@ -66,10 +66,11 @@ def new_npy(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:
 
 
 def reserve(descriptor: int, nbytes: int, folder: Path) -> None:
-    """Extend an open file with zeros to `nbytes` bytes, all of which have their place on the disk.
+    """Extend an open file with zeros to `nbytes` bytes, and reserve them on the disk.
 
-    folder: it is in, on whose disk free bytes are counted. Raises OSError, without the name of the
-    file, where the disk has too little room.
+    Raises OSError, without the name of the file, if the disk has too little room.
+
+    folder: of the file, on whose disk free bytes are counted.
     """
     if not nbytes:
         return
@@ -94,7 +95,7 @@ def too_little_room(needed: int, free: int, code: int = errno.ENOSPC) -> OSError
 
 
 def free_bytes(folder: Path) -> int:
-    """Count the free bytes of the disk that `folder` is on, or would be made on."""
+    """Count the free bytes of the disk of `folder`, which need not exist yet."""
     there = next(place for place in [folder, *folder.absolute().parents] if place.exists())
     disk = os.statvfs(there)
     return disk.f_bavail * disk.f_frsize

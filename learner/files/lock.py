@@ -1,4 +1,4 @@
-"""A file that one process holds at a time, and that says who holds it."""
+"""A lock file, which one process holds at a time, and which names its holder."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Lock:
     """
 
     def __init__(self, path: Path) -> None:
-        """Take the lock file `path`, which is made where it is missing. Its text stays.
+        """Take the lock file `path`, and make it if it does not exist. Its text stays.
 
         Raises:
-            HeldError: it is held.
-            OSError: it cannot be made or opened.
+            HeldError: the lock is held.
+            OSError: the file cannot be made or opened.
         """
         self.path = path
         while True:
@@ -46,7 +46,7 @@ class Lock:
                 raise
             if self.intact:
                 return
-            self._file.close()  # its last owner has removed it meanwhile
+            self._file.close()  # its last owner has just removed it
 
     def _take(self) -> None:
         try:
@@ -66,12 +66,12 @@ class Lock:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the file: first its owner, then what the owner has added."""
+        """The lines of the file: first its owner, then lines that the owner has added."""
         self._file.seek(0)
         return self._file.read().decode("utf-8", "surrogateescape").splitlines() or [""]
 
     def write(self, *lines: str) -> None:
-        """Replace the text of the file: first its owner."""
+        """Replace the text of the file by `lines`, of which the first names the owner."""
         text = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
         self._file.seek(0)
         self._file.write(text)

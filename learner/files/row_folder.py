@@ -1,11 +1,11 @@
-"""The folder in which one learner keeps its state of rows in files.
+"""A folder in which one learner keeps its state of rows in files.
 
-    FOLDER/NAME/.blocklearn-rows    the lock: who holds the folder, and the files that it has made
+    FOLDER/NAME/.blocklearn-rows    the lock: holder of the folder, and the files that it has made
     FOLDER/NAME/users.float32       float32 [rows x columns], C-contiguous, mapped into memory
 
-The files are of no use to a later process: what training continues from is a checkpoint. So they
-are removed when the learner is done with them, and those of a process that was killed when the
-folder is taken again. Files that the lock does not list are never touched.
+A later process cannot use the files: training continues from checkpoints. The learner removes its
+files when it is done with them. Files of a killed process are removed when the folder is taken
+again. Files that the lock does not list are never touched.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ REMEDY = "Set learner.row_folder (row_folder of a Learner) to another folder."
 class RowFolder:
     """The folder `folder/name`, which one learner holds from `take` to `release`.
 
-    It is also released when this object is forgotten, and when the process ends in an orderly way.
+    It is also released when this object is deleted, and when the process exits normally.
     """
 
     def __init__(self, folder: Path, name: str = "learner", owner: str = "") -> None:
-        """Without touching the disk.
+        """Name the folder, without touching the disk.
 
-        owner: what else other processes are told of who holds it.
+        owner: text after the name of this process, for messages of other processes.
         """
         self.path = folder / name
         self.owner = owner
@@ -51,7 +51,7 @@ class RowFolder:
         states: bytes of each state, by name.
 
         Raises:
-            RunFolderError: the folder is held, or has files of these names that it did not make.
+            RunFolderError: the folder is held, or has files of these names that no run has made.
             OSError: the disk has too little room.
         """
         ours: list[str] = []
@@ -70,11 +70,11 @@ class RowFolder:
             raise error
 
     def take(self) -> None:
-        """Hold the folder, which is made where it is missing, and remove what a killed run left.
+        """Make the folder if it does not exist, hold it, and remove files of a killed run.
 
         Raises:
-            RunFolderError: another process, or another learner of this one, holds it.
-            OSError: it cannot be made.
+            RunFolderError: another process, or another learner of this one, holds the folder.
+            OSError: the folder cannot be made.
         """
         if self._held is not None:
             return
@@ -88,12 +88,12 @@ class RowFolder:
         self._held, self._finalizer = held, weakref.finalize(self, held.release)
 
     def new(self, name: str, rows: int, columns: int) -> NDArray[np.float32]:
-        """Make the file of the state `name`, all zeros, with its space on the disk.
+        """Make the file of the state `name`, all zeros, with reserved disk space.
 
         Returns float32 [rows x columns], mapped into memory.
 
         Raises:
-            RunFolderError: there is a file of this name that the folder did not make.
+            RunFolderError: a file of this name exists.
             OSError: the disk has too little room.
         """
         assert self._held is not None
@@ -104,20 +104,22 @@ class RowFolder:
             return new_array(file, np.float32, (rows, columns))
 
     def release(self) -> None:
-        """Remove the files and the folder, and let others take it. Arrays of the files stay as they
-        are: their space on the disk is free when they are forgotten.
+        """Remove the files and the folder, and let others take it.
+
+        Arrays mapped from the files stay valid. Their disk space becomes free when they are
+        deleted.
         """
         if self._held is not None:
             self._finalizer()
             self._held = None
 
     def __enter__(self) -> Self:
-        """Take it."""
+        """Take the folder."""
         self.take()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Release it."""
+        """Release the folder."""
         self.release()
 
     def _lock(self) -> Lock:
@@ -142,7 +144,7 @@ class RowFolder:
 
 
 class _Held:
-    """What a `RowFolder` holds: apart, so that it can be released once that is forgotten."""
+    """The lock and files of a `RowFolder`, kept apart so that its finalizer can release them."""
 
     def __init__(self, lock: Lock, owner: str, files: list[str]) -> None:
         self.lock, self.owner, self.files = lock, owner.replace("\n", " "), files
@@ -150,8 +152,10 @@ class _Held:
 
     @contextmanager
     def adding(self, name: str) -> Iterator[None]:
-        """Make a file within it. It is listed before it is there, so that no kill leaves it alone,
-        and no longer where it cannot be made.
+        """List a file, which the `with` statement makes.
+
+        It is listed first, so that a kill cannot leave a file that is not listed. It is taken off
+        the list if it cannot be made.
         """
         self.files.append(name)
         self._list()
@@ -163,14 +167,14 @@ class _Held:
             raise
 
     def remove_files(self) -> None:
-        """Remove the files that are listed."""
+        """Remove the listed files."""
         for name in self.files:
             (self.lock.path.parent / name).unlink(missing_ok=True)
         self.files.clear()
         self._list()
 
     def release(self) -> None:
-        """Remove the files, the lock and the folder; but not in a copy of the process."""
+        """Remove the files, the lock and the folder, except in a fork of the process."""
         if os.getpid() != self._process:
             return
         if self.lock.intact:  # else the folder was removed, and may be another learner's by now
@@ -185,7 +189,7 @@ class _Held:
 
 
 def _files_of(lock: Lock) -> list[str]:
-    """Names of the files that the owner of a lock has made."""
+    """Return the names of the files that the owner of a lock has made."""
     return [name for name in lock.lines[1:] if name.endswith(ENDING) and "/" not in name]
 
 

@@ -1,4 +1,4 @@
-"""Where blocks of one orientation enter a cache: containers that point at a host block's arrays."""
+"""Bind the arrays of host blocks to containers of a cache."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ USES: tuple[Use, ...] = ("train", "score", "predict")
 
 
 class Intake:
-    """The containers of a block's features, row numbers, weights and targets. side: see `Block`.
+    """Holds the containers of a block's features, row numbers, weights and targets.
 
-    indexed_for: the uses of a block that read the transposed index that it brings; `note` finds
-    out.
+    side: see `Block`.
+    indexed_for: the uses of a block that read its transposed index; `note` fills it.
     """
 
     def __init__(self, cache: MatCache, shape: BlockShape, side: int) -> None:
-        """Without contents."""
+        """Make the containers, without contents."""
         self.cache, self.shape, self.side = cache, shape, side
         self.indexed_for: set[Use] = set()
         suffix = " (transposed)" if side else ""
@@ -51,10 +51,10 @@ class Intake:
                 part.slot.padding = Padding(self._row_ids, number)
 
     def blank(self, key: Mat, pass_: int = 0, *, full: bool = True) -> Block:
-        """A block without contents, to plan memory with. What was planned before is not of it.
+        """Return a block without contents, to plan memory with, independent of earlier plans.
 
-        Its numbers are those of a full block, so that a model may divide by them; or of one that is
-        not full, and whose rows have weights.
+        full: whether its numbers are those of a full block, so that a model may divide by them;
+            otherwise half of its rows are padding, and rows have weights.
         """
         if isinstance(self._X, SparseInput):
             self._X.renew()
@@ -62,19 +62,19 @@ class Intake:
         return self._block(key, rows, pass_, float(rows if full else 0.5 * rows), labelled=True)
 
     def note(self, use: Use) -> None:
-        """Note what was planned since the last note as the use of a block."""
+        """Record whether the plan of `use`, made since the last note, reads the index."""
         if isinstance(self._X, SparseInput):
             if self._X.pattern.turned and self._X.pattern.build is None:
                 self.indexed_for.add(use)
             self._X.pattern.turned = False
 
     def note_all(self) -> None:
-        """Nobody knows what uses of a block will read: all may read its transposed index."""
+        """Assume that every use reads the transposed index, since the plan is incomplete."""
         if isinstance(self._X, SparseInput) and self._X.pattern.build is None:
             self.indexed_for.update(USES)
 
     def bind(self, host: HostBlock, key: Mat) -> Block:
-        """The block in `host` as a model sees it; valid until the next one is bound."""
+        """Return the block in `host` as a model sees it; valid until the next one is bound."""
         if isinstance(self._X, SparseInput):
             self._X.bind(
                 indptr=host.indptr,
@@ -95,8 +95,10 @@ class Intake:
         return self._block(key, host.rows, host.pass_, weight, labelled=labelled)
 
     def widen(self, shape: BlockShape) -> None:
-        """Make room for blocks of another source; its rows per block and columns must agree, and
-        the number of its targets, if it has any.
+        """Make room for blocks of another source.
+
+        Raises ShapeError unless the rows per block, the columns, and the number of targets, if it
+        has any, agree.
         """
         ours = self.shape
         if shape.dense != ours.dense and shape.columns == ours.columns:
@@ -143,7 +145,7 @@ class Intake:
 
 
 def index_of(host: HostBlock) -> dict[str, Any]:
-    """The transposed index of a block, as `SparseInput.bind` takes it; nothing if it has none."""
+    """Return the transposed index of a block as arguments of `SparseInput.bind`; {} if none."""
     if not host.indexed:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""What the methods of a model return, checked once, when memory is planned."""
+"""Check a model, and the results of its methods, once, when memory is planned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, Optimi
 
 
 def check_fields(model: Model) -> None:
-    """Raises TypeError for a field that cannot be saved: before the training, not after it."""
+    """Raise TypeError for a field that cannot be saved: before the training, not after it."""
     try:
         model.model_dump(mode="json")
     except PydanticSerializationError as error:
@@ -35,7 +35,7 @@ def check_fields(model: Model) -> None:
 
 
 def check_score(model: Model, score: Any) -> None:
-    """Raises TypeError unless `score` is a dictionary of sums by name."""
+    """Raise TypeError unless `score` is a dictionary of sums by name."""
     if isinstance(score, Mapping) and all(hasattr(part, "read") for part in score.values()):
         return
     found = type(score).__name__
@@ -49,7 +49,7 @@ def check_score(model: Model, score: Any) -> None:
 
 
 def compute(score: Score) -> None:
-    """Have the cache make room for sums that are expressions: they will be read."""
+    """Make the cache plan room for sums that are expressions, since they will be read."""
     for part in score.values():
         for number in vars(part).values():
             if isinstance(number, Lazy):
@@ -57,8 +57,9 @@ def compute(score: Score) -> None:
 
 
 def check_prediction(model: Model, found: Any, rows: int) -> None:
-    """Raises TypeError unless `found` is a dense matrix, ShapeError unless it has a row for each of
-    the `rows` of a block.
+    """Raise an error unless `found` is a dense matrix with `rows` rows.
+
+    Raises TypeError for other types, ShapeError for another number of rows.
     """
     name = f"{type(model).__name__}.predict"
     sparse = getattr(found, "pattern", None) is not None
@@ -75,7 +76,7 @@ def check_prediction(model: Model, found: Any, rows: int) -> None:
 
 
 def check_repeats(model: Model, first: Recording, second: Recording) -> None:
-    """Raises UpdateError where two runs of `update` on one block asked for different things.
+    """Raise UpdateError if two runs of `update` on one block computed different expressions.
 
     Recordings are made with `recorded(model.cache, recording)` around each run.
     """
@@ -90,7 +91,7 @@ def check_repeats(model: Model, first: Recording, second: Recording) -> None:
 
 
 def check_updates(model: Model, optimizer: Optimizer | None, filled: bool) -> None:
-    """Raises CombinationError if there is an optimizer, and `update` never has work for it."""
+    """Raise CombinationError if an optimizer is given, but `update` never has work for it."""
     if optimizer is not None and not filled:
         raise CombinationError(
             f"{type(model).__name__}.update fills no self.updates, so the optimizer "
@@ -100,7 +101,7 @@ def check_updates(model: Model, optimizer: Optimizer | None, filled: bool) -> No
 
 
 def check_linear_loss(model: Model, title: str, update: LinearLoss, targets: int) -> None:
-    """Raises ShapeError for a bias that is no parameter with a number for each target."""
+    """Raise ShapeError for a bias that is no parameter with a number for each target."""
     if update.bias is None:
         return
     bias = model.parameters.get(update.bias)
@@ -113,8 +114,10 @@ def check_linear_loss(model: Model, title: str, update: LinearLoss, targets: int
 
 
 def check_update_shapes(model: Model) -> None:
-    """Raises ShapeError for an update of no parameter or of another shape than its parameter, and
-    TypeError for one that is no matrix of the cache.
+    """Raise an error for an update that does not fit its parameter.
+
+    Raises ShapeError if the parameter does not exist or has another shape, TypeError for an update
+    that is no matrix of the cache.
     """
     for name, update in model.updates.items():
         title = f"{type(model).__name__}.update: updates[{name!r}]"
@@ -145,7 +148,7 @@ def check_update_shapes(model: Model) -> None:
 
 
 def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
-    """Raise CombinationError where the optimizer takes the model's updates for something else."""
+    """Raise CombinationError if model and optimizer disagree on the meaning of updates."""
     if optimizer is None:
         return
     kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
@@ -167,9 +170,9 @@ def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
 def terms_of(
     model: Model, optimizer: Optimizer | None, mixins: Sequence[Mixin]
 ) -> dict[str, list[Term]]:
-    """The terms of the objective by parameter; every mixin is told the parameters that it is for.
+    """Return the terms of the objective by parameter, and attach every mixin to its parameters.
 
-    Raises CombinationError for a parameter that is not there, and a mixin that would do nothing.
+    Raises CombinationError for an unknown parameter, and for a mixin that would do nothing.
     """
     found: dict[str, list[Term]] = {name: list(terms) for name, terms in model.terms.items()}
     title = type(model).__name__

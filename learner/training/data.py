@@ -1,4 +1,4 @@
-"""What a user hands over as data, as a source of blocks."""
+"""Open the user's data as a source of blocks, and check and count them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ def open_source(
     keep: bool = False,
     counts: bool = False,
 ) -> DataSource:
-    """`data` itself if it is a source, else one over a matrix X, (X, Y) or (X, Y, weights).
+    """Return `data` if it is a source, else a source over a matrix X, (X, Y) or (X, Y, weights).
 
-    keep: blocks that are the same in every pass may be kept, because there will be other passes.
-    counts: the model works on counts, so a matrix becomes sparse and must not be negative.
+    keep: whether blocks that are the same in every pass may be kept for later passes.
+    counts: whether the model works on counts: a matrix then becomes sparse, and must not be
+        negative.
     """
     if isinstance(data, str | os.PathLike):
         raise DataError(
@@ -63,8 +64,9 @@ def open_source(
 
 
 def refuse_texts(X: Any) -> None:
-    """Raises DataError if X is texts, which may be split into words: in a list, an array, a series,
-    a column of a frame or an iterator; it is no matrix.
+    """Raise DataError if X holds texts, split into words or not, in place of a matrix.
+
+    They may be in a list, an array, a series, a column of a frame or an iterator.
     """
     what, vectorizer, texts = "texts", "CountVectorizer()", "texts"
     other = FILE_OF_TEXTS
@@ -91,8 +93,9 @@ def refuse_texts(X: Any) -> None:
 
 
 def first_text(values: Any) -> Any:
-    """The first text, or list, of a list, a series or an array [n]; a text is its own. None: there
-    is none.
+    """Return the first text, or list, of a list, a series or an array [n]; None if it has none.
+
+    A text is its own first text.
     """
     if isinstance(values, str | bytes):
         return values
@@ -106,7 +109,7 @@ def first_text(values: Any) -> Any:
 
 
 def text_column(frame: Any) -> tuple[Any, str] | None:
-    """The first column of a frame whose values are no numbers, and its first value."""
+    """Return the first column of a frame whose values are no numbers, and its first value."""
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if str(dtype).lower().startswith(("object", "str", "categor", "enum")):
             first = first_text(frame[name])
@@ -120,7 +123,7 @@ def text_column(frame: Any) -> tuple[Any, str] | None:
 
 
 def as_counts(X: Any) -> Any:
-    """A matrix of counts as SciPy CSR. Raises DataError for a negative number."""
+    """Return a matrix of counts as SciPy CSR. Raises DataError for a negative number."""
     counts = X if sp.issparse(X) and X.format == "csr" else sp.csr_array(X)
     if counts.nnz and counts.data.min() < 0:
         place = int(counts.data.argmin())
@@ -133,7 +136,7 @@ def as_counts(X: Any) -> Any:
 
 
 def check_nonnegative(host: HostBlock) -> None:
-    """Raises DataError naming the smallest value of a block, if it is negative."""
+    """Raise DataError, naming the smallest value of a block, if it is negative."""
     values = host.dense[: host.rows] if host.shape.dense else host.values[: host.nnz]
     if not values.size or values.min() >= 0:
         return
@@ -150,7 +153,7 @@ def check_nonnegative(host: HostBlock) -> None:
 
 
 def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
-    """Raises ShapeError where `model` needs targets and `source` has none."""
+    """Raise ShapeError if `model` needs targets and `source` has none."""
     if model.needs_targets and source is not None and not source.shape.targets:
         raise ShapeError(
             f"Learner: {type(model).__name__} learns from targets and is scored by them, but the "
@@ -160,9 +163,9 @@ def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
 
 
 def count_labels(source: DataSource) -> LabelCounts:
-    """Sums of the rows' weights, and of their targets times these, over one pass.
+    """Sum the rows' weights, and their weighted targets, over one pass.
 
-    A source that has `label_sums` tells; any other is read once.
+    A source with `label_sums` knows them; any other is read once.
     """
     if hasattr(source, "label_sums"):
         return LabelCounts(*source.label_sums())
@@ -177,9 +180,9 @@ def count_labels(source: DataSource) -> LabelCounts:
 
 
 def sum_values(source: DataSource) -> ValueSums:
-    """The sum of all stored values of one pass, and their number.
+    """Sum and count all stored values of one pass.
 
-    A source that has `value_sums` tells; any other is read once.
+    A source with `value_sums` knows both; any other is read once.
     """
     if hasattr(source, "value_sums"):
         return ValueSums(*source.value_sums())

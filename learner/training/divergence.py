@@ -1,4 +1,4 @@
-"""Numbers that are no longer finite end a run: what is learnt from then on is worthless."""
+"""End a run when its numbers are no longer finite: the model is worthless from then on."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ from .progress import Progress
 from .replica import Replica
 from .team import Team
 
-SHARE = 0.01  # bytes that are looked at, of those that blocks are trained on, at most
-PART = 2**22  # numbers that are looked at at a time, where a sum does not tell
+SHARE = 0.01  # bytes checked, at most, per byte that training reads
+PART = 2**22  # numbers checked at a time, where their sum overflows
 
 
 class FiniteCheck:
-    """Looks at what a model has learnt: after the first block of all, after every so many blocks of
-    a pass, and at the end of every pass.
+    """Checks a model: after the first block, then at fixed blocks and at the end of every pass.
 
-    Which blocks these are follows from sizes alone, never from the clock or from where a run was
-    stopped: so a run diverges or does not, whatever else the machine does. What is looked at are
-    parameters and the state of rows (of the present block, and of all rows at the end of a pass);
-    not what optimizers keep, where an infinite number may have a meaning.
+    Sizes alone decide which blocks are checked, never the clock or the place where a run was
+    stopped. So a run diverges in the same block on every machine. The check covers parameters and
+    the state of rows: of the present block, and of all rows at the end of a pass. It does not
+    cover the state of optimizers, where an infinite number may have a meaning.
     """
 
     def __init__(self, every: int) -> None:
-        """every: blocks of a pass from one look to the next; see `blocks_between`."""
+        """every: blocks of a pass from one check to the next; see `blocks_between`."""
         self.every = every
 
     def after_block(self, team: Team, progress: Progress, blocks: int = 1) -> None:
-        """Look, if it is time to. blocks: done since the last call. Raises DivergedError."""
+        """Check if a check is due. Raises DivergedError. blocks: done since the last call."""
         before = progress.block - blocks
         first = progress.pass_ == 0 and before == 0
         if first or progress.block // self.every > before // self.every:
             check_finite(learnt(team.first, whole=False), progress)
 
     def now(self, team: Team, progress: Progress) -> None:
-        """A look at everything. Raises DivergedError."""
+        """Check everything. Raises DivergedError."""
         check_finite(learnt(team.first, whole=True), progress)
 
 
 def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
-    """Blocks from one look to the next, so that looks take little of the time.
+    """Return the blocks from one check to the next, which keep the checks cheap.
 
-    shapes: of the blocks of each side. What a block costs is guessed from below: it reads its data,
-    and on the host for each of its entries a row of a table, at least. A device is sent the data
-    only, and what is looked at takes the same way back.
+    The cost of a block is estimated from below. It reads its data, and on the host at least one row
+    of a table for each entry. A device receives the data only, and sends the numbers to check back
+    the same way.
+
+    shapes: of the blocks of each side.
     """
     model = replica.model
     arrays = [*model.parameters.values(), *(state.rows for state in model.states.values())]
@@ -65,10 +66,12 @@ def _entries(shape: BlockShape) -> int:
 
 
 def check_finite(arrays: Iterable[tuple[str, Any]], progress: Progress) -> None:
-    """Notes in `progress` that `arrays` (names come with them) are finite.
+    """Check that `arrays` are finite, and note it in `progress`.
+
+    arrays: with their names.
 
     Raises:
-        DivergedError: one is not; the message names the blocks since the last look.
+        DivergedError: an array is not finite; the message names the blocks since the last check.
     """
     for name, array in arrays:
         if not is_finite(array):
@@ -80,7 +83,7 @@ def check_finite(arrays: Iterable[tuple[str, Any]], progress: Progress) -> None:
 
 
 def _since(progress: Progress) -> str:
-    """Which blocks of the present pass were trained on since the last look."""
+    """Name the blocks of the present pass that were trained on since the last check."""
     pass_, done = progress.finite
     first, last = done if pass_ == progress.pass_ else 0, progress.block - 1
     blocks = f"block {last}" if first >= last else f"blocks {first} to {last}"
@@ -88,8 +91,9 @@ def _since(progress: Progress) -> str:
 
 
 def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, Any]]:
-    """Parameters and states of rows by name, without rows of padding; whole: of all rows, not of
-    the present block alone.
+    """Yield parameters and states of rows by name, without padding.
+
+    whole: whether states are of all rows; otherwise of the present block.
     """
     model, shown = replica.model, replica.cache.backend.host
     for name, mat in model.parameters.items():
@@ -99,13 +103,13 @@ def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, Any]]:
 
 
 def is_finite(array: Any) -> bool:
-    """Whether all numbers are finite, in one trip through memory and without any more of it.
+    """Return whether all numbers are finite, in one pass over memory, without copies.
 
     >>> is_finite(np.array([3e38, 3e38], np.float32)), is_finite(np.array([np.inf, -np.inf]))
     (True, False)
     """
     with np.errstate(over="ignore", invalid="ignore"):
         if math.isfinite(float(array.sum(dtype=array.dtype))):
-            return True  # NaN and infinity never leave a sum
+            return True  # a NaN or infinity would make the sum one
     flat = array.reshape(-1)  # a sum of finite numbers may be infinite, so look at each
     return all(np.isfinite(flat[i : i + PART]).all() for i in range(0, flat.size, PART))

@@ -1,4 +1,4 @@
-"""When a model is scored while it is trained, and what follows from a score that is watched."""
+"""Score a model while it is trained, watch a score, and stop when it no longer improves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HIGHER = frozenset(
 
 
 class Evaluation(Fields):
-    """How often the eval data are scored, beside at the end; which score is watched, if any."""
+    """How often to score the eval data, besides at the end, and which score to watch, if any."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -64,20 +64,20 @@ class Evaluation(Fields):
         return self.better or found
 
     def improves(self, score: float, best: float) -> bool:
-        """Whether `score` is better than `best`; a NaN is worse than anything."""
+        """Return whether `score` is better than `best`; a NaN is worse than any number."""
         if math.isnan(score) or math.isnan(best):
             return math.isnan(best) and not math.isnan(score)
         return score < best if self._direction == "lower" else score > best
 
     def visits(self, passes: int) -> int:
-        """How often the eval data are read in so many passes, as far as one can tell."""
+        """Return how often the eval data will be read in so many passes; by time, a guess."""
         if self.every_blocks is not None or self.every_seconds is not None:
             return passes + 1
         return -(-passes // (self.every_passes or passes))
 
 
 class Evaluator:
-    """Scores the eval data when it is time to, and watches one of the scores."""
+    """Scores the eval data when that is due, and watches one of the scores."""
 
     def __init__(
         self,
@@ -86,8 +86,10 @@ class Evaluator:
         score: Callable[[], dict[str, float]] | None,
         tell: Callable[[str], None],
     ) -> None:
-        """score: scores the eval data; None: there are none. tell: is told "evaluated" and, where
-        the metric is better than ever before, "improved".
+        """Watch from where `progress` is now.
+
+        score: scores the eval data; None: there are none.
+        tell: called with "evaluated", and with "improved" when the metric is the best so far.
         """
         self._settings, self._progress, self._score, self._tell = settings, progress, score, tell
         self._cadence = Cadence(
@@ -101,15 +103,17 @@ class Evaluator:
 
     @property
     def exhausted(self) -> bool:
-        """Whether patience is at its end."""
+        """Whether patience has run out."""
         best, patience = self._progress.best, self._settings.patience
         return best is not None and patience is not None and best.waited >= patience
 
     def look(self, *, last: bool = False) -> None:
-        """To be called after blocks, and when a pass is complete. last: evaluate in any case.
+        """Evaluate if it is due. Call this after blocks, and when a pass is complete.
+
+        last: evaluate in any case.
 
         Raises:
-            ConfigError: there is no score of the metric's name.
+            ConfigError: no score has the metric's name.
         """
         if self._score is None or not (self._cadence.due(self._progress) or last):
             return
