@@ -1,4 +1,4 @@
-"""The learner: blocks from a source, through the model and the optimizer, pass after pass."""
+"""The learner: takes blocks from a source through the model and optimizer, pass after pass."""
 
 from __future__ import annotations
 
@@ -56,40 +56,39 @@ from .training.trial import try_blocks
 class Learner:
     """Trains `model` on the rows of `train`, and scores those of `eval` as `evaluation` says.
 
-    train, eval: a SciPy sparse matrix or NumPy array X [rows x columns] (rows are samples); with
-    targets, a tuple (X, Y), Y being [rows] or [rows x targets], dense or sparse; with weights of
-    the rows, too, (X, Y, weights), where Y may be None; or a DataSource, such as
-    `MatrixSource(X, targets=Y, target_names=names)`. `evaluate` takes the same. optimizer: by
-    default the model's own. mixins: terms added to the objective, and reports. threads: by default
-    all that the process may use; the number never changes a bit of the result. block_rows, seed:
-    for data given as matrices, whose rows are shuffled in every pass (unless the model visits
-    rows and columns in turn, such as ALS: their order does not matter to it); the seed is also that
-    of the initial values. of_rows: rows of the whole that `train` is a part of, where it comes part
-    by part; None: it is all.
-
-    row_folder: keeps the state of rows in files of the folder `row_folder/learner`, mapped into
-    memory; None: in memory. One learner at a time holds that folder. Its files are removed by
-    `close`, when the learner is deleted, and when the process ends; after a kill, by the next
-    learner there. Other files are never touched.
-
-    replicas: copies of the model, each with a thread and a share of the `threads` (or a device) of
-    its own. Block i goes to replica i mod replicas, and after every sync_every rounds, and at the
-    end of a pass, they are merged: parameters become their mean, statistics their sum. sync_weight:
-    in (0, 1], how far a replica goes towards the mean within a pass. The result depends on these
-    three, but not on timing. "auto": one for each device of a list; one for each GPU that CuPy sees
-    where device is "cuda" or "auto"; else one.
-
-    device: "cpu", "cuda" (the first GPU), "cuda:N", or "auto": a GPU if CuPy sees one. Several, one
-    for each replica, in a list. On a GPU the bits of results differ from those of the CPU.
-
-    index: who makes the transposed index of blocks, where the model reads it: "host", the reader's
-    threads, from where it is copied with the block; or "device", a GPU itself, which takes less of
-    the host and of the way between the two. It has the same bits; the CPU always has "host".
-
-    tables: "bfloat16" has updates read tables (topics, factors, weights, where rows of data gather
-    from them) as copies of 16 bits a number, which on a GPU takes half the time where reading is
-    all there is to it. Sums, parameters, scores and predictions stay float32. On the CPU the
-    numbers are the same, and nothing is gained.
+    - train, eval: a SciPy sparse matrix or NumPy array X [rows x columns], rows being samples; a
+      tuple (X, Y) or (X, Y, weights); or a DataSource, such as
+      `MatrixSource(X, targets=Y, target_names=names)`. Y is [rows] or [rows x targets], dense or
+      sparse; with weights it may be None. `evaluate` takes the same.
+    - passes: over the training data.
+    - block_rows: rows of a block, for data given as matrices.
+    - seed: of the initial values, and of the order of rows. Rows of matrices are shuffled in every
+      pass, except for models that visit rows and columns in turn, such as ALS.
+    - threads: None: all that the process may use. The number never changes a bit of the result.
+    - optimizer: None: the model's own.
+    - mixins: terms added to the objective, and reports.
+    - hooks: called on events of training.
+    - evaluation: when to score `eval`, and which score to watch.
+    - row_folder: keeps the state of rows in files of the folder `row_folder/learner`, mapped into
+      memory; None: in memory. One learner at a time holds that folder. The files are removed by
+      `close`, when the learner is deleted, and when the process ends; after a kill, by the next
+      learner there. Other files are never touched.
+    - replicas: copies of the model, each with a thread and a share of `threads`, or a device. Block
+      i goes to replica i mod replicas. "auto": one for each device of a list, or for each GPU that
+      CuPy sees if `device` is "cuda" or "auto"; else one.
+    - sync_every: rounds between merges of the replicas, which also follow each pass. Parameters
+      become their mean, statistics their sum.
+    - sync_weight: in (0, 1], how far a merge within a pass moves a replica towards the mean. The
+      result depends on replicas, sync_every and sync_weight, but not on timing.
+    - device: "cpu", "cuda" (the first GPU), "cuda:N", or "auto": a GPU if CuPy sees one; or a list,
+      one for each replica. Results of a GPU and of the CPU differ in their bits.
+    - index: where to make the transposed index of blocks, if the model reads it. "host": in the
+      reader's threads; it is then copied with the block. "device": on the GPU, which takes less
+      work of the host and less copying. The bits are the same; the CPU always uses "host".
+    - tables: "bfloat16": updates read topics, factors and weights from a 16-bit copy. This halves
+      the time of memory-bound kernels on a GPU. Parameters, sums, scores and predictions stay
+      float32. On the CPU the numbers are the same, without a gain in speed.
+    - of_rows: rows of the whole data, if `train` is one part of them; None: `train` is all.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
@@ -128,19 +127,22 @@ class Learner:
             ("sync_every", sync_every),
         ]:
             if value < 1:
-                raise ValueError(f"Learner: {name}={value}, but it is at least 1.")
+                raise ValueError(f"Learner: {name}={value}: must be at least 1.")
         if not 0.0 < sync_weight <= 1.0:
-            raise ValueError(f"Learner: sync_weight={sync_weight}, but it is above 0, at most 1.")
+            raise ValueError(
+                f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1."
+            )
         if isinstance(model, type):
             raise TypeError(
-                f"Learner: the class {model.__name__}; a model is {model.__name__}(...)."
+                f"Learner: model={model.__name__}: must be a model, not its class. Write "
+                f"{model.__name__}(...)."
             )
         check_fields(model)
         self.model = model.model_copy()
         if tables not in get_args(Tables):
-            raise ValueError(f"Learner: tables={tables!r}, but it is one of {get_args(Tables)}.")
+            raise ValueError(f"Learner: tables={tables!r}: must be one of {get_args(Tables)}.")
         if index not in get_args(IndexedBy):
-            raise ValueError(f"Learner: index={index!r}, but it is one of {get_args(IndexedBy)}.")
+            raise ValueError(f"Learner: index={index!r}: must be one of {get_args(IndexedBy)}.")
         self.mixins = [mixin.model_copy() for mixin in mixins]
         self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads
         self.hooks = list(hooks)
@@ -154,7 +156,7 @@ class Learner:
         two_sided = 1 in model.row_states.values()
         self.train = None if train is None else self._source(train, "train", shuffle=not two_sided)
         if self.train is not None:
-            self.block_rows = self.train.shape.rows  # a source has its own
+            self.block_rows = self.train.shape.rows  # a source has its own block size
         self.across: DataSource | None = None  # the training data, transposed
         if two_sided and isinstance(self.train, TwoSidedSource):
             self.across = self.train.transposed()
@@ -176,14 +178,14 @@ class Learner:
         self._team: Team | None = None
         self._stores: dict[str, RowStore] = {}
         self._restored: State | None = None
-        self._best: tuple[State, dict[str, float]] | None = None  # and its scores
+        self._best: tuple[State, dict[str, float]] | None = None  # the best model, and its scores
         self._room_for_best: State | None = None
-        self._trained_on = False  # rows, or a restored state: parameters mean something
+        self._trained_on = False  # whether parameters come from training or a restored state
 
     # ------------------------------------------------------------- training
 
     def fit(self) -> Self:
-        """Train for the passes that are left: all of them, or those after a restored state."""
+        """Train for the passes that are left: all, or those after a restored state."""
         source = self._training_source()
         team, progress = self._prepare(source.shape), self.progress
         self._trained_on, progress.passes = True, self.passes
@@ -206,7 +208,7 @@ class Learner:
         return self
 
     def _training(self) -> list[DataSource]:
-        """The training data, in each orientation that a pass visits."""
+        """Return the training data, in each orientation that a pass visits."""
         return [source for source in (self.train, self.across) if source is not None]
 
     def _reader(self, source: DataSource, use: Use, side: int = 0) -> Reader:
@@ -214,7 +216,7 @@ class Learner:
 
     @contextmanager
     def _scoring(self, team: Team) -> Iterator[Callable[[], dict[str, float]] | None]:
-        """A function that scores the eval source, whose reader is kept open."""
+        """Open a reader of the eval data, and yield a function that scores them."""
         if self.eval is None:
             yield None
             return
@@ -229,7 +231,7 @@ class Learner:
             getattr(hook, event)(self, self.progress)
 
     def _keep_best(self) -> None:
-        """Remember what there is now, if it is the best model and that is to stay."""
+        """Save the present state, if it is the best so far and the best is kept."""
         best, wanted = self.progress.best, self.evaluation.metric
         if self._keeps_best and best and best.metric == wanted:
             if best.position == self.progress.position:
@@ -245,10 +247,11 @@ class Learner:
     # ------------------------------------------------------------- using a model
 
     def predict(self, X: Any, *, side: int = 0) -> np.ndarray[Any, Any]:
-        """One result row per row of X (a matrix or a DataSource), in source order.
+        """Return one result row per row of X, in source order.
 
-        Targets, where X is given as (X, Y) or has them, do not matter. side: 1 where the rows of X
-        are new columns of the training data, for models that have a state of columns.
+        X: a matrix or a DataSource. Its targets, if any, are ignored.
+        side: 1 if the rows of X are new columns of the training data, for models with a state of
+            columns.
         """
         result: np.ndarray[Any, Any] | None = None
         source = self._source(X)
@@ -262,8 +265,9 @@ class Learner:
     def predictions(
         self, X: Any, *, side: int = 0
     ) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-        """What `predict` finds, block by block: numbers of the rows [r], and their results [r x k];
-        in source order, for data that are larger than memory.
+        """Yield the results of `predict` block by block, for data larger than memory.
+
+        Each item holds the numbers of the rows [r], and their results [r x k], in source order.
         """
         self._check_trained()
         source = self._source(X)
@@ -278,7 +282,7 @@ class Learner:
             yield from team.in_turn(reader.blocks(0), predict)
 
     def evaluate(self, X: Any) -> dict[str, float]:
-        """The model's scores on the rows of X, by name.
+        """Return the model's scores on the rows of X, by name.
 
         X: a matrix, (X, Y), (X, Y, weights) or a DataSource, as for `train`.
         """
@@ -297,8 +301,9 @@ class Learner:
         return self._team
 
     def backend_beside(self) -> Backend:
-        """For a cache of its own on the device of the first replica, which is not opened again
-        where it is open.
+        """Return a backend for another cache on the device of the first replica.
+
+        A device that is open is not opened again.
         """
         if self._team is not None and self._team.first.cache.backend.kind != "cpu":
             beside: Backend = self._team.first.cache.backend.beside()
@@ -306,7 +311,7 @@ class Learner:
         return make_backend(self.devices[0], self.threads)
 
     def report(self) -> list[str]:
-        """Lines that the mixins have to say about the parameters."""
+        """Return the mixins' lines about the parameters."""
         team = self._ready()
         columns = team.first.shapes.columns
         with team.exact():
@@ -322,7 +327,7 @@ class Learner:
     # ------------------------------------------------------------- memory and state
 
     def plan(self) -> Plan:
-        """The memory that training takes, before any of it is allocated."""
+        """Plan the memory that training takes, before any of it is allocated."""
         source = self._training_source()
         feeds = feeds_of(self.train, self.across, self.eval)
         draft = None
@@ -341,27 +346,27 @@ class Learner:
         return plan
 
     def trial(self, blocks: int = 3) -> Trial:
-        """What training costs, from some blocks. What is learnt is of no use: close the learner."""
+        """Estimate the cost of training from some blocks. Close the learner after it."""
         team = self._prepare(self._training_source().shape)
         self._trained_on = True
         return try_blocks(team, self._training(), self.eval, blocks)
 
     def parameter(self, name: str) -> np.ndarray[Any, Any]:
-        """A copy of the parameter `name`. Raises KeyError where the model has no such parameter."""
+        """Return a copy of the parameter `name`. Raises KeyError if the model does not have it."""
         self._check_trained()
         if self._team is None and self._restored is not None:
             if not self._restored.position.get("block"):
                 return self._restored.tensors[name].copy()
-            self._prepare(self._training_source().shape)  # parameters of the middle of a pass
+            self._prepare(self._training_source().shape)  # within a pass parameters are inexact
         team = self._ready()
         with team.exact():
             return team.first.model.parameters[name].numpy()
 
     def row_state(self, name: str) -> np.ndarray[Any, Any]:
-        """The state `name` of all rows (or columns) of the training data: float32 [rows x numbers].
+        """Return the state `name` of all rows (or columns) of the training data, float32.
 
-        It is not copied: do not change it. After `close` it cannot be changed; see there for what
-        is in files. Raises KeyError where the model has no such state.
+        It is [rows x numbers], and not copied: do not change it. After `close` it is read-only; see
+        there for states in files. Raises KeyError if the model has no such state.
         """
         if name not in self.model.row_states:
             known = ", ".join(self.model.row_states) or "none"
@@ -375,11 +380,11 @@ class Learner:
         return self._restored.tensors[name]
 
     def state(self, *, copy: bool = True) -> State:
-        """What training goes on from: parameters, the state of rows and of the optimizer, and the
-        position. In the middle of a pass, read parameters with `parameter`: there those of the
-        state may be such as only training can use.
+        """Return the state to continue from: parameters, rows, optimizer and position.
 
-        copy: False takes the arrays of training itself, which will change.
+        In the middle of a pass its parameters may be inexact: read them with `parameter`.
+
+        copy: False returns the arrays of training itself, which will change.
         """
         if self._team is None and self._restored is not None:
             return self._restored
@@ -404,10 +409,12 @@ class Learner:
         """Free the memory and stop the threads; the learner can be used again.
 
         The state of rows is not copied: it stays where it is, read-only. The names of its files in
-        `row_folder` are removed here, and other learners can take the folder. `row_state`, `state`
-        and `save` read the files as before. Their space on the disk becomes free when the learner
-        trains or predicts again (which takes the space anew, and copies them) or is deleted, and
-        the arrays that it gave are deleted, too.
+        `row_folder` are removed, and other learners can take the folder. `row_state`, `state` and
+        `save` still read the files.
+
+        The files' disk space becomes free when the learner is deleted, or trains or predicts again,
+        which copies the states to new files. Arrays from `row_state` and `state` must be deleted,
+        too.
         """
         if self._team is not None:
             rows = {name: read_only(store.array) for name, store in self._stores.items()}
@@ -428,7 +435,7 @@ class Learner:
     def _source(
         self, data: Any, name: str | None = None, *, shuffle: bool = False, keep: bool = False
     ) -> DataSource:
-        """The source that `data` is or holds; `name` says what needs its targets, if anything."""
+        """Open `data` as a source. name: the use that needs its targets, if any."""
         source = open_source(
             data,
             block_rows=self.block_rows,
@@ -442,14 +449,14 @@ class Learner:
         return source
 
     def _default_optimizer(self) -> Optimizer | None:
-        """What the model proposes: for the training data, if there are any."""
+        """Return the model's default optimizer: for the training data, if there are any."""
         if self.train is None:
             return self.model.default_optimizer()
         terms = [mixin for mixin in self.mixins if mixin.acts]
         return self.model.optimizer_for(self._shapes([self.train.shape]), terms)
 
     def _shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
-        """What models are told; found: by a look at the data."""
+        """Return the shapes for the model. found: sums over the data."""
         return Shapes(
             rows=blocks[0].rows,
             columns=blocks[0].columns,
@@ -470,7 +477,7 @@ class Learner:
         return self.train
 
     def _prepare(self, shape: BlockShape, side: int = 0) -> Team:
-        """The replicas; at the first call they are made, for blocks of `shape` on that side."""
+        """Return the replicas. The first call makes them, for blocks of `shape` on that side."""
         if self._team is None:
             self.block_rows = shape.rows
             if side == 0:
@@ -487,7 +494,7 @@ class Learner:
                     self._team, self.row_folder, seed=self.seed, drawn=self._restored is None
                 )
                 self._load_restored(self._team)
-            except BaseException:  # no team may stay that has not what was restored
+            except BaseException:  # do not keep a team without the restored state
                 self._drop_team()
                 raise
             if self.eval is not None:

@@ -23,9 +23,9 @@ class FiniteCheck:
     """Checks a model: after the first block, then at fixed blocks and at the end of every pass.
 
     Sizes alone decide which blocks are checked, never the clock or the place where a run was
-    stopped. So a run diverges in the same block on every machine. The check covers parameters and
-    the state of rows: of the present block, and of all rows at the end of a pass. It does not
-    cover the state of optimizers, where an infinite number may have a meaning.
+    stopped. So the load of a machine does not decide whether a run diverges. The check covers
+    parameters and the state of rows: of the present block, and of all rows at the end of a pass. It
+    does not cover the state of optimizers, where an infinite number may have a meaning.
     """
 
     def __init__(self, every: int) -> None:

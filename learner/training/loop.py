@@ -1,4 +1,4 @@
-"""Passes over the training data, and what they say of their speed."""
+"""Run the passes over the training data, and measure their speed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Meter:
     """Counts what training does, into a `Progress`."""
 
     def __init__(self, progress: Progress) -> None:
-        """Count from zero: speeds are those of this process, not of a run that it resumes."""
+        """Count from zero: speeds are of this process, without the run that it resumes."""
         self.progress = progress
         self.watch = Stopwatch()
         self._before = progress.work
         self._rows = 0  # of the blocks since the last merge
 
     def waiting(self, blocks: Iterator[HostBlock], reader: Reader) -> Iterator[HostBlock]:
-        """The same blocks; the time until each arrives is counted as reading."""
+        """Yield the same blocks, and count the time until each arrives as reading."""
         while True:
             ready, clock = reader.ready, time.perf_counter()
             block = next(blocks, None)
@@ -47,7 +47,7 @@ class Meter:
 
     @contextmanager
     def stretch(self, team: Team) -> Iterator[None]:
-        """Count the blocks between two merges; they are done when the `with` statement ends."""
+        """Count the blocks between two merges, which are done when the `with` statement ends."""
         progress = self.progress
         self._rows = progress.ahead = 0
         flops, clock = team.flops, time.perf_counter()
@@ -66,7 +66,7 @@ class Meter:
 
     @contextmanager
     def end_of_pass(self) -> Iterator[None]:
-        """Count what the model does at the end of a pass."""
+        """Count the work of the model at the end of a pass."""
         clock = time.perf_counter()
         with self.watch.part("compute"):
             yield
@@ -85,10 +85,12 @@ def train_passes(
     evaluator: Evaluator,
     tell: Callable[[str], None],
 ) -> None:
-    """The passes that are left. tell: is told "block", "pass_end" and "end".
+    """Run the passes that are left.
+
+    tell: called with "block", "pass_end" and "end".
 
     Raises:
-        DivergedError: what the model has learnt is no longer finite.
+        DivergedError: a parameter or state is no longer finite.
     """
     meter, scores = Meter(progress), TrainingScores(progress)
     check = FiniteCheck(blocks_between(team.first, [source.shape for source in sources]))
@@ -123,13 +125,15 @@ def train_pass(
     scores: TrainingScores,
     merged: Callable[[], None],
 ) -> None:
-    """Train on the blocks of the present pass that are left, one side (source) after the other.
+    """Train on the blocks that are left of the present pass, one side (source) after the other.
 
-    Then the model ends the pass. merged: is called whenever replicas are merged; the pass is left
-    where `progress.stop` is set then.
+    Then the model ends the pass.
+
+    merged: called after each merge of the replicas. If `progress.stop` is set then, the pass ends
+        early.
 
     Raises:
-        DivergedError: what the model has learnt is no longer finite.
+        DivergedError: a parameter or state is no longer finite.
     """
     progress, first = meter.progress, 0
     for side, (source, reader) in enumerate(zip(sources, readers, strict=True)):

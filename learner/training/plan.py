@@ -1,4 +1,4 @@
-"""The memory that training takes, known before any of it is allocated."""
+"""Plan the memory that training takes, before any of it is allocated."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ from .block_input import Use
 from .replica import Replica
 
 Of = Literal["model", "block", "rows", "kept", "hooks", "scores"]
-"""What an array grows with: the model's size, the rows of a block, all rows of the data, as many
-bytes as may be kept, the lists that are scored, or the rows that are scored."""
+"""What an array's size depends on: the model, the rows of a block, all rows of the data, the bytes
+that may be kept, the hooks, or the rows that are scored."""
 
-ROW_STATE = " (row state)"  # after its name
+ROW_STATE = " (row state)"  # follows the name of a state
 
 
 class Planned(NamedTuple):
-    """An array, or several of one kind. nbytes: of one copy; every replica has one, where there are
-    several copies. in_file: it is mapped into memory from a file, so memory need not hold it.
-    device: it is in the memory of that one (of each replica's, where there are several).
+    """An array of the plan, or several of one kind.
+
+    nbytes: of one copy.
+    of: what the size depends on.
+    copies: one for each replica where there are several.
+    in_file: whether it is mapped from a file, so that memory need not hold it.
+    device: whose memory it is in (that of each replica, if there are several); "": the host's.
     """
 
     name: str
@@ -43,12 +47,12 @@ class Planned(NamedTuple):
 
     @property
     def held(self) -> int:
-        """Bytes of the host's memory, of all copies."""
+        """The bytes of all copies in the host's memory."""
         return 0 if self.in_file or self.device else self.nbytes * self.copies
 
 
 class Feed(NamedTuple):
-    """Data that are read: `source`, as blocks of one side, for one use."""
+    """Data to read: a source, as blocks of one side, for one use."""
 
     name: str
     source: DataSource
@@ -59,7 +63,7 @@ class Feed(NamedTuple):
 def feeds_of(
     train: DataSource | None, across: DataSource | None, eval: DataSource | None
 ) -> list[Feed]:
-    """What a training reads: its data, the same transposed, and those that it is scored on."""
+    """List the data that training reads: train, its transposed data, and eval."""
     given: list[tuple[str, DataSource | None, Use, int]] = [
         ("training", train, "train", 0),
         ("transposed training", across, "train", 1),
@@ -70,10 +74,12 @@ def feeds_of(
 
 @dataclass(frozen=True)
 class Plan:
-    """Memory by array, largest first where it is of the model; and the bytes of all.
+    """The memory by array.
 
-    device_free: bytes of its device that a replica may take, where these are fewest, and `tightest`
-    that device; None: replicas are on the CPU. sharing: replicas of one device, at most.
+    rows: the arrays; those of the model come first, largest first.
+    device_free: bytes that a replica may take on the device with the fewest; None on the CPU.
+    tightest: that device.
+    sharing: the most replicas on one device.
     """
 
     rows: list[Planned]
@@ -83,21 +89,21 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """Bytes of the host's memory."""
+        """The bytes of the host's memory."""
         return sum(row.held for row in self.rows)
 
     @property
     def on_device(self) -> int:
-        """Bytes of the memory of a replica's device; 0 where that is the CPU."""
+        """The bytes that a replica takes on its device; 0 on the CPU."""
         return sum(row.nbytes for row in self.rows if row.device)
 
     @property
     def row_files(self) -> dict[str, int]:
-        """Bytes of each state of rows that is kept in a file, by its name."""
+        """The bytes of each state of rows that is kept in a file, by name."""
         return {row.name.removesuffix(ROW_STATE): row.nbytes for row in self.rows if row.in_file}
 
     def json(self) -> str:
-        """All of it as a JSON object."""
+        """Return the plan as a JSON object."""
         rows = [row._asdict() for row in self.rows]
         found = {
             "total": self.total,
@@ -110,7 +116,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """The plan that `json` gave as `text`."""
+        """Read the plan that `json` returned as `text`."""
         found = json.loads(text)
         rows = [Planned(**row | {"shape": tuple(row["shape"])}) for row in found["rows"]]
         about = {name: found[name] for name in ("tightest", "sharing") if name in found}
@@ -126,13 +132,16 @@ def make_plan(
     keeps_best: bool = False,
     apart: bool = False,
 ) -> Plan:
-    """The containers of a planned cache, the state of rows, what scores add up in, and the blocks
-    that are read ahead or kept.
+    """Plan the arrays of training.
 
+    These are the containers of a planned cache, the state of rows, the totals of scores, and the
+    blocks that are read ahead or kept.
+
+    feeds: the data to read.
     devices: of all replicas.
-    in_files: the state of rows is kept there.
-    keeps_best: the best model is kept in memory while training goes on.
-    apart: replicas may differ when it is kept, or parameters are read.
+    in_files: whether the state of rows is kept in files.
+    keeps_best: whether the best model is kept in memory during training.
+    apart: whether replicas may differ when the best model is kept, or parameters are read.
     """
     replicas = len(devices)
     rows = [*_of_cache(replica, replicas), *_of_rows(replica, replicas, in_files)]
@@ -174,7 +183,7 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
         yield Planned(
             array.label, array.shape, array.dtype, array.nbytes, of, replicas, device=device
         )
-    if replicas > 1 and not device:  # those of devices are among its arrays
+    if replicas > 1 and not device:  # on a device, the cache plans the arrays of merges
         yield Planned("room to merge replicas", (CHUNK,), "float64", 8 * CHUNK)
         for name, mat in replica.mats().items():
             if replica.merge_rule(name) == "sum":

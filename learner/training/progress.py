@@ -1,4 +1,4 @@
-"""Where training stands: `Progress`, the figures; `Best`, the best evaluation so far."""
+"""The position and figures of a run: `Progress`, and `Best`, the best evaluation so far."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from .work import Work
 
 @dataclass(frozen=True)
 class Best:
-    """The best evaluation so far by the score that is watched: what it was, and where. waited:
-    evaluations since.
+    """The best evaluation so far, by the score that is watched.
+
+    metric, score: name and value of that score.
+    pass_, block: position of the run at that evaluation.
+    waited: evaluations since.
     """
 
     metric: str
@@ -27,20 +30,30 @@ class Best:
 
 @dataclass
 class Progress:
-    """Where a run stands. Seconds are of training alone: evaluation does not count.
+    """The position and the figures of a run.
 
-    pass_: of the present pass, from 0; block: blocks done in it; ahead: blocks after these that
-    replicas have done and not merged yet; closed: the pass is complete, and the model knows; rows:
-    trained on, all passes.
-    scores: of the latest evaluation. train_scores: the same figures (not those of single targets)
-    of a block of training data before it was trained on, one of the latest. best: see
-    `Evaluation.metric`. gflops: arithmetic of the kernels, 10^9 per second.
-    work: what this process has done, from which the speed of any stretch of time follows; it counts
-    every block, also between merges. scored: blocks of evaluations that this process has done.
-    cache_bytes, device_bytes: memory of all caches, and what of it is on accelerators.
-    finite: the pass, and the blocks done in it, when the numbers were last found to be finite.
-    stop: training ends here, because there is nothing left to gain, or a hook has set it.
-    lost: what the best model had, and why it could not be read again at the end; None: it could be.
+    passes: planned.
+    blocks: of a pass.
+    pass_: number of the present pass, from 0.
+    block: blocks done in the present pass.
+    ahead: further blocks that replicas have done but not merged yet.
+    closed: whether the pass is complete, and the model has finished it.
+    rows: trained on, in all passes.
+    seconds: of training, without evaluations.
+    rows_per_s: of training in this process.
+    gflops: arithmetic of the kernels, 10^9 operations per second.
+    scores: of the latest evaluation.
+    train_scores: the same figures, without those of single targets, of a recent block of training
+        data, before it was trained on.
+    best: see `Evaluation.metric`.
+    work: all work of this process; differences give the speed of any stretch of time. It counts
+        every block, also between merges.
+    scored: blocks that this process has evaluated.
+    cache_bytes: memory of all caches.
+    device_bytes: the part of it on accelerators.
+    finite: the pass, and the blocks done in it, at the last check that found finite numbers.
+    stop: whether training ends here: nothing is left to gain, or a hook has set it.
+    lost: which best model could not be read again at the end, and why; None if none was lost.
     """
 
     passes: int
@@ -67,5 +80,5 @@ class Progress:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Passes that are complete, and blocks done in the next one: what sorts checkpoints."""
+        """The complete passes, and the blocks done in the next one: sorts checkpoints."""
         return (self.pass_ + 1, 0) if self.closed else (self.pass_, self.block)

@@ -1,4 +1,4 @@
-"""One copy of a model with its cache and its optimizer: what one model thread owns."""
+"""One copy of a model, with its cache and its optimizer, which one thread owns."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from .checks import (
 from .data import check_nonnegative
 from .work import Stopwatch, Work, data_bytes
 
-OPTIMIZER = "optimizer."  # before the names of its state
+OPTIMIZER = "optimizer."  # precedes the names of an optimizer's state
 
 log = logging.getLogger("blocklearn.learner")
 
 Look = Callable[["Replica", Block], None]
-"""Sees a block that a replica is about to train on."""
+"""Called with a block that a replica is about to train on."""
 
 
 class Replica:
-    """A model bound to a cache. Planned at construction, allocated in one slab, then frozen."""
+    """A model bound to a cache, which is planned, allocated in one slab, then frozen."""
 
     def __init__(
         self,
@@ -71,9 +71,16 @@ class Replica:
         extras: Sequence[Callable[[Replica], None]] = (),
         commit: bool = True,
     ) -> None:
-        """shapes: what the model is told. blocks: shapes of the blocks of each side. device: see
-        `make_backend`, as index. tables: how an update reads tables. replicas: that it is one of.
-        extras: plan what is computed beside training; `of_extras` are the labels of their arrays.
+        """Plan the memory of the model, and allocate it.
+
+        shapes: for the model's `allocate`.
+        blocks: shapes of the blocks of each side.
+        device, index: see `make_backend`.
+        tables: how an update reads tables.
+        replicas: the number of replicas of the run.
+        extras: add computations beside training to the plan; `of_extras` gets the labels of their
+            arrays.
+        commit: whether to allocate the memory; False plans only.
         """
         check_meaning(model, optimizer)
         self.model, self.optimizer, self.mixins = model, optimizer, mixins
@@ -81,8 +88,8 @@ class Replica:
         self.tables = tables
         self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
         self.cache.rounds_updates = tables == "bfloat16"
-        self.complete = True  # the plan covers everything
-        self.watch = Stopwatch()  # of the present block, and of handing over the one before
+        self.complete = True  # whether the plan covers everything
+        self.watch = Stopwatch()  # of the present block, and of returning the last one
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
         self._side = 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
@@ -101,7 +108,7 @@ class Replica:
                 self.cache.freeze()
 
     def _plan(self) -> None:
-        """Run the whole program on shapes, so that the cache learns what it must hold."""
+        """Run the whole program on shapes, from which the cache learns the arrays it needs."""
         self._allocate()
         parts = (self._plan_pass, self._plan_scores, self._plan_predictions, self._plan_phases)
         for part in parts:
@@ -138,7 +145,7 @@ class Replica:
         self._note("predict")
 
     def _plan_phases(self) -> None:
-        """Updates again: a first step may leave work for the next."""
+        """Plan the updates of each phase again: a first step may leave work for the next."""
         for start in self.model.phases():
             for intake in self._trained:
                 self._update(intake.blank(self._key, start))
@@ -146,7 +153,7 @@ class Replica:
         check_updates(self.model, self.optimizer, self._filled)
 
     def _try_partial(self) -> None:
-        """The same with blocks that are not full: these must need nothing more."""
+        """Run the program with blocks that are not full: these must need no further memory."""
         for start in self.model.phases():
             for intake in self._trained:
                 self._update(intake.blank(self._key, start, full=False))
@@ -188,9 +195,9 @@ class Replica:
             state.connect(stores[name])
 
     def bind(self, host: HostBlock, side: int = 0, *, new: bool = False) -> Block:
-        """The block in `host` as the model sees it; valid until the next one is bound.
+        """Return the block in `host` as the model sees it; valid until the next one is bound.
 
-        new: its rows are not those that the model keeps the state of.
+        new: whether its rows are new, so that the model keeps no state of them.
         """
         if self.model.nonnegative:
             check_nonnegative(host)
@@ -208,18 +215,18 @@ class Replica:
         return self.intakes[side].bind(host, self._key)
 
     def refresh(self) -> None:
-        """Let the tables of row state show what has been learned."""
+        """Update the tables of row state from their stores."""
         for state in self.model.states.values():
             state.refresh()
 
     def _states(self) -> list[RowState]:
-        """Those of the present block's rows."""
+        """Return the states of the present block's rows."""
         return [state for state in self.model.states.values() if state.side == self._side]
 
     def train(self, host: HostBlock, side: int = 0, look: Look | None = None) -> Work:
-        """Train on the block in `host`, and say what that cost.
+        """Train on the block in `host`, and return the cost.
 
-        look: sees the block when the parameters are as the model will read them.
+        look: called with the block when the parameters are as the model will read them.
         """
         with self.watch.part("copy"):
             block = self.bind(host, side)
@@ -258,13 +265,13 @@ class Replica:
                 "one."
             )
         if self.optimizer is not None:
-            if not self.cache.frozen:  # while planning; and in the first block, if that was not all
+            if not self.cache.frozen:  # in the plan; if that is incomplete, in the first block, too
                 check_update_shapes(self.model)
             self.optimizer.step(self.model.updates, self.model.objective)
 
     @contextmanager
     def _training(self, side: int) -> Iterator[None]:
-        """Within it rows of this side change."""
+        """Mark the states of this side as changing, within the `with` statement."""
         own = [state for state in self.model.states.values() if state.side == side]
         for state in own:
             state.updating = True
@@ -275,31 +282,34 @@ class Replica:
                 state.updating = False
 
     def score(self, block: Block) -> Score:
-        """What the model says of a block that it was bound to. Raises TypeError for no sums."""
+        """Return the model's score of a bound block. Raises TypeError unless it holds sums."""
         found = self.model.score(block)
         check_score(self.model, found)
         return found
 
     def predict(self, block: Block) -> Any:
-        """A row for each row of a block that was bound. Raises TypeError, ShapeError for others."""
+        """Return the model's prediction for a bound block, a row for each of its rows.
+
+        Raises TypeError or ShapeError if the model returns anything else.
+        """
         found = self.model.predict(block)
         check_prediction(self.model, found, block.X.shape[0])
         return found
 
     def settle(self) -> None:
-        """Make the parameters exact for whoever reads them as a whole."""
+        """Make the whole of the parameters exact for readers other than training."""
         if self.optimizer is not None:
             self.optimizer.settle()
 
     def mats(self) -> dict[str, Mat]:
-        """Everything that was learned, by name, but for the state of rows."""
+        """Return all learned Mats by name: parameters and optimizer state, not the state of rows."""
         found = dict(self.model.parameters)
         if self.optimizer is not None:
             found |= {f"{OPTIMIZER}{name}": mat for name, mat in self.optimizer.state.items()}
         return found
 
     def merge_rule(self, name: str) -> Merge:
-        """How replicas combine the Mat `name`."""
+        """Return how replicas combine the Mat `name`."""
         if self.optimizer is None:
             return self.model.merge_rules[name]
         if name.startswith(OPTIMIZER):
@@ -307,23 +317,23 @@ class Replica:
         return "same" if self.optimizer.steps_by_pass else self.model.merge_rules[name]
 
     def learned(self) -> Iterator[tuple[Merge, Mat]]:
-        """How replicas combine each of the Mats, and the Mat."""
+        """Yield the rule by which replicas combine each learned Mat, and the Mat."""
         return ((self.merge_rule(name), mat) for name, mat in self.mats().items())
 
     def pause(self) -> dict[str, Any]:
-        """What `resume` needs beside the Mats: values that JSON can hold."""
+        """Return what `resume` needs beside the Mats, in values for JSON."""
         return {} if self.optimizer is None else self.optimizer.pause()
 
     def resume(self, paused: Mapping[str, Any]) -> None:
-        """The Mats were set from outside, to what they were when `pause` returned `paused`."""
+        """Continue from a `pause` that returned `paused`; the Mats are set already."""
         if self.optimizer is not None:
             self.optimizer.resume(paused)
 
     @contextmanager
     def exact(self, *, whole: bool = False) -> Iterator[None]:
-        """Within it the parameters are exact; after it training goes on as if nobody had looked.
+        """Make the parameters exact within a `with` statement, without a trace in later training.
 
-        whole: within it parameters may be changed as well.
+        whole: whether the parameters may also be changed within it.
         """
         paused = self.pause()
         kept = [] if self.optimizer is None else self.optimizer.unsettled()
@@ -341,21 +351,21 @@ class Replica:
                 self.resume(paused)
 
     def _copy(self, mat: Mat) -> NDArray[Any]:
-        """The contents of `mat`, in memory that is taken once."""
+        """Copy the contents of `mat` to memory that is allocated once."""
         free = self._copies.setdefault(mat.guid, [])
         room = free.pop() if free else np.empty(mat.shape, mat.dtype)
         np.copyto(room, mat.shown())
         return room
 
     def copied(self, *, apart: bool) -> list[Mat]:
-        """What `exact` may have to copy. apart: replicas may differ."""
+        """Return the Mats that `exact` may have to copy. apart: whether replicas may differ."""
         found = [] if self.optimizer is None else self.optimizer.unsettled(ever=True)
         if apart:
             found += self.model.parameters.values()
         return list({mat.guid: mat for mat in found}.values())
 
     def end_pass(self) -> None:
-        """A pass is complete."""
+        """Finish a pass."""
         self.model.end_pass()
         if self.optimizer is not None:
             self.optimizer.end_pass()
@@ -366,7 +376,7 @@ class Replica:
         return self.optimizer is not None and self.optimizer.converged
 
     def scores_of_mixins(self) -> dict[str, Any]:
-        """What mixins report of the parameters: 1 x 1 Mats or expressions, by name."""
+        """Return the scores of the mixins: 1 x 1 Mats or expressions, by name."""
         found: dict[str, Any] = {}
         for mixin in self.mixins:
             for name, value in mixin.scores().items():

@@ -1,4 +1,4 @@
-"""When something is due that happens again and again while a model is trained."""
+"""Decide when recurring events of training are due, such as evaluations."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from .progress import Progress
 
 
 class Interval:
-    """True at most once in `seconds`, the first time one interval after it was made."""
+    """Is due at most once in `seconds`, for the first time one interval after it was made."""
 
     def __init__(self, seconds: float) -> None:
-        """The interval begins now."""
+        """Begin the first interval now."""
         self.seconds = seconds
         self.next = time.monotonic() + seconds
 
     def restart(self) -> None:
-        """The interval begins now."""
+        """Begin the interval again now."""
         self.next = time.monotonic() + self.seconds
 
     def due(self) -> bool:
-        """Whether the interval is over; if so, the next one begins."""
+        """Return whether the interval is over; if so, begin the next one."""
         now = time.monotonic()
         if now < self.next:
             return False
@@ -29,11 +29,11 @@ class Interval:
 
 
 class Cadence:
-    """Due every so many passes, blocks or seconds, whichever comes first; None: not by that.
+    """Is due every so many passes, blocks or seconds, whichever comes first; None: not by that.
 
-    By passes and blocks it depends on the position alone, so that a run that goes on from a
-    checkpoint keeps time with one that never stopped. Seconds are those of a clock that nobody
-    sets. What falls on the last block of a pass is due when the pass is complete.
+    By passes and blocks it depends on the position alone, so a run that continues from a checkpoint
+    stays in step with one that never stopped. Seconds are measured by a monotonic clock. An event
+    that falls on the last block of a pass is due when the pass is complete.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class Cadence:
         blocks: int | None,
         seconds: float | None,
     ) -> None:
-        """Nothing is due where `progress` is now."""
+        """Begin at `progress`, where nothing is due."""
         self._passes, self._blocks = passes, blocks
         self._interval = None if seconds is None else Interval(seconds)
         at_end = progress.block == progress.blocks and not progress.closed
-        self._seen = _blocks_done(progress) - at_end  # what is due there comes with the end
+        self._seen = _blocks_done(progress) - at_end  # an event there is due at the pass's end
 
     def due(self, progress: Progress) -> bool:
-        """Whether it is time; to be asked once after every block, and at the end of every pass."""
+        """Return whether an event is due. Call it once after every block and every pass."""
         if progress.block == progress.blocks and not progress.closed:
             return False
         before, self._seen = self._seen, _blocks_done(progress)
@@ -61,7 +61,7 @@ class Cadence:
         return bool(by_pass or by_block or in_time)
 
     def restart(self) -> None:
-        """What was due is done: seconds count from now."""
+        """Count seconds from now: the event that was due is done."""
         if self._interval is not None:
             self._interval.restart()
 

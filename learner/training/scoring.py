@@ -1,4 +1,4 @@
-"""Scores of a model on the blocks of a source."""
+"""Score a model on the blocks of a source."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from .team import Team
 def score_blocks(
     team: Team, blocks: Iterable[HostBlock], rows: int, progress: Progress
 ) -> dict[str, float]:
-    """Figures by name, those that mixins report of the parameters included.
+    """Return the figures of the blocks by name, and those of mixins.
 
     rows: of all blocks, at most.
+    progress: of the training before; counts the scored blocks.
 
     Raises:
-        DivergedError: one of them is not finite. progress: of the training before.
+        DivergedError: a score is not finite.
     """
 
     def score_block(replica: Replica, host: HostBlock) -> tuple[Score, int]:
@@ -49,28 +50,28 @@ def score_blocks(
         return tally.figures() | reports
 
 
-SHARE = 0.01  # of the time, at most
+SHARE = 0.01  # of the time of training that scores may take
 
 
 class TrainingScores:
-    """Scores a block of the first replica now and then, before it is trained on, into a `Progress`.
+    """Scores a block of the first replica now and then, before it is trained on.
 
-    That changes nothing of what is learnt. Which blocks are scored depends on time.
+    The scores do not affect training. Which blocks are scored depends on time.
     """
 
     def __init__(self, progress: Progress) -> None:
-        """The first block is scored."""
+        """Write scores to `progress`, from the first block on."""
         self._progress = progress
         self._due = -math.inf
         self._tally: Tally | None = None
 
     def look(self, replica: Replica, block: Block) -> None:
-        """Score this block if it is time to."""
+        """Score this block if it is due."""
         if self.due(replica, block):
             self.take(replica, block)
 
     def due(self, replica: Replica, block: Block) -> bool:
-        """Whether it is time to score this block."""
+        """Return whether a score of this block is due."""
         return block.side == 0 and replica.complete and time.perf_counter() >= self._due
 
     def take(self, replica: Replica, block: Block) -> None:

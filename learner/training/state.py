@@ -1,8 +1,7 @@
-"""What a run continues from: taken from the replicas, and given back to them.
+"""Take the state of a run from its replicas, and give it back to them.
 
-It is taken as it is: nothing is computed for it, so that a run that was stopped after any block and
-goes on does what it would have done otherwise, bit by bit. Whoever wants to read parameters takes
-them from `Team.exact`.
+The state is copied as it is, without computing anything. So a run that stops after any block and
+continues gives the same bits as one that never stopped. To read parameters, use `Team.exact`.
 """
 
 from __future__ import annotations
@@ -25,11 +24,13 @@ from .team import Team
 
 @dataclass(frozen=True)
 class State:
-    """What a run continues from: parameters, row state and optimizer state by name, and the
-    position, in values that JSON can hold. Of replicas that differ, the Mats of those after the
-    first are called `replica.1.NAME` and so on.
+    """The state from which a run continues.
 
-    In the middle of a pass parameters may be such as only training can use.
+    In the middle of a pass, parameters may be inexact, in a form that only training can use.
+
+    tensors: parameters, row state and optimizer state by name. If replicas differ, the Mats of
+        those after the first are called `replica.1.NAME` and so on.
+    position: pass, block and other figures, in values for JSON.
     """
 
     tensors: dict[str, np.ndarray[Any, Any]]
@@ -44,10 +45,10 @@ def take(
     copy: bool,
     into: State | None = None,
 ) -> State:
-    """The state of `team`, with `rows` as the state of rows.
+    """Return the state of `team`, with `rows` as the state of rows.
 
     copy: False takes the arrays of `team` itself, which training will change.
-    into: a state that was taken before, whose arrays the copies are written to, `rows` too.
+    into: an earlier state, whose arrays receive the copies, also of `rows`.
     """
     tensors: dict[str, np.ndarray[Any, Any]] = {}
     paused = [replica.pause() for replica in team.replicas]
@@ -73,15 +74,16 @@ def take(
 
 
 def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same numbers, not copied, not to be written to."""
+    """Return a view of `array` that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
-    """Set `team` and the state of rows to `state`. Raises ShapeError where something lacks, or is
-    of other sizes.
+    """Set `team` and the state of rows to `state`.
+
+    Raises ShapeError if an array is missing or of another size.
     """
     for name in stores:
         if name not in state.tensors:
@@ -110,7 +112,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
 
 
 def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
-    """Raises ShapeError where the data that `team` was made for are not those of `state`."""
+    """Raise ShapeError if the sizes of `state` do not fit the data that `team` was made for."""
     shapes = team.first.shapes
     wanted = {name: store.array.shape for name, store in stores.items()}
     wanted |= {name: mat.shape for name, mat in team.first.mats().items()}
@@ -125,7 +127,7 @@ def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> No
 
 
 def set_progress(state: State, progress: Progress) -> None:
-    """Let `progress` stand where `state` was taken."""
+    """Set `progress` to the position of `state`."""
     position = state.position
     progress.pass_ = int(position.get("pass", 0))
     progress.block = int(position.get("block", 0))
@@ -137,8 +139,10 @@ def set_progress(state: State, progress: Progress) -> None:
 
 
 def _paused(position: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Of the optimizer of each replica; positions of version 1, taken after whole passes, have the
-    steps of each only, and those of models nothing.
+    """Return the pause of the optimizer of each replica.
+
+    Positions of version 1, taken after whole passes, have only the steps of each; those of models
+    have nothing.
     """
     if "optimizers" in position:
         return list(position["optimizers"])
@@ -166,9 +170,12 @@ def _name(replica: int, name: str) -> str:
 def make_stores(
     team: Team, folder: RowFolder | None, *, seed: int, drawn: bool
 ) -> dict[str, RowStore]:
-    """A store for each state of rows, connected to all replicas; `drawn`, or zero for now.
+    """Make a store for each state of rows, and connect it to all replicas.
 
-    folder: where they are kept in files; None: in memory. Raises as its `take` and `new`.
+    Raises the errors of `RowFolder.take` and `RowFolder.new`.
+
+    folder: for files of the states; None: they are kept in memory.
+    drawn: whether to draw the initial values; otherwise they are zero.
     """
     if folder is not None and team.first.model.states:
         folder.take()
@@ -186,9 +193,10 @@ def make_stores(
 def check_rows(
     model: Model, rows: int, names: Sequence[str] | None, source: DataSource, what: str
 ) -> None:
-    """Raises ShapeError unless `source` has the rows whose state `model` is scored with.
+    """Raise ShapeError unless `source` has the rows whose state `model` is scored with.
 
-    rows, names: of the rows that it was trained on.
+    rows, names: number and names of the rows that the model was trained on.
+    what: the use of the data, for the message.
     """
     if model.scores_new_rows or 0 not in model.row_states.values():
         return
@@ -210,10 +218,10 @@ def block_shapes(
     training: Sequence[BlockShape],
     restored: State | None,
 ) -> list[BlockShape]:
-    """Shapes of the blocks of each side that `model` has, where `shape` is that of `side`.
+    """Return the shapes of the blocks of each side of `model`, given `shape` of `side`.
 
-    training: of the training data, where there are any. restored: whose row state tells how many
-    rows and columns there were.
+    training: shapes of the training data, if any.
+    restored: a state; its row state tells the number of rows and columns.
     """
     saved = {} if restored is None else restored.tensors
     known = {of: len(saved[name]) for name, of in model.row_states.items() if name in saved}

@@ -1,8 +1,8 @@
-"""The replicas of a run: blocks go to them in turn, and what they learn is merged at fixed blocks.
+"""The replicas of a run, which train on blocks in turn and are merged at fixed blocks.
 
-Block i of a side is that of replica i mod n, and merges come after fixed blocks, so the result
-depends on the number of replicas, but not on their timing. With one replica there are no threads
-and no merges.
+Block i of a side goes to replica i mod n, and merges come after fixed blocks. So the result depends
+on the number of replicas, but not on their timing. With one replica there are no threads and no
+merges.
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ from .work import Work
 
 
 def share(threads: int | None, replicas: int) -> int | None:
-    """Threads of each replica: together no more than `threads`, or all that there are."""
+    """Return the threads of each replica, which share `threads`; None: all available ones."""
     if replicas == 1:
         return threads
     return max(1, (threads or available_threads()) // replicas)
 
 
 def one_each(device: str | Sequence[str], replicas: int | Literal["auto"]) -> list[str]:
-    """The device of each replica, by its own name. auto: one replica for each device of a list, or
-    for each CUDA device where `device` is cuda or auto and CuPy sees several; else one.
+    """Return the device of each replica, by its full name.
+
+    replicas: "auto": one for each device of a list, or for each CUDA device where `device` is cuda
+        or auto and CuPy sees several; else one.
 
     Raises:
-        DeviceError: there are not as many devices as replicas.
+        DeviceError: the number of devices differs from that of replicas.
 
     >>> one_each("cpu", 2), one_each(["cuda:1", "cuda"], 2)
     (['cpu', 'cpu'], ['cuda:1', 'cuda:0'])
@@ -76,31 +78,32 @@ Result = TypeVar("Result")
 
 
 class Numbered(Protocol):
-    """What replicas get in turn: blocks of data, or other work that is cut in pieces."""
+    """A piece of work for a replica: a block of data, or another piece."""
 
     @property
     def pass_(self) -> int:
-        """Of the data."""
+        """The pass over the data."""
 
     @property
     def index(self) -> int:
-        """Which piece it is."""
+        """The number of the piece in its pass."""
 
 
 Piece = TypeVar("Piece", bound=Numbered)
 
 
 class Team:
-    """Replicas, each with a thread of its own where there are several.
+    """Replicas; if there are several, each has a thread of its own.
 
-    sync_every: rounds (a block for each replica) between merges. sync_weight: in (0, 1], how far a
-    replica goes towards the mean of all; at the end of a pass it is 1.
+    sync_every: rounds (a block for each replica) between merges.
+    sync_weight: in (0, 1], how far a merge moves a replica towards the mean of all. At the end of a
+        pass it is 1.
     """
 
     def __init__(
         self, replicas: Sequence[Replica], *, sync_every: int = 1, sync_weight: float = 1.0
     ) -> None:
-        """Threads start with the first work."""
+        """Make the team. Its threads start with the first work."""
         self.replicas = list(replicas)
         self.sync_weight = sync_weight
         self.stretch = 1 if len(replicas) == 1 else sync_every * len(replicas)
@@ -108,7 +111,7 @@ class Team:
             ThreadPoolExecutor(1, f"blocklearn-model-{i}")
             for i in range(len(replicas) if len(replicas) > 1 else 0)
         ]
-        self.apart = False  # replicas may differ
+        self.apart = False  # whether replicas may differ
         self._merger: Merger | None = None
         self._tally, self._rows_scored = Tally({}), -1
 
@@ -120,10 +123,10 @@ class Team:
     def in_turn(
         self, blocks: Iterable[Piece], work: Callable[[Replica, Piece], Result]
     ) -> Iterator[Result]:
-        """Results of `work(replica, block)` in the order of the blocks, which replicas get in turn.
+        """Yield `work(replica, block)` in the order of the blocks, which replicas get in turn.
 
-        At most as many blocks as there are replicas are in use at a time. Raises what `work`
-        raises for the earliest block, with a note that says which block of which replica it was.
+        Each replica uses at most one block at a time. An error of `work` is raised for the earliest
+        block, with a note that names the block and the replica.
         """
         if not self._lanes:
             for host in blocks:
@@ -147,10 +150,11 @@ class Team:
             _await(pending)
 
     def train(self, blocks: Iterable[HostBlock], side: int, look: Look) -> Iterator[Work]:
-        """Train the replicas on `blocks` of one side in turn; yields what each block cost.
+        """Train the replicas on `blocks` of one side in turn, and yield the cost of each block.
 
-        look: sees the blocks of the first replica; see `Replica.train`. Seconds of several replicas
-        are divided by their number, since they pass at the same time.
+        Seconds of several replicas are divided by their number, since they pass at the same time.
+
+        look: called with the blocks of the first replica; see `Replica.train`.
         """
         share = 1 / len(self.replicas)
 
@@ -161,7 +165,7 @@ class Team:
             yield replace(work, copy=work.copy * share, compute=work.compute * share)
 
     def each(self, work: Callable[[Replica], Any]) -> None:
-        """`work(replica)` on all replicas at once."""
+        """Call `work(replica)` for all replicas at once."""
         if not self._lanes:
             work(self.first)
             return
@@ -176,17 +180,17 @@ class Team:
             future.result()
 
     def begin(self) -> None:
-        """Remember what sums are now, before replicas go apart; they must be equal."""
+        """Save the sums before replicas diverge; they must be equal in all replicas."""
         if self._lanes:
             self._merging().begin(mats for rule, mats in self._learned() if rule == "sum")
 
     def finish(self) -> None:
-        """Wait for devices to be done with all blocks, where a merge would wait for it anyway."""
+        """Wait until devices are done with all blocks, if a merge follows, which needs this."""
         if self._lanes:
             self.each(lambda replica: replica.cache.backend.drain())
 
     def merge(self, *, complete: bool) -> None:
-        """Bring replicas together; complete: until they are equal, whatever the `sync_weight`."""
+        """Merge the replicas. complete: until they are equal, whatever the `sync_weight`."""
         if not self._lanes:
             return
         self.each(Replica.settle)
@@ -198,7 +202,7 @@ class Team:
         self.apart = weight < 1.0
 
     def _learned(self) -> Iterator[tuple[Merge, list[Mat]]]:
-        """What is merged, and how: the Mats of all replicas."""
+        """Yield the merge rule of each learned Mat, and that Mat of all replicas."""
         for name in self.first.mats():
             yield self.first.merge_rule(name), [r.mats()[name] for r in self.replicas]
 
@@ -210,8 +214,9 @@ class Team:
 
     @contextmanager
     def exact(self) -> Iterator[None]:
-        """Within it parameters, and what was learned of rows, are exact and the same in all
-        replicas; after it training goes on as if nobody had looked.
+        """Make parameters and row state exact and equal in all replicas within a `with` statement.
+
+        It leaves no trace in later training.
         """
         with ExitStack() as stack:
             for replica in self.replicas:
@@ -227,22 +232,22 @@ class Team:
             yield
 
     def tally(self, rows: int) -> Tally:
-        """Memory to add up the scores of so many rows in. It is the same until more are asked."""
+        """Return memory for the scores of so many rows, the same until more rows are needed."""
         if rows > self._rows_scored:
-            self._tally = Tally({})  # lets go of the smaller one before the larger one is taken
+            self._tally = Tally({})  # frees the smaller one before the larger one is allocated
             self._tally = Tally(self.first.model.score_totals(rows))
             self._tally.clear()
             self._rows_scored = rows
         return self._tally
 
     def make_ready(self, shape: BlockShape, side: int = 0) -> None:
-        """For blocks of another source."""
+        """Make room for blocks of another source."""
         for replica in self.replicas:
             replica.intakes[side].widen(shape)
 
     @property
     def flops(self) -> int:
-        """Floating point operations of all kernels so far."""
+        """The floating point operations of all kernels so far."""
         return sum(replica.cache.work for replica in self.replicas)
 
     def close(self) -> None:
@@ -256,8 +261,9 @@ class Team:
 
 
 def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader:
-    """A reader of blocks that `team` uses: as many are lent as there are replicas, in memory that
-    their device can copy from.
+    """Return a reader of blocks for `team`.
+
+    It lends a block to each replica, in memory that their device can copy from.
     """
     first = team.first
     return Reader(
@@ -269,8 +275,9 @@ def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader
 
 
 def _await(futures: Collection[Future[Any]]) -> None:
-    """Until all are done. A signal that comes just as the main thread begins to wait is seen when
-    the wait is over: so it is over soon, and begins again.
+    """Wait for all futures, in short slices.
+
+    Python delivers a signal only between waits, so one long wait could swallow a Ctrl-C.
     """
     while wait(futures, timeout=MOMENT).not_done:
         pass

@@ -1,4 +1,4 @@
-"""What training will cost, from a few blocks of it."""
+"""Estimate the cost of training from a few blocks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from .team import Team, reader_of
 
 @dataclass(frozen=True)
 class Trial:
-    """passes: of each phase of the model, the pass that it begins with and the seconds that a pass
-    takes. evaluation: seconds of one; 0 where there is nothing to evaluate on. blocks: that were
-    tried.
+    """The estimated cost of training.
+
+    passes: for each phase of the model, its first pass, and the seconds of a pass.
+    evaluation: seconds of one evaluation; 0 without eval data.
+    blocks: number of blocks tried.
     """
 
     passes: list[tuple[int, float]]
@@ -27,7 +29,7 @@ class Trial:
     blocks: int
 
     def seconds(self, passes: int) -> float:
-        """Of so many passes, without evaluations."""
+        """Return the seconds of so many passes, without evaluations."""
         ends = [start for start, _ in self.passes[1:]] + [passes]
         return sum(
             seconds * max(0, min(end, passes) - start)
@@ -38,8 +40,11 @@ class Trial:
 def try_blocks(
     team: Team, sources: Sequence[DataSource], eval: DataSource | None, blocks: int
 ) -> Trial:
-    """Train `team` on `blocks` blocks for each replica, of each side and in each phase of the
-    model, and score as many.
+    """Train and score `team` on some blocks, and return the cost.
+
+    Trains in each phase of the model and on each side.
+
+    blocks: for each replica, each time.
     """
     passes, tried = [], 0
 
@@ -71,8 +76,9 @@ def _train(side: int, replica: Replica, host: HostBlock) -> None:
 def _each(
     team: Team, blocks: Iterator[HostBlock], count: int, work: Callable[[Replica, HostBlock], Any]
 ) -> tuple[float, int]:
-    """Seconds of a block, all replicas being at work, and how many were done. The first one of each
-    replica, which finds nothing in caches of processors, counts only where there are no others.
+    """Return the seconds of a block, with all replicas at work, and the number of blocks done.
+
+    The first block of each replica finds processor caches empty, and counts only if it is alone.
     """
     begun, moments = time.perf_counter(), []
     for _ in team.in_turn(islice(blocks, count * len(team.replicas)), work):

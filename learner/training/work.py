@@ -1,4 +1,4 @@
-"""What training has done, in numbers that can be subtracted: the speed of any stretch of time."""
+"""Count the work of training: differences of counts give the speed of any stretch of time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from blocklearn.datasources import HostBlock
 
 @dataclass(frozen=True)
 class Work:
-    """Blocks that were trained on, and what they cost.
+    """Blocks of training, and their cost.
 
-    nbytes: of their data. flops: of all kernels. seconds: of training, in which
-    read: nobody could go on because the next block was still being read;
-    copy: blocks, and the state of their rows, were brought to where the model works;
-    compute: model and optimizer were at work;
-    merge: replicas were brought together. Of several replicas copy and compute are the mean, and go
-    on while blocks are waited for.
+    nbytes: bytes of their data.
+    flops: of all kernels.
+    seconds: of training; read, copy, compute and merge are its parts.
+    read: training waited for the next block.
+    copy: blocks and the state of their rows were copied to the model.
+    compute: model and optimizer were at work.
+    merge: replicas were merged.
     ready: sum over the blocks of the share of the reader's queue that was full.
+
+    With several replicas, copy and compute are means, and overlap with read.
 
     >>> before, now = Work(blocks=10, rows=80, seconds=2.0), Work(blocks=30, rows=240, seconds=4.0)
     >>> (now - before).rows_per_s
@@ -39,16 +42,16 @@ class Work:
     ready: float = 0.0
 
     def __add__(self, other: Work) -> Work:
-        """What both are together."""
+        """Return the sum of both."""
         return Work(*map(add, _numbers(self), _numbers(other)))
 
     def __sub__(self, other: Work) -> Work:
-        """What was done after `other`, an earlier moment."""
+        """Return the work since `other`, an earlier count."""
         return Work(*map(sub, _numbers(self), _numbers(other)))
 
     @property
     def rows_per_s(self) -> float:
-        """Rows per second."""
+        """The rows per second."""
         return self._per_s(self.rows)
 
     @property
@@ -63,8 +66,9 @@ class Work:
 
     @property
     def queue(self) -> float:
-        """How full the reader's queue was when a block was taken from it, 0 to 1: near 0 the model
-        waits for the data, near 1 the data wait for the model.
+        """How full the reader's queue was when a block was taken, on average, from 0 to 1.
+
+        Near 0 the model waits for the data; near 1 the data wait for the model.
         """
         return self.ready / max(self.blocks, 1)
 
@@ -80,7 +84,7 @@ PARTS: tuple[Part, ...] = ("copy", "compute", "merge")
 
 
 class Stopwatch:
-    """Seconds by part of the work: `with watch.part("copy"): ...`. Parts do not nest."""
+    """Measures seconds by part of the work: `with watch.part("copy"): ...`. Parts do not nest."""
 
     def __init__(self) -> None:
         """Start with no seconds."""
@@ -107,7 +111,7 @@ class Stopwatch:
 
 
 def data_bytes(block: HostBlock) -> int:
-    """Bytes of the true rows of a block: features, offsets, targets, weights."""
+    """Count the bytes of a block's true rows: features, offsets, targets, weights."""
     shape, rows = block.shape, block.rows
     features = 4 * rows * shape.columns if shape.dense else 8 * (rows + 1) + 8 * block.nnz
     return features + 4 * rows * (shape.targets + shape.weighted)

@@ -169,5 +169,5 @@ def test_who_makes_it_is_configured() -> None:
     config = RunConfig.model_validate(given)
     assert config.learner.index == "device"
     model, data, _ = CASES["nmf"]()
-    with pytest.raises(ValueError, match="index='gpu', but it is one of"):
+    with pytest.raises(ValueError, match="index='gpu': must be one of"):
         bl.Learner(model, data, index="gpu")  # type: ignore[arg-type]
