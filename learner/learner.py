@@ -129,9 +129,7 @@ class Learner:
             if value < 1:
                 raise ValueError(f"Learner: {name}={value}: must be at least 1.")
         if not 0.0 < sync_weight <= 1.0:
-            raise ValueError(
-                f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1."
-            )
+            raise ValueError(f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1.")
         if isinstance(model, type):
             raise TypeError(
                 f"Learner: model={model.__name__}: must be a model, not its class. Write "

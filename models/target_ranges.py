@@ -12,10 +12,10 @@ from .links import LINKS
 from .targets import Fit
 
 REMEDIES = {
-    (0.0, 1.0): "0, 1 or what lies between. Numbers of classes, such as -1 and 1, become a target "
-    "of 0 and 1 for each class with `classes: true` (LIBSVM) or `learn convert --classes`; for "
-    "other numbers, choose link: linear",
-    (0.0, np.inf): "not negative; for other numbers, choose link: linear",
+    (0.0, 1.0): "be between 0 and 1. Numbers of classes, such as -1 and 1, become a target of 0 "
+    "and 1 for each class with `classes: true` (LIBSVM) or `learn convert --classes`; for other "
+    "numbers, choose link: linear",
+    (0.0, np.inf): "not be negative; for other numbers, choose link: linear",
 }
 
 
@@ -56,12 +56,12 @@ class TargetRanges:
             name = fit.classes[fit.y.index(column)]
             remedy = REMEDIES[LINKS[fit.link].range]
             raise TargetError(
-                f"GLM: target {name!r} is {value:g} in a row; of link {fit.link} it is {remedy}."
+                f"GLM: target {name!r} is {value:g} in a row: for link {fit.link} it must {remedy}."
             )
         for column, fit in self._weights.items():
             if least[column] < 0:
                 raise TargetError(
                     f"GLM: target {fit.name!r}: its row_weights, column {column} of the targets, "
-                    f"are {least[column]:g} in a row, but a weight is 0 or more; 0 is as if the "
-                    "row were absent for this target."
+                    f"are {least[column]:g} in a row: must not be negative. A weight of 0 leaves "
+                    "the row out for this target."
                 )

@@ -43,8 +43,9 @@ def check_score(model: Model, score: Any) -> None:
         name, part = next((name, p) for name, p in score.items() if not hasattr(p, "read"))
         found = f"{{{name!r}: {type(part).__name__}}}"
     raise TypeError(
-        f"{type(model).__name__}.score returns {found}, but it is sums over rows by name, such as "
-        "{'loss': bl.Sum(total(losses), block.weight)}: the learner adds them up over blocks."
+        f"{type(model).__name__}.score returns {found}, but must return sums over rows by name, "
+        "such as {'loss': bl.Sum(total(losses), block.weight)}. The learner adds them up over "
+        "blocks."
     )
 
 
@@ -65,13 +66,13 @@ def check_prediction(model: Model, found: Any, rows: int) -> None:
     sparse = getattr(found, "pattern", None) is not None
     if sparse or not hasattr(found, "shape") or not hasattr(found, "numpy"):
         raise TypeError(
-            f"{name} returns {'a sparse matrix' if sparse else type(found).__name__}, but it is a "
-            "dense matrix of the cache with a row for each row of block.X."
+            f"{name} returns {'a sparse matrix' if sparse else type(found).__name__}, but must "
+            "return a dense matrix of the cache, with a row for each row of block.X."
         )
     if found.shape[0] != rows:
         raise ShapeError(
             f"{name} returns {found.shape[0]:,} x {found.shape[1]:,}, but block.X has {rows:,} "
-            "rows, and a prediction has one for each of them."
+            "rows. Return a row for each of them."
         )
 
 
@@ -136,9 +137,9 @@ def check_update_shapes(model: Model) -> None:
             found = update.shape
         else:
             raise TypeError(
-                f"{title} is a {type(update).__name__}, but it is an expression of matrices of the "
-                "cache; functions come from blocklearn.matcache, and NumPy arrays are taken into "
-                "it once, in allocate: self.parameter(name, rows, columns, array)."
+                f"{title} is a {type(update).__name__}, but must be an expression of matrices of "
+                "the cache. Use functions of blocklearn.matcache; bring NumPy arrays in once, in "
+                "allocate: self.parameter(name, rows, columns, array)."
             )
         if found != wanted:
             raise ShapeError(

@@ -46,7 +46,7 @@ def open_source(
     if isinstance(data, tuple):
         if len(data) not in (2, 3):
             raise ValueError(
-                f"Learner: data as a tuple of {len(data)}, but it is (X, Y) or (X, Y, weights)."
+                f"Learner: data are a tuple of {len(data)}: must be (X, Y) or (X, Y, weights)."
             )
         X, targets, weights = (*data, None)[:3]
     refuse_texts(X)
@@ -129,8 +129,8 @@ def as_counts(X: Any) -> Any:
         place = int(counts.data.argmin())
         row = int(np.searchsorted(counts.indptr, place, side="right")) - 1
         raise DataError(
-            f"X: row {row}, column {counts.indices[place]} is {counts.data[place]:g}, but counts "
-            "are not negative."
+            f"X: row {row}, column {counts.indices[place]} is {counts.data[place]:g}: counts must "
+            "not be negative."
         )
     return counts
 

@@ -50,9 +50,7 @@ class Evaluation(Fields):
         if self.metric is None and self.patience is not None:
             raise ValueError("patience needs a metric that is watched, such as metric: perplexity")
         if self.metric is not None and self._direction is None:
-            raise ValueError(
-                f"nobody knows whether a lower or a higher {self.metric} is better; set better"
-            )
+            raise ValueError(f"metric={self.metric}: unknown score; set better to lower or higher")
         return self
 
     @property

@@ -302,7 +302,7 @@ class Replica:
             self.optimizer.settle()
 
     def mats(self) -> dict[str, Mat]:
-        """Return all learned Mats by name: parameters and optimizer state, not the state of rows."""
+        """Return all learned Mats by name: parameters and optimizer state, without row state."""
         found = dict(self.model.parameters)
         if self.optimizer is not None:
             found |= {f"{OPTIMIZER}{name}": mat for name, mat in self.optimizer.state.items()}

@@ -121,7 +121,7 @@ def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> No
         if found != shape:
             raise ShapeError(
                 f"data of {shapes.total_rows:,} rows and {shapes.columns:,} columns, but the model "
-                f"is of other data: its {name} has the shape {found}, with these it would have "
+                f"was trained on other data: its {name} has the shape {found}, and these need "
                 f"{shape}. Rows are samples, columns features: check the orientation."
             )
 
@@ -205,9 +205,9 @@ def check_rows(
         found = f"{count:,} rows" if count != rows else "rows with other names"
         raise ShapeError(
             f"{what}: data of {found}, but {type(model).__name__} was trained on {rows:,} rows, "
-            "and what it scores are further entries of the same rows, in the same order. Pass a "
-            "file of ratings (kind: ratings), whose ids put it in order, hold out entries of one "
-            "(by: entries), or evaluate nothing (data.eval: null)."
+            "and is scored by further entries of the same rows, in the same order. Pass a file of "
+            "ratings (kind: ratings), whose ids put it in order, hold out entries of one (by: "
+            "entries), or evaluate nothing (data.eval: null)."
         )
 
 

@@ -104,7 +104,7 @@ def test_better_is_known_by_the_name(metric: str, better: Any, lower: bool) -> N
     "settings, message",
     [
         ({"patience": 3}, "patience needs a metric that is watched"),
-        ({"metric": "novelty"}, "whether a lower or a higher novelty is better; set better"),
+        ({"metric": "novelty"}, "metric=novelty: unknown score; set better"),
         ({"every_blocks": 0}, "greater than 0"),
         ({"metrics": "auc"}, "metrics"),
     ],

@@ -163,7 +163,7 @@ def test_dense_counts_are_taken_and_negative_ones_refused() -> None:
     np.testing.assert_array_equal(learner.predict(X.toarray()), sparse.predict(X))
     X = X.tolil()
     X[7, 4] = -2
-    with pytest.raises(ValueError, match="row 7, column 4 is -2, but counts are not negative"):
+    with pytest.raises(ValueError, match="row 7, column 4 is -2: counts must not be negative"):
         bl.Learner(model, train=X.tocsr())
 
 

@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_named() -> None:
             bl.Learner(Sums(), given)
     with pytest.raises(ShapeError, match="Sums learns from targets.*for eval have none"):
         bl.Learner(Sums(), (X, Y), X)
-    with pytest.raises(ValueError, match=r"tuple of 4, but it is \(X, Y\) or \(X, Y, weights\)"):
+    with pytest.raises(ValueError, match=r"tuple of 4: must be \(X, Y\) or \(X, Y, weights\)"):
         bl.Learner(Sums(), (X, Y, w, w))
     with pytest.raises(DataError, match="targets have 49 rows and X has 50"):
         bl.Learner(Sums(), (X, Y[1:]))
