@@ -46,7 +46,9 @@ class ExitCode(IntEnum):
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """Return the code for `error`. `INTERNAL` means an unexpected error: show the traceback.
+    """Return the code for `error`.
+
+    `INTERNAL` means an unexpected error: show the traceback.
 
     The first row of the table that fits decides, so narrower classes come first. A `ReadError` has
     the code of its cause.

@@ -350,7 +350,10 @@ class Learner:
         return try_blocks(team, self._training(), self.eval, blocks)
 
     def parameter(self, name: str) -> np.ndarray[Any, Any]:
-        """Return a copy of the parameter `name`. Raises KeyError if the model does not have it."""
+        """Return a copy of the parameter `name`.
+
+        Raises KeyError if the model does not have it.
+        """
         self._check_trained()
         if self._team is None and self._restored is not None:
             if not self._restored.position.get("block"):
@@ -475,7 +478,10 @@ class Learner:
         return self.train
 
     def _prepare(self, shape: BlockShape, side: int = 0) -> Team:
-        """Return the replicas. The first call makes them, for blocks of `shape` on that side."""
+        """Return the replicas.
+
+        The first call makes them, for blocks of `shape` on that side.
+        """
         if self._team is None:
             self.block_rows = shape.rows
             if side == 0:

@@ -1,4 +1,7 @@
-"""Terms added to an objective, and reports. Configuration files name mixins by `kind`."""
+"""Terms added to an objective, and reports.
+
+Configuration files name mixins by `kind`.
+"""
 
 from .base import Mixin as Mixin
 from .cosine_similarity import CosineSimilarity as CosineSimilarity

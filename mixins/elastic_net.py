@@ -15,7 +15,10 @@ from .base import Mixin, Weights
 
 
 class ElasticNet(Mixin):
-    """L1 and L2 in one term. Scores: `elastic_net`, the term; `zeros`, the share of zeros."""
+    """L1 and L2 in one term.
+
+    Scores: `elastic_net`, the term; `zeros`, the share of zeros.
+    """
 
     kind: Literal["elastic-net"] = "elastic-net"
     weight: Weights = Field(1e-4, description="one number, or one for each column (target)")

@@ -18,7 +18,10 @@ TINY = 1e-30
 
 
 class GroupLasso(Mixin):
-    """Makes rows exactly zero. Scores: `group_lasso`, the term; `zero_rows`, their share."""
+    """Makes rows exactly zero.
+
+    Scores: `group_lasso`, the term; `zero_rows`, their share.
+    """
 
     kind: Literal["group-lasso"] = "group-lasso"
     weight: float = Field(1e-4, ge=0, description="of the sum of the norms of rows")

@@ -16,7 +16,10 @@ from .base import Mixin, Weights
 
 
 class L1(Mixin):
-    """The lasso penalty. Scores: `l1`, the term; `zeros`, the share of weights that are 0."""
+    """The lasso penalty.
+
+    Scores: `l1`, the term; `zeros`, the share of weights that are 0.
+    """
 
     kind: Literal["l1"] = "l1"
     weight: Weights = Field(1e-4, description="one number, or one for each column (target)")

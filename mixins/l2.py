@@ -1,4 +1,6 @@
-"""L2: + weight / 2 ||W||^2, ridge regression or weight decay. Hoerl, Kennard 1970.
+"""L2: + weight / 2 ||W||^2, ridge regression or weight decay.
+
+Hoerl, Kennard 1970.
 
 The factor 1/2 is as in scikit-learn's SGD and in BIDMach; scikit-learn's Ridge has none.
 """

@@ -251,7 +251,10 @@ class ALS(Model):
         return LeastSquares(X, table, G, self.free[side], self.feedback, self.reg, self.weighted)
 
     def gram_of(self, table: Mat) -> Table | None:
-        """Return G, or None for explicit ratings. G is recomputed only if the table changed."""
+        """Return G, or None for explicit ratings.
+
+        G is recomputed only if the table changed.
+        """
         return gram(table) if self.loss == "implicit" else None
 
     def entries(self, block: Block) -> Sparse:

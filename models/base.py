@@ -259,7 +259,9 @@ class Model(Fields):
         """Finish a pass: `update` has seen all its blocks."""
 
     def phases(self) -> Sequence[int]:
-        """Return the first pass of each phase. In each phase `update` computes something else.
+        """Return the first pass of each phase.
+
+        In each phase `update` computes something else.
 
         Memory is planned for each phase. Step sizes that count blocks start again with each phase.
         """
@@ -274,7 +276,9 @@ class Model(Fields):
         return None
 
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer | None:
-        """Return the default optimizer for given data. Override it if the choice depends on them.
+        """Return the default optimizer for given data.
+
+        Override it if the choice depends on them.
 
         shapes: of the data, without `counts` and `value_sums`.
         terms: of the objective, from mixins.

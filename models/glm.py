@@ -113,7 +113,10 @@ class GLM(Model):
         self.updates["W"] = LinearLoss(block, losses, arguments, mask=self.mask, bias=bias)
 
     def score(self, block: Block) -> Score:
-        """Score each target, and their means: see `glm_scores`. Class weights are ignored."""
+        """Score each target, and their means: see `glm_scores`.
+
+        Class weights are ignored.
+        """
         X, W = self._input(block)
         labels = self._labels(block)
         Y, factor = labels.Y, labels.times(block.weights)
@@ -152,7 +155,10 @@ class GLM(Model):
         return self.intercept or "balanced" in given
 
     def resolve(self, shapes: Shapes) -> list[Fit]:
-        """Return every fit, with columns as numbers and grids written out. Raises TargetError."""
+        """Return every fit, with columns as numbers and grids written out.
+
+        Raises TargetError.
+        """
         labels = Names("target", shapes.targets, shapes.target_names)
         features = Names("feature", shapes.columns, shapes.names)
         return fits_of(self.targets, self, labels, features)

@@ -22,7 +22,10 @@ class Links:
     masks: tuple[Row, ...] = ()
 
     def each(self, compute: Callable[[Link, Row | None], Rows]) -> Rows:
-        """Join compute(link, mask) of all links, each at its columns. A single link has no mask."""
+        """Join compute(link, mask) of all links, each at its columns.
+
+        A single link has no mask.
+        """
         if len(self.names) == 1:
             return compute(LINKS[self.names[0]], None)
         result = None
@@ -34,7 +37,9 @@ class Links:
 
 @dataclass(frozen=True)
 class Labels:
-    """Targets of the columns of W, and factors of their losses. A factor of None is 1 everywhere.
+    """Targets of the columns of W, and factors of their losses.
+
+    A factor of None is 1 everywhere.
 
     Y: [rows x columns], targets.
     own: [rows x columns], weights of rows by column, used where `has_own` is 1.

@@ -75,7 +75,7 @@ class TargetTotals:
     """Adds up `Measured` over blocks, in float64, and ranks their rows."""
 
     def __init__(self, fits: Sequence[Fit], ranked: Sequence[int], ranking: Ranking | None) -> None:
-        """ranked: columns that get an `auc`. ranking: of these columns; None if there are none."""
+        """ranked: columns with an `auc`. ranking: of these columns; None if there are none."""
         self._fits, self._ranked, self._ranking = fits, ranked, ranking
         self._sums: dict[str, NDArray[np.float64]] = {}
 

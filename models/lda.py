@@ -186,7 +186,10 @@ class LDA(Model):
         return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
 
     def default_optimizer(self) -> Optimizer:
-        """Return the streaming step of Hoffman et al. (2010). Its rates were best on abstracts."""
+        """Return the streaming step of Hoffman et al. (2010).
+
+        Its rates were best on abstracts.
+        """
         if self.inference == "vb":
             return StreamingAverage(tau0=11.0, kappa=0.7)
         if self.inference == "cvb0":

@@ -1,4 +1,6 @@
-"""Multiplicative updates of non-negative factors, and the losses that they lower. X ~ P = W H.T.
+"""Multiplicative updates of non-negative factors, and the losses that they lower.
+
+X ~ P = W H.T.
 
 Frobenius loss ||X - P||^2 / 2: Lee, Seung, NIPS 2000, eq. 4; with L1: Hoyer, NNSP 2002. KL loss
 sum X log(X / P) - X + P: Lee, Seung, eq. 5, as the minimiser of the majoriser, L2 included.

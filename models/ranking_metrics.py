@@ -76,7 +76,9 @@ METRICS = {
 
 
 def ranking_scores(lists: Ints, relevant: csr_array, k: int) -> Sums:
-    """Return all metrics at `k`: `{"precision@10": Sum(...)}`. Sums of blocks of users add up.
+    """Return all metrics at `k`: `{"precision@10": Sum(...)}`.
+
+    Sums of blocks of users add up.
 
     lists: int [users x n], n >= k: distinct numbers of items, best first, -1 in empty places.
     relevant: SciPy CSR [users x items], whose stored entries are the relevant items.

@@ -117,7 +117,10 @@ Sums = dict[str, Figures]
 
 
 class Tally:
-    """Adds up the scores of blocks, in their order. The first `clear` takes its memory, once."""
+    """Adds up the scores of blocks, in their order.
+
+    The first `clear` takes its memory, once.
+    """
 
     def __init__(self, totals: Mapping[str, Total]) -> None:
         """totals: for the names whose parts do not add up by themselves."""

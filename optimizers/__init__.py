@@ -1,4 +1,6 @@
-"""Optimizers, which apply a model's updates. Configuration files name them by `kind`.
+"""Optimizers, which apply a model's updates.
+
+Configuration files name them by `kind`.
 
 - Gradients, block by block: sgd, adagrad, rmsprop, adam, ftrl.
 - Gradients, pass by pass: conjugate-gradient, lbfgs.

@@ -1,4 +1,6 @@
-"""AdaGrad: rates that fall with the gradients seen. Duchi, Hazan, Singer, JMLR 12 (2011).
+"""AdaGrad: rates that fall with the gradients seen.
+
+Duchi, Hazan, Singer, JMLR 12 (2011).
 
     G <- G + g^2,     w <- w - rate g / (sqrt(G) + eps).
 

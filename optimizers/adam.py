@@ -1,4 +1,6 @@
-"""Adam: running means of gradients and of their squares. Kingma, Ba, ICLR 2015, algorithm 1.
+"""Adam: running means of gradients and of their squares.
+
+Kingma, Ba, ICLR 2015, algorithm 1.
 
     m <- b1 m + (1 - b1) g,     v <- b2 v + (1 - b2) g^2,     t <- t + 1,
     w <- w - rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).

@@ -31,7 +31,7 @@ class ByRow:
     """Steps a parameter and its bias, row by row."""
 
     def __init__(self, rule: GradientOptimizer, clock: Scalar, rate: Scalar) -> None:
-        """rule: the optimizer. clock: of the penalties, float64. rate: of the present block."""
+        """rule: the optimizer. clock: of penalties, float64. rate: of the present block."""
         self._rule, self._clock, self._rate = rule, clock, rate
         self._pace, self._gain = scalar(rule.cache, 0.0, f"gain of the clock ({rule.name})"), 0.0
         self._entries: dict[str, Entries] = {}

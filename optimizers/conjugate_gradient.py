@@ -1,4 +1,6 @@
-"""Non-linear conjugate gradients, Polak-Ribiere+, over full passes. Nocedal, Wright, section 5.2.
+"""Non-linear conjugate gradients, Polak-Ribiere+, over full passes.
+
+Nocedal, Wright, section 5.2.
 
     beta = max(0, g'(g - g_old) / g_old'g_old),     d <- -g + beta d.
 

@@ -14,7 +14,10 @@ class StatisticsOptimizer(Optimizer):
     meaning: ClassVar[Meaning] = "estimates"
 
     def attach(self, *args: Any, **kwargs: Any) -> None:
-        """Make the state. Raises CombinationError for terms: no gradient exists to add them to."""
+        """Make the state.
+
+        Raises CombinationError for terms: no gradient exists to add them to.
+        """
         super().attach(*args, **kwargs)
         kind = str(getattr(self, "kind", type(self).__name__))
         for name, terms in self.terms.items():

@@ -1,4 +1,6 @@
-"""FTRL-proximal: follow the regularised leader. McMahan et al., KDD 2013, algorithm 1.
+"""FTRL-proximal: follow the regularised leader.
+
+McMahan et al., KDD 2013, algorithm 1.
 
     s = (sqrt(n + g^2) - sqrt(n)) / alpha,     z <- z + g - s w,     n <- n + g^2,
     w = 0 if |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2).

@@ -49,7 +49,10 @@ class FullPass(Optimizer):
         """Forget earlier directions: `self.d` is now the steepest descent."""
 
     def first_step(self, slope: float) -> float:
-        """Return the first step that the line search tries. slope: along the new direction."""
+        """Return the first step that the line search tries.
+
+        slope: along the new direction.
+        """
         return 1.0
 
     # ------------------------------------------------------------- life

@@ -1,4 +1,6 @@
-"""L-BFGS over full passes. Liu, Nocedal, Math. Programming 45 (1989); Nocedal, Wright, alg. 7.4.
+"""L-BFGS over full passes.
+
+Liu, Nocedal, Math. Programming 45 (1989); Nocedal, Wright, alg. 7.4.
 
     s = x - x_old,  y = g - g_old,  d = -H g by the two-loop recursion over the last `memory` pairs.
 

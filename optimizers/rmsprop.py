@@ -1,4 +1,6 @@
-"""RMSProp: rates by a running mean of squared gradients. Tieleman, Hinton, lecture 6.5 (2012).
+"""RMSProp: rates by a running mean of squared gradients.
+
+Tieleman, Hinton, lecture 6.5 (2012).
 
     G <- decay G + (1 - decay) g^2,     w <- w - rate g / (sqrt(G) + eps).
 
@@ -18,7 +20,10 @@ from .managed import ALL, Slot
 
 
 class RMSProp(GradientOptimizer):
-    """Takes gradients. G of a feature is the mean over the blocks that have the feature."""
+    """Takes gradients.
+
+    G of a feature is the mean over the blocks that have the feature.
+    """
 
     kind: Literal["rmsprop"] = "rmsprop"
     rate: float = Field(0.01, gt=0, description="step size")

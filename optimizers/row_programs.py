@@ -16,7 +16,10 @@ TINY = 1e-30
 
 
 def kernels_of(rule: GradientOptimizer, p: Managed) -> dict[str, Any]:
-    """Return the kernels by name. The first call of each traces it, for parameters like p."""
+    """Return the kernels by name.
+
+    The first call of each traces it, for parameters like p.
+    """
     return {
         "step": kernel(lambda row: step_row(rule, p, row), f"{rule.name} step"),
         "rest": kernel(lambda row: rest_row(rule, p, row, row.now), f"{rule.name} rest"),

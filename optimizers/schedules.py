@@ -35,7 +35,9 @@ class Constant(Schedule):
 
 
 class Power(Schedule):
-    """factor = (1 + t / delay)^-exponent. Robbins, Monro (1951): exponents in (0.5, 1] converge.
+    """factor = (1 + t / delay)^-exponent.
+
+    Robbins, Monro (1951): exponents in (0.5, 1] converge.
 
     With delay 1 it is BIDMach's t^-texp (there t starts at 1).
     """

@@ -1,4 +1,6 @@
-"""Stochastic gradient descent. Robbins, Monro 1951; momentum: Polyak 1964; Sutskever et al. 2013.
+"""Stochastic gradient descent.
+
+Robbins, Monro 1951; momentum: Polyak 1964; Sutskever et al. 2013.
 
     v <- mu v + g,     w <- w - rate v,     Nesterov: w <- w - rate (g + mu v).
 

@@ -33,7 +33,10 @@ class FiniteCheck:
         self.every = every
 
     def after_block(self, team: Team, progress: Progress, blocks: int = 1) -> None:
-        """Check if a check is due. Raises DivergedError. blocks: done since the last call."""
+        """Check if a check is due. Raises DivergedError.
+
+        blocks: done since the last call.
+        """
         before = progress.block - blocks
         first = progress.pass_ == 0 and before == 0
         if first or progress.block // self.every > before // self.every:

@@ -282,7 +282,10 @@ class Replica:
                 state.updating = False
 
     def score(self, block: Block) -> Score:
-        """Return the model's score of a bound block. Raises TypeError unless it holds sums."""
+        """Return the model's score of a bound block.
+
+        Raises TypeError unless it holds sums.
+        """
         found = self.model.score(block)
         check_score(self.model, found)
         return found
@@ -358,7 +361,10 @@ class Replica:
         return room
 
     def copied(self, *, apart: bool) -> list[Mat]:
-        """Return the Mats that `exact` may have to copy. apart: whether replicas may differ."""
+        """Return the Mats that `exact` may have to copy.
+
+        apart: whether replicas may differ.
+        """
         found = [] if self.optimizer is None else self.optimizer.unsettled(ever=True)
         if apart:
             found += self.model.parameters.values()

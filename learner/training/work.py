@@ -84,7 +84,10 @@ PARTS: tuple[Part, ...] = ("copy", "compute", "merge")
 
 
 class Stopwatch:
-    """Measures seconds by part of the work: `with watch.part("copy"): ...`. Parts do not nest."""
+    """Measures seconds by part of the work: `with watch.part("copy"): ...`.
+
+    Parts do not nest.
+    """
 
     def __init__(self) -> None:
         """Start with no seconds."""
