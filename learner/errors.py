@@ -19,7 +19,7 @@ class RunFolderError(BlocklearnError):
 
 
 class ModelFolderError(BlocklearnError, ValueError):
-    """A model or checkpoint folder with a missing, damaged or newer file, which it names."""
+    """A model or checkpoint folder with a missing, damaged or newer file."""
 
 
 class ModelMissingError(BlocklearnError, FileNotFoundError):
@@ -31,4 +31,4 @@ class RunInterrupted(BlocklearnError):
 
 
 class DivergedError(BlocklearnError, ArithmeticError):
-    """Training produced a number that is not finite: the model is worthless from there on."""
+    """Training produced a number that is not finite: the model is worthless."""

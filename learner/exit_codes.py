@@ -1,4 +1,7 @@
-"""Exit codes of `learn`, for batch systems: 75 may be run again; 2, 65 and 78 may not."""
+"""Exit codes of `learn`, for batch systems.
+
+A run with 75 may be started again; one with 2, 65 or 78 may not.
+"""
 
 import errno
 from enum import IntEnum
@@ -79,7 +82,7 @@ def exit_code(error: BaseException) -> ExitCode:
 
 
 def message(error: BaseException) -> str:
-    """Return the text to print for an expected error: a message, and the notes added to it.
+    """Return the text to print for an expected error: a message and its notes.
 
     Control characters, which may come from a file, are escaped.
     """

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 
 def overall(scores: Mapping[str, float]) -> dict[str, float]:
-    """Return the scores that are not of a single target (those are called `NAME/TARGET`).
+    """Return the scores that are not of a single target, `NAME/TARGET`.
 
     >>> overall({"auc": 0.8, "auc/cat": 0.7, "auc/dog": 0.9})
     {'auc': 0.8}
@@ -14,7 +14,7 @@ def overall(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def number(value: float) -> str:
-    """Format a score with four digits or more; a NaN, which these rows do not define, as a dash.
+    """Format a score with four digits or more, and a NaN as a dash.
 
     >>> number(1290.123), number(-7.16312), number(0.00012345), number(math.nan)
     ('1,290.1', '-7.163', '0.0001234', '-')

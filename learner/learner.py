@@ -1,4 +1,4 @@
-"""The learner: takes blocks from a source through the model and optimizer, pass after pass."""
+"""The learner: trains a model on the blocks of a source, pass after pass."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from .training.trial import try_blocks
 
 
 class Learner:
-    """Trains `model` on the rows of `train`, and scores those of `eval` as `evaluation` says.
+    """Trains `model` on the rows of `train`, and scores it on those of `eval`.
 
     - train, eval: a SciPy sparse matrix or NumPy array X [rows x columns], rows being samples; a
       tuple (X, Y) or (X, Y, weights); or a DataSource, such as

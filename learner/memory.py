@@ -14,7 +14,7 @@ PROC = Path("/proc")
 
 
 def resident_bytes(proc: Path = PROC) -> int:
-    """Return this process's bytes in memory now; without /proc, the largest number so far."""
+    """Return this process's bytes in memory; without /proc, the most so far."""
     try:
         return int((proc / "self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -42,7 +42,7 @@ def memory_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, int]:
 
 
 def _free(proc: Path) -> int | None:
-    """Return the kernel's estimate of memory available without swapping; None if unknown."""
+    """Return the bytes available without swapping, as the kernel estimates."""
     try:
         lines = (proc / "meminfo").read_text().splitlines()
     except OSError:
@@ -59,7 +59,7 @@ def _address_space(proc: Path) -> int:
 
 
 def _left_in_groups(root: Path) -> Iterator[int]:
-    """Yield the bytes left in each control group that limits memory; cached files count as free."""
+    """Yield the bytes left in each control group; cached files count as free."""
     for folder in folders("memory", root):
         for most, used, cached in [
             ("memory.max", "memory.current", "inactive_file"),

@@ -1,4 +1,4 @@
-"""Print text to a terminal or a log without control characters, and messages without secrets.
+"""Print text without control characters, and messages without secrets.
 
 Vocabularies, ids and file names are foreign input. A terminal obeys the control characters in them:
 it sets titles, moves the cursor, answers with keystrokes. All output of `learn` passes through

@@ -78,7 +78,7 @@ class Mixin(Fields):
         self.tables = tables
 
     def flow(self, w: Any, time: Any) -> Any:
-        """Return the row w [1 x columns] after `time`, inside the optimizer's row-wise program."""
+        """Return the row w [1 x columns] after `time`, in a row-wise program."""
         return w
 
     def gradient(self, W: Mat) -> Any:

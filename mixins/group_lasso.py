@@ -1,4 +1,6 @@
-"""Group lasso over targets: + weight sum_i ||W_i||, so that a feature serves all targets or none.
+"""Group lasso over targets: + weight sum_i ||W_i||.
+
+A feature serves all targets or none.
 
 Yuan, Lin, JRSS B 68 (2006), without their factor sqrt(group size): here all groups are of one size.
 A row moves towards 0 at constant speed: ||w(t)|| = max(0, ||w|| - weight t).

@@ -1,4 +1,4 @@
-"""Report the largest weights of each column, which tell what a topic or target is about."""
+"""Report the largest weights of each column: what a topic or target is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Report entropy and perplexity of columns as distributions: how many words a topic uses.
+"""Report entropy and perplexity of columns: how many words a topic uses.
 
 p = |W_j| / sum |W_j|,  entropy -sum p log p,  perplexity exp(entropy).
 """
@@ -15,7 +15,7 @@ TINY = 1e-30
 
 
 class TopicEntropy(Mixin):
-    """Reports `topic_entropy` and `topic_perplexity`, means over columns; changes nothing."""
+    """Reports `topic_entropy` and `topic_perplexity`, means over columns."""
 
     kind: Literal["topic-entropy"] = "topic-entropy"
 

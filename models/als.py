@@ -112,7 +112,7 @@ class ALS(Model):
 
     @property
     def needs_value_sums(self) -> bool:
-        """Always true: `allocate` uses the mean rating and the mean number of entries per item."""
+        """Always true: `allocate` needs the mean rating and entries per item."""
         return True
 
     @property
@@ -246,7 +246,7 @@ class ALS(Model):
             conjugate_gradients(equations, u, typical, of_gram, steps, tolerance)
 
     def equations(self, X: Sparse, table: Mat, side: int) -> LeastSquares:
-        """Return the equations of the rows X of `side`, given the table of the other side."""
+        """Return the equations of rows X of `side`, given the table of the other side."""
         G = self.gram_of(table)
         return LeastSquares(X, table, G, self.free[side], self.feedback, self.reg, self.weighted)
 

@@ -1,4 +1,4 @@
-"""Learn the items of ALS from blocks of users, where no block holds the rows of items.
+"""Learn the items of ALS where the data come as blocks of users only.
 
 `ItemEquations` is exact: it sums the equations of all items over a pass, and solves them at its
 end. If they do not fit into memory, `ItemGradients` makes a gradient of each block for an
@@ -34,7 +34,7 @@ def equations_bytes(items: int, columns: int) -> int:
 
 
 def why_not_equations(items: int, columns: int, budget: int) -> str | None:
-    """Say why the items' equations cannot be summed in `budget` bytes; None if they can."""
+    """Say why the items' equations cannot be summed in `budget` bytes, or None."""
     if columns > MOST:
         return f"their equations have {columns} unknowns each, more than {MOST}"
     needed = equations_bytes(items, columns)
@@ -53,7 +53,7 @@ def mib(count: int) -> str:
 
 
 class ItemEquations:
-    """Sums the items' equations over the blocks of a pass, and solves them at its end.
+    """Sums the items' equations over a pass, and solves them at its end.
 
     The sums are parameters of the model, so a checkpoint keeps them.
 

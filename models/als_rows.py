@@ -1,4 +1,4 @@
-"""Solve least squares for each row of one side of ALS, while the other side stays fixed.
+"""Solve least squares for each row of one side of ALS, the other being fixed.
 
 A row's entries have weights w and targets t, and its factors u solve
 
@@ -116,7 +116,7 @@ class LeastSquares:
 
 
 def pulls(R: Sparse, u: Rows, V: Table, feedback: Feedback) -> Sparse:
-    """Return t - w u.v at the entries: how far each pulls its row of the table along u."""
+    """Return t - w u.v at the entries: how far each pulls its table row along u."""
     weights = feedback.weights(R)
     return feedback.targets(R) - weights * sddmm(u, V, R)
 
@@ -214,7 +214,7 @@ def losses(equations: LeastSquares, u: Rows, norms: Table) -> tuple[Column, ...]
 
 
 def norms_of(table: Table, free: Row | None) -> Column:
-    """Return the squared lengths of the table's rows [m x 1], over their free columns."""
+    """Return the squared lengths of the table's rows [m x 1], free columns only."""
     return rowsum(table * table if free is None else free * table * table)
 
 

@@ -192,7 +192,7 @@ class Model(Fields):
         object.__setattr__(self, name, value)
 
     def _check_bound(self, name: str, value: object) -> None:
-        """Raise ShapeError if an attribute that is a named matrix would be bound to something else.
+        """Raise ShapeError if `value` would replace an attribute's named matrix.
 
         The matrix, maybe a parameter, would then keep its old values.
         """
@@ -215,11 +215,11 @@ class Model(Fields):
 
     @abstractmethod
     def update(self, block: Block) -> None:
-        """Learn from one block: assign parameters, or fill `self.updates` for the optimizer."""
+        """Learn from a block: assign parameters, or fill `self.updates`."""
 
     @abstractmethod
     def score(self, block: Block) -> Score:
-        """Return sums that add up to scores, by name: {"mean_distance": Sum(total, count)}."""
+        """Return sums of scores by name: {"mean_distance": Sum(total, count)}."""
 
     @abstractmethod
     def predict(self, block: Block) -> Mat:
@@ -227,7 +227,7 @@ class Model(Fields):
 
     @property
     def needs_scale(self) -> str | None:
-        """Why an optimizer must not scale a parameter's columns to sum to 1; None: it may.
+        """Why an optimizer must not scale columns to sum to 1; None: it may.
 
         The text is the end of an error message, and names what to use instead.
         """
@@ -235,7 +235,7 @@ class Model(Fields):
 
     @property
     def needs_counts(self) -> bool:
-        """Whether `allocate` needs `shapes.counts`: costs a pass over the data before training."""
+        """Whether `allocate` needs `shapes.counts`, at the cost of a pass."""
         return False
 
     @property
@@ -268,11 +268,11 @@ class Model(Fields):
         return (0,)
 
     def parts_at(self, told: int, passes: int) -> int | None:
-        """Return the first pass in which runs of `told` and of `passes` passes differ, or None."""
+        """Return the first pass in which runs of `told` and `passes` passes differ."""
         return None
 
     def default_optimizer(self) -> Optimizer | None:
-        """Return the optimizer for when none is given; None if `update` assigns parameters."""
+        """Return the default optimizer; None if `update` assigns parameters."""
         return None
 
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer | None:
@@ -340,7 +340,7 @@ class Model(Fields):
         return mat
 
     def row_state(self, name: str, shapes: Shapes, columns: int, init: Init = 0.0) -> RowState:
-        """Return the state `name`, one of `row_states`: float32 [rows of its side x columns].
+        """Return the state `name`, of `row_states`: float32 [rows of its side x columns].
 
         init: the first values. `(kind, scale)` or `(kind, scale, centre)` draws
             `centre + scale * noise`, where kind "normal" is the standard normal distribution, and
@@ -353,7 +353,7 @@ class Model(Fields):
         return self.states[name]
 
     def scratch(self, name: str, rows: int, columns: int) -> Mat:
-        """Create a float32 Mat that is neither saved nor merged; fill it anew for each block."""
+        """Create a float32 Mat to fill anew for each block, neither saved nor merged."""
         return named(self.cache, f"{name} (scratch)", (rows, columns))
 
     def number(self, name: str, value: float = 0.0) -> Scalar:

@@ -1,4 +1,4 @@
-"""Fit generalised linear models with many targets, by one product of a block with one table.
+"""Fit generalised linear models: one product of matrices serves all targets.
 
 eta = X W + b, a column of W [features x columns] and a number of b [1 x columns] for each target (a
 column per class for softmax). The objective of each is
@@ -36,7 +36,7 @@ FEW = 8  # up to so many columns, steps of single rows are faster
 
 
 class GLM(Model):
-    """Fits linear, logistic, Poisson, hinge (SVM) and softmax targets, any number at once."""
+    """Fits any number of linear, logistic, Poisson, hinge (SVM), softmax targets."""
 
     needs_targets: ClassVar[bool] = True
     meaning: ClassVar[Meaning | None] = "gradients"
@@ -58,7 +58,7 @@ class GLM(Model):
     )
 
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer:
-        """Return AdaGrad by single rows for sparse data and few columns of W, else by blocks.
+        """Return AdaGrad by single rows for sparse data and few columns, else by blocks.
 
         A pass of single rows learns several times as much as a pass of blocks, but its cost grows
         with each column. It is not used with l1, which should make weights zero: the gradient of
@@ -107,7 +107,7 @@ class GLM(Model):
         self.ranges.check(Y)
 
     def update(self, block: Block) -> None:
-        """Pass the losses of the block's rows on: the optimizer steps by block, row or pass."""
+        """Hand the losses of the block's rows to the optimizer."""
         bias = "intercept" if self.intercept else None
         arguments = (self._labels(block), self.links)
         self.updates["W"] = LinearLoss(block, losses, arguments, mask=self.mask, bias=bias)
@@ -150,7 +150,7 @@ class GLM(Model):
 
     @property
     def needs_counts(self) -> bool:
-        """True for balanced class weights, and for an intercept, which starts at its best value."""
+        """True for balanced class weights, and for the start of the intercept."""
         given = [self.class_weight, *(t.class_weight for t in self.targets or ())]
         return self.intercept or "balanced" in given
 
@@ -186,7 +186,7 @@ class GLM(Model):
         return from_array(self.cache, np.asarray(values, np.float32)[None], name)
 
     def _plan_links(self, T: int) -> None:
-        """Set `links`, in the order of W, softmax once for every group, and `ranked` columns."""
+        """Set `links`, softmax once for every group, and `ranked` columns."""
         columns: dict[tuple[str, int], list[int]] = {}
         for fit in self.fits:
             key = (fit.link, fit.start if fit.link == "softmax" else 0)
@@ -204,7 +204,7 @@ class GLM(Model):
         ]  # fmt: skip
 
     def _plan_labels(self, T: int, shapes: Shapes) -> None:
-        """Set the columns of the data's targets, and of their row weights, for W's columns."""
+        """Set the columns of targets and of row weights for W's columns."""
         places = [y for fit in self.fits for y in fit.y]
         self.places = None if places == list(range(shapes.targets)) else np.array(places)
         own = [fit.row_weights for fit in self.fits for _ in fit.y]

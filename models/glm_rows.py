@@ -1,4 +1,4 @@
-"""Compute losses, measures and predictions of a generalised linear model, row by row."""
+"""Compute losses, measures and predictions of linear models, row by row."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def scores_of(X: Matrix, W: Table | None, b: Row) -> Rows:
 def measures(
     X: Matrix, W: Table | None, b: Row, labels: Labels, weights: Column, links: Links
 ) -> tuple[Rows, ...]:
-    """Return weighted measures, scores to rank by, and weighted hits, [rows x columns] each.
+    """Return weighted measures, ranking scores, weighted hits [rows x columns].
 
     Hits are returned only if softmax is in use.
     """

@@ -35,7 +35,7 @@ SUMS = ("weight", "measure", "hits", "y", "squares")
 
 @dataclass(frozen=True)
 class Measured:
-    """Sums over the rows of a block, [1 x columns] each, weighted by the rows' weights.
+    """Weighted sums over the rows of a block, [1 x columns] each.
 
     fits: of the columns.
     weight: sum of the weights; one number where all columns share it.

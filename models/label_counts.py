@@ -16,7 +16,7 @@ Row = NDArray[np.floating] | None
 
 
 def class_weight_rows(fits: Sequence[Fit], counts: LabelCounts | None) -> tuple[Row, Row, Row]:
-    """Return factors for y = 0 and y = 1 of binary targets, and for classes of softmax groups.
+    """Return factors for y = 0, for y = 1, and for classes of softmax groups.
 
     Each is [columns], or None where no fit has any. "balanced" is n / (classes * n of the class),
     n being sums of the rows' weights. Without counts (a model that only predicts) it is 1.
@@ -42,7 +42,7 @@ def class_weight_rows(fits: Sequence[Fit], counts: LabelCounts | None) -> tuple[
 
 
 def weights_of(fit: Fit, counts: LabelCounts | None) -> list[float]:
-    """Return the weights of a fit's classes: of 0 and 1, or of the softmax group, in order."""
+    """Return the weights of a fit's classes: 0 and 1, or the softmax group."""
     if fit.class_weight != "balanced":
         return fit.weights_of_classes()
     size = 2 if fit.link != "softmax" else len(fit.y)

@@ -51,12 +51,15 @@ Positive = Annotated[float, Gt(0), Lt(1e30)]
 
 
 def expected_counts(X: Sparse, theta: Rows, phi: Table) -> Rows:
-    """Return sum_w n_dw p(z = k | w, d) [rows x K]: the document's tokens in each topic."""
+    """Return sum_w n_dw p(z = k | w, d) [rows x K]: tokens in each topic."""
     return theta * (ratios(X, theta, phi) @ phi)
 
 
 def ratios(X: Sparse, theta: Rows, phi: Table) -> Sparse:
-    """Return X / (theta . phi) at the non-zeros of X: the responsibilities' common factor."""
+    """Return X / (theta . phi) at the non-zeros of X.
+
+    It is the common factor of the responsibilities.
+    """
     return X / sddmm(theta, phi, X)
 
 
@@ -167,7 +170,7 @@ class LDA(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        """Check that alpha is one number or K, and that the sampler can number the topics."""
+        """Check that alpha has 1 or K numbers, and that gibbs can number the topics."""
         if isinstance(self.alpha, list) and len(self.alpha) != self.topics:
             raise ValueError(
                 f"alpha has {len(self.alpha)} numbers, but there are {self.topics} topics"
@@ -180,7 +183,7 @@ class LDA(Model):
 
     @property
     def needs_scale(self) -> str | None:
-        """A reason for vb, which reads lambda as counts: columns of sum 1 would hide all topics."""
+        """A reason for vb, which reads lambda as counts; None for cvb0 and gibbs."""
         if self.inference != "vb":
             return None
         return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
@@ -197,11 +200,11 @@ class LDA(Model):
         return StreamingAverage(tau0=[2.0, 11.0] if self.warm_up else 2.0, kappa=0.6)
 
     def phases(self) -> Sequence[int]:
-        """Return the phases: gibbs starts to sample after the warm-up, if passes remain for it."""
+        """Return the phases: after a warm-up, gibbs starts to sample."""
         return (0, self.warm) if self.inference == "gibbs" and self.warm else (0,)
 
     def parts_at(self, told: int, passes: int) -> int | None:
-        """Return the pass in which the shorter run starts to sample, if the longer one does not."""
+        """Return the first pass that only the shorter run samples, or None."""
         if self.inference != "gibbs" or self._warm(told) == self._warm(passes):
             return None
         return min(self._warm(told), self._warm(passes))
@@ -211,7 +214,7 @@ class LDA(Model):
         return min(self.warm_up, passes - 1)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
-        """Create lambda [V x K], near 1, with noise that makes topics differ, and scratch."""
+        """Create lambda [V x K], near 1, with noise that makes topics differ."""
         V, K = shapes.columns, self.topics
         self.total_rows = shapes.whole_rows
         self.warm = self._warm(shapes.passes)
@@ -285,7 +288,7 @@ class LDA(Model):
         }
 
     def predict(self, block: Block) -> Mat:
-        """Predict topic proportions [rows x K]; rows sum to 1, empty documents get the prior."""
+        """Predict topic proportions [rows x K]; empty documents get the prior."""
         theta, phi = self.theta, self.phi
         theta <<= 1.0
         phi <<= self.mean_topics()

@@ -1,4 +1,4 @@
-"""Links of generalised linear models: mean, loss and residual of the score eta = X W + b.
+"""Links of generalised linear models: functions of the score eta = X W + b.
 
 | link | mean | loss of one row | residual = d loss / d eta |
 |---|---|---|---|
@@ -46,7 +46,7 @@ TINY = 1e-30
 
 @dataclass(frozen=True)
 class Link:
-    """One row of the table above, as functions of (eta, [y,] mask), [1 x columns] each.
+    """One row of the table above: functions of (eta, [y,] mask) [1 x columns].
 
     measure: what evaluations report, under the name `metric`.
     range: least and largest value of a target.
@@ -117,14 +117,14 @@ def _softmax_residual(eta: Rows, y: Rows, mask: Row | None) -> Rows:
 
 
 def softmax_hit(eta: Rows, y: Rows, mask: Row | None) -> Rows:
-    """Return y of the most probable class, at that class; classes of equal score share it."""
+    """Return y of the most probable class, at that class; ties share it."""
     shifted = _inside(eta, mask, NOWHERE)
     top = equal(shifted, rowmax(shifted))
     return top * y / rowsum(top)
 
 
 def softmax_label(eta: Rows, mask: Row | None) -> Rows:
-    """Return 1 at the most probable class (at each, if several have its score), else 0."""
+    """Return 1 at the most probable class, or at each of several in a tie, else 0."""
     shifted = _inside(eta, mask, NOWHERE)
     return equal(shifted, rowmax(shifted))
 

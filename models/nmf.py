@@ -1,4 +1,4 @@
-"""Factorise non-negative data by multiplicative updates: X ~ W H.T, nothing below zero.
+"""Factorise non-negative data by multiplicative updates: X ~ W H.T.
 
 Per pass: Lee, Seung, *Algorithms for non-negative matrix factorization*, NIPS 2000. Block by block,
 forgetting older ones: Lefèvre, Bach, Févotte, *Online algorithms for NMF with the Itakura-Saito
@@ -88,7 +88,7 @@ class NMF(Model):
         return self.loss == "kullback-leibler"
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
-        """Create H [columns x K], random, scaled to fit a W of about 1, and empty statistics.
+        """Create H [columns x K], random, for a W of about 1, and the statistics.
 
         In online mode the statistics start with one pseudo-row of average size that H reconstructs
         exactly. H therefore keeps its initial value until real rows outweigh it, and in columns
@@ -212,7 +212,7 @@ class NMF(Model):
         return loss, null
 
     def predict(self, block: Block) -> Mat:
-        """Return the weights of the parts [rows x K], not negative; zeros for an empty row."""
+        """Return the weights of the parts [rows x K]; zeros for an empty row."""
         W = self.weights_of(block.X)
         shown: Mat = (W * (W > SHOWN)).mat()
         return shown
@@ -229,7 +229,7 @@ class NMF(Model):
         return parts
 
     def topic_words(self, top: int = 10) -> list[list[tuple[int, float]]]:
-        """List each part's `top` columns as (column, share of the part's sum), largest first."""
+        """List each part's `top` columns as (column, share of its sum), largest first."""
         H = self.parameters["H"].numpy()
         shares = H / H.sum(axis=0)
         order = np.argsort(-shares, axis=0, kind="stable")[:top]

@@ -31,7 +31,7 @@ TINY = 1e-30
 
 
 def kl_step(w: Rows, ratio: Rows, slope: Row, l2: Number) -> Rows:
-    """Minimise slope * v + l2 / 2 * v * v - w * ratio * log(v), which bounds the KL loss.
+    """Minimise slope v + l2 / 2 v^2 - w ratio log(v), which bounds the KL loss.
 
     ratio, slope: the two parts of the derivative by w. Without l2 the result is w * ratio / slope.
     """
@@ -48,7 +48,10 @@ def frobenius_steps(XH: Rows, W: Rows, G: Table, l1: Number, l2: Number, iters: 
 
 @rowwise
 def kl_steps(X: Sparse, W: Rows, H: Table, slope: Row, l2: Number, iters: Number) -> None:
-    """Update W [n x K] for a sparse X, given H [columns x K], slope = colsum(H) + l1 [1 x K]."""
+    """Update W [n x K] for a sparse X, given H [columns x K].
+
+    slope: [1 x K], colsum(H) + l1.
+    """
     for _ in repeat(iters):
         W <<= kl_step(W, (X / sddmm(W, H, X)) @ H, slope, l2)
 

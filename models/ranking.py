@@ -1,4 +1,4 @@
-"""Compute the area under the ROC curve, by column, of scores that arrive block by block.
+"""Compute the area under the ROC curve of scores, column by column.
 
 The area is the share of pairs of a positive and a negative row in which the positive one has the
 higher score. Ties count half (Hanley, McNeil 1982). A row counts with its weight. A label between 0
@@ -64,7 +64,7 @@ class Ranking(Protocol):
 
 
 def ranking_of(rows: int, columns: Sequence[int], *, own_weights: bool) -> Ranking:
-    """Return an exact ranking, or a binned one where exact ranks would take too much memory.
+    """Return an exact ranking, or a binned one if that takes too much memory.
 
     It is exact for up to `MOST_KEPT` scores, and where scores take no more memory than bins.
 
@@ -169,7 +169,7 @@ class BinnedRanking:
 
 
 class BlockRanking:
-    """Ranks one block without a copy: its arrays must not change before `areas` is called."""
+    """Ranks one block in place: its arrays must not change before `areas`."""
 
     exact = True
 
@@ -231,7 +231,7 @@ def area(scores: Array, labels: Array, weights: Array, keys: Keys | None = None)
 
 @kernel
 def pack(bits: NDArray[np.uint32], keys: NDArray[np.uint64]) -> None:
-    """Set keys[r] to the score of row r, as an integer of the same order, with r in its lower half.
+    """Set keys[r] to the score of row r as an ordered integer, with r below it.
 
     bits: [n], the bits of float32 scores. 0 and -0 are the same score.
     """
@@ -271,7 +271,7 @@ def area_of_order(keys: NDArray[np.uint64], labels: Array, weights: Array) -> fl
 
 @kernel
 def area_of_groups(negative: Array, positive: Array) -> float:
-    """Compute the area of groups of rows with equal scores, in ascending order of scores.
+    """Compute the area of groups of rows with equal scores, scores ascending.
 
     negative, positive: [groups], sums of weights.
     """
@@ -286,7 +286,7 @@ def area_of_groups(negative: Array, positive: Array) -> float:
 
 @kernel
 def turn(block: Array, columns: NDArray[np.int64], into: Array, first: int) -> None:
-    """Copy `columns` of a block [rows x n] to the rows of `into`, from its column `first` on."""
+    """Copy `columns` of a block [rows x n] to rows of `into`, from `first` on."""
     rows, tile = block.shape[0], 64  # a tile of rows stays in the cache for all columns
     for begin in range(0, rows, tile):
         for place in range(columns.size):

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 def precision(hits: Bools, relevant: Ints) -> Floats:
-    """precision@k = (sum of rel_r for r = 1..k) / k, even where the list is shorter than k."""
+    """precision@k = (sum of rel_r for r = 1..k) / k, even for shorter lists."""
     return np.asarray(hits.sum(axis=1) / hits.shape[1])
 
 
@@ -62,7 +62,7 @@ def average_precision(hits: Bools, relevant: Ints) -> Floats:
 
 
 def reciprocal_rank(hits: Bools, relevant: Ints) -> Floats:
-    """RR@k = 1 / (first r <= k with rel_r = 1), or 0 where there is none; its mean is MRR@k."""
+    """RR@k = 1 / (first r <= k with rel_r = 1), or 0; its mean is MRR@k."""
     return np.where(hits.any(axis=1), 1.0 / (hits.argmax(axis=1) + 1), 0.0)
 
 
@@ -103,7 +103,7 @@ def ranking_scores(lists: Ints, relevant: csr_array, k: int) -> Sums:
 
 @kernel
 def mark(lists: Ints, indptr: Ints, indices: Ints, users: Ints, hits: Bools) -> None:
-    """Set hits[u, r] where item r of the list of user users[u] is relevant to that user."""
+    """Set hits[u, r] where item r of the list of users[u] is relevant."""
     for place in range(users.size):
         user = users[place]
         for rank in range(hits.shape[1]):

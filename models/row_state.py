@@ -88,7 +88,7 @@ class RowState:
 
     @rows.setter
     def rows(self, value: Mat) -> None:
-        """Accept the result of `state.rows <<= value`, which has assigned the rows already.
+        """Accept the result of `state.rows <<= value`, an assignment already done.
 
         Raises ShapeError for any other matrix: binding the name would store nothing.
         """
@@ -162,7 +162,7 @@ class RowState:
         self.count = len(ids)
 
     def save(self, ids: npt.NDArray[np.int64]) -> None:
-        """Write `rows` to the store's rows `ids`, and reset the padding of `rows` to zero."""
+        """Write `rows` to the store's rows `ids`, and set the padding to zero."""
         assert self._store is not None
         self._rows.fetch(self._buffer)
         self._store.array[ids] = self._buffer[: len(ids)]

@@ -1,4 +1,4 @@
-"""Targets of a generalised linear model as the user states them, and fits as they run."""
+"""Targets of linear models as the user states them, and fits as they run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ClassWeight = Literal["balanced"] | dict[int | str, Weight]
 
 
 class Target(Fields):
-    """One target to predict: a column of the data's targets, or the columns of a softmax group.
+    """One target to predict: a column, or the columns of a softmax group.
 
     Lists for l1, l2, rate make a grid: one fit for each combination, all trained in one run.
     Columns are numbers, or names where the data have them. A field of None is taken from the model.
@@ -159,7 +159,7 @@ class Names:
 
 
 class Defaults(Protocol):
-    """The settings of a model that a target takes over where its own are None: see `GLM`."""
+    """The settings of a model that replace a target's None: see `GLM`."""
 
     link: LinkName
     l1: Weight | list[Weight]

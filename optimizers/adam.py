@@ -52,6 +52,6 @@ class Adam(GradientOptimizer):
 
 
 def _weight(beta: float, t: Any) -> Any:
-    """Return 1 - beta^t to full precision; a row without steps (t = 0) counts as t = 1."""
+    """Return 1 - beta^t to full precision; a row without steps has t = 1."""
     x = maximum(t, 1.0) * -math.log(beta)
     return x * saturation(x)

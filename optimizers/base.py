@@ -106,7 +106,10 @@ class Term(Protocol):
 
 @dataclass(frozen=True)
 class Penalty:
-    """A model's own term `l1 ||W||_1 + l2 / 2 ||W||^2`; weights are numbers or one per column."""
+    """A model's own term `l1 ||W||_1 + l2 / 2 ||W||^2`.
+
+    l1, l2: numbers, or one per column.
+    """
 
     l1: Weights = 0.0
     l2: Weights = 0.0
@@ -195,7 +198,7 @@ class Optimizer(Fields):
         """Make the whole of the parameters exact for readers other than training."""
 
     def unsettled(self, *, ever: bool = False) -> list[Mat]:
-        """Return the Mats to save before `settle` and put back, so that training is not changed.
+        """Return the Mats to restore after a `settle` that training must not see.
 
         ever: True: those that may need it after any number of steps, not only now.
         """
@@ -213,7 +216,7 @@ class Optimizer(Fields):
         return {"steps": self.steps, "phase": self.phase}
 
     def resume(self, paused: Mapping[str, Any]) -> None:
-        """Continue from a `pause` that returned `paused`; parameters and `state` are set already.
+        """Continue from a `pause`; parameters and `state` are set already.
 
         If `paused` holds only `steps` and `phase`, the pause was at the end of a pass.
         """

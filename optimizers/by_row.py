@@ -95,7 +95,7 @@ class ByRow:
         return name, update
 
     def _prepare(self, p: Managed, bias: Managed | None, update: LinearLoss) -> None:
-        """Check the parameters and make their entries, at the first step, in the memory plan."""
+        """Check the parameters and make their entries, at the first step."""
         rule = self._rule
         check_sparse(rule.name, p, average_from=None, clip_global_norm=rule.clip_global_norm)
         for each in (p, bias):

@@ -35,6 +35,9 @@ class ConjugateGradient(FullPass):
         """Do nothing: d is the only memory of earlier directions."""
 
     def first_step(self, slope: float) -> float:
-        """Return a step with the first-order change of the last one (Nocedal, Wright, p. 59)."""
+        """Return a step with the first-order change of the last one.
+
+        Nocedal, Wright, p. 59.
+        """
         last = self.search
         return min(10.0 * last.step, last.step * last.slope0 / slope) if last.step else 1.0

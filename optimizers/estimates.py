@@ -9,7 +9,7 @@ from .errors import CombinationError
 
 
 class StatisticsOptimizer(Optimizer):
-    """Base of optimizers whose updates are estimates of the parameter, each from one block."""
+    """Base of optimizers that take estimates of a parameter, one from each block."""
 
     meaning: ClassVar[Meaning] = "estimates"
 

@@ -18,7 +18,7 @@ from blocklearn.matcache import clip, exp, maximum, where
 
 
 def saturation(x: Any) -> Any:
-    """Return phi(x) = (1 - exp(-x)) / x for x >= 0, to full precision also near phi(0) = 1."""
+    """Return phi(x) = (1 - exp(-x)) / x for x >= 0, also near phi(0) = 1."""
     return _decay(x)[1]
 
 

@@ -25,7 +25,7 @@ from .pass_sums import PassSums
 
 
 class FullPass(Optimizer):
-    """Base of optimizers that sum the gradients of the blocks' mean losses over a pass.
+    """Base of optimizers that sum the gradients of blocks over a pass.
 
     A rule defines `direction` and `restart`. Takes a `LinearLoss`, or gradients together with
     `model.objective`. Supports L2 penalties only. It has `converged` when the gradient's norm has
@@ -39,7 +39,7 @@ class FullPass(Optimizer):
 
     @abstractmethod
     def direction(self) -> None:
-        """Set `self.d` from the new gradient `self.sum`, the last one `self.g` and the last step.
+        """Set `self.d` from the gradients `self.sum` (new), `self.g`, and the last step.
 
         The last step was `self.search.step` times `self.d`. `self.g` is replaced after the call.
         """
@@ -180,7 +180,7 @@ class FullPass(Optimizer):
     # ------------------------------------------------------------- the search
 
     def _finish(self) -> tuple[float, float, float]:
-        """Finish the sums of the pass, with penalties, and return value, slope along d, norm."""
+        """Finish the sums of the pass, and return value, slope along d, norm."""
         for name, s in self.sum.items():
             s <<= self.sums.gradient(name)
             if self.l2[name] is not None:
@@ -231,7 +231,7 @@ class FullPass(Optimizer):
         self.state["search"].set(np.array([numbers]))
 
     def _rehearse(self) -> None:
-        """Compute all that the end of a pass may need, so that the memory plan includes it."""
+        """Compute all that the end of a pass may need, for the memory plan."""
         self._finish()
         self._steepest_descent()
         self._descend_from_x()

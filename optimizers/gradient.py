@@ -64,7 +64,7 @@ class GradientOptimizer(Optimizer):
         """Return the state of a parameter, by the paper's names."""
 
     def direction(self, g: Any, *state: Any) -> Any:
-        """Return the direction to descend, from the row g of the gradient, and update the state."""
+        """Return the direction to descend, from the gradient g; update the state."""
         return g
 
     def scale(self, *state: Any) -> Any:
@@ -244,7 +244,7 @@ class GradientOptimizer(Optimizer):
         return self._managed[name]
 
     def _of_means(self, updates: Mapping[str, Update]) -> dict[str, Update]:
-        """Return the updates, with each `LinearLoss` replaced by gradients of its block mean."""
+        """Return the updates, with gradients in place of each `LinearLoss`."""
         found: dict[str, Update] = {}
         for name, update in updates.items():
             if not isinstance(update, LinearLoss):

@@ -1,4 +1,6 @@
-"""Average estimates and normalise columns: IncNorm of BIDMach (Canny, Zhao, KDD 2013).
+"""Average estimates and normalise columns.
+
+IncNorm of BIDMach (Canny, Zhao, KDD 2013).
 
 rho_t = (1 + t)^-power,   w <- (1 - rho_t) w + rho_t u,   then each column is divided by its sum.
 

@@ -1,4 +1,4 @@
-"""Losses that are functions of X W + b, which leave the optimizer free how to step.
+"""Losses of X W + b, which leave the optimizer free how to step.
 
 - By block, it evaluates the derivatives of the block's mean loss.
 - By pass, it sums the derivatives and losses of rows.
@@ -49,7 +49,7 @@ class RowLosses:
     arguments: tuple[Any, ...]
 
     def at(self, scores: Rows) -> tuple[Rows, Rows, Rows | None]:
-        """Return derivatives by the scores, losses, and factors of both; None: they are all 1.
+        """Return derivatives by the scores, losses, and factors of both (None: 1).
 
         Raises ShapeError where `function` does not return two or three values.
         """
@@ -107,7 +107,7 @@ class LinearLoss:
             return mean_derivatives(X, W, b, self.of_rows, self.block.weights, norm)
 
     def row_by_row(self, name: str, parameters: Mapping[str, Mat]) -> tuple[Rows, Column]:
-        """Return derivatives by the scores [rows x targets], and losses [rows x 1], of rows."""
+        """Return derivatives by the scores [rows x targets], and losses [rows x 1]."""
         X, W, b = self._scores(name, parameters)
         with X.cache.update_reads():
             return row_losses(X, W, b, self.of_rows)  # type: ignore[no-any-return]

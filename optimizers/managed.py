@@ -1,4 +1,4 @@
-"""A parameter as gradient optimizers manage it, and checks of what they can combine."""
+"""A parameter as gradient optimizers manage it, and checks of combinations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Managed:
 def weight_row(
     cache: MatCache, kind: str, p: Managed, what: str, weights: list[Weights]
 ) -> Mat | None:
-    """Return the sum of the weights, [1 x 1] or [1 x columns]; None where all are zero.
+    """Return the sum of the weights [1 x 1] or [1 x columns]; None if all are 0.
 
     Raises CombinationError for a list of another length than the columns.
     """
@@ -76,7 +76,7 @@ def weight_row(
 
 
 def check_rows(kind: str, p: Managed, *, by_entry: bool) -> None:
-    """Raise CombinationError if a term needs one time for a row, and its entries differ in time."""
+    """Raise CombinationError for terms by row, where entries differ in time."""
     for term in p.terms:
         if term.by_row and (by_entry or p.rates is not None):
             why = "gives every weight a rate of its own"

@@ -1,4 +1,4 @@
-"""Sum gradients, losses and weights over a pass; exactly, if the model hands over a `LinearLoss`.
+"""Sum gradients, losses and weights over a pass; exactly for a `LinearLoss`.
 
 Sums are kept on a grid (matcache/operations/exact.py), which must fit the size of their terms. That
 size is known only when the pass has ended. If the grid did not fit, the pass does not count, and is
@@ -83,7 +83,7 @@ class PassSums:
         rows <<= rows + total(weights > 0.0)
 
     def add(self, updates: Mapping[str, Update], objective: Objective) -> None:
-        """Add a block's gradients of its mean loss, and the sums of its losses and weights."""
+        """Add a block's gradients of its mean loss, its losses and its weights."""
         for name, update in updates.items():
             s = self._sums[name].total
             if isinstance(update, Gradient) and update.sparse:
@@ -100,7 +100,7 @@ class PassSums:
             s <<= s + value
 
     def complete(self) -> bool:
-        """Return whether the sums of the pass are valid, and choose the grids of the next pass."""
+        """Return whether the sums are valid, and choose the grids of the next pass."""
         rows, hold = max(1.0, float(self._rows)), True
         for part in self._sums.values():
             grid, size = part.grid.numpy(), rows * part.largest.numpy()

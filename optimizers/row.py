@@ -69,7 +69,7 @@ class Row:
 
 
 def kernel(body: Callable[[Row], None], name: str) -> Callable[..., None]:
-    """Make a row-wise kernel of `body`, called with keyword arguments of NAMES and `state`."""
+    """Make a row-wise kernel of `body`, called with NAMES and `state` by keyword."""
 
     def program(*args: Any) -> None:
         body(Row(*args))

@@ -1,4 +1,4 @@
-"""Bodies of the kernels by which a gradient optimizer changes one row of a parameter."""
+"""Bodies of the kernels by which a gradient optimizer changes a row."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rest_row(rule: GradientOptimizer, p: Managed, row: Row, seen: Any = None) ->
 
 
 def average_row(row: Row) -> None:
-    """Extend the mean of the row to `count` steps: since `averaged` it has not changed."""
+    """Extend the mean of the row to `count` steps; since `averaged` it rested."""
     missed = (row.count - row.averaged) / maximum(row.count, 1.0)
     row.average <<= row.average + (row.w - row.average) * missed
     row.averaged <<= row.count

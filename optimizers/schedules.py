@@ -1,4 +1,4 @@
-"""Change the step size: rate_t = rate * factor(t), t = 0, 1, ... steps (blocks) done."""
+"""Change the step size: rate_t = rate * factor(t), after t steps (blocks)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Average estimates as they stream by: natural gradient of Hoffman, Blei, Bach (2010).
+"""Average estimates of blocks: natural gradient of Hoffman, Blei, Bach (2010).
 
 rho_t = (tau0 + t)^-kappa,   w <- (1 - rho_t) w + rho_t u,   t = 0, 1, ... blocks of this phase.
 """

@@ -1,4 +1,4 @@
-"""Replace parameters by means of estimates, over windows of growing length (telescoping).
+"""Replace parameters by means of estimates over growing windows (telescoping).
 
     w <- mean of u over the last window,  windows of first, first * growth, ... blocks.
 

@@ -47,7 +47,7 @@ def new_array(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any
 
 
 def new_npy(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:
-    """Make the .npy file `path` with zeros of this dtype and shape, and map its numbers.
+    """Make the .npy file `path` of zeros, and map its numbers into memory.
 
     An existing file is replaced. Raises OSError, without the name of the file, if the disk has too
     little room; the message gives needed and free bytes.

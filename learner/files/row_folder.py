@@ -70,7 +70,7 @@ class RowFolder:
             raise error
 
     def take(self) -> None:
-        """Make the folder if it does not exist, hold it, and remove files of a killed run.
+        """Make the folder if it is missing, hold it, and remove files of a killed run.
 
         Raises:
             RunFolderError: another process, or another learner of this one, holds the folder.
@@ -144,7 +144,7 @@ class RowFolder:
 
 
 class _Held:
-    """The lock and files of a `RowFolder`, kept apart so that its finalizer can release them."""
+    """The lock and files of a `RowFolder`, apart for the sake of its finalizer."""
 
     def __init__(self, lock: Lock, owner: str, files: list[str]) -> None:
         self.lock, self.owner, self.files = lock, owner.replace("\n", " "), files

@@ -51,7 +51,7 @@ class Intake:
                 part.slot.padding = Padding(self._row_ids, number)
 
     def blank(self, key: Mat, pass_: int = 0, *, full: bool = True) -> Block:
-        """Return a block without contents, to plan memory with, independent of earlier plans.
+        """Return a block without contents, to plan memory with.
 
         full: whether its numbers are those of a full block, so that a model may divide by them;
             otherwise half of its rows are padding, and rows have weights.
@@ -74,7 +74,7 @@ class Intake:
             self.indexed_for.update(USES)
 
     def bind(self, host: HostBlock, key: Mat) -> Block:
-        """Return the block in `host` as a model sees it; valid until the next one is bound."""
+        """Return the block in `host` for a model, valid until the next one is bound."""
         if isinstance(self._X, SparseInput):
             self._X.bind(
                 indptr=host.indptr,
@@ -145,7 +145,7 @@ class Intake:
 
 
 def index_of(host: HostBlock) -> dict[str, Any]:
-    """Return the transposed index of a block as arguments of `SparseInput.bind`; {} if none."""
+    """Return a block's transposed index as arguments of `SparseInput.bind`."""
     if not host.indexed:
         return {}
     return {

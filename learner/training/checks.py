@@ -18,7 +18,7 @@ from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, Optimi
 
 
 def check_fields(model: Model) -> None:
-    """Raise TypeError for a field that cannot be saved: before the training, not after it."""
+    """Raise TypeError for a field that cannot be saved, before any training."""
     try:
         model.model_dump(mode="json")
     except PydanticSerializationError as error:
@@ -77,7 +77,7 @@ def check_prediction(model: Model, found: Any, rows: int) -> None:
 
 
 def check_repeats(model: Model, first: Recording, second: Recording) -> None:
-    """Raise UpdateError if two runs of `update` on one block computed different expressions.
+    """Raise UpdateError if two runs of `update` on one block differ.
 
     Recordings are made with `recorded(model.cache, recording)` around each run.
     """
@@ -92,7 +92,7 @@ def check_repeats(model: Model, first: Recording, second: Recording) -> None:
 
 
 def check_updates(model: Model, optimizer: Optimizer | None, filled: bool) -> None:
-    """Raise CombinationError if an optimizer is given, but `update` never has work for it."""
+    """Raise CombinationError if `update` never has work for the optimizer."""
     if optimizer is not None and not filled:
         raise CombinationError(
             f"{type(model).__name__}.update fills no self.updates, so the optimizer "
@@ -149,7 +149,7 @@ def check_update_shapes(model: Model) -> None:
 
 
 def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
-    """Raise CombinationError if model and optimizer disagree on the meaning of updates."""
+    """Raise CombinationError if model and optimizer differ on what updates mean."""
     if optimizer is None:
         return
     kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
@@ -171,7 +171,7 @@ def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
 def terms_of(
     model: Model, optimizer: Optimizer | None, mixins: Sequence[Mixin]
 ) -> dict[str, list[Term]]:
-    """Return the terms of the objective by parameter, and attach every mixin to its parameters.
+    """Return the terms of the objective by parameter, and attach the mixins.
 
     Raises CombinationError for an unknown parameter, and for a mixin that would do nothing.
     """

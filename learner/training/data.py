@@ -29,7 +29,7 @@ def open_source(
     keep: bool = False,
     counts: bool = False,
 ) -> DataSource:
-    """Return `data` if it is a source, else a source over a matrix X, (X, Y) or (X, Y, weights).
+    """Return `data` if it is a source, else a source over its matrices.
 
     keep: whether blocks that are the same in every pass may be kept for later passes.
     counts: whether the model works on counts: a matrix then becomes sparse, and must not be
@@ -64,7 +64,7 @@ def open_source(
 
 
 def refuse_texts(X: Any) -> None:
-    """Raise DataError if X holds texts, split into words or not, in place of a matrix.
+    """Raise DataError if X holds texts, split into words or not.
 
     They may be in a list, an array, a series, a column of a frame or an iterator.
     """
@@ -93,7 +93,7 @@ def refuse_texts(X: Any) -> None:
 
 
 def first_text(values: Any) -> Any:
-    """Return the first text, or list, of a list, a series or an array [n]; None if it has none.
+    """Return the first text or list in a list, a series or an array [n], or None.
 
     A text is its own first text.
     """
@@ -109,7 +109,7 @@ def first_text(values: Any) -> Any:
 
 
 def text_column(frame: Any) -> tuple[Any, str] | None:
-    """Return the first column of a frame whose values are no numbers, and its first value."""
+    """Return the first column of a frame that holds no numbers, and its first value."""
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if str(dtype).lower().startswith(("object", "str", "categor", "enum")):
             first = first_text(frame[name])

@@ -1,4 +1,4 @@
-"""End a run when its numbers are no longer finite: the model is worthless from then on."""
+"""End a run whose numbers are no longer finite: its model is worthless."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PART = 2**22  # numbers checked at a time, where their sum overflows
 
 
 class FiniteCheck:
-    """Checks a model: after the first block, then at fixed blocks and at the end of every pass.
+    """Checks a model after the first block, at fixed blocks and after each pass.
 
     Sizes alone decide which blocks are checked, never the clock or the place where a run was
     stopped. So the load of a machine does not decide whether a run diverges. The check covers

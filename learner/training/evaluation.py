@@ -1,4 +1,4 @@
-"""Score a model while it is trained, watch a score, and stop when it no longer improves."""
+"""Score a model during training, and stop when a score no longer improves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HIGHER = frozenset(
 
 
 class Evaluation(Fields):
-    """How often to score the eval data, besides at the end, and which score to watch, if any."""
+    """When to score the eval data, besides at the end, and which score to watch."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -68,7 +68,7 @@ class Evaluation(Fields):
         return score < best if self._direction == "lower" else score > best
 
     def visits(self, passes: int) -> int:
-        """Return how often the eval data will be read in so many passes; by time, a guess."""
+        """Estimate how often the eval data are read in so many passes."""
         if self.every_blocks is not None or self.every_seconds is not None:
             return passes + 1
         return -(-passes // (self.every_passes or passes))

@@ -47,7 +47,7 @@ class Meter:
 
     @contextmanager
     def stretch(self, team: Team) -> Iterator[None]:
-        """Count the blocks between two merges, which are done when the `with` statement ends."""
+        """Count the blocks of a `with` statement, which lie between two merges."""
         progress = self.progress
         self._rows = progress.ahead = 0
         flops, clock = team.flops, time.perf_counter()
@@ -125,7 +125,7 @@ def train_pass(
     scores: TrainingScores,
     merged: Callable[[], None],
 ) -> None:
-    """Train on the blocks that are left of the present pass, one side (source) after the other.
+    """Train on the rest of the present pass, one side (source) after the other.
 
     Then the model ends the pass.
 

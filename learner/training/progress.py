@@ -1,4 +1,4 @@
-"""The position and figures of a run: `Progress`, and `Best`, the best evaluation so far."""
+"""The position, figures and best evaluation of a run."""
 
 from __future__ import annotations
 

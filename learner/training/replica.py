@@ -108,7 +108,7 @@ class Replica:
                 self.cache.freeze()
 
     def _plan(self) -> None:
-        """Run the whole program on shapes, from which the cache learns the arrays it needs."""
+        """Run the whole program on shapes: the cache notes the arrays it needs."""
         self._allocate()
         parts = (self._plan_pass, self._plan_scores, self._plan_predictions, self._plan_phases)
         for part in parts:
@@ -153,7 +153,7 @@ class Replica:
         check_updates(self.model, self.optimizer, self._filled)
 
     def _try_partial(self) -> None:
-        """Run the program with blocks that are not full: these must need no further memory."""
+        """Run the program with blocks that are not full: it must need no more memory."""
         for start in self.model.phases():
             for intake in self._trained:
                 self._update(intake.blank(self._key, start, full=False))
@@ -195,7 +195,7 @@ class Replica:
             state.connect(stores[name])
 
     def bind(self, host: HostBlock, side: int = 0, *, new: bool = False) -> Block:
-        """Return the block in `host` as the model sees it; valid until the next one is bound.
+        """Return the block in `host` for the model, valid until the next is bound.
 
         new: whether its rows are new, so that the model keeps no state of them.
         """
@@ -305,7 +305,7 @@ class Replica:
             self.optimizer.settle()
 
     def mats(self) -> dict[str, Mat]:
-        """Return all learned Mats by name: parameters and optimizer state, without row state."""
+        """Return all learned Mats by name: parameters and optimizer state."""
         found = dict(self.model.parameters)
         if self.optimizer is not None:
             found |= {f"{OPTIMIZER}{name}": mat for name, mat in self.optimizer.state.items()}
@@ -334,7 +334,7 @@ class Replica:
 
     @contextmanager
     def exact(self, *, whole: bool = False) -> Iterator[None]:
-        """Make the parameters exact within a `with` statement, without a trace in later training.
+        """Make parameters exact in a `with` statement; later training is the same.
 
         whole: whether the parameters may also be changed within it.
         """

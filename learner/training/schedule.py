@@ -8,7 +8,7 @@ from .progress import Progress
 
 
 class Interval:
-    """Is due at most once in `seconds`, for the first time one interval after it was made."""
+    """Is due once in `seconds`, first one interval after it was made."""
 
     def __init__(self, seconds: float) -> None:
         """Begin the first interval now."""
@@ -29,7 +29,7 @@ class Interval:
 
 
 class Cadence:
-    """Is due every so many passes, blocks or seconds, whichever comes first; None: not by that.
+    """Is due every so many passes, blocks or seconds; None: not by that.
 
     By passes and blocks it depends on the position alone, so a run that continues from a checkpoint
     stays in step with one that never stopped. Seconds are measured by a monotonic clock. An event

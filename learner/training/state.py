@@ -112,7 +112,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
 
 
 def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
-    """Raise ShapeError if the sizes of `state` do not fit the data that `team` was made for."""
+    """Raise ShapeError if the sizes of `state` do not fit the data of `team`."""
     shapes = team.first.shapes
     wanted = {name: store.array.shape for name, store in stores.items()}
     wanted |= {name: mat.shape for name, mat in team.first.mats().items()}
@@ -193,7 +193,7 @@ def make_stores(
 def check_rows(
     model: Model, rows: int, names: Sequence[str] | None, source: DataSource, what: str
 ) -> None:
-    """Raise ShapeError unless `source` has the rows whose state `model` is scored with.
+    """Raise ShapeError unless `source` has the rows whose state `model` keeps.
 
     rows, names: number and names of the rows that the model was trained on.
     what: the use of the data, for the message.
@@ -218,7 +218,7 @@ def block_shapes(
     training: Sequence[BlockShape],
     restored: State | None,
 ) -> list[BlockShape]:
-    """Return the shapes of the blocks of each side of `model`, given `shape` of `side`.
+    """Return the block shapes of each side of `model`, given `shape` of `side`.
 
     training: shapes of the training data, if any.
     restored: a state; its row state tells the number of rows and columns.

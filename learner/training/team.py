@@ -1,4 +1,4 @@
-"""The replicas of a run, which train on blocks in turn and are merged at fixed blocks.
+"""The replicas of a run: they train in turn, and merge at fixed blocks.
 
 Block i of a side goes to replica i mod n, and merges come after fixed blocks. So the result depends
 on the number of replicas, but not on their timing. With one replica there are no threads and no
@@ -33,7 +33,7 @@ from .work import Work
 
 
 def share(threads: int | None, replicas: int) -> int | None:
-    """Return the threads of each replica, which share `threads`; None: all available ones."""
+    """Return the threads of each replica; None shares all available ones."""
     if replicas == 1:
         return threads
     return max(1, (threads or available_threads()) // replicas)
@@ -123,7 +123,7 @@ class Team:
     def in_turn(
         self, blocks: Iterable[Piece], work: Callable[[Replica, Piece], Result]
     ) -> Iterator[Result]:
-        """Yield `work(replica, block)` in the order of the blocks, which replicas get in turn.
+        """Yield `work(replica, block)` for each block, given to the replicas in turn.
 
         Each replica uses at most one block at a time. An error of `work` is raised for the earliest
         block, with a note that names the block and the replica.
@@ -150,7 +150,7 @@ class Team:
             _await(pending)
 
     def train(self, blocks: Iterable[HostBlock], side: int, look: Look) -> Iterator[Work]:
-        """Train the replicas on `blocks` of one side in turn, and yield the cost of each block.
+        """Train the replicas on `blocks` in turn, and yield the cost of each block.
 
         Seconds of several replicas are divided by their number, since they pass at the same time.
 
@@ -185,7 +185,7 @@ class Team:
             self._merging().begin(mats for rule, mats in self._learned() if rule == "sum")
 
     def finish(self) -> None:
-        """Wait until devices are done with all blocks, if a merge follows, which needs this."""
+        """Wait until devices are done with all blocks, if a merge follows."""
         if self._lanes:
             self.each(lambda replica: replica.cache.backend.drain())
 
@@ -214,7 +214,7 @@ class Team:
 
     @contextmanager
     def exact(self) -> Iterator[None]:
-        """Make parameters and row state exact and equal in all replicas within a `with` statement.
+        """Make parameters and row state exact and equal in a `with` statement.
 
         It leaves no trace in later training.
         """
@@ -232,7 +232,7 @@ class Team:
             yield
 
     def tally(self, rows: int) -> Tally:
-        """Return memory for the scores of so many rows, the same until more rows are needed."""
+        """Return memory for the scores of so many rows; it is kept and reused."""
         if rows > self._rows_scored:
             self._tally = Tally({})  # frees the smaller one before the larger one is allocated
             self._tally = Tally(self.first.model.score_totals(rows))

@@ -76,7 +76,7 @@ def _train(side: int, replica: Replica, host: HostBlock) -> None:
 def _each(
     team: Team, blocks: Iterator[HostBlock], count: int, work: Callable[[Replica, HostBlock], Any]
 ) -> tuple[float, int]:
-    """Return the seconds of a block, with all replicas at work, and the number of blocks done.
+    """Return the seconds per block of all replicas together, and the blocks done.
 
     The first block of each replica finds processor caches empty, and counts only if it is alone.
     """

@@ -1,4 +1,4 @@
-"""Count the work of training: differences of counts give the speed of any stretch of time."""
+"""Count the work of training. Differences of counts give speeds."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Work:
 
     @property
     def queue(self) -> float:
-        """How full the reader's queue was when a block was taken, on average, from 0 to 1.
+        """How full the reader's queue was on average when a block left it, 0 to 1.
 
         Near 0 the model waits for the data; near 1 the data wait for the model.
         """
