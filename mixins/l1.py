@@ -1,4 +1,4 @@
-"""L1: + weight ||W||_1, by its proximal operator, so that weights become exactly zero.
+"""L1: + weight ||W||_1, by its proximal operator, which makes weights exactly zero.
 
 Tibshirani, JRSS B 58 (1996); truncated gradient: Langford, Li, Zhang, JMLR 10 (2009). Differs from
 BIDMach's L1Regularizer, which adds -w sign(W) to the gradient: that never reaches zero.

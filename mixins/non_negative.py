@@ -1,4 +1,4 @@
-"""Non-negativity: after every step, negative weights are set to 0 (projected gradient).
+"""Non-negativity: set negative weights to 0 after every step (projected gradient).
 
 Goldstein 1964; Levitin, Polyak 1966.
 """

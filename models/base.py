@@ -268,7 +268,10 @@ class Model(Fields):
         return (0,)
 
     def parts_at(self, told: int, passes: int) -> int | None:
-        """Return the first pass in which runs of `told` and `passes` passes differ."""
+        """Return the first pass in which runs of `told` and `passes` passes differ.
+
+        None: they agree in all passes that both have.
+        """
         return None
 
     def default_optimizer(self) -> Optimizer | None:

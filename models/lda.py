@@ -288,7 +288,10 @@ class LDA(Model):
         }
 
     def predict(self, block: Block) -> Mat:
-        """Predict topic proportions [rows x K]; empty documents get the prior."""
+        """Predict topic proportions [rows x K]; empty documents get the prior.
+
+        Rows sum to 1.
+        """
         theta, phi = self.theta, self.phi
         theta <<= 1.0
         phi <<= self.mean_topics()

@@ -61,7 +61,7 @@ class Link:
 
     @property
     def binary(self) -> bool:
-        """Whether targets are 0 or 1, so that ranking rows by the score (AUC) makes sense."""
+        """Whether targets are 0 or 1, so that rows can be ranked by score (AUC)."""
         return self.range == (0.0, 1.0)
 
 

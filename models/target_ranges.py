@@ -1,4 +1,4 @@
-"""Check targets: 0 to 1 for classes, not negative for counts and weights."""
+"""Check targets: between 0 and 1 for classes, not negative for counts and weights."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from .managed import ALL, ONE, Slot
 
 
 class Adam(GradientOptimizer):
-    """Takes gradients. m, v and t of a row do not change while its feature does not occur."""
+    """Takes gradients. m, v and t of a row rest while its feature does not occur."""
 
     kind: Literal["adam"] = "adam"
     rate: float = Field(0.001, gt=0, description="step size")

@@ -91,7 +91,7 @@ def check_rows(kind: str, p: Managed, *, by_entry: bool) -> None:
 def check_sparse(
     kind: str, p: Managed, *, average_from: int | None, clip_global_norm: float | None
 ) -> None:
-    """Raise CombinationError for settings that have no exact form with sparse updates."""
+    """Raise CombinationError for settings without an exact form for sparse updates."""
     smooth = [t.kind for t in p.terms if t.smooth]
     flows = [t.kind for t in p.terms if t.flows and not t.projects]
     way_out = "Give the data as a dense matrix (NumPy), or leave it out."

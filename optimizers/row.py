@@ -28,7 +28,7 @@ NAMES = (
 
 
 class Row:
-    """The arguments of a kernel, one attribute each; None where an argument is absent."""
+    """The arguments of a kernel, one attribute each; None for an absent one."""
 
     XT: Any
     w: Any

@@ -98,7 +98,7 @@ class Piecewise(Schedule):
 
 
 class WarmUp(Schedule):
-    """factor = min(1, (t + 1) / steps) times that of `then`, whose clock starts at 0 as well."""
+    """factor = min(1, (t + 1) / steps) times that of `then`, which counts t, too."""
 
     kind: Literal["warm-up"] = "warm-up"
     steps: PositiveInt = Field(description="steps until the full rate")

@@ -24,7 +24,7 @@ CANNOT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 def new_array(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:
-    """Make the file `path` with zeros of this dtype and shape, and map it into memory.
+    """Make the file `path` of zeros, and map it into memory as an array.
 
     Raises:
         FileExistsError: the file exists; it is left as it is.

@@ -50,7 +50,7 @@ def check_score(model: Model, score: Any) -> None:
 
 
 def compute(score: Score) -> None:
-    """Make the cache plan room for sums that are expressions, since they will be read."""
+    """Make the cache plan room for sums that are expressions: they will be read."""
     for part in score.values():
         for number in vars(part).values():
             if isinstance(number, Lazy):

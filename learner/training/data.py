@@ -31,6 +31,7 @@ def open_source(
 ) -> DataSource:
     """Return `data` if it is a source, else a source over its matrices.
 
+    data: a source, a matrix X, (X, Y) or (X, Y, weights).
     keep: whether blocks that are the same in every pass may be kept for later passes.
     counts: whether the model works on counts: a matrix then becomes sparse, and must not be
         negative.
