@@ -28,7 +28,7 @@ class CosineSimilarity(Mixin):
     """
 
     kind: Literal["cosine-similarity"] = "cosine-similarity"
-    weight: float = Field(1e-4, ge=0, description="0: only report")
+    weight: float = Field(1e-4, ge=0, description="weight of the term; 0: only report")
 
     @property
     def smooth(self) -> bool:

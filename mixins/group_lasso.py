@@ -26,7 +26,7 @@ class GroupLasso(Mixin):
     """
 
     kind: Literal["group-lasso"] = "group-lasso"
-    weight: float = Field(1e-4, ge=0, description="of the sum of the norms of rows")
+    weight: float = Field(1e-4, ge=0, description="weight of the sum of the norms of rows")
     flows: ClassVar[bool] = True
     by_row: ClassVar[bool] = True
 

@@ -82,22 +82,26 @@ class ALS(Model):
         0.05, ge=0, lt=1e30, description="weight of the squares of the factors; 0: none"
     )
     weighted: bool = Field(
-        True, description="reg is times the number of a row's entries (ALS-WR); false: plain"
+        True, description="multiply reg by the number of a row's entries (ALS-WR)"
     )
     biases: bool | None = Field(
         None, description="whether users and items have biases; null: with the explicit loss"
     )
     alpha: float = Field(
-        1.0, gt=0, lt=1e30, description="implicit: what an entry of 1 adds to its confidence"
+        1.0, gt=0, lt=1e30, description="implicit: confidence that an entry of 1 adds"
     )
     solver: Literal["cg", "cholesky"] = Field(
-        "cg", description="conjugate gradients from the last pass's factors, or exactly"
+        "cg", description="cg: conjugate gradients from the last factors; cholesky: exact"
     )
     cg_steps: int = Field(3, ge=1, description="steps of conjugate gradients for each row and pass")
     item_equations_mib: int = Field(
-        1024, ge=0, description="of sums that solve for items, where data are rows of users only"
+        1024,
+        ge=0,
+        description="most MiB of sums to solve for items, if data are rows of users only",
     )
-    init_scale: float = Field(0.01, gt=0, lt=1e3, description="standard deviation of first factors")
+    init_scale: float = Field(
+        0.01, gt=0, lt=1e3, description="standard deviation of the initial factors"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -44,17 +44,17 @@ class GLM(Model):
     targets: list[Target] | None = Field(
         None, min_length=1, description="null: every column of the data's targets, with `link`"
     )
-    link: LinkName = Field("logistic", description="of targets that do not say")
+    link: LinkName = Field("logistic", description="link of targets without their own")
     l1: Weight | Weights = Field(
-        0.0, description="of the sum of absolute weights; a list makes a grid, all in one run"
+        0.0, description="penalty on the sum of absolute weights; a list trains a grid in one run"
     )
-    l2: Weight | Weights = Field(0.0, description="of half the sum of squared weights")
+    l2: Weight | Weights = Field(0.0, description="penalty on half the sum of squared weights")
     class_weight: ClassWeight | None = Field(
         None, description="factors of the losses by class; balanced: n / (classes * n of the class)"
     )
     intercept: bool = Field(True, description="whether scores have a constant term")
     output: Literal["mean", "score", "label"] = Field(
-        "mean", description="what is predicted: probabilities and other means, eta, or classes"
+        "mean", description="prediction: probabilities and other means, eta, or classes"
     )
 
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer:

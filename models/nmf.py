@@ -65,7 +65,7 @@ class NMF(Model):
         "online", description="after each block; or once a pass, which never raises the objective"
     )
     forget: float = Field(
-        0.3, gt=0, le=1, description="online: what is left of a block's weight a pass later"
+        0.3, gt=0, le=1, description="online: share of a block's weight that remains a pass later"
     )
     inner_iterations: Annotated[int, Ge(1)] | None = Field(
         None,
@@ -73,10 +73,10 @@ class NMF(Model):
         "the data (frobenius; online fewer, if H has more rows than a block); null: 5 of "
         "frobenius, 3 of kullback-leibler",
     )
-    l1_W: Weight = Field(0.0, description="of the sum of a row's weights")
-    l2_W: Weight = Field(0.0, description="of half the sum of their squares")
-    l1_H: Weight = Field(0.0, description="of the sum of H")
-    l2_H: Weight = Field(0.0, description="of half the sum of the squares of H")
+    l1_W: Weight = Field(0.0, description="penalty on the sum of a row's weights")
+    l2_W: Weight = Field(0.0, description="penalty on half the sum of their squares")
+    l1_H: Weight = Field(0.0, description="penalty on the sum of H")
+    l2_H: Weight = Field(0.0, description="penalty on half the sum of squares of H")
 
     @property
     def needs_value_sums(self) -> bool:

@@ -28,14 +28,16 @@ class Target(Fields):
     Columns are numbers, or names where the data have them. A field of None is taken from the model.
     """
 
-    name: str | None = Field(None, description="what it is called; null: as its column")
-    link: LinkName | None = Field(None, description="null: that of the model")
+    name: str | None = Field(None, description="name of the target; null: that of its column")
+    link: LinkName | None = Field(None, description="link of the target; null: that of the model")
     column: Column | None = Field(None, description="column of the data's targets")
     columns: list[Column] | None = Field(
         None, min_length=2, description="softmax: a column of 0 and 1 for each class"
     )
-    l1: Weight | Weights | None = Field(None, description="of the sum of absolute weights")
-    l2: Weight | Weights | None = Field(None, description="of half the sum of their squares")
+    l1: Weight | Weights | None = Field(None, description="penalty on the sum of absolute weights")
+    l2: Weight | Weights | None = Field(
+        None, description="penalty on half the sum of their squares"
+    )
     rate: Annotated[float, Gt(0)] | list[Annotated[float, Gt(0)]] = Field(
         1.0, description="factor of the optimizer's rate"
     )
@@ -46,7 +48,7 @@ class Target(Fields):
         None, description="column of the data's targets that holds weights of rows for this target"
     )
     features: list[Column] | None = Field(
-        None, min_length=1, description="the only features that it may use; null: all"
+        None, min_length=1, description="the only features that the target may use; null: all"
     )
 
     @model_validator(mode="after")

@@ -28,7 +28,7 @@ class AdaGrad(GradientOptimizer):
 
     kind: Literal["adagrad"] = "adagrad"
     eps: float = Field(1e-6, gt=0, description="keeps the first steps finite")
-    initial: float = Field(0.0, ge=0, description="of G")
+    initial: float = Field(0.0, ge=0, description="initial value of G")
     by_entry: ClassVar[bool] = True
 
     def slots(self) -> dict[str, Slot]:

@@ -29,9 +29,15 @@ class FTRL(GradientOptimizer):
 
     kind: Literal["ftrl"] = "ftrl"
     beta: float = Field(1.0, gt=0, description="keeps the first steps small")
-    l1: float = Field(0.0, ge=0, description="of the sum of all losses, not of their mean")
-    l2: float = Field(0.0, ge=0, description="of the sum of all losses, not of their mean")
-    schedule: Constant = Field(Constant(), description="its rates fall by themselves")
+    l1: float = Field(
+        0.0, ge=0, description="penalty, beside the sum of all losses, not their mean"
+    )
+    l2: float = Field(
+        0.0, ge=0, description="penalty, beside the sum of all losses, not their mean"
+    )
+    schedule: Constant = Field(
+        Constant(), description="constant: the rates of FTRL fall by themselves"
+    )
     by_entry: ClassVar[bool] = True
     keeps_time: ClassVar[bool] = False
 

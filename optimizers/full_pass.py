@@ -32,7 +32,9 @@ class FullPass(Optimizer):
     fallen to `tolerance` times its first one, or no step lowers the loss.
     """
 
-    tolerance: float = Field(1e-4, gt=0, lt=1, description="of the gradient's norm, relative")
+    tolerance: float = Field(
+        1e-4, gt=0, lt=1, description="gradient norm at which to stop, relative to the first"
+    )
 
     steps_by_pass: ClassVar[bool] = True
     curvature: ClassVar[float] = 0.9

@@ -51,7 +51,7 @@ class GradientOptimizer(Optimizer):
         None, ge=0, description="step from which on iterates are averaged (Polyak, Ruppert)"
     )
     step_per: Literal["block", "row"] = Field(
-        "block", description="one step for each block, of its mean, or row after row (sparse data)"
+        "block", description="one step per block, by its mean, or one per row (sparse data only)"
     )
 
     by_entry: ClassVar[bool] = False  # whether entries of one row have different scales

@@ -27,7 +27,7 @@ class RMSProp(GradientOptimizer):
 
     kind: Literal["rmsprop"] = "rmsprop"
     rate: float = Field(0.01, gt=0, description="step size")
-    decay: float = Field(0.9, ge=0, lt=1, description="of the mean of squared gradients")
+    decay: float = Field(0.9, ge=0, lt=1, description="decay of the mean of squared gradients")
     eps: float = Field(1e-8, gt=0, description="keeps steps finite where gradients vanish")
     by_entry: ClassVar[bool] = True
 

@@ -26,7 +26,7 @@ class Telescoping(StatisticsOptimizer):
 
     kind: Literal["telescoping"] = "telescoping"
     first: PositiveInt = Field(1, description="blocks of the first window")
-    growth: float = Field(1.5, ge=1, description="of the windows")
+    growth: float = Field(1.5, ge=1, description="factor between the lengths of windows")
 
     def attach(self, *args: Any, **kwargs: Any) -> None:
         """Make the state: the sum of a window's estimates."""

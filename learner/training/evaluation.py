@@ -29,20 +29,24 @@ class Evaluation(Fields):
 
     model_config = ConfigDict(frozen=True)
 
-    every_passes: PositiveInt | None = Field(1, description="null: not by passes")
-    every_blocks: PositiveInt | None = Field(None, description="counted over all passes")
-    every_seconds: PositiveFloat | None = Field(None, description="since the last one")
+    every_passes: PositiveInt | None = Field(
+        1, description="passes between evaluations; null: not by passes"
+    )
+    every_blocks: PositiveInt | None = Field(
+        None, description="blocks between evaluations, counted over all passes"
+    )
+    every_seconds: PositiveFloat | None = Field(None, description="seconds between evaluations")
     metric: str | None = Field(
-        None, description="score that is watched, such as perplexity, auc/TARGET, ndcg@10"
+        None, description="score to watch, such as perplexity, auc/TARGET, ndcg@10"
     )
     better: Literal["lower", "higher"] | None = Field(
-        None, description="metric; null: what its name says"
+        None, description="the better direction of metric; null: by its name"
     )
     patience: PositiveInt | None = Field(
         None, description="training ends after so many evaluations without a better metric"
     )
     keep_best: bool = Field(
-        True, description="the model at the end is the best one by the metric; false: the last one"
+        True, description="whether the final model is the best by metric; false: the last one"
     )
 
     @model_validator(mode="after")
