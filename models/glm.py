@@ -1,7 +1,7 @@
 """Fit generalised linear models: one product of matrices serves all targets.
 
-eta = X W + b, a column of W [features x columns] and a number of b [1 x columns] for each target (a
-column per class for softmax). The objective of each is
+eta = X W + b. Each target has a column of W [features x columns] and a number of b [1 x columns],
+or one per class for softmax. Its objective is
 
     sum_i w_i loss(eta_i, y_i) / sum_i w_i + l1 ||W||_1 + l2 / 2 ||W||^2,
 

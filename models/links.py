@@ -9,7 +9,7 @@
 | softmax | e^eta_k / sum_j e^eta_j | -sum_k y_k ln mean_k | mean sum_j y_j - y |
 
 y is 0 or 1 for logistic and hinge, where values in between are a mixture of both. It is a count or
-rate for poisson, and a column of 0 and 1 per class for softmax, where a row of zeros is ignored.
+rate for poisson. For softmax it is a column of 0 and 1 per class; a row of zeros is ignored.
 McCullagh, Nelder, Generalized Linear Models (1989); hinge: Cortes, Vapnik (1995).
 
 The functions run inside `@rowwise`, and in float64 in its reference. `mask` [1 x columns] is 1 at

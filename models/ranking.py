@@ -15,8 +15,8 @@ The exact ones need 8 more bytes a row, to sort by. The first `clear` takes all 
 Exact areas are sums in float64. With whole-number weights and labels of 0 and 1 no term is rounded.
 
 The bins are `BINS` of equal width over [-SPAN, SPAN]: 1/128 of log odds. Scores outside count in
-the outermost bins. Scores of one bin are ties, so the error of an area is at most half the share of
-its pairs whose scores lie in the same bin.
+the outermost bins. Scores of one bin are ties. The error of an area is therefore at most half the
+share of pairs with both scores in one bin.
 """
 
 from __future__ import annotations

@@ -76,9 +76,9 @@ class LinearLoss:
     The scores of row i are x_i W + b [1 x targets].
 
     - block: has `X` [rows x features], `weights` [rows x 1] and their sum `weight`.
-    - losses: a `@rowwise` function. `losses(scores, *arguments)` returns the derivative of each
-      loss by its score [rows x targets], and the losses, [rows x targets] or [rows x 1], both
-      without weights. The result for a row may depend on that row only. A third result may hold
+    - losses: a `@rowwise` function. `losses(scores, *arguments)` returns the derivatives by the
+      scores [rows x targets], and the losses, [rows x targets] or [rows x 1]. Both are without
+      weights. The result for a row may depend on that row only. A third result may hold
       factors of both [rows x targets], if each target weighs rows in its own way.
     - arguments: matrices with one row, or with a row for each row of the block; numbers; names;
       tuples and frozen dataclasses of these. No parameters of the model.

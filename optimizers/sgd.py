@@ -4,8 +4,8 @@ Robbins, Monro 1951; momentum: Polyak 1964; Sutskever et al. 2013.
 
     v <- mu v + g,     w <- w - rate v,     Nesterov: w <- w - rate (g + mu v).
 
-The same as torch.optim.SGD (dampening 0), except that penalties are proximal, over the time
-rate / (1 - mu), which keeps the optimum where it is without momentum.
+The same as torch.optim.SGD (dampening 0), but penalties are proximal. They act for the time
+rate / (1 - mu), so momentum does not move the optimum.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     w <- mean of u over the last window,  windows of first, first * growth, ... blocks.
 
-Stepwise EM with growing batches; after BIDMach's Telescoping. Differs: windows count blocks (there
-samples, which meant a new window in every block for a long time), and a window's estimates are
-forgotten at its end (there they stayed in the sum).
+Stepwise EM with growing batches; after BIDMach's Telescoping. Differs: windows count blocks. There
+they count samples, so every block ended a window for a long time. A window's estimates are
+forgotten at its end; there they stayed in the sum.
 """
 
 from __future__ import annotations

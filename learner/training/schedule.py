@@ -31,8 +31,8 @@ class Interval:
 class Cadence:
     """Is due every so many passes, blocks or seconds; None: not by that.
 
-    By passes and blocks it depends on the position alone, so a run that continues from a checkpoint
-    stays in step with one that never stopped. Seconds are measured by a monotonic clock. An event
+    Passes and blocks depend on the position alone: a run that continues from a checkpoint stays in
+    step with one that never stopped. Seconds are measured by a monotonic clock. An event
     that falls on the last block of a pass is due when the pass is complete.
     """
 
