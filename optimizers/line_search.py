@@ -74,8 +74,8 @@ class LineSearch:
     def _next(self) -> float:
         """Return the next trial: beyond `low`, or a minimum well inside the bracket.
 
-        Without an upper end it doubles the step, or halves it after a first trial that failed. With
-        one it takes the minimum of the cubic through both ends.
+        Without an upper end it doubles the step (halves it while `low` is 0). With one it takes the
+        minimum of the cubic through both ends.
         """
         if self.high == math.inf:
             return 2.0 * self.step if self.low else self.step / 2.0

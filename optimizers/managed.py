@@ -76,7 +76,7 @@ def weight_row(
 
 
 def check_rows(kind: str, p: Managed, *, by_entry: bool) -> None:
-    """Raise CombinationError for terms by row, where entries differ in time."""
+    """Raise CombinationError for terms that need one time per row, where entries differ."""
     for term in p.terms:
         if term.by_row and (by_entry or p.rates is not None):
             why = "gives every weight a rate of its own"

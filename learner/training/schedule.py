@@ -8,7 +8,7 @@ from .progress import Progress
 
 
 class Interval:
-    """Is due once in `seconds`, first one interval after it was made."""
+    """Is due at most once in `seconds`, first one interval after it was made."""
 
     def __init__(self, seconds: float) -> None:
         """Begin the first interval now."""
