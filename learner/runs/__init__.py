@@ -1,1 +1,1 @@
-"""One run on disk: from its configuration to its model, with all that may happen in between."""
+"""One run on disk: its data, checks, checkpoints, signals, and the model at its end."""

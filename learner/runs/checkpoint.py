@@ -1,8 +1,8 @@
-"""Everything needed to go on with a run as if it had never stopped.
+"""Checkpoints: everything needed to resume a run as if it had never stopped.
 
-A checkpoint is a folder with `state.safetensors`, the arrays of the learner's state, and
-`checkpoint.json`: where it stands, the configuration, and the fingerprint of the data. It is
-complete or absent, and verified when read. Its name says where it stands, and names sort so:
+A checkpoint is a folder of two files. `state.safetensors` has the arrays of the learner's state.
+`checkpoint.json` has the position, the configuration, and the fingerprint of the data. The folder
+is complete or absent, and verified when read. Its name is the position, so names sort by position:
 `pass-0003` (three passes are complete), `pass-0003-block-0000120`.
 """
 
@@ -26,7 +26,7 @@ from ..storage.tensor_file import check_finite, read_tensors, write_tensors
 from ..training.replica import OPTIMIZER
 
 FORMAT = Format("blocklearn checkpoint", 2)
-"""Version 1: after whole passes only."""
+"""Version 1 has checkpoints after whole passes only."""
 
 MANIFEST = "checkpoint.json"
 STATE = "state.safetensors"
@@ -49,17 +49,24 @@ FREE = (
     "learner.prometheus",
     "learner.memory_limit",
 )
-"""Settings that may differ when a run goes on: they do not change what a pass computes."""
+"""Settings that may differ when a run resumes: they do not change what a pass computes."""
 
 Position = tuple[int, int]
-"""Passes that are complete, and blocks done in the next one."""
+"""The number of complete passes, and of blocks done in the next pass."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A learner's `state`, with what it belongs to. scores: of the latest evaluation."""
+    """A learner's state, and the run and data that it belongs to.
+
+    Attributes:
+        state: arrays and position of the learner.
+        scores: scores of the latest evaluation, by name.
+        config: the configuration of the run.
+        fingerprint: the fingerprint of the training data.
+    """
 
     state: State
     scores: dict[str, float]
@@ -68,22 +75,22 @@ class Checkpoint:
 
     @property
     def position(self) -> Position:
-        """Where it stands."""
+        """The number of complete passes, and of blocks done in the next pass."""
         return int(self.state.position["pass"]), int(self.state.position.get("block", 0))
 
     @property
     def rows(self) -> int:
-        """Rows trained on, all passes."""
+        """The number of rows trained on, summed over passes."""
         return int(self.state.position["rows"])
 
     @property
     def best(self) -> Position | None:
-        """Where the best evaluation so far was, if a score is watched."""
+        """The position of the best evaluation so far; None if no score is watched."""
         return _best(self.state.position)
 
 
 def name_of(position: Position) -> str:
-    """The name of the checkpoint that stands there.
+    """Return the folder name of the checkpoint at `position`.
 
     >>> name_of((3, 0)), name_of((3, 120))
     ('pass-0003', 'pass-0003-block-0000120')
@@ -93,7 +100,7 @@ def name_of(position: Position) -> str:
 
 
 def where(position: Position) -> str:
-    """The same for people.
+    """Describe `position` in words, for messages.
 
     >>> where((3, 0)), where((3, 120))
     ('pass 3', 'pass 3 and 120 blocks of the next')
@@ -103,11 +110,12 @@ def where(position: Position) -> str:
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Writes `checkpoint` into a new folder in `folder`, and returns its path. Its arrays are
-    neither copied nor changed.
+    """Write `checkpoint` into a new folder in `folder`, and return the new folder's path.
+
+    Its arrays are neither copied nor changed.
 
     Raises:
-        OSError: it cannot be written; what was there is as it was.
+        OSError: the checkpoint cannot be written; existing files are unchanged.
     """
     path = folder / name_of(checkpoint.position)
 
@@ -126,22 +134,22 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def prune(folder: Path, newest: Position, keep: int) -> None:
-    """Removes what is older than the last `keep` checkpoints up to `newest`, but for those of the
-    best evaluations that these know of; and what was left half-written.
+    """Remove old checkpoints, and those that were left half-written.
 
-    Checkpoints after `newest` stay: a run that went on from there could not read them.
+    The last `keep` checkpoints up to `newest` stay, and so do the best evaluations that they name.
+    Checkpoints after `newest` stay too: the run that resumed from `newest` could not read them.
     """
     for rest in folder.glob(".pass-*"):
         shutil.rmtree(rest)
     old = [(position, path) for position, path in _existing(folder) if position <= newest]
     best = {_best_of(path) for _, path in old[:keep]}
     for position, path in old[keep:]:
-        if position not in best:  # it is never seen half removed
+        if position not in best:  # renamed first: readers never see half a checkpoint
             shutil.rmtree(path.rename(path.with_name(f".{path.name}.old")))
 
 
 def read(path: Path) -> Checkpoint:
-    """The checkpoint in the folder `path`; its arrays are mapped into memory, not to be written to.
+    """Read the checkpoint in the folder `path`; its arrays are memory-mapped and read-only.
 
     Raises:
         ModelFolderError, ModelMissingError: a file is missing, damaged, or of a newer format.
@@ -166,10 +174,10 @@ def read(path: Path) -> Checkpoint:
 
 
 def newest(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint in `folder` that is intact; None if there is none at all.
+    """Return the newest intact checkpoint in `folder`, or None if it has no checkpoints.
 
     Raises:
-        ModelFolderError: there are some, and none is intact.
+        ModelFolderError: there are checkpoints, but none is intact.
     """
     failures = []
     for _, path in _existing(folder):
@@ -186,8 +194,9 @@ def newest(folder: Path) -> Checkpoint | None:
 
 
 def check_same(checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: str) -> None:
-    """Raises `ConfigError`, naming the keys, if going on would mix two different runs. Secrets, and
-    references in their places, may differ.
+    """Raise `ConfigError`, naming the keys, if resuming would mix two different runs.
+
+    Secrets, and references in place of secrets, may differ.
     """
     old, new = (dict(flat(hidden_leaves(tree))) for tree in (checkpoint.config, config))
     keys = [key for key in sorted({*old, *new}) if not _free(key) and old.get(key) != new.get(key)]
@@ -200,7 +209,9 @@ def check_same(checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: s
             f"{fingerprint}, was {checkpoint.fingerprint})"
         ]
     if problems:
-        remedy = "To go on, change this back; --overwrite starts afresh, --out DIR elsewhere."
+        remedy = (
+            "To resume, change this back; --overwrite starts afresh, --out DIR writes elsewhere."
+        )
         raise ConfigError([*problems, remedy])
 
 
@@ -227,7 +238,7 @@ def _best_of(path: Path) -> Position | None:
 
 
 def _existing(folder: Path) -> Iterator[tuple[Position, Path]]:
-    """Position and path of every checkpoint, the newest first."""
+    """Yield position and path of every checkpoint, newest first."""
     paths = folder.iterdir() if folder.is_dir() else ()
     found = [
         ((int(m[1]), int(m[2] or 0)), path) for path in paths if (m := NAME.fullmatch(path.name))

@@ -1,4 +1,4 @@
-"""`learn --dry-run`: everything is checked, some blocks are tried, and nothing is left behind."""
+"""`learn --dry-run`: check everything, try some blocks, and leave no files behind."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .run_folder import RunFolder
 from .training import build, summary
 
 BLOCKS = 3
-SMALL = 0.001  # of all memory: arrays that get no line of their own
+SMALL = 0.001  # share of all memory; smaller arrays get no line of their own
 
 
 def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterator[str]:
-    """The memory plan array by array, blocks of a pass, and about how long training will take.
+    """Yield the memory plan by array, the blocks of a pass, and an estimate of training time.
 
     Raises:
-        MemoryPlanError: memory will not do; the message says what to lower.
+        MemoryPlanError: memory does not suffice; the message says which settings to lower.
     """
     RunFolder(config.out).check(overwrite=overwrite, resume=resume)
     train, eval = open_data(config)
@@ -44,7 +44,7 @@ def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterat
 
 @contextmanager
 def _rows_elsewhere(config: RunConfig) -> Iterator[RowFolder | None]:
-    """Another folder for the state of rows on the same disk, removed later; None: in memory."""
+    """Yield a temporary folder for row state on the configured disk; None: it is in memory."""
     folder = config.learner.row_folder
     if folder is None:
         yield None
@@ -93,4 +93,4 @@ def _time(config: RunConfig, learner: Learner) -> Iterator[str]:
     if visits:
         yield f"an evaluation: about {duration(trial.evaluation)}"
     whole = trial.seconds(passes) + visits * trial.evaluation
-    yield f"in all: about {duration(whole)}, as {trial.blocks} blocks say that were tried"
+    yield f"in all: about {duration(whole)}, estimated from {trial.blocks} blocks"

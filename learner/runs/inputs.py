@@ -1,4 +1,4 @@
-"""The data that a command reads: those of a configuration, or a file for a model that exists."""
+"""The data that a command reads: from a configuration, or new data for an existing model."""
 
 import errno
 import os
@@ -48,11 +48,11 @@ from .run_folder import RunFolder
 
 
 def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
-    """The sources to train on and, if there is one, to evaluate on; with the same columns.
+    """Open the sources to train on and, if configured, to evaluate on; they have equal columns.
 
     Raises:
         FileNotFoundError: a file that the configuration names does not exist.
-        DataError: it cannot be read.
+        DataError: a file cannot be read.
     """
     data, seed, passes = config.data, config.learner.seed, config.learner.passes
     require_files(data)
@@ -64,14 +64,14 @@ def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
     train = data.train.open_source(reading)
     if data.eval is None:
         return train, None
-    held = replace(held, block_rows=train.shape.rows)  # which a block dataset has of its own
+    held = replace(held, block_rows=train.shape.rows)  # a block dataset has its own
     other = data.eval.open_source(held, like=train)
     check_alike(train, other)
     return train, other
 
 
 def settled(config: RunConfig) -> RunConfig:
-    """`config` with what its data and the devices here decide. Raises as `open_data`."""
+    """Return `config` with the settings that data and devices decide. Raises as `open_data`."""
     data = config.data
     require_files(data)
     train = data.train.settled()
@@ -81,7 +81,7 @@ def settled(config: RunConfig) -> RunConfig:
 
 
 def counted(learner: LearnerConfig) -> LearnerConfig:
-    """`learner` with the number of its replicas and, where these are several, their devices."""
+    """Return `learner` with the number of replicas and, if there are several, their devices."""
     if learner.replicas != "auto":
         return learner
     each = one_each(learner.devices or learner.device, "auto")
@@ -90,8 +90,11 @@ def counted(learner: LearnerConfig) -> LearnerConfig:
 
 
 def require_files(data: DataConfig) -> None:
-    """Raises `FileNotFoundError` for a file that the configuration names and that is not there, and
-    `ConfigError` for a URL whose secret was left out when a run wrote the configuration.
+    """Check that all files of a configuration exist and all its URLs are whole.
+
+    Raises:
+        FileNotFoundError: a file that the configuration names does not exist.
+        ConfigError: a secret was left out of a URL when a run wrote the configuration.
     """
     lacking = [
         f"data.{key}={url}: must be the whole URL, but a secret was left out of it (***). Write "
@@ -107,8 +110,9 @@ def require_files(data: DataConfig) -> None:
 
 
 def check_fits(data: DataConfig) -> None:
-    """Raises `MemoryPlanError` for data that will be read into memory, and have more bytes than are
-    left of it: unpacked, where packed files say how many these are.
+    """Raise `MemoryPlanError` if data that are read into memory are larger than free memory.
+
+    Packed files count with their unpacked size where they state it.
     """
     parts = [part for part in (data.train, data.eval) if isinstance(part, DataKind)]
     kinds = {file: part for part in parts for file in part.in_memory()}
@@ -117,15 +121,15 @@ def check_fits(data: DataConfig) -> None:
     if limit and sum(files.values()) > left:
         largest = max(files, key=files.__getitem__)
         raise MemoryPlanError(
-            f"{largest}: {size(files[largest])} of data of a kind that is read into memory, of "
-            f"which {size(left)} are {limit}. Make blocks of it, which are read one by one: "
+            f"{largest}: {size(files[largest])} of data that would be read into memory, of "
+            f"which {size(left)} are {limit}. Convert it to blocks, which are read one by one: "
             f"`learn convert {largest} DIR{conversion_options(kinds[largest], largest)}`, then "
             "{kind: blocks, paths: [DIR]}."
         )
 
 
 def conversion_options(kind: DataKind, file: Path) -> str:
-    """What `learn convert` must be told besides the name of a file to read it as such data."""
+    """Return the options with which `learn convert` reads `file` as data of `kind`."""
     format, options = kind.conversion(str(file)) or (None, {})
     given = {"format": format, **options}
     return "".join(
@@ -136,12 +140,12 @@ def conversion_options(kind: DataKind, file: Path) -> str:
 
 
 def unpacked(name: Path) -> int:
-    """Bytes of a file, or of all files in a folder, as far as they say what these unpack to."""
+    """Return the bytes of a file or folder; unpacked, where packed files state this size."""
     return sum(unpacked_bytes(Path(file)) for file, _, _ in states(name))
 
 
 def check_alike(train: DataSource, other: DataSource) -> None:
-    """Raises `DataError` where a model that is trained on one cannot be scored on the other."""
+    """Raise `DataError` if a model trained on `train` cannot be scored on `other`."""
     for what, here, there in [
         ("columns", train.shape.columns, other.shape.columns),
         ("targets", train.shape.targets, other.shape.targets),
@@ -163,28 +167,35 @@ def open_for(
     text: str | None = None,
     separator: str | None = None,
 ) -> DataSource:
-    """New data for the model of `run`, over the columns that it was trained on.
+    """Open new data for the model of `run`, over the columns that it was trained on.
 
-    A block dataset (its folders, with commas between them) is read as it is. Other data are read as
-    the training data were, from `path` instead; where these were texts, counts or blocks, or nobody
-    knows, by the end of its name (see `learn convert`), and labelled with the targets of the file
-    `targets`. labelled: what the data say of targets and weights is read, too. text: the field of
-    JSON lines, or the column of a table, with texts; separator: between fields of a table in text;
-    None: as in the training data.
+    A block dataset is read as it is. Other data are read as the training data were. If those were
+    texts, counts or blocks, or are unknown, the ending of `path` decides: see `learn convert`.
+
+    Args:
+        learner: the model of `run`, loaded.
+        run: the run folder.
+        path: the data; of a block dataset its folders, separated by commas.
+        targets: a file with the targets of the rows; None: there is none.
+        labelled: whether targets and weights in the data are read.
+        text: the field of JSON lines, or the column of a table, that has the texts.
+        separator: the character between fields of a table in text; None: as in the training data.
 
     Raises:
         FileNotFoundError: there is no such file.
-        DataError: it cannot be read, or shares no word with the model.
+        DataError: the data cannot be read, or share no word with the model.
     """
     data = data_of(run, separator)
     ratings = isinstance(learner.model, ALS) or bool(data and isinstance(data.train, RatingsKind))
     if separator is not None and not has_fields(path, ratings):
-        raise DataError(f"{path}: no table in text, whose fields have {separator!r} between them.")
+        raise DataError(
+            f"{path}: separator={separator!r}: must be left out, as this is no table in text."
+        )
     between = data.train.separator if data and isinstance(data.train, FileData) else separator
     told: Told | None = None if text is None else text_format(path, text, between)
     if text is not None and (told is None or ratings):
         what = "ratings" if ratings else "neither JSON lines nor a table"
-        raise DataError(f"{path}: {what}, so no field {text!r} of it has texts.")
+        raise DataError(f"{path}: {what}, so it has no text field {text!r}.")
     same_users = labelled and isinstance(learner.model, ALS)
     rows = data.block_rows if data else learner.block_rows
     folders = [Path(name) for name in path.split(",")]  # of a dataset in several stripes
@@ -207,7 +218,7 @@ def open_for(
             say(f"{path}: {note}")
         return source
     if targets is not None:
-        raise DataError(f"{targets}: the targets of such data are part of {path}; leave it out.")
+        raise DataError(f"{targets}: must be left out: data like {path} contain their own targets.")
     for file in kind.files():
         require(file)
     opened = kind.open_source(Reading(rows))
@@ -216,14 +227,15 @@ def open_for(
 
 
 def has_fields(path: str, ratings: bool) -> bool:
-    """Whether there is text with separators at `path`, or in this folder."""
+    """Return whether `path` is, or as a folder contains, text with separators."""
     kinds = {".csv", ".tsv", ".txt"} if ratings else {".csv", ".tsv"}
     return any(kind_of(file) in kinds for file in files_at(path))
 
 
 def data_of(run: Path, separator: str | None = None) -> DataConfig | None:
-    """What the configuration in a run folder says about data; None where there is none. separator:
-    instead of its own, of data that may have one.
+    """Return the data section of a run's configuration, or None if the folder has none.
+
+    separator: replaces that of the configuration, for data that have separators.
     """
     config = config_of(run)
     if config is None:
@@ -236,13 +248,11 @@ def data_of(run: Path, separator: str | None = None) -> DataConfig | None:
 
 
 def config_of(run: Path) -> RunConfig | None:
-    """The configuration in a run folder; None where there is none, because the folder has only a
-    model.
-    """
+    """Return the configuration in a run folder, or None if the folder has only a model."""
     file = RunFolder(run).config
     if not file.exists():
         return None
-    kept = KeptReferences(os.environ)  # of data that need not be read again
+    kept = KeptReferences(os.environ)  # unset variables do no harm: data may not be read again
     return resolve(RunConfig, [file], {}, upgrade=renamed, meanings=kept)
 
 
@@ -255,13 +265,19 @@ def ratings_of(
     seen: bool = False,
     separator: str | None = None,
 ) -> Ratings:
-    """Ratings in a file, written as those that the model of `run` was trained on, of its users and
-    items. new_users: of users of their own, whom it need not know. seen: it does not matter what
-    the ratings are. separator: between fields of text; None: as in the training data.
+    """Read ratings by the model's users of its items, in the format of its training data.
+
+    Args:
+        learner: the model of `run`, loaded.
+        run: the run folder.
+        path: the file of ratings.
+        new_users: whether the users may be unknown to the model.
+        seen: whether only the pairs count, not the values of the ratings.
+        separator: the character between fields of text; None: as in the training data.
 
     Raises:
         FileNotFoundError: there is no such file.
-        DataError: it cannot be read, or has nothing that the model knows.
+        DataError: the file cannot be read, or has no rating that the model can use.
     """
     kind = ratings_in(path, run, separator)
     users, items = learner.row_names, learner.names
@@ -278,7 +294,7 @@ def ratings_of(
 
 
 def check_rated(learner: Learner, ratings: Ratings, kind: RatingsData) -> None:
-    """Raises `DataError` for a file of users and items alone, if the model predicts ratings."""
+    """Raise `DataError` for a file without ratings, if the model predicts ratings."""
     explicit = isinstance(learner.model, ALS) and learner.model.loss == "explicit"
     if explicit and ratings.unrated and kind.rating is not None:
         raise DataError(
@@ -288,8 +304,10 @@ def check_rated(learner: Learner, ratings: Ratings, kind: RatingsData) -> None:
 
 
 def ratings_in(path: Path, run: Path, separator: str | None = None) -> RatingsData:
-    """The ratings in a file, as yet unread, written as those that the model of `run` was trained
-    on, but for `separator`. Raises `FileNotFoundError` if there is no such file.
+    """Describe the ratings in a file, not read yet, by the format of the training data of `run`.
+
+    separator: replaces that of the training data; None: keeps it. Raises `FileNotFoundError` if
+    there is no such file.
     """
     require(path)
     data = data_of(run, separator)
@@ -299,7 +317,7 @@ def ratings_in(path: Path, run: Path, separator: str | None = None) -> RatingsDa
 
 
 def open_dataset(learner: Learner, folders: list[Path], targets: Path | None) -> DataSource:
-    """A block dataset with the columns of a model."""
+    """Open a block dataset, and check that it has the columns of the model."""
     if targets is not None:
         raise DataError(f"{targets}: the targets of a dataset are part of it; leave them out.")
     source = BlockSource(folders)
@@ -309,17 +327,17 @@ def open_dataset(learner: Learner, folders: list[Path], targets: Path | None) ->
 
 
 def check_columns(learner: Learner, source: DataSource, name: str) -> None:
-    """Raises `DataError` unless `source`, called `name`, has as many columns as a model knows."""
+    """Raise `DataError` unless `source`, called `name`, has as many columns as the model."""
     columns = columns_of(learner)
     if source.shape.columns != columns:
         raise DataError(
             f"{name}: {source.shape.columns:,} columns, but the model has {columns:,}; give it "
-            "data that were made as those it was trained on."
+            "data made in the same way as its training data."
         )
 
 
 def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSource:
-    """Texts or counts over the words that a model knows."""
+    """Open texts or counts over the words that the model knows."""
     for file in matching(path):
         require(file)
     if targets is not None:
@@ -337,6 +355,6 @@ def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSourc
 
 
 def require(path: Path) -> None:
-    """Raises `FileNotFoundError` if there is nothing at `path`: a missing input, not a bad one."""
+    """Raise `FileNotFoundError` if `path` does not exist."""
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

@@ -1,4 +1,4 @@
-"""Whether the memory that training needs is there; if not, what to lower."""
+"""Check that training fits in memory; if not, say which settings to lower."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..memory import memory_limits, resident_bytes
 from ..recommendation.ranking_evaluation import ranking_of
 from ..training.plan import Plan, Planned
 
-NAMED = 5  # arrays of a message
-BIASES = 2  # numbers that a model may keep beside those that it is configured to
+NAMED = 5  # arrays that a message lists
+BIASES = 2  # numbers that a model may keep in addition to the configured ones
 
 
 def check_room(plan: Plan, config: RunConfig) -> None:
-    """Raises `MemoryPlanError` where `plan` needs more memory than there is."""
+    """Raise `MemoryPlanError` if `plan` needs more memory than is available."""
     found = device_room(plan, config)
     if found is not None and plan.on_device > found[0]:
         left, limit = found
@@ -29,7 +29,7 @@ def check_room(plan: Plan, config: RunConfig) -> None:
                     f"training needs {size(plan.on_device)} of the memory of {plan.tightest}"
                     f"{each}, and {size(left)} are {limit}. Largest:",
                     *array_lines(sorted(rows, key=lambda row: -row.nbytes)[:NAMED]),
-                    "What it grows with, to be lowered:",
+                    "Settings to lower, with the memory that depends on each:",
                     *_settings(growing(rows, config, lambda row: row.nbytes)),
                 ]
             )
@@ -40,7 +40,7 @@ def check_room(plan: Plan, config: RunConfig) -> None:
     left, limit = found
     lines = [f"training needs {size(plan.total)} of memory, and {size(left)} are {limit}. Largest:"]
     lines += array_lines(sorted(plan.rows, key=lambda row: -row.held)[:NAMED])
-    lines.append("What it grows with, to be lowered:")
+    lines.append("Settings to lower, with the memory that depends on each:")
     lines += _settings(growing(plan.rows, config, lambda row: row.held))
     if any(row.of == "rows" and not row.in_file for row in plan.rows):
         lines.append("learner.row_folder: DIR keeps the state of rows in files.")
@@ -48,7 +48,7 @@ def check_room(plan: Plan, config: RunConfig) -> None:
 
 
 def room(config: RunConfig) -> tuple[int, str] | None:
-    """Bytes that this process may still take, and what sets that limit; None where nobody says."""
+    """Return the bytes this process may still take, and the limit's name; None: unlimited."""
     limits = memory_limits()
     own = config.learner.memory_limit.host
     if own is not None:
@@ -57,7 +57,7 @@ def room(config: RunConfig) -> tuple[int, str] | None:
 
 
 def device_room(plan: Plan, config: RunConfig) -> tuple[int, str] | None:
-    """Bytes that a replica may take of its device, and what sets that limit; None on the CPU."""
+    """Return the device bytes a replica may take, and the limit's name; None on the CPU."""
     if plan.device_free is None:
         return None
     own = config.learner.memory_limit.device
@@ -67,7 +67,7 @@ def device_room(plan: Plan, config: RunConfig) -> tuple[int, str] | None:
 
 
 def array_lines(rows: Sequence[Planned]) -> Iterator[str]:
-    """One line per array: its bytes, name, dtype and shape."""
+    """Yield one line per array: its bytes, name, dtype and shape."""
     for row in rows:
         dimensions = " x ".join(f"{length:,}" for length in row.shape) or "1"
         count = f"{row.copies} x {row.nbytes:,}" if row.copies > 1 else f"{row.nbytes:,}"
@@ -82,8 +82,9 @@ def _settings(found: list[tuple[str, int]]) -> list[str]:
 def growing(
     rows: Sequence[Planned], config: RunConfig, of: Callable[[Planned], int]
 ) -> list[tuple[str, int]]:
-    """Settings that memory grows with, with their values, and how much of it; the most first. of:
-    the bytes of a row that count.
+    """Return settings that memory grows with, and the bytes that depend on each, largest first.
+
+    of: returns the bytes of an array that count.
     """
     held: dict[str, int] = {}
     for row in rows:
@@ -93,8 +94,9 @@ def growing(
 
 
 def settings_of(row: Planned, config: RunConfig) -> Iterator[str]:
-    """Settings that the size of an array follows from: those of the model are known by their values
-    among its dimensions.
+    """Yield the settings that determine the size of an array, with their values.
+
+    Settings of the model are recognised by their values among the array's dimensions.
     """
     if row.of == "hooks":
         yield from _settings_of_lists(row, config)

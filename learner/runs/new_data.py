@@ -1,4 +1,4 @@
-"""New data for a model, of any format that can be converted, as a source."""
+"""Open new data of any convertible format as a source for a model."""
 
 import shutil
 import tempfile
@@ -15,7 +15,7 @@ from ..conversion.display import Silent
 from ..learner import Learner
 
 Told = tuple[str | None, Mapping[str, Any]]
-"""The format of data, None where the name says it, and options of it; see `learn convert`."""
+"""A format, None where the name of the data tells it, and its options; see `learn convert`."""
 
 
 def converted(
@@ -27,16 +27,23 @@ def converted(
     labelled: bool,
     told: Told | None = None,
 ) -> tuple[BlockSource, Sequence[str]]:
-    """The rows at `path` over the columns that `learner` was trained on, and what is to be said.
+    """Return the rows at `path` over the model's columns, and notes for the user.
 
-    They are converted into a temporary dataset, which goes when the source does: it takes as much
-    room on disk as the data, and no more memory than a conversion. targets: a file with those of
-    the rows. labelled: with targets and weights; columns of a table that are called like the
-    model's targets are these. told: what was said of them; None: their names say it all.
+    The rows are converted into a temporary dataset, which is deleted with the source. It takes as
+    much disk space as the data, and no more memory than a conversion.
+
+    Args:
+        learner: the model whose columns the rows get.
+        path: the data.
+        targets: a file with the targets of the rows; None: there is none.
+        block_rows: rows per block.
+        labelled: whether targets and weights are read. Columns of a table with the names of the
+            model's targets are targets.
+        told: format and options; None: the name of the data tells them.
 
     Raises:
         FileNotFoundError: there is no such file.
-        DataError: it cannot be read.
+        DataError: the data cannot be read.
     """
     format, given = (None, {}) if told is None else told
     kind, _ = find_files([path], format)
@@ -67,14 +74,14 @@ def converted(
 
 
 def known(learner: Learner, labelled: bool) -> Known:
-    """The columns of a model, and for data with labels its classes, if its targets are several."""
+    """Return the model's columns and, for labelled data, its targets if there are several."""
     targets = learner.target_names or ()
     names = learner.names
     return Known(columns_of(learner), names, targets if labelled and len(targets) > 1 else None)
 
 
 def columns_of(learner: Learner) -> int:
-    """How many columns data have that a loaded model can take."""
+    """Return the number of columns that data for a loaded model must have."""
     if learner.names is not None:
         return len(learner.names)
     for name, side in learner.model.row_states.items():

@@ -1,4 +1,4 @@
-"""What commands read for a model of users and items: ids, and what users have seen."""
+"""Read ids, and the items that users have seen, for commands on a model of users and items."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ HINT = "--seen FILE names ratings whose items are left out, --include-seen leave
 
 
 def read_ids(path: Path) -> Ids:
-    """Ids of users or items, one a line; empty lines do not count.
+    """Read ids of users or items, one per line; empty lines are skipped.
 
     Raises:
         FileNotFoundError: there is no such file.
-        DataError: it has no ids, or bytes that are no UTF-8.
+        DataError: the file has no ids, or is not UTF-8.
     """
     require(path)
     found = [line for _, text in read_lines(path) if (line := text.rstrip("\r\n"))]
     if not found:
-        raise DataError(f"{path}: no ids in it; each stands in a line of its own.")
+        raise DataError(f"{path}: has no ids. Write one id per line.")
     return Ids(found)
 
 
 def known_ids(
     learner: Learner, path: Path, side: Literal["user", "item"], *, skip_unknown: bool
 ) -> Ids:
-    """Ids of users or items that the model knows, one a line.
+    """Read ids of users or items that the model knows, one per line.
 
-    skip_unknown: others are left out, which is said on stderr, unless that leaves none. Raises as
-    `read_ids`, and `DataError` naming unknown ones.
+    skip_unknown: unknown ids are left out with a note on stderr, unless that leaves none. Raises as
+    `read_ids`, and `DataError` naming unknown ids.
     """
     ids = read_ids(path)
     places = factors_of(learner).names(side).numbers(ids)
@@ -54,11 +54,16 @@ def known_ids(
 def new_users(
     learner: Learner, run: Path, path: Path, *, skip_unknown: bool
 ) -> tuple[Ids, sp.csr_array]:
-    """Users that need not be among those of the model, from ratings in a file: their ids, and what
-    they rated [users x items].
+    """Read ratings by users who may be unknown to the model.
 
-    skip_unknown: ratings of unknown items are left out, which is said on stderr. Raises
-    `FileNotFoundError`, or `DataError` for what cannot be read and for unknown items, named.
+    skip_unknown: ratings of unknown items are left out with a note on stderr.
+
+    Returns:
+        The ids of the users, and their ratings [users x items of the model].
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DataError: the file cannot be read, or has unknown items; the message names them.
     """
     known = factors_of(learner).names("item")
     kind = ratings_in(path, run)
@@ -79,8 +84,9 @@ def new_users(
 def refuse_unknown(
     path: Path, what: str, given: Ids, places: NDArray[np.int64], *, skip_unknown: bool
 ) -> None:
-    """Raises `DataError` that names those of `given` whose place is -1; or says so on stderr, where
-    they may be skipped, and there are others.
+    """Raise `DataError` naming the unknown ids, those of `given` whose place is -1.
+
+    skip_unknown: name them on stderr instead, unless all ids are unknown.
     """
     message = f"{path}: {unknown(what, given, places)}"
     if not skip_unknown:
@@ -91,14 +97,15 @@ def refuse_unknown(
 
 
 def seen_by_users(learner: Learner, run: Path, ratings: Path | None) -> Any:
-    """What the users of the model have seen, for `recommend`: the ratings in a file, as a SciPy
-    matrix; without one the training data of the run, opened again.
+    """Return the items that the model's users have seen, as `recommend` takes them.
+
+    ratings: a file, returned as a SciPy matrix; None: the training data of the run, opened again.
 
     Raises:
-        FileNotFoundError: the file or the training data are not where they were.
-        DataError: they cannot be read, or are not of the users and items of the model.
+        FileNotFoundError: the file or the training data do not exist.
+        DataError: they cannot be read, or have other users and items than the model.
     """
-    factors_of(learner)  # or there are no users
+    factors_of(learner)  # raises unless the model has users
     if ratings is not None:
         return ratings_of(learner, run, ratings, seen=True).matrix
     try:
@@ -111,15 +118,15 @@ def seen_by_users(learner: Learner, run: Path, ratings: Path | None) -> Any:
 
 
 def training_data(learner: Learner, run: Path) -> DataSource:
-    """What the model of `run` was trained on, opened again.
+    """Open the training data of `run` again.
 
     Raises:
-        FileNotFoundError: it is not there any more.
-        DataError: it has other users or items than the model.
+        FileNotFoundError: the data do not exist any more.
+        DataError: the data have other users or items than the model.
     """
     factors, config = factors_of(learner), config_of(run)
     if config is None:
-        raise DataError(f"{run}: there is no configuration that says what it was trained on.")
+        raise DataError(f"{run}: no configuration says what the model was trained on.")
     train, _ = open_data(config)
     shape = (len(factors.users), len(factors.items))
     same = (train.shape.total_rows, train.shape.columns) == shape
@@ -133,8 +140,10 @@ def training_data(learner: Learner, run: Path) -> DataSource:
 
 
 def ranking_scores_of(learner: Learner, run: Path, held_out: DataSource) -> dict[str, float]:
-    """How the model of `run` ranks items that were held out, scored as its training did; nothing
-    where that scored none, or where the training data are gone, which is said on stderr.
+    """Score how the model of `run` ranks held-out items, with the settings of its training.
+
+    Returns no scores if training ranked nothing, or if the training data cannot be opened; a note
+    on stderr says the latter.
     """
     config = config_of(run)
     ranking = None if config is None else ranking_of(config)

@@ -1,7 +1,7 @@
 """The folder of one run: created once, written by one process, never overwritten by accident.
 
-`run.json` marks a folder as ours. Only files that a run writes are ever deleted, and only in a
-folder that has the mark.
+`run.json` marks a folder as a run folder. Only files that a run writes are ever deleted, and only
+in a folder with this mark.
 """
 
 import json
@@ -34,12 +34,12 @@ TENSORBOARD = "tensorboard"
 PLAN = "plan.json"
 REPORT = "report.html"
 OURS = (CONFIG, PLAN, REPORT, METRICS, CHECKPOINTS, TENSORBOARD, NEXT, *model_folder.FILES)
-"""What overwriting deletes; the mark itself is replaced last."""
+"""The files that overwriting deletes; the mark itself is replaced last."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """`path` as the place of a run."""
+    """The folder of a run, and the paths of its files."""
 
     path: Path
 
@@ -50,36 +50,36 @@ class RunFolder:
 
     @property
     def metrics(self) -> Path:
-        """One JSON object per event."""
+        """The events of the run, one JSON object per line."""
         return self.path / METRICS
 
     @property
     def checkpoints(self) -> Path:
-        """One folder per checkpoint."""
+        """The folder of checkpoints, each a folder of its own."""
         return self.path / CHECKPOINTS
 
     @property
     def plan(self) -> Path:
-        """The memory that training takes, array by array, as JSON."""
+        """The memory plan of training by array, as JSON."""
         return self.path / PLAN
 
     @property
     def report(self) -> Path:
-        """The run as a page of HTML."""
+        """The report of the run, an HTML page."""
         return self.path / REPORT
 
     @property
     def tensorboard(self) -> Path:
-        """Event files, unless they are elsewhere."""
+        """The default folder of TensorBoard event files."""
         return self.path / TENSORBOARD
 
     @property
     def exists(self) -> bool:
-        """Whether a run was started here."""
+        """Whether a run was started in this folder."""
         return (self.path / MARK).is_file()
 
     def mark(self) -> dict[str, Any]:
-        """Who started it, when and where.
+        """Read the mark: the command that started the run, with time, host and version.
 
         Raises:
             ModelFolderError: the mark is damaged.
@@ -87,13 +87,13 @@ class RunFolder:
         return read_json(RunMark, self.path / MARK)
 
     def check(self, *, overwrite: bool, resume: bool) -> None:
-        """Raises `RunFolderError` if a run may not be written here."""
+        """Raise `RunFolderError` if a run may not be written here."""
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path}: a file, but a run needs a folder. Use --out DIR.")
         if self.exists:
             if not (overwrite or resume):
                 raise RunFolderError(
-                    f"{self.path}: a run is there already. --resume auto goes on with it, "
+                    f"{self.path}: a run exists already. --resume auto resumes it, "
                     "--overwrite starts it afresh, --out DIR writes elsewhere."
                 )
         elif self.path.is_dir() and self._foreign():
@@ -104,27 +104,27 @@ class RunFolder:
 
     @contextmanager
     def opened(self, *, overwrite: bool, resume: bool) -> Iterator[None]:
-        """Holds the folder for this process; a new or overwritten run is empty but for its mark.
+        """Lock the folder for this process; a new or overwritten run has nothing but its mark.
 
         Raises:
-            RunFolderError: another process holds it, or see `check`.
+            RunFolderError: another process holds the folder, or `check` refuses it.
         """
         self.check(overwrite=overwrite, resume=resume)
         self.path.mkdir(parents=True, exist_ok=True)
         with self._locked():
-            self.check(overwrite=overwrite, resume=resume)  # it may have been made meanwhile
+            self.check(overwrite=overwrite, resume=resume)  # it may exist by now
             for name in (MARK, *OURS):
                 for file in left_of(self.path / name):
                     file.unlink(missing_ok=True)
             if resume and self.exists:
-                settle(self.path)  # a model that was complete when its process was killed
+                settle(self.path)  # takes over a complete model of a killed process
             else:
                 self._clear()
                 self._mark()
             yield
 
     def _foreign(self) -> bool:
-        """Whether something in the folder, which has no mark, is not of a run that only began."""
+        """Return whether an unmarked folder has files that a starting run does not write."""
         begun = {self.path / LOCK, *left_of(self.path / MARK)}
         return any(path not in begun for path in self.path.iterdir())
 
@@ -151,7 +151,7 @@ class RunFolder:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """A lock that the operating system drops when the process ends, however it ends."""
+        """Hold a lock that the operating system drops however the process ends."""
         try:
             lock = Lock(self.path / LOCK)
         except HeldError as error:

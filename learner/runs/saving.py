@@ -1,4 +1,4 @@
-"""Saving checkpoints while a model is trained, and choosing between them when it is done."""
+"""Save checkpoints during training, and choose the model among them at its end."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class SaveCheckpoints(Hook):
-    """Saves when it is due, wherever an evaluation was the best one so far, and at the end.
+    """Saves when due, after an evaluation that is the best so far, and at the end.
 
-    Hooks that write events come before it, those that stop the run after it.
+    It must come after hooks that write events, and before hooks that stop the run.
     """
 
     def __init__(
@@ -36,8 +36,15 @@ class SaveCheckpoints(Hook):
         saved: Callable[[Progress, Path], None],
         keep_best: bool = False,
     ) -> None:
-        """saved: is told of each checkpoint once it is on disk. keep_best: those of the best
-        evaluations are saved, too.
+        """Store the settings; nothing is saved yet.
+
+        Args:
+            folder: the folder of checkpoints.
+            settings: when to save, and how many checkpoints to keep.
+            config: the configuration of the run, saved with each checkpoint.
+            fingerprint: the fingerprint of the training data, saved too.
+            saved: called with progress and path once a checkpoint is on disk.
+            keep_best: whether to save after each evaluation that is the best so far.
         """
         self.folder, self.settings = folder, settings
         self.config, self.fingerprint = dict(config), fingerprint
@@ -45,8 +52,9 @@ class SaveCheckpoints(Hook):
         self._improved = False
 
     def start(self, learner: Learner, progress: Progress) -> None:
-        """What training goes on from is saved, if it is not its beginning; what a process that was
-        killed has left half removed goes.
+        """Start the clocks, and remove what a killed process left half removed.
+
+        The position that training starts from counts as saved.
         """
         self._at = progress.position
         minutes = self.settings.every_minutes
@@ -59,27 +67,27 @@ class SaveCheckpoints(Hook):
         checkpoint.prune(self.folder, progress.position, self.settings.keep)
 
     def improved(self, learner: Learner, progress: Progress) -> None:
-        """Remembers it: other hooks have not heard of the block yet."""
+        """Remember to save at the next call: other hooks have not seen this block yet."""
         self._improved = self.keep_best
 
     def block(self, learner: Learner, progress: Progress) -> None:
-        """Saves if it is time to, or training ends here."""
+        """Save if it is due, or if training ends here."""
         last = progress.stop and progress.block < progress.blocks
         if self._cadence.due(progress) or self._improved or last:
             self.save(learner, progress)
 
     def pass_end(self, learner: Learner, progress: Progress) -> None:
-        """Saves if it is time to, or this was the last pass."""
+        """Save if it is due, or if this was the last pass."""
         last = progress.stop or progress.pass_ + 1 == progress.passes
         if self._cadence.due(progress) or self._improved or last:
             self.save(learner, progress)
 
     def save(self, learner: Learner, progress: Progress) -> None:
-        """Saves the state of now, unless it is saved already.
+        """Save the present state, unless it is saved already.
 
         Raises:
             DivergedError: the model is not finite; earlier checkpoints stay.
-            OSError: it cannot be written; earlier checkpoints stay.
+            OSError: the checkpoint cannot be written; earlier checkpoints stay.
         """
         self._improved = False
         if progress.position == self._at:
@@ -91,7 +99,7 @@ class SaveCheckpoints(Hook):
         try:
             path = checkpoint.write(self.folder, found)
         except OSError as error:
-            error.add_note("earlier checkpoints are intact; --resume auto goes on from there")
+            error.add_note("earlier checkpoints are intact; --resume auto resumes from them")
             raise
         self._at = progress.position
         self._cadence.restart()
@@ -100,11 +108,11 @@ class SaveCheckpoints(Hook):
 
 
 def choose_model(learner: Learner, settings: Evaluation, folder: Path) -> Iterator[str]:
-    """Give `learner` the model that is to stay, now that training is over: the best one, out of the
-    checkpoints in `folder`, or the last one. Lines that say so, and why training is over.
+    """Give `learner` its final model after training: the best or the last one.
 
-    Where the best one is lost, a warning is logged, whatever becomes of the lines, and it is in
-    `learner.progress.lost`.
+    The best one is read from the checkpoints in `folder`. Yields lines that say which model it is,
+    and whether training stopped early. If the best one cannot be read, a warning is logged, and
+    `learner.progress.lost` says why.
     """
     best = learner.progress.best
     if best is None:

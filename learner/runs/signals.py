@@ -1,4 +1,4 @@
-"""Stopping a conversion on request."""
+"""Stop a conversion or a training when a signal asks for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..learner import Learner
 
 @contextmanager
 def interruptible(folder: Path) -> Iterator[None]:
-    """Ctrl-C, and the TERM of batch systems, become a `RunInterrupted` that says how to go on."""
+    """Turn Ctrl-C and SIGTERM into a `RunInterrupted` that says how to resume."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -28,35 +28,38 @@ def interruptible(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise RunInterrupted(f"{folder}: stopped; --resume goes on with it") from None
+        raise RunInterrupted(f"{folder}: stopped; --resume resumes the conversion") from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-PATIENCE = 1.0  # seconds that threads at work on a block have after a second Ctrl-C
+PATIENCE = 1.0  # seconds for threads to finish a block after a second Ctrl-C
 
 
 class Requests:
-    """What the process was asked to do by signals.
+    """The signals that ask the process to stop.
 
-    received: the first one that came. deferred: somebody will look at it; otherwise, because
-    nothing would be lost, a signal stops what is being done with a `RunInterrupted`. A second
-    Ctrl-C does not wait in any case.
+    A second Ctrl-C always stops the process without waiting.
+
+    Attributes:
+        received: the first signal that came, or None.
+        deferred: whether training looks at `received`. If not, nothing can be lost, and a signal
+            raises `RunInterrupted` at once.
     """
 
     def __init__(self) -> None:
-        """Nothing is caught until `caught` is entered."""
+        """Catch no signals until `caught` is entered."""
         self.received: signal.Signals | None = None
         self.deferred = False
         self._interrupted = False
-        self._over = threading.Event()  # nothing is caught any more
+        self._over = threading.Event()  # set when signals are no longer caught
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """Within it, signals are requests; what handled them before does so again after.
+        """Catch signals as requests; restore the previous handlers at the end.
 
-        A signal that is ignored stays so: a shell does that to what it puts in the background.
+        Ignored signals stay ignored: shells set this for processes in the background.
         """
         heard = [number for number in STOPPING if signal.getsignal(number) != signal.SIG_IGN]
         before = {number: signal.signal(number, self._handle) for number in heard}
@@ -69,7 +72,7 @@ class Requests:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and self._interrupted:
-            with suppress(RuntimeError):  # without a thread to spare, a wait may need a third one
+            with suppress(RuntimeError):  # no thread can start: a third Ctrl-C may be needed
                 threading.Thread(target=self._insist, name="blocklearn-stop", daemon=True).start()
             raise KeyboardInterrupt
         self._interrupted = self._interrupted or number == signal.SIGINT
@@ -78,25 +81,25 @@ class Requests:
             raise RunInterrupted(f"{self.received.name} before training began")
 
     def _insist(self) -> None:
-        """End the process if it still waits for a thread that is at work on a block."""
+        """End the process if it still waits for a thread that works on a block."""
         if not self._over.wait(PATIENCE):
             sys.stderr.flush()
             os._exit(ExitCode.KILLED)
 
 
 class StopOnSignal(Hook):
-    """Ends training at the next block after a signal, once it is saved."""
+    """Ends training at the next block after a signal, once a checkpoint is saved."""
 
     def __init__(self, requests: Requests, save: Callable[[Learner, Progress], None]) -> None:
-        """save: saves a checkpoint."""
+        """Take the signals to look for, and the function that saves a checkpoint."""
         self.requests, self.save = requests, save
 
     def start(self, learner: Learner, progress: Progress) -> None:
-        """From now on something would be lost."""
+        """Defer signals: from now on, stopping at once would lose work."""
         self.requests.deferred = True
 
     def block(self, learner: Learner, progress: Progress) -> None:
-        """Stops, if that is asked for."""
+        """Save and raise `RunInterrupted` if a signal was received."""
         received = self.requests.received
         if received is not None:
             self.save(learner, progress)
@@ -106,6 +109,6 @@ class StopOnSignal(Hook):
             )
 
     def pass_end(self, learner: Learner, progress: Progress) -> None:
-        """Stops between two passes. After the last one there is nothing left to stop."""
+        """Stop between two passes; after the last pass, training ends anyway."""
         if progress.pass_ + 1 < progress.passes and not progress.stop:
             self.block(learner, progress)

@@ -1,4 +1,4 @@
-"""One run from its configuration to its model on disk: `learn train` without the command line."""
+"""Train one run from its configuration to its model on disk: `learn train` as a function."""
 
 import logging
 import sys
@@ -43,8 +43,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run behaves towards its user: `resume` and `overwrite` an existing run folder, `quiet`
-    says nothing, `json` prints events instead of lines.
+    """How a run treats an existing folder, and what it prints.
+
+    Attributes:
+        overwrite: whether to replace an existing run.
+        resume: whether to resume an existing run.
+        quiet: whether to print nothing.
+        json: whether to print events as JSON instead of lines.
     """
 
     overwrite: bool = False
@@ -53,31 +58,32 @@ class RunOptions:
     json: bool = False
 
     def say(self, text: str) -> None:
-        """One line on stderr."""
+        """Print one line on stderr, unless `quiet` or `json` is set."""
         if not (self.quiet or self.json):
             say(text)
 
 
 @dataclass(frozen=True)
 class SayNotes(Hook):
-    """Says at the start what data and model chose or left out by themselves."""
+    """Prints notes at the start: what data and model chose or left out by themselves."""
 
     options: RunOptions
 
     def start(self, learner: Learner, progress: Progress) -> None:
-        """Before the first block."""
+        """Print the notes before the first block, each once."""
         notes = [note for data in (learner.train, learner.eval) for note in notes_of(data)]
         for note in dict.fromkeys([*notes, *learner.model.notes]):
             self.options.say(note)
 
 
 def train(config: RunConfig, options: RunOptions) -> Learner | None:
-    """Trains, leaves the model in `config.out`, and returns its learner. None: the model was there
-    already, all passes done.
+    """Train a model, write it to `config.out`, and return its learner.
+
+    Returns None if the run was finished already.
 
     Raises:
-        RunFolderError: there is a run already, or another process writes there.
-        RunInterrupted: a signal came; the message says how to go on.
+        RunFolderError: the folder has a run already, or another process writes there.
+        RunInterrupted: a signal came; the message says how to resume.
     """
     requests = Requests()
     with requests.caught(), _saying_how_to_go_on(config):
@@ -92,7 +98,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
     train_data, eval_data = open_data(config)
     rows = row_folder_of(config)
     plan = build(config, train_data, eval_data, [], rows).plan()
-    check_room(plan, config)  # what cannot work fails before files are made
+    check_room(plan, config)  # fail before any file is written
     if rows is not None:
         rows.check(plan.row_files)
     with folder.opened(overwrite=options.overwrite, resume=options.resume), rows or nullcontext():
@@ -104,8 +110,8 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
         done = _passes_done(folder, last)
         if done >= config.learner.passes:
             options.say(
-                f"{config.out}: finished, {done} passes are done. A higher learner.passes trains "
-                "on, --overwrite starts afresh."
+                f"{config.out}: finished, {done} passes are done. To train longer, raise "
+                "learner.passes; --overwrite starts afresh."
             )
             return None
         write_file(folder.config, to_yaml(config).encode())
@@ -135,7 +141,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
             if last:
                 learner.restore(last.state)
                 learner.progress.scores = last.scores
-                options.say(f"going on after {checkpoint.where(last.position)}")
+                options.say(f"resuming after {checkpoint.where(last.position)}")
                 warn_of_other_passes(config, last)
             patience = config.learner.watchdog_seconds, config.learner.watchdog_exit_seconds
             with watching(learner.progress, *patience):
@@ -148,7 +154,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
 
 
 def warn_of_secrets(config: RunConfig) -> None:
-    """Says so where a secret is written out in a configuration, which the run leaves out."""
+    """Warn of each secret that is written out in a configuration; files of the run omit it."""
     for key, url in left_out(config.written()):
         log.warning(
             "%s: a secret is written out in this URL; files of the run have *** in its place. "
@@ -158,20 +164,20 @@ def warn_of_secrets(config: RunConfig) -> None:
 
 
 def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:
-    """Says so where a pass that is done depended on the number of passes, which is another now."""
+    """Warn if a finished pass depended on the number of passes, which has changed since."""
     told, passes = int(last.config["learner"]["passes"]), config.learner.passes
     parting = config.model.parts_at(told, passes)
     if parting is not None and last.position > (parting, 0):
         log.warning(
             "%s: learner.passes was %d and is %d, and pass %d, which is done, was one for a run of "
-            "%d: what is learned is not what a run of %d from the start learns; for that, use "
+            "%d: the model will differ from that of a new run of %d passes. To train that one, use "
             "--overwrite",
             config.out, told, passes, parting + 1, told, passes,
         )  # fmt: skip
 
 
 def row_folder_of(config: RunConfig) -> RowFolder | None:
-    """The folder of the run's own name for its state of rows; None: it has none, or in memory."""
+    """Return the folder for row state, named after the run; None: no row state, or in memory."""
     folder, out = config.learner.row_folder, config.out.resolve()
     if folder is None or not config.model.row_states:
         return None
@@ -185,9 +191,14 @@ def build(
     hooks: list[Hook],
     rows: RowFolder | None = None,
 ) -> Learner:
-    """The learner that `config` describes, over data that are open.
+    """Return the learner that `config` describes.
 
-    rows: where it keeps the state of rows; None: in memory.
+    Args:
+        config: the settings.
+        train: the open training data.
+        eval: the open held-out data; None: there are none.
+        hooks: hooks of the learner; the evaluation of rankings is added if configured.
+        rows: the folder for row state; None: in memory.
     """
     ranking = ranking_of(config)
     if ranking is not None and eval is not None:
@@ -203,7 +214,7 @@ def build(
         optimizer=config.optimizer,
         mixins=config.mixins,
         hooks=hooks,
-        evaluation=config.evaluation.model_copy(update={"keep_best": False}),  # it is on disk
+        evaluation=config.evaluation.model_copy(update={"keep_best": False}),  # checkpoints do
         row_folder=rows,
         replicas=config.learner.replicas,
         sync_every=config.learner.sync_every,
@@ -215,7 +226,7 @@ def build(
 
 
 def sinks_of(config: RunConfig) -> list[metrics.Sink]:
-    """Whoever else is to have the events of `metrics.jsonl`."""
+    """Return what else receives the events of `metrics.jsonl`: TensorBoard, Prometheus."""
     board, prometheus = config.learner.tensorboard, config.learner.prometheus
     found: list[metrics.Sink] = []
     if board is not False:
@@ -227,26 +238,26 @@ def sinks_of(config: RunConfig) -> list[metrics.Sink]:
 
 @contextmanager
 def _saying_how_to_go_on(config: RunConfig) -> Iterator[None]:
-    """A message for whoever interrupts a run, or whose run diverges."""
+    """Add to the error of a stopped or diverged run how to resume, or where checkpoints are."""
     try:
         yield
     except RunInterrupted as error:
         raise RunInterrupted(
-            f"{config.out}: stopped by {error}. The same command with --resume auto goes on."
+            f"{config.out}: stopped by {error}. The same command with --resume auto resumes it."
         ) from error
     except DivergedError as error:
         folder = RunFolder(config.out).checkpoints
         kept = (
             f"Checkpoints in {folder} are from before it did."
             if folder.is_dir()
-            else "None is saved."
+            else "No checkpoint is saved."
         )
         raise DivergedError(f"{error} {kept}") from error
 
 
 @contextmanager
 def _shown(config: RunConfig, options: RunOptions) -> Iterator[list[Hook]]:
-    """The display as a hook, or none; gives the terminal back whatever happens."""
+    """Yield the display as a hook, or none; always restore the terminal at the end."""
     if options.quiet or options.json:
         yield []
         return
@@ -259,7 +270,7 @@ def _shown(config: RunConfig, options: RunOptions) -> Iterator[list[Hook]]:
 
 
 def summary(config: RunConfig, learner: Learner, plan: Plan) -> str:
-    """What is trained, on what, how long, in how much memory."""
+    """Return one line with the model, its data, the passes and the memory."""
     assert learner.train is not None
     shape, model = learner.train.shape, type(config.model).__name__
     held_out = f" ({learner.eval.shape.total_rows:,} held out)" if learner.eval else ""
@@ -271,15 +282,15 @@ def summary(config: RunConfig, learner: Learner, plan: Plan) -> str:
 
 
 def _completed(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration that an earlier version may have saved, with what has come since."""
+    """Return a saved configuration with defaults for settings of later versions."""
     try:
         return RunConfig.model_validate(renamed(config)).model_dump(mode="json")
     except ValidationError:
-        return config  # its keys will be found to differ
+        return config  # `check_same` will name the keys that differ
 
 
 def _passes_done(folder: RunFolder, last: Checkpoint | None) -> int:
-    """Passes of the finished run in `folder`; 0 where its model is missing or cannot be read."""
+    """Return the passes of the finished run in `folder`; 0: its model cannot be read."""
     try:
         saved: dict[str, Any] = model_folder.load(folder.path).metrics
     except (ModelMissingError, ModelFolderError):

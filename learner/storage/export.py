@@ -1,10 +1,10 @@
-"""A model's tensors as files of other programs: `learn export` without the command line.
+"""Write a model's tensors for other programs: `learn export` as a function.
 
-| ends in | holds |
+| ending | contents |
 |---|---|
-| `.npz` | tensors, and the names that are known: `column_names`, `row_names`, `target_names` |
-| `.parquet` | one tensor: a row for each word, item or user: its number, its name, its vector |
-| `.npy` | one tensor, float32, C-contiguous: for faiss and whatever else takes an array |
+| `.npz` | all tensors, and the known ones of `column_names`, `row_names`, `target_names` |
+| `.parquet` | one tensor: number, name and vector of each word, item or user |
+| `.npy` | one tensor, float32, C-contiguous: for faiss and others that take an array |
 | no ending | a folder with a `.parquet` for each tensor |
 
 Tensors are mapped into memory and written part by part, so a model may be larger than memory.
@@ -28,41 +28,54 @@ from ..files.allocated import new_npy
 from .model_folder import Saved
 
 ENDINGS = (".npz", ".parquet", ".npy")
-SINGLE = (".parquet", ".npy")  # that hold one tensor
+SINGLE = (".parquet", ".npy")  # endings of files with one tensor
 PART = 1 << 24  # bytes of a tensor that are written at a time
 
 Tensor = NDArray[Any]
 
 
 def check(saved: Saved, to: Path, tensor: str | None) -> None:
-    """Raises `ValueError` if the model has no such tensor, or `to` takes one and it has several."""
+    """Raise `ValueError` if `export` cannot write `tensor`, or all tensors, to `to`.
+
+    The ending may be unknown, the model may not have the tensor, or a file for one tensor may need
+    a choice among several.
+    """
     listed = ", ".join(f"{name} {sizes(array)}" for name, array in saved.tensors.items())
     if to.suffix and to.suffix not in ENDINGS:
         known = ", ".join(ENDINGS)
         raise ValueError(f"{to}: must end in {known}, or in nothing: a folder of .parquet files")
     if tensor is not None and tensor not in saved.tensors:
-        raise ValueError(f"there is no tensor {tensor!r}; the model has {listed}")
+        raise ValueError(f"unknown tensor {tensor!r}; the model has {listed}")
     if to.suffix in SINGLE and tensor is None and len(saved.tensors) > 1:
         raise ValueError(f"{to.suffix} holds one tensor: choose one with --tensor from {listed}")
 
 
 def check_free(saved: Saved, to: Path, tensor: str | None) -> None:
-    """Raises `RunFolderError` if `export` would replace a file."""
+    """Raise `RunFolderError` if `export` would replace a file."""
     files = [to]
     if not to.suffix:
         files = [to / f"{name}.parquet" for name in ([tensor] if tensor else saved.tensors)]
     there = next((file for file in files if file.exists()), None)
     if there is not None:
-        raise RunFolderError(f"{there}: a file is there already. --overwrite replaces it.")
+        raise RunFolderError(f"{there}: the file exists already. --overwrite replaces it.")
 
 
 def export(saved: Saved, to: Path, tensor: str | None = None) -> list[str]:
-    """Writes the tensor called `tensor`, or all, to `to`, as its ending says; what is there is
-    replaced in one step. Returns a line for each tensor that says what was written.
+    """Write tensors in the format that the ending of `to` names.
+
+    An existing file is replaced in one step.
+
+    Args:
+        saved: the model.
+        to: the file or folder.
+        tensor: the name of the only tensor to write; None: all.
+
+    Returns:
+        A line for each tensor that says what was written.
 
     Raises:
-        ValueError: see `check`.
-        OSError: it cannot be written.
+        ValueError: `check` refuses the arguments.
+        OSError: a file cannot be written.
     """
     check(saved, to, tensor)
     chosen = {name: saved.tensors[name] for name in ([tensor] if tensor else saved.tensors)}
@@ -86,8 +99,8 @@ def export(saved: Saved, to: Path, tensor: str | None = None) -> list[str]:
 
 
 def write_npz(file: Path, saved: Saved, tensors: dict[str, Tensor]) -> None:
-    """Tensors and names as arrays; names are text of a fixed length (`<U12`), not pickled."""
-    hashed = isinstance(saved.names, HashedWords)  # nobody knows the words of these
+    """Write tensors and names as arrays; names are text of a fixed length (`<U12`), not pickled."""
+    hashed = isinstance(saved.names, HashedWords)  # the words of hashed columns are unknown
     named = {
         "column_names": None if hashed else saved.names,
         "row_names": saved.row_names,
@@ -101,17 +114,17 @@ def write_npz(file: Path, saved: Saved, tensors: dict[str, Tensor]) -> None:
 
 
 def write_npy(file: Path, tensor: Tensor) -> None:
-    """A tensor as float32."""
+    """Write a tensor as float32."""
     into = new_npy(file, np.float32, tensor.shape)
     for start, part in parts(tensor):
         into[start : start + len(part)] = part
 
 
 def write_parquet(file: Path, saved: Saved, tensor: str) -> None:
-    """A tensor as a table of its rows.
+    """Write a tensor as a table of its rows.
 
-    Columns: `number`, int64; `name`, text, if it is known; and the numbers of the row: float32
-    `TENSOR.OUTPUT` for each of the columns of a GLM, else a list of fixed length, `vector`.
+    The table has the columns `number`, int64, and, if names are known, `name`, text. For a GLM, a
+    column `TENSOR.OUTPUT` follows for each output; for other models, a fixed-size list `vector`.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -140,8 +153,9 @@ def write_parquet(file: Path, saved: Saved, tensor: str) -> None:
 
 
 def names_of_rows(saved: Saved, tensor: str) -> Sequence[str] | None:
-    """What the rows of a tensor are called: the state of rows (or columns) of a model like these;
-    any other tensor with as many rows as the data have columns like those.
+    """Return the names of a tensor's rows; None: unknown, or not as many as rows.
+
+    A state of rows or columns has their names. Any other tensor has those of the columns.
     """
     model = MODELS.get(saved.kind)
     side = None if model is None else model.row_states.get(tensor)
@@ -150,19 +164,19 @@ def names_of_rows(saved: Saved, tensor: str) -> Sequence[str] | None:
 
 
 def names_of_columns(saved: Saved, tensor: str) -> list[str] | None:
-    """What the columns of a tensor are called, if they are the outputs of a GLM."""
+    """Return the names of a tensor's columns if they are the outputs of a GLM, else None."""
     if saved.outputs is None or len(saved.outputs) != saved.tensors[tensor].shape[1]:
         return None
     return [output["name"] for output in saved.outputs]
 
 
 def parts(tensor: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Consecutive rows of a tensor, `PART` bytes or less at a time, and the number of the first."""
+    """Yield the first number and the rows of consecutive parts, up to `PART` bytes each."""
     rows = max(1, PART // max(1, tensor[:1].nbytes))
     for start in range(0, len(tensor), rows):
         yield start, tensor[start : start + rows]
 
 
 def sizes(tensor: Tensor) -> str:
-    """`3,003 x 40`."""
+    """Return the shape of a tensor as text: `3,003 x 40`."""
     return " x ".join(f"{length:,}" for length in tensor.shape)

@@ -1,7 +1,7 @@
-"""The JSON file that makes a folder a whole: format version, and size and digest of every file.
+"""The manifest of a folder, in JSON: format version, and size and digest of every file.
 
-Models and checkpoints have one each. Its own contents are digested too, so a flipped bit in a
-number of the configuration does not pass for a configuration.
+Models and checkpoints have one each. The manifest has a digest of its own contents too, so a
+flipped bit in the configuration is found.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from .schemas import REMEDY, Manifest, check_content
 
 
 class Format(NamedTuple):
-    """What a folder is. version: raised when an older blocklearn could not read a newer folder;
-    folders of all versions from 1 on are read.
+    """The name and version of a folder's format.
+
+    The version is raised when an older blocklearn cannot read a newer folder. Folders of all
+    versions from 1 on are read.
     """
 
     name: str
@@ -30,7 +32,15 @@ class Format(NamedTuple):
 def write_manifest(
     folder: Path, name: str, *, format: Format, content: Mapping[str, Any], files: Iterable[str]
 ) -> None:
-    """Writes `folder/name`; `files` are the other files in `folder`, already complete."""
+    """Write the manifest `folder/name`.
+
+    Args:
+        folder: the folder.
+        name: the file name of the manifest.
+        format: the name and version of the format.
+        content: all other entries of the manifest.
+        files: the names of the other files in `folder`, already complete.
+    """
     entries = {}
     for file in files:
         path = folder / file
@@ -43,12 +53,19 @@ def write_manifest(
 def read_manifest(
     folder: Path, name: str, *, format: Format, schema: type[Manifest], missing: str
 ) -> dict[str, Any]:
-    """The contents of `folder/name`. schema: what they may be.
+    """Read and check the manifest `folder/name`.
+
+    Args:
+        folder: the folder.
+        name: the file name of the manifest.
+        format: the expected format, and the newest version that can be read.
+        schema: the schema of the contents.
+        missing: the message if the file does not exist.
 
     Raises:
-        ModelMissingError: there is no such file; `missing` says what that means.
-        ModelFolderError: it is damaged, of another format, or of a newer version, or a field of it
-            is not what it may be.
+        ModelMissingError: there is no such file.
+        ModelFolderError: it is damaged, of another format or a newer version, or `schema` refuses
+            a field.
     """
     path = folder / name
     try:
@@ -58,7 +75,7 @@ def read_manifest(
     try:
         manifest = json.loads(text)
     except (ValueError, RecursionError):
-        raise ModelFolderError(f"{path}: damaged, it is not JSON") from None
+        raise ModelFolderError(f"{path}: damaged: not JSON") from None
     if not isinstance(manifest, dict) or manifest.get("format") != format.name:
         raise ModelFolderError(f"{path}: not a {format.name}, or damaged")
     version = manifest.get("version")
@@ -79,10 +96,10 @@ def read_manifest(
 
 
 def verified(folder: Path, name: str, manifest: Mapping[str, Any]) -> Path:
-    """The path of a file that `manifest` lists, once its size and digest were found right.
+    """Check size and digest of a file that `manifest` lists, and return its path.
 
     Raises:
-        ModelFolderError: it is missing, has another size, or another digest.
+        ModelFolderError: the file is missing, or has another size or digest.
     """
     path, entry = folder / name, _entry(folder, name, manifest)
     try:
@@ -94,8 +111,10 @@ def verified(folder: Path, name: str, manifest: Mapping[str, Any]) -> Path:
 
 
 def read_verified(folder: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
-    """The contents of a small file that `manifest` lists; what is returned is what was compared,
-    also if the file is replaced meanwhile. Raises as `verified` does.
+    """Read and check a small file that `manifest` lists, and return its contents.
+
+    The returned bytes are the checked ones, even if the file is replaced meanwhile. Raises as
+    `verified` does.
     """
     path, entry = folder / name, _entry(folder, name, manifest)
     try:
@@ -127,7 +146,7 @@ def _compare(path: Path, size: int, digest: str, entry: Mapping[str, Any]) -> No
 
 
 def finite(value: Any) -> Any:
-    """`value` as JSON can have it: a number that is not finite becomes null."""
+    """Return `value` for JSON: None in place of a number that is not finite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

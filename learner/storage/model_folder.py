@@ -1,15 +1,15 @@
 """A trained model on disk: readable by hand, by any language, and by every later blocklearn.
 
-| file | holds |
+| file | contents |
 |---|---|
 | `model.json` | format version, kind, configuration, shapes, dtypes, digests, library versions |
 | `weights.safetensors` | the parameters, C-contiguous |
-| `vocab.arrow` | names of the columns, one string each, where they are known (Arrow IPC) |
-| `rows.arrow` | the same of the rows, of models that keep a state of each (users' factors) |
+| `vocab.arrow` | names of the columns, one string each, if they are known (Arrow IPC) |
+| `rows.arrow` | names of the rows, for models that keep a state of each row (users' factors) |
 | `metrics.json` | scores at the end of training |
-| `README.md` | the same for people |
+| `README.md` | a description of the model and these files for people |
 
-No pickle. Everything read is compared with its digest.
+Nothing is pickled. Every file is compared with its digest when it is read.
 """
 
 import json
@@ -39,20 +39,26 @@ METRICS = "metrics.json"
 README = "README.md"
 FILES = (MANIFEST, WEIGHTS, VOCABULARY, ROWS, METRICS, README)
 LOST = "lost"
-"""In `metrics.json` where the best model could not be read again: what it had, and why."""
+"""The key in `metrics.json` for the score of a best model that was lost, and the reason."""
 LIBRARIES = ("blocklearn", "numpy", "scipy", "numba", "pyarrow")
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a model folder holds.
+    """The contents of a model folder.
 
-    kind, config: the model class by name and the values of its fields. tensors: the parameters.
-    names: of the columns, None if unknown. targets, target_names: how many targets the model has,
-    and what they are called, None if unknown. row_names: of the rows that the model keeps a state
-    of, None if unknown. fingerprint: of the training data. metrics: scores at the end of training
-    and how long it was. libraries: versions that wrote it. outputs: what the columns of predictions
-    are, of models that say it: for each its name and what else there is to know of it.
+    Attributes:
+        kind: the name of the model class.
+        config: the values of the model's fields.
+        tensors: the parameters and row states by name.
+        names: the names of the columns; None: unknown.
+        fingerprint: the fingerprint of the training data.
+        metrics: scores at the end of training, and its length.
+        libraries: the versions of the libraries that wrote the folder.
+        targets: the number of targets.
+        target_names: the names of the targets; None: unknown.
+        row_names: the names of the rows that the model keeps a state of; None: unknown.
+        outputs: name and properties of each column of predictions; None: the model has none.
     """
 
     kind: str
@@ -82,17 +88,17 @@ def save(
     row_names: Sequence[str] | None = None,
     outputs: Sequence[Mapping[str, str]] | None = None,
 ) -> None:
-    """Writes a model to the folder `path`, completely or not at all.
+    """Write a model to the folder `path`, completely or not at all.
 
-    A model that is there already is replaced without a moment in which neither can be loaded.
-    Other files in the folder stay.
+    At every moment of a replacement, the old or the new model can be loaded. Other files in the
+    folder stay. For the arguments see `Saved`.
 
     Raises:
-        RunFolderError: `path` has files of these names that belong to something else.
-        OSError: it cannot be written.
+        RunFolderError: `path` is no model folder, but has files of these names.
+        OSError: the folder cannot be written.
     """
     path = Path(path)
-    words = names  # that can be listed
+    words = names
     if isinstance(names, HashedWords):
         words = names.first or None
     known = {VOCABULARY: words, ROWS: row_names}
@@ -130,15 +136,16 @@ def save(
 
     write_folder(path, fill)
     for file in {VOCABULARY, ROWS} - named.keys():
-        (path / file).unlink(missing_ok=True)  # of the model that was replaced
+        (path / file).unlink(missing_ok=True)  # left from the replaced model
 
 
 def load(path: Path, *, mapped: bool = False) -> Saved:
-    """The model in the folder `path`. mapped: its tensors are the file itself, mapped into memory,
-    and read-only.
+    """Read the model in the folder `path`.
+
+    mapped: whether tensors are memory-mapped and read-only, not copied.
 
     Raises:
-        ModelMissingError: there is none.
+        ModelMissingError: the folder has no model.
         ModelFolderError: a file is missing, damaged, or of a newer format; the message names it.
     """
     path = Path(path)
@@ -161,7 +168,7 @@ def load(path: Path, *, mapped: bool = False) -> Saved:
 def _load(folder: Path, mapped: bool) -> Saved:
     missing = "no model here (no model.json)"
     if (folder / "run.json").exists():
-        missing = "this run has no model yet; it is written at the end. Go on with --resume auto"
+        missing = "this run has no model yet; it is written at the end. Resume with --resume auto"
     manifest, metrics = about(folder, missing)
     weights = verified(folder, WEIGHTS, manifest)
     tensors = read_tensors(weights, manifest["tensors"], mapped=mapped)
@@ -191,11 +198,13 @@ def _load(folder: Path, mapped: bool) -> Saved:
 
 
 def about(folder: Path, missing: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The contents of `model.json` and of `metrics.json`. missing: what their absence means.
+    """Read the contents of `model.json` and of `metrics.json`.
+
+    missing: the message if there is no `model.json`.
 
     Raises:
-        ModelMissingError: there is none.
-        ModelFolderError: one of them is damaged, or a field of it is not what it may be.
+        ModelMissingError: there is no `model.json`.
+        ModelFolderError: a file is damaged, or its schema refuses a field.
     """
     manifest = read_manifest(folder, MANIFEST, format=FORMAT, schema=ModelManifest, missing=missing)
     check_counts(manifest, folder / MANIFEST)
@@ -203,7 +212,7 @@ def about(folder: Path, missing: str) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         metrics = json.loads(data)
     except (ValueError, RecursionError):
-        raise ModelFolderError(f"{folder / METRICS}: damaged, it is not JSON") from None
+        raise ModelFolderError(f"{folder / METRICS}: damaged: not JSON") from None
     check_content(ModelMetrics, metrics, folder / METRICS)
     return manifest, metrics
 
@@ -215,9 +224,7 @@ def _check_names(
     names: Sequence[str] | None,
     rows: Ids | None,
 ) -> None:
-    """Raises `ModelFolderError` for names of columns or rows, or outputs, that no array has as many
-    of.
-    """
+    """Raise `ModelFolderError` if names or outputs are not as many as an array is long or wide."""
     outputs, widths = manifest.get("outputs"), {a.shape[-1] for a in tensors.values() if a.ndim}
     if outputs is not None and len(outputs) not in widths:
         raise ModelFolderError(
@@ -251,7 +258,7 @@ def _read_names(data: bytes) -> Ids:
 def _readme(
     content: Mapping[str, Any], metrics: Mapping[str, Any], named: Mapping[str, Sequence[str]]
 ) -> str:
-    """The model folder explained to whoever finds it without blocklearn."""
+    """Return the text of `README.md`, which explains the folder to readers without blocklearn."""
     arrays = "\n".join(
         f"- `{name}`: {entry['dtype']} {' x '.join(map(str, entry['shape'])) or 'one number'}"
         for name, entry in content["tensors"].items()

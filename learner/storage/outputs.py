@@ -1,4 +1,4 @@
-"""What the columns of a model's predictions are: targets, links, classes of a group."""
+"""Describe the columns of a model's predictions: targets, links, classes of a group."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from ..learner import Learner
 
 
 def outputs_of(learner: Learner) -> list[dict[str, str]] | None:
-    """What the columns of a GLM's predictions are: their names, their links, and which of them are
-    the classes of one softmax group (the same `fit`). None of other models.
+    """Return name, fit and link of each column of a GLM's predictions; None: another model.
+
+    The classes of one softmax group have the same `fit`.
     """
     if not isinstance(learner.model, GLM):
         return None
@@ -22,7 +23,7 @@ def outputs_of(learner: Learner) -> list[dict[str, str]] | None:
 
 
 def fits_of(learner: Learner) -> list[Fit]:
-    """The fits of a learner's model; it may have been loaded without being used."""
+    """Return the fits of a learner's GLM, also if it was only loaded."""
     model = learner.model
     assert isinstance(model, GLM)
     columns = model.parameters["W"].shape[0]

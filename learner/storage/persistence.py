@@ -1,4 +1,4 @@
-"""A learner's model to and from a model folder: `bl.save(learner, "m")`, `bl.load("runs/lda")`."""
+"""Save and load a learner's model: `bl.save(learner, "m")`, `bl.load("runs/lda")`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,24 +22,25 @@ from .outputs import outputs_of
 from .schemas import REMEDY, first_field
 
 POSITION = {"passes": "pass", "rows": "rows", "seconds": "seconds"}
-"""Names in `metrics.json` and, for the same numbers, in a state's position."""
+"""Names of numbers in `metrics.json`, and in the position of a state."""
 
 WHICH = "model"
-"""Its name in `metrics.json`: the model is the `last` one of training, or the `best METRIC`."""
+"""The key in `metrics.json` whose value is `last` or `best METRIC`, the model that was saved."""
 
 
 def save(learner: Learner, path: Path | str) -> None:
-    """Writes the model that `learner` has trained to the folder `path`; an older model there is
-    replaced in one step.
+    """Write the model that `learner` has trained to the folder `path`.
+
+    An older model there is replaced in one step.
 
     Raises:
         TypeError: `learner` is an estimator.
         ValueError: nothing is trained yet.
-        RunFolderError: the folder has files of the same names that are not a model.
+        RunFolderError: the folder is no model folder, but has files of the same names.
     """
     if not isinstance(learner, Learner):
         hint = "; pass its to_learner()" if hasattr(learner, "to_learner") else ""
-        raise TypeError(f"save: {type(learner).__name__} is no Learner{hint}.")
+        raise TypeError(f"save: {type(learner).__name__} is not a Learner{hint}.")
     position, model = learner.state(copy=False).position, learner.model
     config = model.model_dump(mode="json")
     names = [name for name in model.parameters if name not in model.unsaved]
@@ -72,7 +73,7 @@ def _which(progress: Progress) -> str:
 
 
 def kind_of(model: type[Model]) -> str:
-    """The name of a model in files: its `kind`, or that of a class which has none."""
+    """Return the name of a model in files: its `kind`, or else the name of its class."""
     field = model.model_fields.get("kind")
     return str(field.default) if field is not None else model.__name__
 
@@ -85,30 +86,32 @@ def load(
     device: str | Sequence[str] = "cpu",
     replicas: int | Literal["auto"] = 1,
 ) -> Learner:
-    """The model in the folder `path`, ready to predict and evaluate.
+    """Load the model in the folder `path`, ready to predict and evaluate.
 
-    model: the class of a model that does not come with this package. threads, device, replicas: see
-    `Learner`; replicas share the blocks of what is predicted and scored.
+    Args:
+        path: a model folder, or the folder of a finished run.
+        model: the class, for a model that does not come with this package.
+        threads: see `Learner`.
+        device: see `Learner`.
+        replicas: see `Learner`; replicas share the blocks of predictions and evaluations.
 
     Raises:
-        ModelMissingError: there is none.
+        ModelMissingError: the folder has no model.
         ModelFolderError: it is damaged, newer than this package, or of an unknown kind.
-        DeviceError: the device is not there.
+        DeviceError: the device is not available.
     """
     if not (model is None or isinstance(model, type)):
-        raise TypeError(
-            f"load: model={model!r}, but it is the class of the model: model=YourClass."
-        )
+        raise TypeError(f"load: model={model!r}: must be the class of the model: model=YourClass.")
     saved = model_folder.load(Path(path))
     known = MODELS if model is None else {kind_of(model): model}
     if saved.kind not in known:
         raise ModelFolderError(
-            f"{path}: model.json: a model of kind {saved.kind!r}, but known here: "
-            f"{', '.join(known)}. A model of your own is loaded with load(path, model=YourClass)."
+            f"{path}: model.json: kind={saved.kind!r}: must be one of "
+            f"{', '.join(known)}. Load a model of your own with load(path, model=YourClass)."
         )
     file = current(Path(path)) / model_folder.MANIFEST
     found = model_of(known[saved.kind], saved.config, file)
-    if model is None:  # a class from elsewhere may plan for more than this
+    if model is None:  # a user's own class may need more than this to plan
         check_tensors(saved, found, file)
     learner = Learner(
         found,
@@ -127,7 +130,7 @@ def load(
 
 
 def model_of(kind: type[Model], config: Mapping[str, Any], file: Path) -> Model:
-    """The model of a class with the fields `config`, which are in `file`.
+    """Return a model of class `kind` with the fields `config`, read from `file`.
 
     Raises:
         ModelFolderError: the class refuses a field.
@@ -140,10 +143,10 @@ def model_of(kind: type[Model], config: Mapping[str, Any], file: Path) -> Model:
 
 
 def check_tensors(saved: Saved, model: Model, file: Path) -> None:
-    """Raises `ModelFolderError` unless the arrays of a model folder, whose `model.json` is `file`,
-    are those that `model` has for data of such columns, targets and rows.
+    """Raise `ModelFolderError` unless a saved model has the arrays that `model` needs.
 
-    The model plans its parameters for that; no memory is allocated.
+    The model plans its parameters for the saved numbers of columns, targets and rows. No memory is
+    allocated. file: `model.json`, for messages.
     """
     tensors = saved.tensors
     rows = {side: tensors[name].shape[0] for name, side in model.row_states.items()
@@ -185,7 +188,7 @@ def check_tensors(saved: Saved, model: Model, file: Path) -> None:
 
 
 def show_parameters(learner: Learner, tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Let methods of the model that only read parameters, such as `topic_words`, work at once."""
+    """Let methods that only read parameters, such as `topic_words`, work without a first use."""
     cache = MatCache(threads=1)
     learner.model.attach(cache)
     for name in tensors.keys() - learner.model.row_states.keys():

@@ -1,4 +1,4 @@
-"""Predictions block by block, with the names of their rows: as lines of JSON, or into a file."""
+"""Predictions block by block, with the names of their rows: as JSON lines, or as a file."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,13 @@ ROW_GROUP = 1 << 16  # rows of a Parquet file that are collected before they are
 
 @dataclass(frozen=True)
 class Predicted:
-    """Results of some rows. numbers: of the rows, int64 [r]; names: of the rows; values: [r, k]."""
+    """Results of r rows.
+
+    Attributes:
+        numbers: int64 [r], row numbers.
+        names: r names of the rows.
+        values: [r, k] or [r], the results.
+    """
 
     numbers: NDArray[np.int64]
     names: Sequence[str]
@@ -30,7 +36,7 @@ class Predicted:
 
 
 def predict_blocks(learner: Learner, source: DataSource) -> Iterator[Predicted]:
-    """What the model makes of each row, in the order of the source."""
+    """Yield the predictions for each row, block by block in the order of the source."""
     names = row_names(source)
     for numbers, values in learner.predictions(source):
         called = [f"row {i}" for i in numbers] if names is None else [names[i] for i in numbers]
@@ -38,7 +44,7 @@ def predict_blocks(learner: Learner, source: DataSource) -> Iterator[Predicted]:
 
 
 def json_lines(blocks: Iterator[Predicted]) -> Iterator[str]:
-    """One JSON object per row."""
+    """Yield one JSON object per row."""
     for block in blocks:
         for row, name, values in zip(
             block.numbers.tolist(), block.names, block.values.tolist(), strict=True
@@ -48,9 +54,14 @@ def json_lines(blocks: Iterator[Predicted]) -> Iterator[str]:
 
 
 def write_predictions(path: Path, blocks: Iterator[Predicted], rows: int) -> None:
-    """Writes predictions of `rows` rows in all: an array to .npy; rows with names to .parquet.
+    """Write predictions to a file: an array to .npy; rows with names to .parquet.
 
-    One block after the other is in memory. The file is there completely or not at all.
+    Memory holds one block at a time, or a row group of Parquet. The file is complete or absent.
+
+    Args:
+        path: the file; other endings than .npy mean Parquet.
+        blocks: the predictions.
+        rows: the number of rows of all blocks.
     """
     with new_file(path) as temporary:
         if path.suffix == ".npy":
@@ -89,7 +100,7 @@ def _write_parquet(path: Path, blocks: Iterator[Predicted]) -> None:
 
 @contextmanager
 def _collecting(path: Path) -> Iterator[Any]:
-    """A function that takes tables and writes them to a Parquet file, some of them at a time."""
+    """Yield a function that collects tables and writes them to a Parquet file in groups."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -117,7 +128,11 @@ STEP = 1 << 14  # rows of a block
 
 
 def count(learner: Learner, name: str) -> int:
-    """Of how many rows the state `name` is. Raises `ConfigError` where the model has none such."""
+    """Return the number of rows of the state `name`.
+
+    Raises:
+        ConfigError: the model has no such state.
+    """
     states = learner.model.row_states
     if name not in states:
         kind = type(learner.model).__name__
@@ -127,7 +142,7 @@ def count(learner: Learner, name: str) -> int:
 
 
 def state_blocks(learner: Learner, name: str) -> Iterator[Predicted]:
-    """The state `name` of all rows, in their order, with their names."""
+    """Yield the state `name` of all rows in their order, with their names."""
     side = learner.model.row_states[name]
     names, table = (learner.row_names, learner.names)[side], learner.row_state(name)
     for start in range(0, len(table), STEP):

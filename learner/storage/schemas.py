@@ -1,7 +1,7 @@
-"""What the JSON files of models, checkpoints and runs may say: checked before anything is used.
+"""Schemas of the JSON files of models, checkpoints and runs, checked before anything is used.
 
-A digest finds a flipped bit. It does not find what was edited by hand, or what another program
-wrote.
+A digest finds a flipped bit. A schema finds wrong values that were edited by hand or written by
+another program.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from blocklearn.datasources.arrays.feature_hashing import MOST_BITS
 from ..errors import ModelFolderError
 
 MOST = 2**62
-"""No count is as large."""
+"""All counts are smaller than this."""
 
 SHOWN = 60
-"""Letters of a wrong value that a message shows."""
+"""The number of characters of a wrong value that a message shows."""
 
 Count = Annotated[int, Field(ge=0, lt=MOST)]
 Seconds = Annotated[FiniteFloat, Field(ge=0, lt=1e12)]
@@ -33,20 +33,20 @@ Dtype = Literal[
 
 
 class Part(BaseModel):
-    """A mapping of a file. Unknown keys are left alone: a later version may have them."""
+    """A mapping in a file. Unknown keys are accepted: a later version may write them."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
 
 class FileEntry(Part):
-    """A file of the folder."""
+    """The manifest's entry for a file of the folder."""
 
     bytes: Count
     xxh3_128: Digest
 
 
 class TensorEntry(Part):
-    """An array."""
+    """The manifest's entry for an array."""
 
     shape: list[Count]
     dtype: Dtype
@@ -54,7 +54,7 @@ class TensorEntry(Part):
 
 
 class Manifest(Part):
-    """What all manifests have."""
+    """The fields that all manifests have."""
 
     files: dict[str, FileEntry]
     tensors: dict[str, TensorEntry]
@@ -63,7 +63,7 @@ class Manifest(Part):
 
 
 class Output(Part):
-    """What a column of predictions is."""
+    """The description of a column of predictions."""
 
     name: str
     fit: str
@@ -83,7 +83,7 @@ class ModelManifest(Manifest):
 
 
 class ModelMetrics(Part):
-    """`metrics.json`: where training ended, and scores; null: one that is not a finite number."""
+    """`metrics.json`: the end of training, and its scores; null: a score is not finite."""
 
     __pydantic_extra__: dict[str, FiniteFloat | str | None] = Field(init=False)
 
@@ -94,7 +94,7 @@ class ModelMetrics(Part):
 
 
 class BestPosition(Part):
-    """The best evaluation so far."""
+    """Score and position of the best evaluation so far."""
 
     metric: str
     score: FiniteFloat
@@ -104,7 +104,7 @@ class BestPosition(Part):
 
 
 class Paused(Part):
-    """An optimizer, of a replica."""
+    """The state of a replica's optimizer."""
 
     steps: Count
     phase: Count
@@ -114,13 +114,13 @@ class Paused(Part):
 
 
 class NoOptimizer(BaseModel):
-    """`{}`: of a model that has none."""
+    """`{}`: the model has no optimizer."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Position(Part):
-    """Where a checkpoint stands. steps, phase: of version 1."""
+    """The position of a checkpoint. `steps` and `phase` come from version 1."""
 
     pass_: Count = Field(alias="pass")
     block: Count = 0
@@ -152,8 +152,9 @@ class RunMark(Part):
 
 
 def check_content(schema: type[BaseModel], content: Any, path: Path) -> None:
-    """Raises `ModelFolderError` that names the first field of `content`, of the file `path`, that
-    `schema` refuses.
+    """Raise `ModelFolderError` if `schema` refuses a field of `content`; name the first one.
+
+    path: the file of `content`, for the message.
     """
     try:
         schema.model_validate(content)
@@ -165,9 +166,9 @@ REMEDY = "The file was edited or damaged: take it from a copy of the folder."
 
 
 def first_field(error: ValidationError, content: Any) -> str:
-    """`targets=-1: must be greater than or equal to 0.`: the first mistake that pydantic found.
+    """Describe pydantic's first error: `targets=-1: must be greater than or equal to 0.`
 
-    Of the members of a union, whose names are in pydantic's location, the field itself is named.
+    pydantic's location includes the member of a union. The description has only the field.
     """
     item = error.errors(include_url=False, include_context=False)[0]
     place, value = [], content
@@ -187,29 +188,29 @@ def first_field(error: ValidationError, content: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as JSON, not too long."""
+    """Return a value as JSON, cut to `SHOWN` characters."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 def read_json(schema: type[BaseModel], path: Path) -> dict[str, Any]:
-    """The mapping in the JSON file `path`, which `schema` accepts.
+    """Read the mapping in the JSON file `path`, and check it by `schema`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ModelFolderError: it is damaged.
+        ModelFolderError: the file is damaged, or `schema` refuses a field.
     """
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
-        raise ModelFolderError(f"{path}: damaged, it is not JSON") from None
+        raise ModelFolderError(f"{path}: damaged: not JSON") from None
     check_content(schema, content, path)
     found: dict[str, Any] = content
     return found
 
 
 def check_counts(content: Mapping[str, Any], path: Path) -> None:
-    """Raises `ModelFolderError` where numbers of `model.json` contradict each other."""
+    """Raise `ModelFolderError` if numbers in `model.json` contradict each other."""
     targets, names = content.get("targets", 0), content.get("target_names")
     if names is not None and len(names) != targets:
         raise ModelFolderError(

@@ -1,12 +1,16 @@
-"""NumPy arrays in a safetensors file, with a digest each: written and read without a copy of them.
+"""Write and read NumPy arrays in a safetensors file without copies, with a digest for each.
 
-The format: 8 bytes, the length of the header; the header, JSON, with the dtype and the shape of
-each name, and where its bytes begin and end after the header; these bytes, C-contiguous and
-little-endian. It has no checksums, so what comes back is compared with digests of what went in.
+The file has three parts:
 
-The `safetensors` package (0.8.0) cannot take its place: it orders arrays of one dtype otherwise, so
-that digests of files would change, and stores transposed and strided arrays with wrong contents. It
-also reads by copying, where we map, and hides the cause of an `OSError`.
+1. 8 bytes, the length of the header.
+2. The header, in JSON. For each name: dtype, shape, and where its bytes begin and end.
+3. The bytes of the arrays, C-contiguous and little-endian.
+
+The format has no checksums, so arrays are compared with digests that the manifest has.
+
+The `safetensors` package (0.8.0) is no replacement. It orders arrays of one dtype otherwise, so
+digests of files would change. It stores transposed and strided arrays with wrong contents. It also
+copies where this module maps, and hides the cause of an `OSError`.
 """
 
 import json
@@ -25,18 +29,18 @@ DTYPES = {
     "int16": "I16", "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16",
     "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
-"""What the format calls a dtype."""
+"""The names of dtypes in the format."""
 
 PART = 1 << 20
-"""Numbers that are looked through at a time."""
+"""The count of numbers that are checked at a time."""
 
 
 def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, Any]]:
-    """Writes `tensors` of any shape; returns shape, dtype and XXH3 digest by name.
+    """Write `tensors` of any shape; return shape, dtype and XXH3 digest by name.
 
     Raises:
-        TypeError: a dtype that the file cannot hold.
-        OSError: it cannot be written.
+        TypeError: the format has no name for a dtype.
+        OSError: the file cannot be written.
     """
     names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))  # all aligned
     header: dict[str, dict[str, Any]] = {}
@@ -67,8 +71,13 @@ def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]]) -> dict[str, 
 def read_tensors(
     path: Path, entries: Mapping[str, Mapping[str, Any]], *, mapped: bool = False
 ) -> dict[str, NDArray[Any]]:
-    """The arrays named in `entries`; they own their memory and are writable. mapped: they are the
-    file itself, mapped into memory, and read-only: for arrays that will be copied elsewhere.
+    """Read the arrays named in `entries`, and check them.
+
+    Args:
+        path: the file.
+        entries: shape, dtype and digest by name, as `write_tensors` returned them.
+        mapped: whether arrays are memory-mapped and read-only, for callers that copy them.
+            Otherwise they own their memory and are writable.
 
     Raises:
         ModelFolderError: an array is missing, or differs in shape, dtype or digest.
@@ -79,7 +88,7 @@ def read_tensors(
         header = json.loads(data[8:start].tobytes())
         places = {name: _place(name, header[name], entries[name]) for name in entries}
     except KeyError as error:
-        raise ModelFolderError(f"{path}: array {error}: must be there, but is not") from None
+        raise ModelFolderError(f"{path}: array {error}: must be there, but is missing") from None
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelFolderError(f"{path}: damaged: {error}") from error
     tensors = {}
@@ -93,12 +102,13 @@ def read_tensors(
 
 
 def _place(name: str, header: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[int, int]:
-    """Where the bytes of an array begin and end. Raises ValueError if the file says other things of
-    it than the manifest, `entry`.
+    """Return where the bytes of an array begin and end.
+
+    Raises `ValueError` if the header of the file contradicts the manifest, `entry`.
     """
     begin, end = header["data_offsets"]
     if type(begin) is not int or type(end) is not int or not 0 <= begin <= end:
-        raise ValueError(f"array {name!r} is in no place: data_offsets={[begin, end]}")
+        raise ValueError(f"array {name!r}: data_offsets={[begin, end]}: must be ascending integers")
     for what, told, found in [
         ("dtype", DTYPES[entry["dtype"]], header["dtype"]),
         ("shape", entry["shape"], header["shape"]),
@@ -109,8 +119,9 @@ def _place(name: str, header: Mapping[str, Any], entry: Mapping[str, Any]) -> tu
 
 
 def check_finite(path: Path, tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Raises `ModelFolderError` for the first number of `tensors`, of the file `path`, that is not
-    finite. Arrays are looked through part by part, which a mapped file need not fit in memory for.
+    """Raise `ModelFolderError` if a number in `tensors`, read from `path`, is not finite.
+
+    Arrays are checked part by part, so a mapped file may be larger than memory.
     """
     for name, array in tensors.items():
         if array.dtype.kind != "f":
@@ -145,7 +156,7 @@ def _code(name: str, array: NDArray[Any]) -> str:
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """`array` C-contiguous and little-endian; itself where it is both."""
+    """Return `array` as C-contiguous and little-endian, without a copy if it is both."""
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 

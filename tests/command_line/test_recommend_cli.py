@@ -209,7 +209,7 @@ def test_what_is_similar(
         (["recommend", "--users", "none.txt"], 66, "none.txt: No such file"),
         (["recommend", "--users", "unknown.txt"], 65, "1 of 1 users are unknown.*'eve'"),
         (["recommend", "--items", "unknown.txt"], 65, "1 of 1 items are unknown.*'eve'"),
-        (["recommend", "--users", "empty.txt"], 65, "no ids in it"),
+        (["recommend", "--users", "empty.txt"], 65, "has no ids"),
         (["recommend", "--seen", "other.csv"], 65, "none of its ratings"),
         (["recommend", "--seen", "unknown.txt", "--include-seen"], 2, ""),
         (["recommend", "--data", "none.csv"], 66, "none.csv: No such file"),
@@ -258,7 +258,7 @@ def test_training_data_that_are_gone_or_changed(
 
     (copy / "config.yaml").unlink()
     assert learn("recommend", copy) == 65
-    assert "there is no configuration" in capsys.readouterr().err
+    assert "no configuration" in capsys.readouterr().err
     assert learn("recommend", copy, "--include-seen", "--top", 1) == 0
 
 

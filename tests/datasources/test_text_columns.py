@@ -57,7 +57,7 @@ def test_a_run_is_the_same_whatever_its_texts_lie_in(learn: Learn) -> None:
     assert code == 0, err
     assert [line.partition(": ")[2] for line in out.splitlines()] == shares[0]
     code, _, err = learn("predict", "jsonl", "--data", "a.jsonl", "--separator", ";")
-    assert code == ExitCode.DATA and "a.jsonl: no table in text, whose fields have ';'" in err
+    assert code == ExitCode.DATA and "a.jsonl: separator=';': must be left out" in err
     for kind in ("csv", "jsonl"):  # with the separator of the training data; a folder of such files
         Path(f"of-{kind}").mkdir()
         Path(f"of-{kind}", f"b.{kind}").write_text(Path(f"a.{kind}").read_text())
@@ -76,7 +76,7 @@ def test_a_dataset_of_texts_does_not_know_the_column(learn: Learn) -> None:
     assert code == 0 and len(out.splitlines()) == len(TEXTS)
     assert learn("evaluate", "run", "--data", "a.jsonl", "--text", "body")[0] == 0
     code, _, err = learn("predict", "run", "--data", "blocks", "--text", "body")
-    assert code and "blocks: neither JSON lines nor a table, so no field 'body'" in err
+    assert code and "blocks: neither JSON lines nor a table, so it has no text field 'body'" in err
 
 
 def test_inspection_of_a_column(learn: Learn) -> None:

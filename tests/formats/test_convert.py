@@ -370,7 +370,7 @@ Silent.rows = lambda *given: (ready(), time.sleep(600))"""
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED
-    assert err == f"learn: {dst}: stopped; --resume goes on with it\n"
+    assert err == f"learn: {dst}: stopped; --resume resumes the conversion\n"
     assert learn("convert", path, dst, "--resume", "-q") == 0
     assert BlockSource([dst]).shape.total_rows == 100_000
 

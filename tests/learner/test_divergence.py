@@ -215,7 +215,7 @@ def test_the_command_stops_with_76_and_keeps_what_was_good(
     err = capsys.readouterr().err
     assert stop.value.code == 76 and "Traceback" not in err
     assert re.search(r"(W|intercept) is not finite after blocks? [\d to]+ of pass \d+", err)
-    assert "are from before it did" in err or "None is saved" in err
+    assert "are from before it did" in err or "No checkpoint is saved" in err
     for path in (tmp_path / "run" / "checkpoints").glob("*/state.safetensors"):
         tensors = load_file(path)
         assert all(np.isfinite(tensors[name]).all() for name in ("W", "intercept"))

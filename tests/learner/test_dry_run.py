@@ -75,7 +75,7 @@ def test_says_what_a_run_needs_and_leaves_nothing(learn: Any) -> None:
     assert re.search(r"[\d,]+ bytes  (free on this machine|left in the control group)\n", out)
     assert re.search(r"a pass: 8 blocks of 50 rows; ", out)
     assert re.search(r"a pass: about [\d.]+ ms\na pass from pass 2 on: about [\d.]+ ms\n", out)
-    assert re.search(r"in all: about [\d.]+ m?s, as 6 blocks say that were tried\n$", out)
+    assert re.search(r"in all: about [\d.]+ m?s, estimated from 6 blocks\n$", out)
 
 
 def test_the_lines_add_up(learn: Any) -> None:
@@ -191,7 +191,7 @@ def test_state_of_rows_may_go_to_files(learn: Any) -> None:
 def test_a_run_that_is_there_is_not_tried(learn: Any) -> None:
     assert learn("--config", "lda.yaml", "-q", "--out", "m", "--set", "learner.passes=1")[0] == 0
     code, _, err = learn("--config", "lda.yaml", "--out", "m", "--dry-run")
-    assert code == 2 and "a run is there already" in err
+    assert code == 2 and "a run exists already" in err
     plan = Plan.from_json(Path("m/plan.json").read_text())
     assert plan.total == json.loads(Path("m/plan.json").read_text())["total"] > 0
     assert plan.json() == Path("m/plan.json").read_text()

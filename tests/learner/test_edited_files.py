@@ -303,7 +303,7 @@ def test_edits_of_the_mark_of_a_run(tmp_path: Path) -> None:
         free = {"text"} | ({"list", "shorter", "missing"} if "command" in field else set())
         assert made <= free | ({"true"} if field == "version" else set()), field
     file.write_text("{")
-    with pytest.raises(ModelFolderError, match=r"run.json: damaged, it is not JSON"):
+    with pytest.raises(ModelFolderError, match=r"run.json: damaged: not JSON"):
         run.mark()
 
 

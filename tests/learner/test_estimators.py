@@ -372,7 +372,7 @@ def test_what_was_learned_goes_to_a_model_folder(tmp_path: Path) -> None:
         np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-5)
     with pytest.raises(NotFittedError):
         bl.NMF().to_learner()
-    with pytest.raises(TypeError, match=r"NMF is no Learner; pass its to_learner\(\)"):
+    with pytest.raises(TypeError, match=r"NMF is not a Learner; pass its to_learner\(\)"):
         bl.save(bl.NMF(), tmp_path)  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match="estimators: LatentDirichletAllocation"):
         _ = bl.LDA

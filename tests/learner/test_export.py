@@ -166,7 +166,7 @@ def test_a_model_is_not_copied_into_memory(tmp_path: Path) -> None:
         (
             "m.npz",
             "itmes",
-            r"no tensor 'itmes'; the model has mean 1 x 1, users 3 x 4, items 2 x 4",
+            r"unknown tensor 'itmes'; the model has mean 1 x 1, users 3 x 4, items 2 x 4",
         ),
         ("m.npy", None, r".npy holds one tensor: choose one with --tensor from mean 1 x 1, users"),
         ("m.parquet", None, r".parquet holds one tensor"),

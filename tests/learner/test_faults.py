@@ -127,7 +127,7 @@ def test_a_full_disk(whole: str, learn: Learn) -> None:
         code, err = learn(*again)
     assert code == ExitCode.IO
     assert "a/checkpoints/pass-0001-block-0000003: File too large" in err
-    assert "earlier checkpoints are intact; --resume auto goes on" in err
+    assert "earlier checkpoints are intact; --resume auto resumes" in err
     assert "Traceback" not in err
     assert checkpoints("a") == before  # and nothing half-written
     assert learn(*again)[0] == ExitCode.DONE
@@ -228,7 +228,7 @@ def test_damage_to_the_newest_falls_back_and_says_so(
     assert code == ExitCode.DONE
     assert f"{newest_one}/state.safetensors: damaged" in caplog.text
     assert "trying the one before" in caplog.text
-    assert "going on after pass 1 and 13 blocks of the next" in err
+    assert "resuming after pass 1 and 13 blocks of the next" in err
     assert weights("a") == weights(whole) and steps("a") == steps(whole)
 
     for path in Path("a/checkpoints").glob("*/checkpoint.json"):
@@ -313,7 +313,7 @@ SaveCheckpoints.block = lambda *given: (time.sleep(0.02), block(*given), ready()
         _, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED and "Traceback" not in err
     assert f"a: stopped by {number.name} in pass 1 of 100000, block " in err
-    assert "The same command with --resume auto goes on." in err
+    assert "The same command with --resume auto resumes it." in err
     stopped = newest(Path("a/checkpoints"))
     assert stopped and checkpoints("a") == [name_of(stopped.position)]
     assert stopped.position[0] == 0 < stopped.position[1]

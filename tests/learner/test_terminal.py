@@ -103,7 +103,7 @@ def test_export_asks_before_it_replaces(
         before = {path: path.stat().st_mtime_ns for path in model.rglob("*")}
         code, out, err = command("export", "lda", "--to", to)
         assert (code, out) == (2, "")
-        assert "a file is there already. --overwrite replaces it." in err
+        assert "the file exists already. --overwrite replaces it." in err
         assert {path: path.stat().st_mtime_ns for path in model.rglob("*")} == before
         assert command("export", "lda", "--to", to, "--overwrite")[0] == 0
     (model / "other").mkdir()

@@ -152,7 +152,7 @@ def test_ranking_that_does_not_fit_is_refused_with_what_to_lower(drivers: Any) -
             check_room(plan, config)
         assert f"learner.ranking.users: {users}" in str(refused.value)
         assert "learner.ranking.top: 9" in str(refused.value)
-        largest = str(refused.value).split("What it grows with")[0]
+        largest = str(refused.value).split("Settings to lower")[0]
         assert named == ("what lists leave out" in largest)
 
 

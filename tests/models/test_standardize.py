@@ -127,7 +127,7 @@ def test_a_run_writes_down_what_it_took_off(learn: Learn) -> None:
     code, _, err = learn(
         "--config", "clicks.yaml", "--resume", "auto", "--set", "learner.passes=12"
     )
-    assert code == 0 and "going on after" in err
+    assert code == 0 and "resuming after" in err
 
 
 def test_data_to_evaluate_on_are_brought_to_the_same_scale(learn: Learn) -> None:
