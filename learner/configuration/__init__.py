@@ -1,1 +1,1 @@
-"""The schema of configuration files, and how files become a configuration."""
+"""The schema of configuration files, and the code that reads them."""

@@ -1,4 +1,4 @@
-"""What a run is made of: the schema of the YAML files and of `learn schema`."""
+"""The schema of a run's configuration, in YAML files and from `learn schema`."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -32,67 +32,72 @@ from .references import Referring
 
 @dataclass(frozen=True, eq=False)
 class OneOf:
-    """Annotation of a field that holds any one of `choices`, told apart by its `kind`.
+    """Annotation of a field that holds one of `choices`, chosen by its key `kind`.
 
-    pydantic's `Field(discriminator=...)` wants two alternatives written out; a table may hold one.
+    pydantic's `Field(discriminator=...)` needs two or more alternatives; `choices` may have one.
     """
 
     choices: Mapping[str, type[BaseModel]]
 
     def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """A tagged union of the choices, whatever type the annotated field has."""
+        """Return a tagged union of the choices, whatever the type of the annotated field."""
         schemas = {kind: handler.generate_schema(cls) for kind, cls in self.choices.items()}
         return core_schema.tagged_union_schema(schemas, discriminator="kind")
 
 
 class Section(BaseModel):
-    """A part of the configuration: unknown keys are mistakes, and nothing changes it later."""
+    """A part of the configuration. Unknown keys are errors, and values cannot change later."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class DataConfig(Section):
-    """Where rows come from. `eval: null` trains without a held-out score."""
+    """The data to train on and to score. `eval: null` trains without a held-out score."""
 
     train: TrainData
     eval: EvalData | None = None
     block_rows: PositiveInt = Field(1024, description="rows per block")
     shuffle: bool | Literal["blocks"] = Field(
         True,
-        description="visit the rows in another order in every pass; blocks: deal them to blocks "
-        "once, and visit these in another order, which is much cheaper from the second pass on",
+        description="visit the rows in another order in every pass; blocks: shuffle rows into "
+        "blocks once, then only the order of blocks, which is much cheaper after the first pass",
     )
 
 
 class CheckpointConfig(Section):
-    """When everything is saved that a run needs to go on; at the end of training it is, too."""
+    """When to save a checkpoint, from which a run resumes. The end of training saves one too."""
 
-    every_passes: PositiveInt | None = Field(1, description="null: not by passes")
-    every_blocks: PositiveInt | None = Field(None, description="counted over all passes")
-    every_minutes: PositiveFloat | None = Field(None, description="since the last one")
+    every_passes: PositiveInt | None = Field(
+        1, description="passes between checkpoints; null: passes do not count"
+    )
+    every_blocks: PositiveInt | None = Field(
+        None, description="blocks between checkpoints, counted over all passes"
+    )
+    every_minutes: PositiveFloat | None = Field(None, description="minutes between checkpoints")
     keep: PositiveInt = Field(
-        2, description="how many are kept, beside that of the best model (evaluation.metric)"
+        2, description="checkpoints to keep, in addition to that of the best evaluation.metric"
     )
 
 
 class RankingConfig(Section):
-    """How held-out items are ranked after each evaluation; for models of users and items."""
+    """How to score rankings of held-out items after evaluations, for users and items."""
 
     top: PositiveInt = Field(10, description="length of the lists: ndcg@10, precision@10, ...")
-    users: PositiveInt = Field(2000, description="most users whose lists are made")
+    users: PositiveInt = Field(2000, description="the most users to make lists for")
     relevant: float | None = Field(
-        None, description="least value of a held-out entry that is relevant; null: above 0"
+        None, description="the least value of a relevant held-out entry; null: any above 0"
     )
 
 
 class MemoryLimit(Section):
-    """The most memory that a run may take, such as `8GiB`; one that plans more is refused."""
+    """The most memory that a run may take, such as `8GiB`. A run that plans more is refused."""
 
     host: ByteSize | None = Field(
-        None, description="of the whole process; null: what is free where it runs"
+        None, description="host memory of the whole process; null: all free memory"
     )
     device: ByteSize | None = Field(
-        None, description="of each GPU, by all replicas that share it; null: what is free there"
+        None,
+        description="memory of each GPU, for all replicas that share it; null: all free memory",
     )
 
 
@@ -102,8 +107,8 @@ DEVICE = r"^(cpu|auto|cuda(:\d+)?)$"
 def _device(name: str) -> str:
     if not re.match(DEVICE, name):
         raise ValueError(
-            f"{name!r} is no device; there are cpu, cuda (the first GPU), cuda:1 (the second) and "
-            "so on, and auto: a GPU if there is one"
+            f"unknown device {name!r}; choose cpu, cuda (the first GPU), cuda:1 (the second) and "
+            "so on, or auto: a GPU if there is one"
         )
     return name
 
@@ -114,19 +119,21 @@ Device = Annotated[str, AfterValidator(_device), Field(json_schema_extra={"patte
 class LearnerConfig(Section):
     """How long and how to train."""
 
-    passes: PositiveInt = Field(1, description="trips through the training data")
-    seed: int = Field(0, ge=0, lt=2**63, description="of everything random")
-    threads: PositiveInt | None = Field(None, description="null: all cores this process may use")
+    passes: PositiveInt = Field(1, description="passes over the training data")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of all random numbers")
+    threads: PositiveInt | None = Field(
+        None, description="threads that compute; null: all cores this process may use"
+    )
     device: Device = Field(
         "cpu", description="where models compute: cpu, cuda, cuda:N, or auto: a GPU if there is one"
     )
     devices: list[Device] | None = Field(
-        None, min_length=1, description="one for each replica; null: all are on `device`"
+        None, min_length=1, description="a device for each replica; null: all are on `device`"
     )
     index: IndexedBy = Field(
         "host",
-        description="who makes the transposed index of blocks: host, the reader's threads, or "
-        "device, a GPU itself; no bit depends on it",
+        description="where the transposed index of blocks is made: host, by the reader's threads, "
+        "or device, by the GPU; results are equal to the bit",
     )
     tables: Tables = Field(
         "float32",
@@ -142,29 +149,29 @@ class LearnerConfig(Section):
         8, description="rounds (a block for each replica) from one merge to the next"
     )
     sync_weight: float = Field(
-        1.0, gt=0, le=1, description="how far a replica goes towards the mean of all in a merge"
+        1.0, gt=0, le=1, description="how far a merge moves a replica towards the mean of all"
     )
     row_folder: Path | None = Field(
         None,
-        description="keeps the state of rows in files of ROW_FOLDER/NAME, NAME being that of the "
-        "run folder, while the run lasts; null: in memory",
+        description="keep the state of rows in files of ROW_FOLDER/NAME during the run, with the "
+        "NAME of the run folder; null: in memory",
     )
     ranking: RankingConfig | None = Field(
         None, description="null: ranking is scored for implicit feedback only"
     )
     memory_limit: MemoryLimit = MemoryLimit()
-    log_every_seconds: float = Field(10.0, gt=0, description="between two lines of progress")
+    log_every_seconds: float = Field(10.0, gt=0, description="seconds between lines of progress")
     watchdog_seconds: float | None = Field(
         600.0,
         gt=0,
-        description="say where every thread stands when no block was finished for so long; "
+        description="print where every thread is after so many seconds without a finished block; "
         "null: never",
     )
     watchdog_exit_seconds: float | None = Field(
         None,
         gt=0,
-        description="end the process then, with exit code 75; null: never; at least "
-        "watchdog_seconds",
+        description="exit with code 75 after so many seconds without a finished block, at least "
+        "watchdog_seconds; null: never",
     )
     tensorboard: bool | Path = Field(
         False, description="event files for TensorBoard: true: in OUT/tensorboard; or a folder"
@@ -181,8 +188,8 @@ class LearnerConfig(Section):
         end, seconds = self.watchdog_exit_seconds, self.watchdog_seconds
         if end is not None and (seconds is None or end < seconds):
             raise ValueError(
-                f"watchdog_exit_seconds is {end:g}, but the watchdog has to look before: it is at "
-                f"least watchdog_seconds ({'null' if seconds is None else f'{seconds:g}'})"
+                f"watchdog_exit_seconds={end:g}: must be at least watchdog_seconds "
+                f"({'null' if seconds is None else f'{seconds:g}'}), when the watchdog first looks"
             )
         return self
 
@@ -199,17 +206,17 @@ class LearnerConfig(Section):
     @classmethod
     def _is_collected(cls, file: Path | None) -> Path | None:
         if file is not None and file.suffix != ".prom":
-            raise ValueError(f"{file} does not end with .prom, so the collector would not read it")
+            raise ValueError(f"{file}: must end in .prom, or the collector does not read it")
         return file
 
 
 class RunConfig(Section, Referring):
-    """One run: a model, its data, how it learns, and the folder `out` that it is written to."""
+    """One run: a model, its data, how it learns, and the folder `out` to write to."""
 
     model: Annotated[Model, OneOf(MODELS)]
     data: DataConfig
     optimizer: Annotated[Optimizer, OneOf(OPTIMIZERS)] | None = Field(
-        None, description="null: the one that suits the model and the data"
+        None, description="null: the default for the model and the data"
     )
     mixins: list[Annotated[Mixin, OneOf(MIXINS)]] = Field(
         default_factory=list, description="terms added to the objective, and reports"
@@ -221,11 +228,11 @@ class RunConfig(Section, Referring):
 
 
 def renamed(given: Any) -> Any:
-    """A configuration that an earlier version wrote, with the keys of this one. Runs of version
-    0.1.0 have `learner.eval_every` for `evaluation.every_passes`.
+    """Return a configuration of an earlier version with the keys of this one.
 
-    No validator: one that comes before the others makes pydantic take JSON for Python, where a list
-    is no tuple.
+    Runs of version 0.1.0 have `learner.eval_every` for `evaluation.every_passes`. This is not a
+    pydantic validator: a "before" validator makes pydantic validate Python values instead of JSON,
+    and then it refuses a list for a tuple.
     """
     learner = given.get("learner") if isinstance(given, dict) else None
     if not isinstance(learner, dict) or "eval_every" not in learner:
@@ -236,7 +243,7 @@ def renamed(given: Any) -> Any:
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """`("model.topics", 40)`, ... for every leaf; lists are leaves."""
+    """Yield `("model.topics", 40)`, ... for every leaf; lists are leaves."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{name}.")

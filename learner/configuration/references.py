@@ -1,8 +1,8 @@
-"""References to variables of the environment in configurations: `${NAME}`.
+"""References to environment variables in configurations: `${NAME}`.
 
-A text of a configuration may hold some: `path: https://host/x.parquet?sig=${SIGNATURE}`. They are
-replaced where a configuration is made of files, and a configuration remembers which of its texts
-had them, so that what it writes has the reference again. `$${` stands for `${` itself.
+Any text may have references: `path: https://host/x.parquet?sig=${SIGNATURE}`. Reading the files
+replaces them. The configuration remembers the texts that had references, and writes them with the
+references again. `$${` stands for `${` itself.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ PATTERN = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Place = tuple[str, ...]
-"""Keys from the root of a configuration to a value; numbers of lists as texts."""
+"""Keys from the root of a configuration to a value; list indices as texts."""
 
 
 class Reference(NamedTuple):
-    """A text as it was written, and what it means."""
+    """A text as it was written, and with its references replaced."""
 
     written: str
     meant: str
 
 
 class KeptReferences(dict[str, str]):
-    """Variables, and for names that are none the reference itself. For data of a configuration that
-    need not be read again.
+    """Variables by name; for an unset name, the reference itself.
+
+    For configurations whose data need not be read again.
 
     >>> KeptReferences({"A": "1"})["A"], KeptReferences()["B"]
     ('1', '${B}')
     """
 
     def __missing__(self, name: str) -> str:
-        """The reference."""
+        """Return the reference to `name`."""
         return f"${{{name}}}"
 
 
@@ -56,9 +57,7 @@ class Referring(BaseModel):
         self._references = dict(references)
 
     def written(self) -> dict[str, Any]:
-        """All settings as JSON can hold them, with references in place of what they mean, and
-        without secrets.
-        """
+        """Return all settings as JSON values, with references as written, and without secrets."""
         tree = _written(self.model_dump(mode="json"), self._references, ())
         found: dict[str, Any] = hidden_leaves(tree, references=True)
         return found
@@ -67,9 +66,13 @@ class Referring(BaseModel):
 def expand(
     node: Node, variables: Mapping[str, str], problems: list[str], place: Place = ()
 ) -> tuple[Any, dict[Place, Reference]]:
-    """`node.plain()` with references replaced by `variables`, and which texts had some.
+    """Return `node.plain()` with references replaced, and the texts that had references.
 
-    problems: gets a line for each reference that means nothing.
+    Args:
+        node: the tree to expand.
+        variables: values of the references by name.
+        problems: receives a line for each reference that is malformed or not set.
+        place: the keys from the root to `node`.
     """
     found: dict[Place, Reference] = {}
 
@@ -110,7 +113,7 @@ def expand(
 
 
 def left_out(tree: Any, place: Place = ()) -> Iterator[tuple[str, str]]:
-    """Key and text of each URL from which a secret has been left out."""
+    """Yield key and text of each URL from which a secret has been left out."""
     if isinstance(tree, Mapping):
         for name, value in tree.items():
             yield from left_out(value, (*place, name))
@@ -135,5 +138,5 @@ def _written(tree: Any, references: Mapping[Place, Reference], place: Place) -> 
 
 
 def _as_path(text: str) -> str:
-    """What a path makes of a text: `a//b` is `a/b`."""
+    """Return a text as `Path` normalises it: `a//b` becomes `a/b`."""
     return os.fspath(PurePath(text))

@@ -1,9 +1,9 @@
-"""From files, environment and command line to one validated configuration.
+"""Make one validated configuration from files, environment and command line.
 
-Layers, later ones win: the schema's defaults, the files in the order given, `LEARN__SECTION__KEY`
-variables, `--set section.key=value`. Values outside files are YAML 1.2 as well. Every mistake is
-reported, not only the first, with the place where it was written and the nearest valid name.
-Texts may refer to variables of the environment (`references.py`).
+Later layers win: the schema's defaults, the files in the given order, `LEARN__SECTION__KEY`
+variables, `--set section.key=value`. Values outside files are YAML 1.2 too. Every mistake is
+reported, with its place and the nearest valid name. Texts may refer to environment variables
+(`references.py`).
 """
 
 import difflib
@@ -28,19 +28,23 @@ ENV_PREFIX = "LEARN__"
 DELIVERED = Path(__file__).parents[2] / "configs"
 
 PLAIN_WORDS = {"an object": "a mapping", "a valid dictionary": "a mapping", "valid array": "list"}
-"""pydantic's words for JSON, and YAML's."""
+"""Words of pydantic's messages on JSON, and the words of YAML for them."""
 
 NOT_TRIED = "default_factory_not_called"
-"""pydantic's word for a default that depends on a field with a mistake: no mistake of its own."""
+"""pydantic's error type for a default that depends on a wrong field; it is not reported."""
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One value from the command line: `path` is dotted, `option` is what the user typed it with.
+    """One value from outside the files.
 
-    `text` is read as YAML, unless `literal` says that it is the value itself (`--out 2024`).
+    Attributes:
+        path: the dotted name of the setting.
+        text: the value, in YAML unless `literal` is set.
+        option: the option or variable that gave the value.
+        literal: whether `text` is the value itself (`--out 2024`).
     """
 
     path: str
@@ -50,7 +54,7 @@ class Setting:
 
     @classmethod
     def parse(cls, assignment: str) -> "Setting":
-        """From `model.topics=200`.
+        """Return the setting of an assignment such as `model.topics=200`.
 
         Raises:
             ValueError: there is no `=`, or a part of the name before it is empty.
@@ -72,14 +76,19 @@ def resolve(
     upgrade: Callable[[Any], Any] = lambda given: given,
     meanings: Mapping[str, str] | None = None,
 ) -> Schema:
-    """The configuration that `schema` makes of all layers.
+    """Merge all layers, and validate them by `schema`.
 
-    `defaults` lie under the files, for what the schema alone cannot know. upgrade: what becomes of
-    all of it before it is validated, where an earlier version may have written it. meanings: what
-    `${NAME}` in a text stands for; None: `environ`.
+    Args:
+        schema: the class of the configuration.
+        files: YAML files; later ones win.
+        environ: variables; those that begin with `LEARN__` are settings.
+        settings: values of the command line, which win over all others.
+        defaults: values that files override, for defaults that the schema cannot know.
+        upgrade: converts settings of earlier versions before they are validated.
+        meanings: values of `${NAME}` in texts; None: `environ`.
 
     Raises:
-        ConfigError: everything that is wrong, one line per problem.
+        ConfigError: the configuration has mistakes; one line for each.
         OSError: a file is missing or cannot be read.
     """
     problems: list[str] = []
@@ -95,8 +104,8 @@ def resolve(
     if problems:
         raise ConfigError(problems)
     try:
-        # As JSON and strictly, because that is what YAML is: "3" and true are no integers, a list
-        # may be a tuple and a text a path.
+        # Validate as strict JSON, which has the types of YAML: "3" and true are not integers, but
+        # a list may become a tuple, and a text a path.
         config = schema.model_validate_json(json.dumps(upgrade(given)), strict=True)
     except ValidationError as error:
         raise ConfigError(_explain(error, tree, schema)) from error
@@ -106,14 +115,15 @@ def resolve(
 
 
 def to_yaml(config: BaseModel) -> str:
-    """`config` with all its defaults as YAML that reads back to the same configuration, but for
-    secrets that are written out in it: these become `***`.
+    """Return `config` as YAML with all defaults; it reads back to an equal configuration.
+
+    Secrets that are written out in it become `***`.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.representer import RoundTripRepresenter
 
     class Representer(RoundTripRepresenter):
-        """Writes None as `null`, which says more than nothing."""
+        """Writes None as `null`, not as an empty value."""
 
     null = "tag:yaml.org,2002:null"
     Representer.add_representer(type(None), lambda self, _: self.represent_scalar(null, "null"))
@@ -148,7 +158,7 @@ def _from_environment(variables: Mapping[str, str]) -> Iterable[Setting]:
 
 
 def _layer(settings: Iterable[Setting], problems: list[str]) -> list[Node]:
-    """All settings of one kind as one tree, so that their order matters only for the same key."""
+    """Merge all settings of one kind into one tree: order matters only for the same key."""
     tree: Node | None = None
     for setting in settings:
         origin = Origin(setting.option)
@@ -173,7 +183,7 @@ def _layer(settings: Iterable[Setting], problems: list[str]) -> list[Node]:
 
 @dataclass(frozen=True)
 class _Problem:
-    """One mistake: where it was written, its dotted path, what is wrong, and the value there."""
+    """One mistake: its origin, its dotted path, what is wrong, and the value there."""
 
     at: Origin
     path: str
@@ -186,7 +196,7 @@ class _Problem:
 
 
 def _explain(error: ValidationError, tree: Node, schema: type[BaseModel]) -> list[str]:
-    """One line per place; several reasons for one place (a union's members) are joined."""
+    """Return one line per place; reasons for the same place (a union's members) are joined."""
     names = _Names(schema)
     items = [e for e in error.errors(include_url=False) if e["type"] != NOT_TRIED]
     problems = [_problem(item, tree, names) for item in items]
@@ -196,7 +206,7 @@ def _explain(error: ValidationError, tree: Node, schema: type[BaseModel]) -> lis
         same = list(group)
         first = same[0]
         if any(other.path.startswith(f"{first.path}.") for other in problems):
-            continue  # a list with a bad item: the item is reported, not "should be a number" too
+            continue  # the item of a list is reported already, not also "should be a number"
         reasons = " or ".join(dict.fromkeys(problem.reason for problem in same))
         named = not first.path or str(first.at) == f"--set {first.path}"
         path = "" if named else f"{first.path}: "
@@ -205,7 +215,7 @@ def _explain(error: ValidationError, tree: Node, schema: type[BaseModel]) -> lis
 
 
 def _problem(item: Any, tree: Node, names: "_Names") -> _Problem:
-    """Where one pydantic error lies, what it is called in the file, and what to say."""
+    """Translate one pydantic error into a place in the files and a reason."""
     node, path, trail = _locate(item["loc"], tree)
     kind, context = item["type"], item.get("ctx", {})
     dotted = ".".join(path)
@@ -234,16 +244,16 @@ def _problem(item: Any, tree: Node, names: "_Names") -> _Problem:
 
 
 def _written(value: Any) -> str:
-    """A scalar as YAML shows it."""
+    """Return a scalar as YAML shows it."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _locate(loc: Sequence[int | str], tree: Node) -> tuple[Node, list[str], list[Node]]:
-    """The node that pydantic's `loc` means, its path, and the nodes on the way to it.
+    """Return the node at pydantic's `loc`, its path, and the nodes on the way to it.
 
-    pydantic puts the `kind` of an alternative into the location: it is skipped. A part that the
-    tree does not have (a missing key) stays in the path, and the node is the one that lacks it.
-    A word where the tree has a scalar or a list is the name of a union's member.
+    pydantic puts the `kind` of an alternative into the location: it is skipped. A missing key stays
+    in the path, and the node is the mapping that lacks it. A word where the tree has a scalar or a
+    list is the name of a union's member: it is skipped too.
     """
     node, path, trail, fresh = tree, list[str](), [tree], True
     for part in loc:
@@ -269,23 +279,23 @@ def _locate(loc: Sequence[int | str], tree: Node) -> tuple[Node, list[str], list
 
 
 def _suggest(word: str, valid: Sequence[str]) -> str:
-    """` (did you mean 'topics'?)`, or nothing when nothing is near."""
+    """Return ` (did you mean 'topics'?)`, or an empty text if no valid name is near."""
     near = difflib.get_close_matches(word, valid, n=1, cutoff=0.6)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 class _Names:
-    """The valid names at a place, read from the JSON Schema along the values actually given."""
+    """The valid names at a place, found in the JSON Schema by following the given values."""
 
     def __init__(self, schema: type[BaseModel]) -> None:
         self.root = schema.model_json_schema()
 
     def at(self, trail: Sequence[Node]) -> list[str]:
-        """Keys of the mapping at the end of `trail`."""
+        """Return the valid keys of the mapping at the end of `trail`."""
         return sorted(self._descend(trail).get("properties", {}))
 
     def kinds(self, trail: Sequence[Node]) -> list[str]:
-        """Choices for `kind` of the mapping at the end of `trail`."""
+        """Return the choices for `kind` of the mapping at the end of `trail`."""
         here = self._descend(trail, choose_last=False)
         return sorted(here.get("discriminator", {}).get("mapping", {}))
 
@@ -303,14 +313,14 @@ class _Names:
         return schema
 
     def _open(self, schema: Any, kind: Any) -> Any:
-        """Follows references and, when `kind` is given, the choice between alternatives."""
+        """Follow references and, if `kind` is given, the alternative that it chooses."""
         while True:
             if "$ref" in schema:
                 schema = self.root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
             elif "discriminator" in schema and kind is not None:
                 target = schema["discriminator"]["mapping"].get(kind)
                 schema = {"$ref": target} if target else {}
-            elif "anyOf" in schema:  # `X | None`: the alternative that has an inside
+            elif "anyOf" in schema:  # `X | None`: take the alternative that has contents
                 inside = {"$ref", "oneOf", "properties", "items"}
                 inner = [s for s in schema["anyOf"] if inside & set(s)]
                 schema = inner[0] if inner else {}

@@ -1,7 +1,7 @@
-"""Values that know where they were written: YAML 1.2 files, environment, command line.
+"""Trees of values that know their place: YAML 1.2 files, environment, command line.
 
-A `Node` is a mapping, a list or a scalar together with its `Origin`, so that an error found much
-later, by the schema, can still say `lda.yaml:4:3`.
+A `Node` is a mapping, a list or a scalar together with its `Origin`. An error that the schema finds
+much later can therefore still say `lda.yaml:4:3`.
 """
 
 import io
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from ..errors import ConfigError
 
 Scalar: TypeAlias = str | int | float | bool | None
-"""What YAML 1.2's core schema has besides mappings and lists."""
+"""The scalars of YAML 1.2's core schema."""
 
 MOST_BITS = 1024  # of an integer: Python prints no more than 4,300 digits
 
@@ -36,14 +36,14 @@ class Origin:
 
 @dataclass
 class Node:
-    """One value, where it stands (`at`), and where its key does (`key`)."""
+    """One value, its origin `at`, and the origin `key` of its key."""
 
     value: "dict[str, Node] | list[Node] | Scalar"
     at: Origin
     key: Origin
 
     def plain(self) -> Any:
-        """The same value as ordinary dicts, lists and scalars."""
+        """Return the value as ordinary dicts, lists and scalars."""
         if isinstance(self.value, dict):
             return {name: child.plain() for name, child in self.value.items()}
         if isinstance(self.value, list):
@@ -52,16 +52,15 @@ class Node:
 
     @property
     def kind(self) -> Any:
-        """The value of the child `kind`, by which alternatives are told apart; else None."""
+        """The value of the child `kind`, which chooses an alternative; None: no such child."""
         child = self.value.get("kind") if isinstance(self.value, dict) else None
         return child.value if child else None
 
 
 def merge(base: Node, layer: Node) -> Node:
-    """`layer` over `base`: mappings key by key, everything else replaced.
+    """Put `layer` over `base`: merge mappings key by key, replace everything else.
 
-    A mapping whose `kind` changes is replaced as well: the fields of one kind of data or model mean
-    nothing to another.
+    A mapping whose `kind` changes is replaced too: another kind of data or model has other fields.
     """
     if not isinstance(base.value, dict) or not isinstance(layer.value, dict):
         return layer
@@ -74,14 +73,14 @@ def merge(base: Node, layer: Node) -> Node:
 
 
 def nested(path: list[str], leaf: Node) -> Node:
-    """The tree that holds `leaf` at `path` and nothing else."""
+    """Return a tree with `leaf` at `path` and nothing else."""
     for name in reversed(path):
         leaf = Node({name: leaf}, leaf.key, leaf.key)
     return leaf
 
 
 def parse_file(path: Path) -> Node:
-    """The one YAML document in `path`.
+    """Parse the one YAML document in `path`.
 
     Raises:
         ConfigError: bad syntax, repeated keys, an empty file, or no mapping at the top.
@@ -97,9 +96,9 @@ def parse_file(path: Path) -> Node:
 
 
 def parse_text(text: str, origin: Origin) -> Node:
-    """One value as YAML 1.2 writes it (`200`, `1e-3`, `[1, 2]`, `{kind: file}`), from `origin`.
+    """Parse one value in YAML 1.2 (`200`, `1e-3`, `[1, 2]`, `{kind: file}`) from `origin`.
 
-    One that begins with a star (`*.jsonl`) is this text: there is no anchor that it could mean.
+    A value that begins with a star (`*.jsonl`) is a text: one value has no anchors to refer to.
     """
     if text.startswith("*"):
         return Node(text, origin, origin)
@@ -136,7 +135,7 @@ def _parse(data: bytes, source: str, start: Origin, positions: bool) -> Node:
 
 
 class _Builder:
-    """Turns ruamel's node graph into `Node`s and collects what is wrong with it."""
+    """Turns ruamel's node graph into `Node`s, and collects its mistakes."""
 
     def __init__(self, yaml: Any, source: str, fixed: Origin | None) -> None:
         self.yaml, self.source, self.fixed = yaml, source, fixed
@@ -169,14 +168,14 @@ class _Builder:
             self.open.discard(id(node))
 
     def count(self, node: Any, at: Origin) -> None:
-        """Raises `ConfigError` where aliases make a short document a large one."""
+        """Raise `ConfigError` if aliases make a short document a large one."""
         if id(node) in self.built:
             self.repeated += 16 + (len(node.value) if isinstance(node.value, str) else 0)
         self.built.add(id(node))
         if self.repeated > MOST_REPEATED:
             raise ConfigError(
                 [f"{at}: the aliases (*NAME) of this text must add {MOST_REPEATED:,} bytes at "
-                 "most. Write the values out, or leave some of them away."]
+                 "most. Write the values out, or leave some of them out."]
             )  # fmt: skip
 
     def pairs(self, node: Any) -> Iterator[tuple[str, Node]]:
@@ -204,7 +203,7 @@ class _Builder:
         return None
 
     def number(self, node: Any, kind: str) -> Scalar:
-        """A number, true, false or null. Notes what is none, or has too many digits to print."""
+        """Return a number, true, false or null; note values that are malformed or too long."""
         try:
             value: Scalar = self.yaml.constructor.construct_object(node)
             if not isinstance(value, int) or value.bit_length() <= MOST_BITS:

@@ -1,1 +1,1 @@
-"""Data sets made from files of other systems, and described."""
+"""Conversion of files of other systems into block datasets."""

@@ -1,8 +1,8 @@
-"""Files of other systems made into a block dataset: `learn convert` without the command line.
+"""Convert files of other systems into a block dataset: `learn convert` as a function.
 
-What is on the way to be a dataset lies in its folders already, but without a manifest, and what the
-reader has set down lies in `.reading` in the first of them, with a note of source and settings. So
-an interrupted conversion goes on where it was, if both are the same.
+An unfinished dataset lies in its final folders, but has no manifest yet. The reader keeps its files
+in `.reading` in the first folder, with a note of source and settings. If both are unchanged, an
+interrupted conversion resumes where it stopped.
 """
 
 import json
@@ -42,11 +42,15 @@ from .settings import Settings
 
 @dataclass(frozen=True)
 class Conversion(Settings):
-    """What is to be converted, and how.
+    """The sources of a conversion, its settings, and the folders to write to.
 
-    sources: see `formats.find_files`. folders: of the dataset, one per stripe. options: of the
-    format, fields of `FormatOptions`. known: the columns to have. labelled: without, targets and
-    weights are left out. memory: bytes that reading may take, about, and as many again for writing.
+    Attributes:
+        sources: files, folders, patterns or URLs; see `formats.find_files`.
+        folders: the folders of the dataset, one per stripe.
+        options: options of the format, fields of `FormatOptions`.
+        known: the columns that the dataset must have; None: those of the sources.
+        labelled: whether targets and weights are kept.
+        memory: approximate bytes for reading; writing may take as many again.
     """
 
     sources: Sequence[str]
@@ -57,8 +61,9 @@ class Conversion(Settings):
     memory: int = MEMORY
 
     def note(self) -> str:
-        """What must be the same for an interrupted conversion to go on: settings, and names, sizes
-        and times of all files.
+        """Return a text that must be unchanged for an interrupted conversion to resume.
+
+        It has the settings, and names, sizes and times of all files.
         """
         _, files = find_files(self.sources, self.format, self.options)
         _, others = find_files(self.target_files) if self.target_files else ("", [])
@@ -75,7 +80,7 @@ class Conversion(Settings):
         return json.dumps(settings, default=str)
 
     def open(self, scratch: Scratch) -> RowFile:
-        """The rows, as they are to be stored."""
+        """Open the rows in the form in which they are stored."""
         name = self.sources[0]
         rows = open_rows(
             self.sources, scratch, format=self.format, known=self.known, options=self.options
@@ -95,7 +100,13 @@ class Conversion(Settings):
 
 @dataclass(frozen=True)
 class Converted:
-    """What a conversion made. remarks: see `Rows`, of all rows that this process has read."""
+    """The result of a conversion.
+
+    Attributes:
+        rows: the number of rows.
+        layout: the columns and targets.
+        remarks: counts of remarks on all rows that this process has read; see `Rows`.
+    """
 
     rows: int
     layout: Layout
@@ -103,7 +114,7 @@ class Converted:
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know."""
+        """Notes for the user, one line each."""
         return [*self.layout.notes, *(f"{count:,} {what}" for what, count in self.remarks.items())]
 
 
@@ -112,13 +123,16 @@ def convert(
 ) -> Converted:
     """Make a block dataset.
 
-    resume: go on with an unfinished one, if there is one. overwrite: replace a finished one, once
-    the source has been found good as far as opening it tells.
+    Args:
+        job: the sources, the settings and the folders.
+        watch: receives the progress.
+        resume: whether to resume an unfinished conversion, if there is one.
+        overwrite: whether to replace a finished dataset, once the source could be opened.
 
     Raises:
-        RunFolderError: there is a dataset, another conversion at work, or something else.
+        RunFolderError: the folder has a dataset or other files, or another process converts there.
         FileNotFoundError: there is no source.
-        DataError: the source cannot be read; what was made of it is deleted.
+        DataError: the source cannot be read; the unfinished dataset is deleted.
     """
     folder, note = job.folders[0], job.note()
     kind, files = find_files(job.sources, job.format, job.options)
@@ -138,7 +152,9 @@ def convert(
                 try:
                     remarks = store(rows, writer, watch, str(files[0]))
                     if job.note() != note:
-                        raise DataError(f"{files[0]}: changed while it was read; begin again.")
+                        raise DataError(
+                            f"{files[0]}: changed while it was read. Run the conversion again."
+                        )
                     watch.finishing()
                     layout = rows.layout
                     writer.finish(names=layout.names, target_names=layout.target_names)
@@ -154,8 +170,9 @@ def convert(
 
 
 def store(file: RowFile, writer: BlockWriter, watch: Watch, name: str) -> Mapping[str, int]:
-    """Write all rows that the writer does not have yet; what there is to remark. name: of the
-    source in messages.
+    """Write all rows that the writer does not have yet, and return the counts of remarks.
+
+    name: the name of the source in messages.
     """
     position, before = writer.position
     start = FIRST if position is None else Place(*position)
@@ -182,7 +199,7 @@ def store(file: RowFile, writer: BlockWriter, watch: Watch, name: str) -> Mappin
 def writer_of(
     job: Conversion, origin: str, rows: RowFile, *, resume: bool, overwrite: bool
 ) -> BlockWriter:
-    """A writer for the rows."""
+    """Return a writer for `rows` with the settings of `job`."""
     return BlockWriter(
         job.folders,
         block_rows=job.block_rows,

@@ -1,4 +1,4 @@
-"""What a person sees of a conversion: a bar on a terminal, a line now and then anywhere else."""
+"""The progress of a conversion: a bar on a terminal, elsewhere a line now and then."""
 
 import time
 from types import TracebackType
@@ -12,23 +12,23 @@ from ..training.schedule import Interval
 
 
 class Watch(Protocol):
-    """Hears of a conversion."""
+    """Receives the progress of a conversion."""
 
     def begin(self, total: int) -> None:
-        """So many bytes are going to be read, about; 0 if nobody knows."""
+        """Take note that about `total` bytes will be read; 0: unknown."""
 
     def read(self, count: int) -> None:
-        """So many more bytes were read."""
+        """Take note that `count` more bytes were read."""
 
     def rows(self, count: int) -> None:
-        """So many more rows were written."""
+        """Take note that `count` more rows were written."""
 
     def finishing(self) -> None:
-        """All rows are written; the other orientation and the names follow."""
+        """Take note that all rows are written; the other orientation and the names follow."""
 
 
 class Silent:
-    """A watch that says nothing."""
+    """A watch that shows nothing."""
 
     def begin(self, total: int) -> None:
         """See `Watch`."""
@@ -44,12 +44,14 @@ class Silent:
 
 
 class ConversionDisplay:
-    """A watch that shows bytes, rows and seconds on `stream`; lines come at most once in `every`
-    seconds. Used as a context manager: leaving it gives the terminal back.
+    """A watch that shows bytes, rows and seconds on `stream`.
+
+    Without a terminal it prints a line every `every` seconds at most. It is a context manager;
+    leaving it restores the terminal.
     """
 
     def __init__(self, stream: TextIO, every: float = 10.0) -> None:
-        """Nothing is shown yet."""
+        """Set up the bar, but show nothing yet."""
         console = Console(file=stream)
         self._stream, self._interval, self._start = stream, Interval(every), time.monotonic()
         self._total = self._read = self._rows = 0
@@ -87,14 +89,14 @@ class ConversionDisplay:
         text = f"{read}{self._rows:,} rows{more}"
         if self._bar is not None:
             near = 0 < self._read <= self._total
-            known = self._total if near else None  # else there is no end in sight
+            known = self._total if near else None  # in later passes the end is unknown
             self._bar.update(self._task, description=text, total=known, completed=self._read)
         elif self._interval.due():
             seconds = time.monotonic() - self._start
             print(f"[{seconds:7.1f} s] {text}", file=self._stream, flush=True)
 
     def __enter__(self) -> Self:
-        """Begin drawing."""
+        """Start the bar."""
         if self._bar is not None:
             self._bar.start()
         return self

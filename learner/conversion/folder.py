@@ -1,4 +1,4 @@
-"""The folder that a conversion writes to: may it, who else does, what was set down there before."""
+"""The folder that a conversion writes to: checks, lock, and notes of an earlier conversion."""
 
 import fcntl
 import os
@@ -18,23 +18,29 @@ NOTE = "source.json"
 
 
 def check_place(folder: Path, sources: Sequence[str | Path], overwrite: bool) -> None:
-    """Raises `RunFolderError` if a dataset of `sources` may not be made in `folder`."""
+    """Raise `RunFolderError` if a dataset of `sources` may not be made in `folder`."""
     for source in sources:
         if Path(source).is_dir() and folder.resolve().is_relative_to(Path(source).resolve()):
-            raise RunFolderError(f"{folder}: lies in {source}, which is read; choose another one.")
+            raise RunFolderError(
+                f"{folder}: lies in {source}, which is a source. Choose another folder."
+            )
     if folder.exists() and not folder.is_dir():
-        raise RunFolderError(f"{folder}: a file, but a dataset is a folder.")
+        raise RunFolderError(f"{folder}: a file, but a dataset is a folder. Choose another name.")
     if (folder / MANIFEST).exists():
         if not overwrite:
-            raise RunFolderError(f"{folder}: a dataset is there already. --overwrite replaces it.")
+            raise RunFolderError(f"{folder}: a dataset exists already. --overwrite replaces it.")
     elif folder.exists() and any(folder.iterdir()) and not (folder / READING).exists():
         raise RunFolderError(
-            f"{folder}: not empty and no dataset, so nothing in it is touched. Choose another one."
+            f"{folder}: not empty and not a dataset, so it is left alone. Choose another folder."
         )
 
 
 def prepare(reading: Path, note: str, resume: bool) -> Path:
-    """The folder of the reader: as an earlier conversion left it, or empty."""
+    """Return the folder of the reader: as an earlier conversion left it, or empty.
+
+    Raises:
+        RunFolderError: the earlier conversion had other settings or another source.
+    """
     there = reading / NOTE
     if resume and there.exists():
         if there.read_text(encoding="utf-8") != note:
@@ -51,7 +57,7 @@ def prepare(reading: Path, note: str, resume: bool) -> Path:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """A lock that the operating system drops when the process ends; an empty folder is removed."""
+    """Lock `folder` until the end, also that of the process; then remove it if it is empty."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,12 +66,12 @@ def held(folder: Path) -> Iterator[None]:
         raise RunFolderError(f"{folder}: another process is writing there.") from None
     finally:
         os.close(descriptor)
-        with suppress(OSError):  # there is something in it
+        with suppress(OSError):  # the folder is not empty
             folder.rmdir()
 
 
 def states(name: str | Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of a file, or of all files in a folder; of a URL its name alone."""
+    """Return name, size and time of a file or of all files in a folder; for a URL the name."""
     path = Path(name)
     if "://" in str(name):
         return [(hidden_url(str(name)), 0, 0)]
@@ -75,5 +81,5 @@ def states(name: str | Path) -> list[tuple[str, int, int]]:
 
 
 def nbytes(name: str | Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
+    """Return the bytes of a file, or of all files in a folder."""
     return sum(size for _, size, _ in states(name))

@@ -1,7 +1,7 @@
-"""Settings of a conversion: fields of `Conversion`, and options of `learn convert` made from them.
+"""Settings of a conversion: fields of `Conversion`, which become options of `learn convert`.
 
-Plain dataclasses and no import of other modules: the help of the command line does not wait for
-Pydantic.
+These are plain dataclasses without imports of other modules, so the help of the command line does
+not wait for Pydantic.
 """
 
 from dataclasses import dataclass, field
@@ -10,55 +10,55 @@ from typing import Any, Literal
 
 
 def setting(default: Any, about: str, metavar: str | None = None, **option: Any) -> Any:
-    """A field with its description; option: `flag`, and more arguments of `typer.Option`."""
+    """Declare a field with its description; option: `flag`, or arguments of `typer.Option`."""
     return field(default=default, metadata={"help": about, "metavar": metavar} | option)
 
 
 def column(about: str) -> Any:
-    """A field that names a column or several; None: the default of the format."""
+    """Declare a field that names one or more columns; None: the default of the format."""
     return setting(None, about, "COLUMN")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How the dataset is to be. See `BlockWriter` for blocks; format: None: the names tell it."""
+    """Settings of the dataset; for blocks see `BlockWriter`. format: None: names tell it."""
 
-    block_rows: int = setting(1024, "Rows of a block.", min=1)
-    codec: Literal["raw", "lz4"] = setting("lz4", "Of the blocks.")
-    both_orientations: bool = setting(False, "Also with columns as rows, for ALS.")
-    format: str | None = setting(None, "What SRC is, where its name does not say it.", "NAME")
+    block_rows: int = setting(1024, "Rows per block.", min=1)
+    codec: Literal["raw", "lz4"] = setting("lz4", "Compression of blocks.")
+    both_orientations: bool = setting(False, "Store columns as rows too, for ALS.")
+    format: str | None = setting(None, "Format of SRC, if its name does not tell.", "NAME")
     sparse: bool = setting(False, "Do not store the zeros of dense data.")
-    classes: bool = setting(False, "The target is a number for each class.")
-    target_files: list[str] | None = setting(None, "Targets of the rows, of any format.", "FILE")
+    classes: bool = setting(False, "The target is a class: a number each.")
+    target_files: list[str] | None = setting(None, "Targets of the rows, any format.", "FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormatOptions:
-    """Options of formats, each of some of them (`Format.options`); None: not given."""
+    """Options of formats; each format has some (`Format.options`). None: not given."""
 
     targets: list[str] | None = column("Columns to predict.")
     weights: str | None = column("Column with weights of rows.")
     ids: str | None = column("Column with names of rows.")
     leave_out: list[str] | None = column("Columns not to read.")
     nulls: Literal["error", "zero", "drop_row"] | None = setting(
-        None, "What is missing in features."
+        None, "What to do with missing features."
     )
     separator: str | None = setting(None, "Between fields [comma; tab in .tsv].", "CHAR")
     header: bool | None = setting(
         None, "Does the first line name the columns?", flag="--header/--no-header"
     )
     columns: list[str] | None = setting(None, "Names of all columns.", "NAME")
-    user: str | None = column("Of ratings: their users [user].")
-    item: str | None = column("Of ratings: their items [item].")
-    rating: str | None = column("Of ratings: their numbers [rating]; '': each is 1.")
+    user: str | None = column("Ratings: column of users [user].")
+    item: str | None = column("Ratings: column of items [item].")
+    rating: str | None = column("Ratings: column of values [rating]; '': each is 1.")
     duplicates: Literal["error", "last", "sum", "mean"] | None = setting(
-        None, "Of ratings: several of one pair."
+        None, "Ratings: what to do with several of one pair."
     )
-    indices: str | None = column("Of Parquet: lists of indices.")
-    values: str | None = column("Of Parquet: lists of their values.")
-    zero_based: bool | None = setting(None, "Of LIBSVM: indices count from 0.")
-    text: str | None = setting(None, "Of JSON lines and tables: where the text is [text].", "FIELD")
-    min_df: int | None = setting(None, "Words in so many rows at least.", min=1)
-    max_df: float | None = setting(None, "Words in such a share of rows at most.")
+    indices: str | None = column("Parquet: column with lists of indices.")
+    values: str | None = column("Parquet: column with lists of values.")
+    zero_based: bool | None = setting(None, "LIBSVM: indices count from 0.")
+    text: str | None = setting(None, "JSON lines, tables: field with the text [text].", "FIELD")
+    min_df: int | None = setting(None, "Keep words in at least so many rows.", min=1)
+    max_df: float | None = setting(None, "Keep words in at most such a share of rows.")
     hash_bits: int | None = setting(None, "2**N hashed columns in place of words.")
-    vocabulary: Path | None = setting(None, "Of a bag of words: its words.", "FILE")
+    vocabulary: Path | None = setting(None, "Bag of words: file of its words.", "FILE")

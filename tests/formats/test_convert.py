@@ -156,7 +156,7 @@ def test_folders_that_must_not_be_touched(
     assert learn("convert", path, dst, "-q") == 0
     before = (dst / "manifest.json").read_bytes()
     assert learn("convert", path, dst) == ExitCode.USAGE
-    assert "a dataset is there already. --overwrite replaces it" in capsys.readouterr().err
+    assert "a dataset exists already. --overwrite replaces it" in capsys.readouterr().err
     path.write_text("1 1:x\n")
     assert learn("convert", path, dst, "--overwrite") == ExitCode.DATA  # found before it is deleted
     assert (dst / "manifest.json").read_bytes() == before and BlockSource([dst]).blocks == 1
