@@ -1,1 +1,1 @@
-"""The command `learn`, and what it prints."""
+"""The command `learn` and its subcommands."""

@@ -20,7 +20,7 @@ from .options import QuietOption, VerboseOption
 if TYPE_CHECKING:
     from ..configuration.config import RunConfig
 
-KILLED = 130  # of `ExitCode`, whose module is not imported before something goes wrong
+KILLED = 130  # as in `ExitCode`, whose module is imported only for errors
 
 app = typer.Typer(
     help="Train models on data larger than memory, and use them. `learn --config FILE` is short "
@@ -35,13 +35,13 @@ app = typer.Typer(
 
 
 class Resume(StrEnum):
-    """What `--resume` takes."""
+    """The values of `--resume`."""
 
     auto = "auto"
 
 
 class LogFormat(StrEnum):
-    """What `--log-format` takes."""
+    """The values of `--log-format`."""
 
     text = "text"
     json = "json"
@@ -83,7 +83,7 @@ def _common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """What every command has."""
+    """Declare the options of all commands."""
 
 
 def train(
@@ -95,7 +95,7 @@ def train(
     device: DeviceOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old run.")] = False,
     resume: Annotated[
-        Resume | None, typer.Option("--resume", help="Go on from the newest checkpoint, if any.")
+        Resume | None, typer.Option("--resume", help="Resume from the newest checkpoint, if any.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, print memory and time, stop.")
@@ -107,7 +107,7 @@ def train(
     ] = LogFormat.text,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Picture of a regularisation path."),
+        typer.Option("--plot", metavar="FILE", help="Plot of a regularisation path."),
     ] = None,
 ) -> None:
     """Train a model as the configuration says."""
@@ -195,11 +195,12 @@ for command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs `learn` and exits with a code of `exitcodes.ExitCode`. None: what the process was
-    given.
+    """Run `learn`, and exit with a code of `exit_codes.ExitCode`.
+
+    arguments: without the name of the program; None: those of the process.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if logging.lastResort is not None:  # prints warnings where no handler was set up
+    if logging.lastResort is not None:  # it prints warnings if no handler is set up
         logging.lastResort.setFormatter(MessageFormatter())
     try:
         try:
@@ -207,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             code = 0
         except SystemExit as stop:  # how typer ends: after help, and after wrong usage with 2
             code = stop.code if isinstance(stop.code, int) else 0
-        sys.stdout.flush()  # here, where an error of it is reported
+        sys.stdout.flush()  # now, so that an error is reported
     except BrokenPipeError:  # `learn topics ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -217,12 +218,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if code == KILLED and arguments is None:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # the interpreter would wait for replicas that are at work on a block
+        os._exit(code)  # the interpreter would wait for replicas that work on a block
     sys.exit(code)
 
 
 def _with_command(arguments: list[str]) -> list[str]:
-    """Puts `train` before options that have no command, so that `learn --config X` trains."""
+    """Put `train` before options without a command, so that `learn --config X` trains."""
     if not arguments:
         return ["--help"]
     if arguments[0] == "-h":
@@ -233,7 +234,7 @@ def _with_command(arguments: list[str]) -> list[str]:
 
 
 def _report(error: BaseException, verbose: bool) -> int:
-    """Says on stderr what went wrong; with a traceback where that is the only explanation."""
+    """Print an error on stderr, with a traceback if it is internal or `verbose` is set."""
     from ..exit_codes import ExitCode, exit_code, message
 
     code = exit_code(error)
@@ -241,20 +242,21 @@ def _report(error: BaseException, verbose: bool) -> int:
     if verbose or code == ExitCode.INTERNAL:
         lines += traceback.format_exception(error)
     if code == ExitCode.INTERNAL:
-        lines.append("learn: a mistake in blocklearn, please report it with the above")
+        lines.append("learn: a bug in blocklearn; please report it with the text above")
     elif code == ExitCode.CONFIG and re.match(r"\S+: |--", str(error)):
         lines.append(message(error))  # lines that begin with file:line:column, for editors
     else:
         lines.append(f"learn: {message(error)}")
-    with suppress(OSError):  # standard error is full or closed, too: the code says what it can
+    with suppress(OSError):  # stderr is full or closed too: the exit code must suffice
         for line in lines:
             say(line.removesuffix("\n"))
     return int(code)
 
 
 def _let_go_of_full_streams() -> None:
-    """What a stream cannot take is dropped: the interpreter would try again at the end, and exit
-    with a code of its own, 120.
+    """Drop what a full or closed stream cannot take.
+
+    The interpreter would otherwise try again at its end, and exit with its own code 120.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -271,7 +273,7 @@ def _resolve(
     threads: int | None,
     device: str | None,
 ) -> "RunConfig":
-    """The configuration from files, environment and options."""
+    """Return the configuration from files, environment and options."""
     from ..configuration.config import RunConfig
     from ..configuration.yaml_config import Setting, resolve
 

@@ -32,7 +32,7 @@ MANY = (
         if option.annotation.__origin__ == list[str] | None
     ),
 )
-"""Options that take several values at once: `--stripes /disk1/acl /disk2/acl`."""
+"""The options that take several values at once: `--stripes /disk1/acl /disk2/acl`."""
 
 
 @with_options(Settings, FormatOptions, after="stripes")
@@ -49,7 +49,7 @@ def convert(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with what was interrupted, if anything.")
+        bool, typer.Option("--resume", help="Resume an interrupted conversion, if any.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a dataset.")] = False,
     quiet: QuietOption = False,
@@ -83,8 +83,8 @@ def inspect(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Say what something is: rows, columns, skew, blocks, and what would be slow about it. All
-    rows are read.
+    """Describe data or a model: rows, columns, skew, blocks, and what would be slow. Reads all
+    rows.
     """
     import json as writing
 
@@ -108,7 +108,7 @@ def inspect(
 
 
 def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> None:
-    """Convert, and say what was done."""
+    """Convert, and print a summary unless `quiet` is set."""
     from ..conversion.convert import convert
     from ..conversion.display import ConversionDisplay, Silent
     from ..figures import size
@@ -127,11 +127,11 @@ def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> Non
 
 
 def check_options(sources: Sequence[str], format: str | None, options: dict[str, Any]) -> None:
-    """Every option is one of the format's."""
+    """Raise `BadParameter` for an unknown format, or an option that the format does not have."""
     from blocklearn.datasources.formats import FORMATS, find_files
 
     if format is not None and format not in FORMATS:
-        raise typer.BadParameter(f"it is one of {', '.join(FORMATS)}", param_hint="--format")
+        raise typer.BadParameter(f"must be one of {', '.join(FORMATS)}", param_hint="--format")
     kind, _ = find_files(sources, format, options)
     for name in options:
         if name not in FORMATS[kind].options:
@@ -142,16 +142,16 @@ def check_options(sources: Sequence[str], format: str | None, options: dict[str,
 
 
 def spread(arguments: Sequence[str]) -> list[str]:
-    """Options of `MANY` with each of their values on its own.
+    """Repeat options of `MANY` before each of their values.
 
     >>> spread(["convert", "a.csv", "acl", "--stripes", "/b/acl", "/c/acl", "-q"])
     ['convert', 'a.csv', 'acl', '--stripes', '/b/acl', '--stripes', '/c/acl', '-q']
     """
     found: list[str] = []
-    option, waiting = "", False  # of the values that follow; whether none has come yet
+    option, waiting = "", False  # option of the next values; whether it has no value yet
     for argument in arguments:
         if argument.startswith("-"):
-            found += [option] if waiting else []  # for a message that a value is missing
+            found += [option] if waiting else []  # typer says that a value is missing
             option, waiting = (argument, True) if argument in MANY else ("", False)
             found += [] if waiting else [argument]
         else:

@@ -1,4 +1,5 @@
-"""Commands that use a trained model: `learn topics`, `learn predict`, `learn recommend` and others.
+"""Commands that use a trained model: `learn topics`, `learn predict`, `learn recommend`, ...
+
 Nothing heavy is imported before one runs.
 """
 
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or model.")]
 TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the lists.")]
 ListsOption = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help=".parquet file to write lists to.")
+    Path | None, typer.Option("--out", metavar="FILE", help="Write lists to a .parquet file.")
 ]
 DeviceOption = Annotated[
-    str, typer.Option("--device", help="That computes: cpu, cuda, cuda:N, auto.")
+    str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:N, auto.")
 ]
 SkipOption = Annotated[
     bool,
@@ -46,7 +47,7 @@ FieldOption = Annotated[
     typer.Option(
         "--text",
         metavar="FIELD",
-        help="Of JSON lines and tables: where the text is [as in the training data].",
+        help="JSON lines, tables: field with the text [as in the training data].",
     ),
 ]
 DataOption = Annotated[
@@ -54,8 +55,8 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="PATH",
-        help="Files of any format that `learn convert` reads, or a block dataset; for a run on "
-        "other data (tables, ratings, ...): such data.",
+        help="Data of the kind that the run was trained on (table, ratings, ...); else files of "
+        "any format that `learn convert` reads, or a block dataset.",
     ),
 ]
 
@@ -116,7 +117,7 @@ def factors(
     ],
     verbose: VerboseOption = False,
 ) -> None:
-    """Write what a model has learned of each row of its training data: factors of users, items."""
+    """Write the state of each row of the training data, such as factors of users or items."""
     if out.suffix not in (".parquet", ".npy"):
         raise typer.BadParameter("must end in .parquet or .npy", param_hint="--out")
     from ..storage.persistence import load
@@ -142,7 +143,7 @@ def export(
     tensor: Annotated[
         str | None, typer.Option("--tensor", metavar="NAME", help="One tensor of the model [all].")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace old files.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Write a model's numbers and names for other programs."""
@@ -165,7 +166,7 @@ def evaluate(
     data: DataOption,
     targets: Annotated[
         Path | None,
-        typer.Option("--targets", metavar="FILE", help=".npy, .npz or .mtx: what rows should be."),
+        typer.Option("--targets", metavar="FILE", help="Targets of rows: .npy, .npz or .mtx."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
     separator: SeparatorOption = None,
@@ -188,9 +189,9 @@ def evaluate(
     known = {name: value for name, value in scores.items() if not math.isnan(value)}
     missing = ", ".join(name for name in scores if name not in known)
     if not known:
-        raise DataError(f"{data}: nothing to score: {missing} is of no token or row.")
+        raise DataError(f"{data}: nothing to score: no row or token counts for {missing}.")
     if missing:
-        say(f"{data}: these rows say nothing of {missing}")
+        say(f"{data}: no value for {missing}: no row or token counts for it")
     show_lines(score_lines(scores if json else known, json))
 
 
@@ -202,7 +203,7 @@ def recommend(
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", metavar="FILE", help="Ratings of new users, who are given lists from these."
+            "--data", metavar="FILE", help="Ratings by new users, to make lists for these."
         ),
     ] = None,
     top: TopOption = 10,

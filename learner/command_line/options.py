@@ -1,4 +1,4 @@
-"""Options that commands of several files have, and options made from fields of a dataclass."""
+"""Options that several modules share, and options made from fields of a dataclass."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import Field, fields
@@ -11,17 +11,19 @@ from ..conversion.settings import FormatOptions, Settings
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of all errors.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print tracebacks of all errors.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 
 
 def spelled(name: str) -> str:
-    """An option as it is written."""
+    """Return the option of a parameter: `--hash-bits` for `hash_bits`."""
     return "--" + name.replace("_", "-")
 
 
 def options_of(*classes: type) -> Iterator[Parameter]:
-    """The fields of dataclasses as parameters of a command, options by their metadata."""
+    """Yield the fields of dataclasses as parameters of a command, by their metadata."""
     for class_ in classes:
         hints = get_type_hints(class_)
         for field in fields(class_):
@@ -40,8 +42,9 @@ def _option(field: Field[Any]) -> Any:
 
 
 def with_options(*classes: type, after: str) -> Callable[[Command], Command]:
-    """Give a command, which takes them as `**settings`, the options of dataclasses behind its
-    parameter `after`.
+    """Return a decorator that adds options to a command behind its parameter `after`.
+
+    The options are the fields of `classes`; the command receives them as `**settings`.
     """
 
     def decorate(command: Command) -> Command:

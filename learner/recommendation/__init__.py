@@ -1,1 +1,1 @@
-"""Models of users and items: lists of the best, and how good they are."""
+"""Lists of the best items from models of users and items, and scores of these lists."""

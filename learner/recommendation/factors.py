@@ -1,4 +1,4 @@
-"""What a model of users and items has learnt, and which users and items these are."""
+"""The learnt factors of users and items, and their ids."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from blocklearn.models import ALS
 from ..errors import ConfigError
 from ..learner import Learner
 
-MENTIONED = 5  # unknown ids of a message
+MENTIONED = 5  # unknown ids that a message lists
 
 
 @dataclass(frozen=True)
 class Factors:
-    """The prediction for a user and an item is offset + users[user] . items[item].
+    """Factors of users and items: the prediction is offset + users[user] . items[item].
 
-    users: float32 [n x K], items: float32 [m x K], not copied from the learner. rank: of these K
-    numbers the first ones, which say what users and items are like (others are biases). user_ids,
-    item_ids: what they are called, None if they have numbers only, which are their ids then.
+    Attributes:
+        users: float32 [n x K], not copied from the learner.
+        items: float32 [m x K], not copied from the learner.
+        offset: the mean that is added to each product.
+        rank: how many of the K numbers, from the first, are factors; the others are biases.
+        user_ids: the ids of the users; None: their numbers are their ids.
+        item_ids: the ids of the items; None: their numbers are their ids.
     """
 
     users: NDArray[Any]
@@ -34,10 +38,13 @@ class Factors:
     item_ids: Ids | None
 
     def numbers(self, side: Literal["user", "item"], given: Any) -> NDArray[np.int64]:
-        """Numbers of users or items: `given` ones, or where they stand if they are ids (str).
+        """Return the numbers of users or items, int64.
 
-        None: all of them. Raises `DataError` for ids that the model does not know and numbers out
-        of range, `TypeError` for what is neither.
+        given: ids (str), or numbers (int); None: all.
+
+        Raises:
+            DataError: an id is unknown, or a number out of range.
+            TypeError: `given` has neither ids nor numbers.
         """
         count = len(self.users if side == "user" else self.items)
         if given is None:
@@ -59,13 +66,16 @@ class Factors:
         return found
 
     def names(self, side: Literal["user", "item"]) -> Ids:
-        """What all users or items are called: by their numbers, where they have no ids."""
+        """Return the ids of all users or items: their numbers if they have no ids."""
         ids, table = (self.user_ids, self.users) if side == "user" else (self.item_ids, self.items)
         return Ids.numbered(len(table)) if ids is None else ids
 
 
 def unknown(what: str, given: Ids, found: NDArray[np.int64]) -> str:
-    """`2 of 9 users are unknown to the model: 'ann', 'bob'`. found: places of `given`, or -1."""
+    """Return a message like `2 of 9 users are unknown to the model: 'ann', 'bob'`.
+
+    found: int64, the places of the ids `given`, or -1 for unknown ones.
+    """
     missing = np.flatnonzero(found < 0)
     some = ", ".join(repr(given[int(i)]) for i in missing[:MENTIONED])
     more = ", ..." if missing.size > MENTIONED else ""
@@ -73,8 +83,11 @@ def unknown(what: str, given: Ids, found: NDArray[np.int64]) -> str:
 
 
 def factors_of(learner: Learner) -> Factors:
-    """The factors that `learner` has trained or loaded. Raises `ConfigError` if its model has none,
-    `ValueError` if nothing is trained yet.
+    """Return the factors that `learner` has trained or loaded.
+
+    Raises:
+        ConfigError: the model has no factors of users and items.
+        ValueError: nothing is trained yet.
     """
     model = learner.model
     if not isinstance(model, ALS):
@@ -92,11 +105,11 @@ def factors_of(learner: Learner) -> Factors:
 
 
 def check_range(numbers: NDArray[np.int64], side: str, count: int) -> NDArray[np.int64]:
-    """Numbers of users or items that there are."""
+    """Return `numbers` of users or items, or raise `DataError` if one is not below `count`."""
     wrong = numbers[(numbers < 0) | (numbers >= count)]
     if wrong.size:
         raise DataError(
-            f"{side} {wrong[0]:,}, but {side}s are numbered from 0 to {count - 1:,}; their ids, if "
-            "they have some, are passed as str."
+            f"{side} {wrong[0]:,}, but {side}s are numbered from 0 to {count - 1:,}. Pass ids as "
+            "str."
         )
     return numbers

@@ -1,4 +1,4 @@
-"""Lists of what suits or resembles each of some rows: as blocks, as lines, as a Parquet file."""
+"""Ranked lists for rows, such as items for users: as blocks, as lines, as a Parquet file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ Array = NDArray[Any]
 
 
 class Ranked(NamedTuple):
-    """Lists of r rows. rows: int64 [r], their numbers. ids: int32 [r x n], numbers of what is
-    listed, best first, -1 where there is no more; scores: float32 [r x n], -inf there.
+    """Lists for r rows.
+
+    Attributes:
+        rows: int64 [r], row numbers.
+        ids: int32 [r x n], numbers of the listed items, best first; -1 fills short lists.
+        scores: float32 [r x n], scores of the listed items; -inf fills short lists.
     """
 
     rows: Array
@@ -33,8 +37,11 @@ class Ranked(NamedTuple):
 class Lists:
     """Lists that are made while they are read, once: iterate over it for `Ranked` blocks.
 
-    what: what rows are and what is listed, ("user", "item"). row_ids, ids: what these are called,
-    None where they have numbers only.
+    Attributes:
+        blocks: the lists, block by block.
+        what: names of a row and of a listed item, such as ("user", "item").
+        row_ids: the ids of the rows; None: they have numbers only.
+        ids: the ids of the listed items; None: they have numbers only.
     """
 
     blocks: Iterator[Ranked]
@@ -43,11 +50,11 @@ class Lists:
     ids: Ids | None
 
     def __iter__(self) -> Iterator[Ranked]:
-        """Block by block."""
+        """Iterate over blocks."""
         return self.blocks
 
     def named(self) -> Iterator[tuple[str, list[tuple[str, float]]]]:
-        """Row by row: what it is called, and names and scores of its list, best first."""
+        """Yield each row's name, and names and scores of its list, best first."""
         for block in self.blocks:
             rows = names(self.row_ids, block.rows)
             real = block.ids >= 0
@@ -56,12 +63,12 @@ class Lists:
                 yield row, [(next(listed), float(score)) for score in scores[there]]
 
     def lines(self) -> Iterator[str]:
-        """`ann: Alien (4.53), Up (4.31)`, a line per row."""
+        """Yield a line per row: `ann: Alien (4.53), Up (4.31)`."""
         for row, listed in self.named():
             yield f"{row}: " + ", ".join(f"{name} ({number(score)})" for name, score in listed)
 
     def json_lines(self) -> Iterator[str]:
-        """`{"user": "ann", "items": [{"item": "Alien", "score": 4.53}]}`, an object per row."""
+        """Yield JSON per row: `{"user": "ann", "items": [{"item": "Alien", "score": 4.53}]}`."""
         row_key, key = self.what
         for row, listed in self.named():
             items = [{key: name, "score": score} for name, score in listed]
@@ -69,11 +76,10 @@ class Lists:
 
 
 def write_lists(path: Path | str, lists: Lists) -> int:
-    """Write lists to a Parquet file, block by block; returns how many lines it has.
+    """Write lists to a Parquet file, block by block; return its number of rows.
 
-    Columns: `user` and `item` (or `item` and `similar_item`, ...), text, or int64 where there are
-    numbers only; `rank` int32, 1 is the best; `score` float32. The file is there completely or not
-    at all.
+    Columns: `user` and `item` (or `item` and `similar_item`, ...), text, or int64 without ids;
+    `rank` int32, 1 is the best; `score` float32. The file is complete or absent.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -108,5 +114,5 @@ def write_lists(path: Path | str, lists: Lists) -> int:
 
 
 def names(ids: Ids | None, numbers: Array) -> list[str]:
-    """What rows or columns with these numbers are called."""
+    """Return the ids of rows or columns with these numbers, or the numbers as text."""
     return list(map(str, numbers)) if ids is None else list(ids.take(numbers))

@@ -1,4 +1,4 @@
-"""How well the items that were held out are ranked: lists for a sample of users, scored."""
+"""Score how well held-out items are ranked, by the lists of a sample of users."""
 
 from __future__ import annotations
 
@@ -25,31 +25,36 @@ from .factors import factors_of
 from .recommend import cuts, entries_for, lists_of, of_matrix, size_of
 from .top_lists import TopLists
 
-STREAM = 2**32  # of random numbers: which users are drawn
+STREAM = 2**32  # stream of random numbers that draws the users
 
 
 class RankingEvaluation(Hook):
     """Adds `ndcg@10`, `precision@10`, `recall@10`, `map@10` and `mrr@10` to each evaluation.
 
-    Users are those with a relevant item among the held-out entries, or `users` of them, drawn
-    once by the learner's seed. The list of a user ranks all items but those of his training row.
-    top: length of the lists. relevant: least value of a held-out entry that makes its item
-    relevant; None: any above 0. Definitions: `models/ranking_metrics.py`.
+    Users are those with a relevant item among the held-out entries, or a sample of them, drawn once
+    by the learner's seed. The list of a user ranks all items except those of the training row. For
+    the definitions of the scores see `models/ranking_metrics.py`.
 
-    Lists are made by the replicas, in memory that is part of their plan. Hooks that show or write
-    scores come after this one.
+    The replicas make the lists, in memory that is part of their plan. Hooks that show or write
+    scores must come after this one.
     """
 
     def __init__(self, top: int = 10, users: int = 2000, relevant: float | None = None) -> None:
-        """Nothing is read yet."""
+        """Store the settings; nothing is read yet.
+
+        Args:
+            top: the length of the lists.
+            users: the most users in the sample.
+            relevant: the least value of a relevant held-out entry; None: any above 0.
+        """
         if top < 1 or users < 1:
-            raise ValueError(f"RankingEvaluation: top={top}, users={users}; both are 1 or more.")
+            raise ValueError(f"RankingEvaluation: top={top}, users={users}: must be at least 1.")
         self.top, self.users, self.relevant = top, users, relevant
         self._sample: tuple[NDArray[np.int64], Any, Any] | None = None
         self._lists: WeakKeyDictionary[Replica, TopLists] = WeakKeyDictionary()
 
     def plan(self, learner: Learner, replica: Replica) -> None:
-        """Room for the lists of the users of the sample, or of as many as there are at a time."""
+        """Plan the memory for lists of the sample, or of as many users as are done at a time."""
         model = replica.model
         if learner.eval is None or not isinstance(model, ALS):
             return
@@ -64,7 +69,7 @@ class RankingEvaluation(Hook):
         )
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
-        """Adds the scores to `progress.scores`."""
+        """Add the scores to `progress.scores`."""
         if self._sample is None and learner.train is not None and learner.eval is not None:
             users, held = self.sample(learner.eval, learner.seed)
             self._sample = users, compact(entries_of(learner.train, users)), compact(held)
@@ -72,12 +77,13 @@ class RankingEvaluation(Hook):
             progress.scores |= self.scores(learner, *self._sample)
 
     def end(self, learner: Learner, progress: Progress) -> None:
-        """Frees the memory."""
+        """Forget the sample, which frees its memory."""
         self._sample = None
 
     def sample(self, held_out: DataSource, seed: int) -> tuple[NDArray[np.int64], Any]:
-        """Numbers of the users of the sample [u], ascending, and their relevant items: a SciPy
-        `csr_array` [u x items].
+        """Draw the sample: ascending user numbers [u], and their relevant items.
+
+        The relevant items are a SciPy `csr_array` [u x items].
         """
         some = [
             rows[np.diff(self.relevant_of(matrix).indptr) > 0]
@@ -91,7 +97,7 @@ class RankingEvaluation(Hook):
         return users, self.relevant_of(entries_of(held_out, users))
 
     def relevant_of(self, held_out: Any) -> Any:
-        """Held-out entries of relevant items only."""
+        """Return the held-out entries of relevant items only, as ones."""
         found = held_out.copy()
         least = self.relevant
         found.data = (found.data > 0 if least is None else found.data >= least).astype(np.float32)
@@ -101,8 +107,13 @@ class RankingEvaluation(Hook):
     def scores(
         self, learner: Learner, users: NDArray[np.int64], seen: Any, relevant: Any
     ) -> dict[str, float]:
-        """Means over `users`. seen, relevant: `csr_array` [users x items]; what is not listed, and
-        what should be.
+        """Return the means of the scores over `users`.
+
+        Args:
+            learner: the model and its replicas.
+            users: int64 [u], user numbers.
+            seen: `csr_array` [u x items], the items that are not listed.
+            relevant: `csr_array` [u x items], the items that should be listed.
         """
         if learner.team is None or learner.team.first not in self._lists:
             lists = self._lists_apart(learner, users, seen)
@@ -117,9 +128,9 @@ class RankingEvaluation(Hook):
     def _lists_of_replicas(
         self, learner: Learner, users: NDArray[np.int64], seen: Any
     ) -> Iterable[tuple[int, Any]]:
-        """The first of some users, by its place, and their lists: made in memory that was planned.
+        """Yield the place of a part's first user, and the part's lists, made in planned memory.
 
-        Lists are valid until the next ones are asked for.
+        Lists are valid until the next part.
         """
         team, known = learner.team, learner.row_state("users")
         assert team is not None
@@ -141,7 +152,7 @@ class RankingEvaluation(Hook):
     def _lists_apart(
         self, learner: Learner, users: NDArray[np.int64], seen: Any
     ) -> Iterable[tuple[int, Any]]:
-        """The same of a learner that planned for none, such as one that was loaded."""
+        """Yield the same for a learner without planned lists, such as a loaded one."""
         factors, blocks = factors_of(learner), of_matrix(np.arange(users.size), seen)
         rows = factors.users[users]
         for block in lists_of(factors, rows, blocks, self.top, None, learner.backend_beside):
@@ -150,7 +161,7 @@ class RankingEvaluation(Hook):
 
 @dataclass(frozen=True)
 class Part:
-    """Users of the sample, by their places in it; see `Numbered`."""
+    """A range of the sample, from place `start` to `end`; see `Numbered`."""
 
     index: int
     start: int
@@ -159,7 +170,7 @@ class Part:
 
 
 def rows_between(matrix: Any, start: int, end: int) -> Any:
-    """Rows start to end of a `csr_array`, whose entries are not copied."""
+    """Return rows start to end of a `csr_array`, without a copy of the entries."""
     indptr = matrix.indptr[start : end + 1]
     own = slice(indptr[0], indptr[-1])
     parts = (matrix.data[own], matrix.indices[own], indptr - indptr[0])
@@ -167,17 +178,19 @@ def rows_between(matrix: Any, start: int, end: int) -> Any:
 
 
 def compact(matrix: Any) -> Any:
-    """The same `csr_array` with indices of 32 bits where they suffice, as views of it want them."""
+    """Return a `csr_array` with 32-bit indices if they suffice, so that views need no copy."""
     kind = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
     parts = (matrix.data, matrix.indices.astype(kind), matrix.indptr.astype(kind))
     return csr_array(parts, shape=matrix.shape)
 
 
 def ranking_of(config: RunConfig) -> RankingConfig | None:
-    """How ranking is scored: as configured; of implicit feedback also where nobody said so.
+    """Return the settings of ranking scores, or None.
+
+    Models of implicit feedback have defaults where nothing is configured.
 
     Raises:
-        ConfigError: the model ranks nothing.
+        ConfigError: the model has no items to rank.
     """
     model, ranking = config.model, config.learner.ranking
     if ranking is not None and not isinstance(model, ALS):

@@ -1,4 +1,4 @@
-"""Lists of items for users, and of what is similar, from factors of users and items."""
+"""Lists of items for users, and of similar users or items, from their factors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .lists import Lists, Ranked
 from .top_lists import top_lists
 
 Array = NDArray[Any]
-BLOCK_ROWS = 4096  # rows whose lists are made at a time, at most
+BLOCK_ROWS = 4096  # the most rows whose lists are made at a time
 
 
 def recommend(
@@ -31,27 +31,28 @@ def recommend(
     seen: Any = None,
     items: Any = None,
 ) -> Lists:
-    """The n items (or all, if n is more) with the highest predictions for each user, made block by
-    block.
+    """List the n items with the highest predictions for each user, block by block.
 
-    learner: one whose model is an ALS, trained or loaded. users: ids (str), or numbers of rows
-    (int), or None: all; or new users, as a SciPy sparse matrix [users x items] of everything that
-    is known of them. exclude_seen: a user's list has none of the items that his row stores in
-    `seen`, a SciPy sparse matrix [all users x items] or a DataSource; None: in the training data,
-    or for new users in what is known of them. items: ids or numbers of those that may be listed;
-    None: all. Memory does not grow with the number of users, and equal predictions are listed in
-    the order of the items.
+    Memory does not grow with the number of users. Equal predictions are listed in the order of the
+    items. A user without any ratings gets items in the order of their biases or, without biases, of
+    their numbers. Lists come in the order of `users`. If seen items are in a source that cannot
+    find single rows, lists come in the order of its blocks.
 
-    A user of whom nothing is known gets items in the order of their biases, or, without these, of
-    their numbers. Lists come in the order of `users`; where seen items are in a source that cannot
-    find single rows, in the order of its blocks.
+    Args:
+        learner: a learner with an ALS model, trained or loaded.
+        users: ids (str), or numbers of rows (int); None: all. Or new users: a SciPy sparse matrix
+            [users x items] of all their known ratings.
+        n: the length of the lists, at most the number of items.
+        exclude_seen: whether lists leave out the items that a user has seen.
+        seen: a SciPy sparse matrix [all users x items] or a DataSource whose entries are the seen
+            items; None: the training data, or the ratings of new users.
+        items: ids or numbers of the items that may be listed; None: all.
 
     Raises:
         ConfigError: the model has no users and items.
         DataError: an id is unknown; the message names the first ones.
-        ShapeError: a matrix is not of these users and items, or not sparse.
-        ValueError: there is nothing to take what was seen from; pass seen=, or exclude_seen=False.
-            Or n is below 1.
+        ShapeError: a matrix is not sparse, or has not the model's users and items.
+        ValueError: n is below 1. Or the seen items are unknown: pass seen=, or exclude_seen=False.
 
     >>> import blocklearn as bl
     >>> X = bl.sparse([[5, 4, 0, 1], [4, 0, 1, 0], [1, 0, 5, 4], [0, 1, 4, 5.0]])
@@ -81,11 +82,12 @@ def recommend(
 
 
 def fold_in(learner: Learner, rows: Any, *, side: Literal["user", "item"] = "user") -> Array:
-    """Factors of new users, float32 [r x K], as training would find them with all items' factors
-    held where they are.
+    """Compute factors of new users, float32 [r x K], with the items' factors held fixed.
 
-    rows: a SciPy sparse matrix [r x items] of all that is known of them: their full histories, not
-    only what is new. side: "item": of new items instead, from rows [r x users].
+    Args:
+        learner: a learner with an ALS model, trained or loaded.
+        rows: a SciPy sparse matrix [r x items] of full histories, not only of new ratings.
+        side: "item" computes factors of new items, from rows [r x users].
     """
     factors = factors_of(learner)
     columns = len(factors.items if side == "user" else factors.users)
@@ -94,21 +96,21 @@ def fold_in(learner: Learner, rows: Any, *, side: Literal["user", "item"] = "use
 
 
 def similar_items(learner: Learner, items: Any = None, n: int = 10) -> Lists:
-    """The n items most like each of `items` (ids, or numbers; None: all), made block by block.
+    """List the n items most similar to each of `items` (ids, or numbers; None: all).
 
-    Scores are cosines of the items' factors, without biases; an item is not in its own list.
-    Raises as `recommend`.
+    Scores are cosines of the items' factors, without biases. An item is not in its own list.
+    Lists are made block by block. Raises as `recommend`.
     """
     return similar(learner, "item", items, n)
 
 
 def similar_users(learner: Learner, users: Any = None, n: int = 10) -> Lists:
-    """The n users most like each of `users`: see `similar_items`."""
+    """List the n users most similar to each of `users`: see `similar_items`."""
     return similar(learner, "user", users, n)
 
 
 def similar(learner: Learner, side: Literal["user", "item"], which: Any, n: int) -> Lists:
-    """Lists of what is similar on one side."""
+    """List the n users or items that are most similar to each of `which`."""
     factors = factors_of(learner)
     table = factors.users if side == "user" else factors.items
     ids = factors.user_ids if side == "user" else factors.item_ids
@@ -130,7 +132,7 @@ def similar(learner: Learner, side: Literal["user", "item"], which: Any, n: int)
 
 
 def of_unit_length(rows: Array) -> Array:
-    """Rows of length 1; zeros stay."""
+    """Return `rows` scaled to length 1; rows of zeros stay."""
     rows = rows.astype(np.float64)
     lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
     found: Array = np.divide(rows, lengths, out=rows, where=lengths > 0)
@@ -141,10 +143,12 @@ def of_unit_length(rows: Array) -> Array:
 
 
 class Blocks(NamedTuple):
-    """Numbers of rows, part by part, at most `size` a part, and what each part leaves out.
+    """Row numbers in parts, with the items that each part leaves out.
 
-    entries: room for these at a time; of a part that leaves out more, fewer rows are done at a
-    time. 0: nothing is left out.
+    Attributes:
+        size: the most rows in a part.
+        entries: the most left-out entries at a time; parts with more are cut. 0: none.
+        parts: row numbers, and a `csr_array` of the left-out items or None.
     """
 
     size: int
@@ -160,8 +164,15 @@ def lists_of(
     chosen: Array | None,
     opened: Callable[[], Backend],
 ) -> Iterator[Ranked]:
-    """Lists for rows of `rows`, of the items `chosen`, ascending, or of all. opened: makes the
-    backend that they are made with, when the first of them is asked for.
+    """Yield lists for blocks of rows.
+
+    Args:
+        factors: the model's factors.
+        rows: float32 [r x K], factors of the users.
+        blocks: the rows to list for, and what to leave out.
+        n: the length of the lists.
+        chosen: ascending numbers of the items that may be listed; None: all.
+        opened: makes the backend; called for the first block.
     """
     table = factors.items if chosen is None else factors.items[chosen]
     size, entries, parts = blocks
@@ -181,7 +192,7 @@ def lists_of(
 def pieces(
     parts: Iterator[tuple[Array, Any]], size: int, entries: int
 ) -> Iterator[tuple[Array, Any]]:
-    """The parts, those cut that leave out more entries than there is room for."""
+    """Yield the parts, and cut those that leave out more than `entries` entries."""
     for numbers, left_out in parts:
         if left_out is None:
             yield numbers, None
@@ -191,8 +202,9 @@ def pieces(
 
 
 def cuts(indptr: Array, rows: int, entries: int) -> Iterator[tuple[int, int]]:
-    """Rows of a sparse matrix in pieces, as (first, end): up to so many rows and entries each, but
-    at least one row.
+    """Cut the rows of a sparse matrix into pieces, and yield (first, end) of each.
+
+    A piece has up to `rows` rows and `entries` entries, but at least one row.
 
     >>> list(cuts(np.array([0, 2, 3, 9, 10, 11]), rows=3, entries=4))
     [(0, 2), (2, 3), (3, 5)]
@@ -206,25 +218,26 @@ def cuts(indptr: Array, rows: int, entries: int) -> Iterator[tuple[int, int]]:
 
 
 def entries_for(shape: BlockShape, rows: int) -> int:
-    """Room for what so many rows of a source store: as its fullest block does, and at least that
-    much, so that any single row fits.
+    """Return the room for the entries of `rows` rows, by the fullest block of a source.
+
+    It is at least that block's entries, so any single row fits.
     """
     return max(1, shape.nnz * max(1, -(-rows // shape.rows)))
 
 
 def size_of(count: int) -> int:
-    """Rows whose lists are made at a time, if there are `count` in all."""
+    """Return how many of `count` rows are done at a time, in parts of about equal size."""
     return max(1, -(-count // max(1, -(-count // BLOCK_ROWS))))
 
 
 def parts_of(numbers: Array) -> tuple[list[Array], int]:
-    """`numbers` in parts of about equal length, and the largest of these lengths."""
+    """Return `numbers` in parts of about equal length, and the largest of these lengths."""
     size = size_of(numbers.size)
     return [numbers[start : start + size] for start in range(0, numbers.size, size)], size
 
 
 def of_matrix(numbers: Array, matrix: Any) -> Blocks:
-    """Rows of a `csr_array`; None: nothing is left out."""
+    """Return blocks that leave out rows of a `csr_array`; None: nothing is left out."""
     parts, size = parts_of(numbers)
     if matrix is None:
         return Blocks(size, 0, ((part, None) for part in parts))
@@ -234,13 +247,18 @@ def of_matrix(numbers: Array, matrix: Any) -> Blocks:
 
 
 def of_source(numbers: Array, source: DataSource | None, shape: tuple[int, int]) -> Blocks:
-    """Rows of a source: in the order of `numbers` if it finds any row, else in its own order.
+    """Return blocks that leave out rows of a source.
 
-    shape: of all its rows. Raises `ShapeError` if it has another one, `ValueError` if it is None.
+    They are in the order of `numbers` if the source finds single rows, else in its own order.
+    shape: the expected (users, items).
+
+    Raises:
+        ShapeError: the source has another shape.
+        ValueError: `source` is None.
     """
     if source is None:
         raise ValueError(
-            "recommend: a model that was loaded does not know what its users have seen; pass "
+            "recommend: a loaded model does not know what its users have seen. Pass "
             "seen=, their ratings as a matrix, or exclude_seen=False."
         )
     if (source.shape.total_rows, source.shape.columns) != shape:
@@ -265,15 +283,22 @@ def of_source(numbers: Array, source: DataSource | None, shape: tuple[int, int])
 
 
 def checked_length(n: int, count: int) -> int:
-    """The length of lists of n, where there are `count` to list. Raises `ValueError` below 1."""
+    """Return the length of lists: n, but at most `count`. Raises `ValueError` below 1."""
     if n < 1:
-        raise ValueError(f"lists of n={n}, but n is at least 1.")
+        raise ValueError(f"n={n}: must be at least 1. Pass the length of the lists.")
     return min(n, count)
 
 
 def as_csr(matrix: Any, name: str, shape: tuple[int | None, int]) -> Any:
-    """A SciPy matrix as CSR with ascending, unique indices. Raises `ShapeError` if it is none, or
-    has not this shape; None: any number of rows.
+    """Return a SciPy matrix as CSR with ascending, unique indices.
+
+    Args:
+        matrix: the matrix.
+        name: its name in messages.
+        shape: (rows, columns); None: any number of rows.
+
+    Raises:
+        ShapeError: `matrix` is not a SciPy sparse matrix, or has another shape.
     """
     rows, columns = shape
     found: tuple[int, ...] = matrix.shape if sp.issparse(matrix) else ()
@@ -281,7 +306,7 @@ def as_csr(matrix: Any, name: str, shape: tuple[int | None, int]) -> Any:
         given = f"of shape {found}" if found else type(matrix).__name__
         wanted = f"{columns:,} columns" if rows is None else f"{rows:,} x {columns:,}"
         raise ShapeError(
-            f"{name}: {given}, but it is a SciPy sparse matrix of {wanted}: a row for each user, a "
+            f"{name}: {given}: must be a SciPy sparse matrix of {wanted}: a row for each user, a "
             "column for each item. Check the orientation."
         )
     csr = sp.csr_array(matrix)

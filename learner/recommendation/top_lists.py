@@ -1,4 +1,4 @@
-"""Lists of the best rows of a table, for block after block of rows, in memory of a fixed size."""
+"""Lists of the best rows of a table for blocks of rows, in memory of a fixed size."""
 
 from __future__ import annotations
 
@@ -15,17 +15,14 @@ from blocklearn.matcache.containers.backend import Backend
 from blocklearn.matcache.errors import MemoryPlanError
 
 Array = NDArray[Any]
-NAMED = 3  # arrays of a message
+NAMED = 3  # arrays that a message lists
 
 
 class TopLists:
-    """For rows [r <= block_rows x k], the n rows of a table that have the largest products with
-    each.
+    """Finds, for rows [r <= block_rows x k], the n table rows with the largest products.
 
-    cache: that has the memory. While it is being planned, all of it is planned here and now: the
-    rows, the lists and room for `entries` of what they leave out; nothing is allocated later.
-    table: makes a handle on the table, float32 [m x k or more], of which the first k columns count.
-    unit: its rows count as if of length 1.
+    While the cache is being planned, the constructor plans all memory: the rows, the lists and the
+    left-out entries. Nothing is allocated later.
     """
 
     def __init__(
@@ -39,7 +36,17 @@ class TopLists:
         entries: int = 0,
         unit: bool = False,
     ) -> None:
-        """Without contents."""
+        """Plan the memory.
+
+        Args:
+            cache: the cache of the memory.
+            table: returns a handle on the table, float32 [m x columns or more].
+            n: the length of the lists.
+            columns: k, how many columns of the table count, from the first.
+            block_rows: the most rows at a time.
+            entries: the most entries that lists leave out at a time.
+            unit: whether table rows count as if of length 1.
+        """
         self.n, self.unit, self.block_rows, self.entries = n, unit, block_rows, entries
         self._table = table
         self._rows = named(cache, "rows that lists are made for", (block_rows, columns))
@@ -51,11 +58,14 @@ class TopLists:
             self._top()
 
     def of(self, rows: Array, leave_out: Any = None) -> tuple[Array, Array]:
-        """Numbers int32 [r x n] of table rows, best first, and their products float32 [r x n].
+        """Return numbers int32 [r x n] of table rows, best first, and products float32 [r x n].
 
-        leave_out: a SciPy `csr_array` [r x m] of up to `entries` entries, indices ascending, of
-        table rows that do not count. Of equal products the lower number comes first; -1 and -inf
-        where there are no more.
+        Of equal products the lower number comes first. Short lists are filled with -1 and -inf.
+
+        Args:
+            rows: float32 [r x k].
+            leave_out: a SciPy `csr_array` [r x m] of the table rows that do not count, with up to
+                `entries` entries and ascending indices; None: all count.
         """
         np.copyto(self.room[: len(rows)], rows)
         top = self.find(len(rows), leave_out)
@@ -63,13 +73,13 @@ class TopLists:
 
     @cached_property
     def room(self) -> Array:
-        """Where `find` takes rows from: float32 [block_rows x columns]."""
+        """The buffer that `find` takes rows from, float32 [block_rows x columns]."""
         return np.zeros(self._rows.shape, np.float32)
 
     def find(self, rows: int, leave_out: Any = None) -> Any:
-        """`ids` and `scores` of the first `rows` rows of `room`: Mats [block_rows x n], see `of`.
+        """Return `ids` and `scores` for the first `rows` rows of `room`; see `of`.
 
-        They are valid until the next call.
+        They are Mats [block_rows x n], valid until the next call.
         """
         assert leave_out is None or leave_out.nnz <= self.entries
         self.room[rows:] = 0.0
@@ -105,10 +115,19 @@ def top_lists(
     entries: int = 0,
     unit: bool = False,
 ) -> Iterator[TopLists]:
-    """`TopLists` in a cache of their own, which is freed at the end. opened: makes its backend.
+    """Yield `TopLists` in a cache of their own, which is freed at the end.
 
-    table: float32 [m x columns or more], C-contiguous; the CPU does not copy it. Raises
-    `MemoryPlanError` where a device has not the room for all of it.
+    Args:
+        table: float32 [m x columns or more], C-contiguous; the CPU does not copy it.
+        n: the length of the lists.
+        opened: makes the backend.
+        columns: see `TopLists`; so are the other arguments.
+        block_rows: the most rows at a time.
+        entries: the most entries that lists leave out at a time.
+        unit: whether table rows count as if of length 1.
+
+    Raises:
+        MemoryPlanError: the device has too little memory.
 
     >>> from blocklearn.matcache.cpu.backend import CPU
     >>> table, rows = np.eye(3, dtype=np.float32), np.array([[0.5, 2.0, 1.0]], np.float32)
@@ -131,7 +150,7 @@ def top_lists(
 
 
 def _check_room(cache: MatCache, lists: TopLists, count: int) -> None:
-    """Raises `MemoryPlanError` where a device has less than was planned."""
+    """Raise `MemoryPlanError` if a device has less memory than was planned."""
     plan, free = cache.plan(), cache.backend.free_bytes
     needed = sum(array.nbytes for array in plan)
     if free is None or needed <= free:

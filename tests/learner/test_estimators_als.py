@@ -153,7 +153,7 @@ def test_what_does_not_fit_is_refused() -> None:
         als.recommend(0, SEEN[[0]], items=[1], filter_items=[2])
     with pytest.raises(ValueError, match="no items left"):
         als.recommend(0, SEEN[[0]], items=[])
-    with pytest.raises(ValueError, match="n is at least 1"):
+    with pytest.raises(ValueError, match="n=0: must be at least 1"):
         als.similar_users(0, N=0)
     with pytest.raises(ValueError, match="item 25, but items are numbered from 0 to 24"):
         als.similar_items(25)

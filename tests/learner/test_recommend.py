@@ -146,7 +146,7 @@ def test_what_was_seen(explicit: Any) -> None:
         bl.recommend(explicit, seen=other.T)
     with pytest.raises(ShapeError, match="37 users and 23 items"):
         bl.recommend(explicit, seen=MatrixSource(other.T.tocsr()))
-    with pytest.raises(ShapeError, match="seen: ndarray, but it is a SciPy sparse matrix"):
+    with pytest.raises(ShapeError, match="seen: ndarray: must be a SciPy sparse matrix"):
         bl.recommend(explicit, seen=other.toarray())
 
 
@@ -182,7 +182,7 @@ def test_new_users(explicit: Any) -> None:
         np.testing.assert_array_equal(ids, expected(scores, new if exclude else None, 5))
     items = bl.fold_in(explicit, ratings().T.tocsr()[[0, 1]], side="item")
     assert items.shape == (2, known.items.shape[1])
-    with pytest.raises(ShapeError, match="it is a SciPy sparse matrix of 23 columns"):
+    with pytest.raises(ShapeError, match="must be a SciPy sparse matrix of 23 columns"):
         bl.fold_in(explicit, new[:, :5])
     for rows in (new.toarray(), [[5, 3]]):
         with pytest.raises(ShapeError, match=f"rows: {type(rows).__name__}, but"):
@@ -213,7 +213,7 @@ def test_lists_are_no_longer_than_there_are_items(explicit: Any) -> None:
     _, ids, _ = joined(bl.similar_items(explicit, [3], 10**12))
     assert sorted(ids[0])[1:] == [item for item in range(ITEMS) if item != 3]
     for function in (bl.recommend, bl.similar_users):
-        with pytest.raises(ValueError, match="n=0, but n is at least 1"):
+        with pytest.raises(ValueError, match="n=0: must be at least 1"):
             function(explicit, n=0)
 
 
