@@ -1,4 +1,6 @@
-"""The command `learn`. Nothing heavy is imported before a command runs, so `--help` is instant."""
+"""The command `learn`.
+
+Nothing heavy is imported before a command runs, so `--help` is instant."""
 
 import logging
 import os
@@ -223,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _with_command(arguments: list[str]) -> list[str]:
-    """Put `train` before options without a command, so that `learn --config X` trains."""
+    """Put `train` before options without a command: `learn --config X` trains."""
     if not arguments:
         return ["--help"]
     if arguments[0] == "-h":
@@ -234,7 +236,7 @@ def _with_command(arguments: list[str]) -> list[str]:
 
 
 def _report(error: BaseException, verbose: bool) -> int:
-    """Print an error on stderr, with a traceback if it is internal or `verbose` is set."""
+    """Print an error on stderr, with a traceback if internal or `verbose`."""
     from ..exit_codes import ExitCode, exit_code, message
 
     code = exit_code(error)

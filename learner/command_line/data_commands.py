@@ -1,4 +1,7 @@
-"""`learn convert` and `learn inspect`. Nothing heavy is imported before a command runs."""
+"""`learn convert` and `learn inspect`.
+
+Nothing heavy is imported before a command runs.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -56,8 +59,10 @@ def convert(
     verbose: VerboseOption = False,
     **settings: Any,
 ) -> None:  # fmt: skip
-    """Make a block dataset of files: CSV, ratings, LIBSVM, Vowpal Wabbit, Matrix Market, UCI bag of
-    words, text, JSON lines, SciPy npz, NumPy npy, BIDMat, Parquet, or another block dataset.
+    """Make a block dataset of files.
+
+    Formats: CSV, ratings, LIBSVM, Vowpal Wabbit, Matrix Market, UCI bag of words, text, JSON lines,
+    SciPy npz, NumPy npy, BIDMat, Parquet, or another block dataset.
     """
     if resume and overwrite:
         raise typer.BadParameter("choose one of --resume and --overwrite")
@@ -83,8 +88,9 @@ def inspect(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Describe data or a model: rows, columns, skew, blocks, and what would be slow. Reads all
-    rows.
+    """Describe data or a model: rows, columns, skew, blocks, what would be slow.
+
+    It reads all rows.
     """
     import json as writing
 
@@ -127,7 +133,7 @@ def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> Non
 
 
 def check_options(sources: Sequence[str], format: str | None, options: dict[str, Any]) -> None:
-    """Raise `BadParameter` for an unknown format, or an option that the format does not have."""
+    """Raise `BadParameter` for an unknown format or another format's option."""
     from blocklearn.datasources.formats import FORMATS, find_files
 
     if format is not None and format not in FORMATS:

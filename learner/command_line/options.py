@@ -1,4 +1,4 @@
-"""Options that several modules share, and options made from fields of a dataclass."""
+"""Options that modules share, and options made from fields of dataclasses."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import Field, fields

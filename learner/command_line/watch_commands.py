@@ -1,4 +1,7 @@
-"""`learn report`, `learn compare` and `learn doctor`. Nothing heavy is imported before one runs."""
+"""`learn report`, `learn compare` and `learn doctor`.
+
+Nothing heavy is imported before one runs.
+"""
 
 from pathlib import Path
 from typing import Annotated

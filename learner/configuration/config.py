@@ -46,13 +46,13 @@ class OneOf:
 
 
 class Section(BaseModel):
-    """A part of the configuration. Unknown keys are errors, and values cannot change later."""
+    """A part of the configuration, without unknown keys, and immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class DataConfig(Section):
-    """The data to train on and to score. `eval: null` trains without a held-out score."""
+    """The data to train on and to score; `eval: null` scores no held-out data."""
 
     train: TrainData
     eval: EvalData | None = None
@@ -65,7 +65,7 @@ class DataConfig(Section):
 
 
 class CheckpointConfig(Section):
-    """When to save a checkpoint, from which a run resumes. The end of training saves one too."""
+    """When to save checkpoints, from which a run resumes; its end saves one too."""
 
     every_passes: PositiveInt | None = Field(
         1, description="passes between checkpoints; null: passes do not count"
@@ -90,7 +90,7 @@ class RankingConfig(Section):
 
 
 class MemoryLimit(Section):
-    """The most memory that a run may take, such as `8GiB`. A run that plans more is refused."""
+    """The most memory that a run may plan, such as `8GiB`; more is refused."""
 
     host: ByteSize | None = Field(
         None, description="host memory of the whole process; null: all free memory"

@@ -57,7 +57,7 @@ class Referring(BaseModel):
         self._references = dict(references)
 
     def written(self) -> dict[str, Any]:
-        """Return all settings as JSON values, with references as written, and without secrets."""
+        """Return all settings for JSON, with references and without secrets."""
         tree = _written(self.model_dump(mode="json"), self._references, ())
         found: dict[str, Any] = hidden_leaves(tree, references=True)
         return found
@@ -66,7 +66,7 @@ class Referring(BaseModel):
 def expand(
     node: Node, variables: Mapping[str, str], problems: list[str], place: Place = ()
 ) -> tuple[Any, dict[Place, Reference]]:
-    """Return `node.plain()` with references replaced, and the texts that had references.
+    """Return `node.plain()` with references replaced, and the texts that had some.
 
     Args:
         node: the tree to expand.

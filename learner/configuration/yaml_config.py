@@ -115,9 +115,9 @@ def resolve(
 
 
 def to_yaml(config: BaseModel) -> str:
-    """Return `config` as YAML with all defaults; it reads back to an equal configuration.
+    """Return `config` as YAML with all defaults.
 
-    Secrets that are written out in it become `***`.
+    It reads back to an equal configuration, but secrets that are written out become `***`.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.representer import RoundTripRepresenter
@@ -158,7 +158,7 @@ def _from_environment(variables: Mapping[str, str]) -> Iterable[Setting]:
 
 
 def _layer(settings: Iterable[Setting], problems: list[str]) -> list[Node]:
-    """Merge all settings of one kind into one tree: order matters only for the same key."""
+    """Merge settings into one tree; order matters only for the same key."""
     tree: Node | None = None
     for setting in settings:
         origin = Origin(setting.option)
@@ -196,7 +196,7 @@ class _Problem:
 
 
 def _explain(error: ValidationError, tree: Node, schema: type[BaseModel]) -> list[str]:
-    """Return one line per place; reasons for the same place (a union's members) are joined."""
+    """Return one line per place; join reasons from members of a union."""
     names = _Names(schema)
     items = [e for e in error.errors(include_url=False) if e["type"] != NOT_TRIED]
     problems = [_problem(item, tree, names) for item in items]
@@ -285,7 +285,7 @@ def _suggest(word: str, valid: Sequence[str]) -> str:
 
 
 class _Names:
-    """The valid names at a place, found in the JSON Schema by following the given values."""
+    """The valid names at a place of the given tree, found in the JSON Schema."""
 
     def __init__(self, schema: type[BaseModel]) -> None:
         self.root = schema.model_json_schema()

@@ -1,4 +1,4 @@
-"""Trees of values that know their place: YAML 1.2 files, environment, command line.
+"""Trees of values with their places in files, environment, command line.
 
 A `Node` is a mapping, a list or a scalar together with its `Origin`. An error that the schema finds
 much later can therefore still say `lda.yaml:4:3`.
@@ -23,7 +23,7 @@ MOST_REPEATED = 1 << 20
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value was written: a file with line and column, or an option or variable by name."""
+    """The place of a value: line and column of a file, an option, or a variable."""
 
     source: str
     line: int | None = None
@@ -52,7 +52,7 @@ class Node:
 
     @property
     def kind(self) -> Any:
-        """The value of the child `kind`, which chooses an alternative; None: no such child."""
+        """The value of the child `kind`, which chooses an alternative, or None."""
         child = self.value.get("kind") if isinstance(self.value, dict) else None
         return child.value if child else None
 
@@ -96,7 +96,7 @@ def parse_file(path: Path) -> Node:
 
 
 def parse_text(text: str, origin: Origin) -> Node:
-    """Parse one value in YAML 1.2 (`200`, `1e-3`, `[1, 2]`, `{kind: file}`) from `origin`.
+    """Parse one value of YAML 1.2: `200`, `1e-3`, `[1, 2]`, `{kind: file}`.
 
     A value that begins with a star (`*.jsonl`) is a text: one value has no anchors to refer to.
     """
@@ -203,7 +203,7 @@ class _Builder:
         return None
 
     def number(self, node: Any, kind: str) -> Scalar:
-        """Return a number, true, false or null; note values that are malformed or too long."""
+        """Return a number, true, false or null; note malformed or long values."""
         try:
             value: Scalar = self.yaml.constructor.construct_object(node)
             if not isinstance(value, int) or value.bit_length() <= MOST_BITS:

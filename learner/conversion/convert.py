@@ -1,4 +1,4 @@
-"""Convert files of other systems into a block dataset: `learn convert` as a function.
+"""Convert files of other systems into a block dataset: `learn convert`.
 
 An unfinished dataset lies in its final folders, but has no manifest yet. The reader keeps its files
 in `.reading` in the first folder, with a note of source and settings. If both are unchanged, an
@@ -170,7 +170,7 @@ def convert(
 
 
 def store(file: RowFile, writer: BlockWriter, watch: Watch, name: str) -> Mapping[str, int]:
-    """Write all rows that the writer does not have yet, and return the counts of remarks.
+    """Write all rows that the writer does not have, and return counts of remarks.
 
     name: the name of the source in messages.
     """

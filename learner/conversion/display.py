@@ -1,4 +1,4 @@
-"""The progress of a conversion: a bar on a terminal, elsewhere a line now and then."""
+"""Show the progress of a conversion: a bar on a terminal, elsewhere lines."""
 
 import time
 from types import TracebackType
@@ -24,7 +24,7 @@ class Watch(Protocol):
         """Take note that `count` more rows were written."""
 
     def finishing(self) -> None:
-        """Take note that all rows are written; the other orientation and the names follow."""
+        """Take note that rows are written; other orientation and names follow."""
 
 
 class Silent:

@@ -1,4 +1,4 @@
-"""The folder that a conversion writes to: checks, lock, and notes of an earlier conversion."""
+"""The folder that a conversion writes to: checks, lock, and notes."""
 
 import fcntl
 import os
@@ -57,7 +57,7 @@ def prepare(reading: Path, note: str, resume: bool) -> Path:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Lock `folder` until the end, also that of the process; then remove it if it is empty."""
+    """Lock `folder` for this process; at the end, remove it if it is empty."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -71,7 +71,10 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def states(name: str | Path) -> list[tuple[str, int, int]]:
-    """Return name, size and time of a file or of all files in a folder; for a URL the name."""
+    """Return name, size and time of a file, or of all in a folder.
+
+    A URL has only its name, with 0 for size and time.
+    """
     path = Path(name)
     if "://" in str(name):
         return [(hidden_url(str(name)), 0, 0)]

@@ -1,4 +1,4 @@
-"""Settings of a conversion: fields of `Conversion`, which become options of `learn convert`.
+"""Settings of a conversion, which become options of `learn convert`.
 
 These are plain dataclasses without imports of other modules, so the help of the command line does
 not wait for Pydantic.
@@ -10,18 +10,21 @@ from typing import Any, Literal
 
 
 def setting(default: Any, about: str, metavar: str | None = None, **option: Any) -> Any:
-    """Declare a field with its description; option: `flag`, or arguments of `typer.Option`."""
+    """Declare a field with its description.
+
+    option: `flag`, the option as written, or arguments of `typer.Option`.
+    """
     return field(default=default, metadata={"help": about, "metavar": metavar} | option)
 
 
 def column(about: str) -> Any:
-    """Declare a field that names one or more columns; None: the default of the format."""
+    """Declare a field that names columns; None: the default of the format."""
     return setting(None, about, "COLUMN")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of the dataset; for blocks see `BlockWriter`. format: None: names tell it."""
+    """Settings of the dataset; for blocks see `BlockWriter`."""
 
     block_rows: int = setting(1024, "Rows per block.", min=1)
     codec: Literal["raw", "lz4"] = setting("lz4", "Compression of blocks.")

@@ -1,1 +1,1 @@
-"""Lists of the best items from models of users and items, and scores of these lists."""
+"""Lists of the best items for users, and scores of these lists."""

@@ -19,7 +19,7 @@ MENTIONED = 5  # unknown ids that a message lists
 
 @dataclass(frozen=True)
 class Factors:
-    """Factors of users and items: the prediction is offset + users[user] . items[item].
+    """Factors; the prediction is offset + users[user] . items[item].
 
     Attributes:
         users: float32 [n x K], not copied from the learner.
@@ -105,7 +105,7 @@ def factors_of(learner: Learner) -> Factors:
 
 
 def check_range(numbers: NDArray[np.int64], side: str, count: int) -> NDArray[np.int64]:
-    """Return `numbers` of users or items, or raise `DataError` if one is not below `count`."""
+    """Return `numbers`, or raise `DataError` unless all are from 0 to count - 1."""
     wrong = numbers[(numbers < 0) | (numbers >= count)]
     if wrong.size:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Ranked lists for rows, such as items for users: as blocks, as lines, as a Parquet file."""
+"""Ranked lists, such as items for users: blocks, lines, a Parquet file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Ranked(NamedTuple):
 
 @dataclass(frozen=True)
 class Lists:
-    """Lists that are made while they are read, once: iterate over it for `Ranked` blocks.
+    """Lists that are made while they are read, once, as `Ranked` blocks.
 
     Attributes:
         blocks: the lists, block by block.
@@ -68,7 +68,10 @@ class Lists:
             yield f"{row}: " + ", ".join(f"{name} ({number(score)})" for name, score in listed)
 
     def json_lines(self) -> Iterator[str]:
-        """Yield JSON per row: `{"user": "ann", "items": [{"item": "Alien", "score": 4.53}]}`."""
+        """Yield one JSON object per row.
+
+        For example `{"user": "ann", "items": [{"item": "Alien", "score": 4.53}]}`.
+        """
         row_key, key = self.what
         for row, listed in self.named():
             items = [{key: name, "score": score} for name, score in listed]

@@ -29,7 +29,7 @@ STREAM = 2**32  # stream of random numbers that draws the users
 
 
 class RankingEvaluation(Hook):
-    """Adds `ndcg@10`, `precision@10`, `recall@10`, `map@10` and `mrr@10` to each evaluation.
+    """Adds `ndcg`, `precision`, `recall`, `map` and `mrr` at `top` to evaluations.
 
     Users are those with a relevant item among the held-out entries, or a sample of them, drawn once
     by the learner's seed. The list of a user ranks all items except those of the training row. For
@@ -54,7 +54,7 @@ class RankingEvaluation(Hook):
         self._lists: WeakKeyDictionary[Replica, TopLists] = WeakKeyDictionary()
 
     def plan(self, learner: Learner, replica: Replica) -> None:
-        """Plan the memory for lists of the sample, or of as many users as are done at a time."""
+        """Plan the memory for the lists of users that are done at a time."""
         model = replica.model
         if learner.eval is None or not isinstance(model, ALS):
             return
@@ -128,7 +128,7 @@ class RankingEvaluation(Hook):
     def _lists_of_replicas(
         self, learner: Learner, users: NDArray[np.int64], seen: Any
     ) -> Iterable[tuple[int, Any]]:
-        """Yield the place of a part's first user, and the part's lists, made in planned memory.
+        """Yield the place of a part's first user, and lists in planned memory.
 
         Lists are valid until the next part.
         """
@@ -178,7 +178,7 @@ def rows_between(matrix: Any, start: int, end: int) -> Any:
 
 
 def compact(matrix: Any) -> Any:
-    """Return a `csr_array` with 32-bit indices if they suffice, so that views need no copy."""
+    """Return a `csr_array` with 32-bit indices, if they suffice, for views of it."""
     kind = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
     parts = (matrix.data, matrix.indices.astype(kind), matrix.indptr.astype(kind))
     return csr_array(parts, shape=matrix.shape)

@@ -82,7 +82,7 @@ def recommend(
 
 
 def fold_in(learner: Learner, rows: Any, *, side: Literal["user", "item"] = "user") -> Array:
-    """Compute factors of new users, float32 [r x K], with the items' factors held fixed.
+    """Compute factors of new users, float32 [r x K], with fixed items' factors.
 
     Args:
         learner: a learner with an ALS model, trained or loaded.
@@ -218,7 +218,7 @@ def cuts(indptr: Array, rows: int, entries: int) -> Iterator[tuple[int, int]]:
 
 
 def entries_for(shape: BlockShape, rows: int) -> int:
-    """Return the room for the entries of `rows` rows, by the fullest block of a source.
+    """Return room for the entries of `rows` rows, by a source's fullest block.
 
     It is at least that block's entries, so any single row fits.
     """
@@ -226,12 +226,12 @@ def entries_for(shape: BlockShape, rows: int) -> int:
 
 
 def size_of(count: int) -> int:
-    """Return how many of `count` rows are done at a time, in parts of about equal size."""
+    """Return how many of `count` rows are done at a time, in about equal parts."""
     return max(1, -(-count // max(1, -(-count // BLOCK_ROWS))))
 
 
 def parts_of(numbers: Array) -> tuple[list[Array], int]:
-    """Return `numbers` in parts of about equal length, and the largest of these lengths."""
+    """Return `numbers` in parts of about equal length, and the largest length."""
     size = size_of(numbers.size)
     return [numbers[start : start + size] for start in range(0, numbers.size, size)], size
 
@@ -283,7 +283,7 @@ def of_source(numbers: Array, source: DataSource | None, shape: tuple[int, int])
 
 
 def checked_length(n: int, count: int) -> int:
-    """Return the length of lists: n, but at most `count`. Raises `ValueError` below 1."""
+    """Return the smaller of n and `count`; raise `ValueError` if n is below 1."""
     if n < 1:
         raise ValueError(f"n={n}: must be at least 1. Pass the length of the lists.")
     return min(n, count)

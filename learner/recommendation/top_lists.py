@@ -1,4 +1,4 @@
-"""Lists of the best rows of a table for blocks of rows, in memory of a fixed size."""
+"""Lists of the best rows of a table, in memory of a fixed size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMED = 3  # arrays that a message lists
 
 
 class TopLists:
-    """Finds, for rows [r <= block_rows x k], the n table rows with the largest products.
+    """Finds the n rows of a table with the largest products with given rows.
 
     While the cache is being planned, the constructor plans all memory: the rows, the lists and the
     left-out entries. Nothing is allocated later.
@@ -58,9 +58,10 @@ class TopLists:
             self._top()
 
     def of(self, rows: Array, leave_out: Any = None) -> tuple[Array, Array]:
-        """Return numbers int32 [r x n] of table rows, best first, and products float32 [r x n].
+        """Return table row numbers int32 [r x n] and products float32 [r x n].
 
-        Of equal products the lower number comes first. Short lists are filled with -1 and -inf.
+        The best comes first; of equal products, the lower number. Short lists are filled with -1
+        and -inf.
 
         Args:
             rows: float32 [r x k].

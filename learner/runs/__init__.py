@@ -1,1 +1,1 @@
-"""One run on disk: its data, checks, checkpoints, signals, and the model at its end."""
+"""One run on disk: data, checks, checkpoints, signals, and the final model."""

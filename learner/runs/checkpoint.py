@@ -110,7 +110,7 @@ def where(position: Position) -> str:
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Write `checkpoint` into a new folder in `folder`, and return the new folder's path.
+    """Write `checkpoint` into a new folder in `folder`, and return its path.
 
     Its arrays are neither copied nor changed.
 
@@ -149,7 +149,7 @@ def prune(folder: Path, newest: Position, keep: int) -> None:
 
 
 def read(path: Path) -> Checkpoint:
-    """Read the checkpoint in the folder `path`; its arrays are memory-mapped and read-only.
+    """Read the checkpoint in the folder `path`; arrays are mapped and read-only.
 
     Raises:
         ModelFolderError, ModelMissingError: a file is missing, damaged, or of a newer format.
@@ -174,7 +174,7 @@ def read(path: Path) -> Checkpoint:
 
 
 def newest(folder: Path) -> Checkpoint | None:
-    """Return the newest intact checkpoint in `folder`, or None if it has no checkpoints.
+    """Return the newest intact checkpoint in `folder`; None: it has none at all.
 
     Raises:
         ModelFolderError: there are checkpoints, but none is intact.

@@ -1,4 +1,4 @@
-"""`learn --dry-run`: check everything, try some blocks, and leave no files behind."""
+"""Check everything, try some blocks, leave no files: `learn --dry-run`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = 0.001  # share of all memory; smaller arrays get no line of their own
 
 
 def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterator[str]:
-    """Yield the memory plan by array, the blocks of a pass, and an estimate of training time.
+    """Yield the memory plan by array, the blocks of a pass, and the expected time.
 
     Raises:
         MemoryPlanError: memory does not suffice; the message says which settings to lower.
@@ -44,7 +44,10 @@ def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterat
 
 @contextmanager
 def _rows_elsewhere(config: RunConfig) -> Iterator[RowFolder | None]:
-    """Yield a temporary folder for row state on the configured disk; None: it is in memory."""
+    """Yield a temporary folder for row state, on the disk of the configured one.
+
+    None: the state of rows is in memory.
+    """
     folder = config.learner.row_folder
     if folder is None:
         yield None

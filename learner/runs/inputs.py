@@ -1,4 +1,4 @@
-"""The data that a command reads: from a configuration, or new data for an existing model."""
+"""Open the data of a configuration, or new data for an existing model."""
 
 import errno
 import os
@@ -48,7 +48,9 @@ from .run_folder import RunFolder
 
 
 def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
-    """Open the sources to train on and, if configured, to evaluate on; they have equal columns.
+    """Open the sources to train on and, if configured, to evaluate on.
+
+    Both have the same columns.
 
     Raises:
         FileNotFoundError: a file that the configuration names does not exist.
@@ -71,7 +73,10 @@ def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
 
 
 def settled(config: RunConfig) -> RunConfig:
-    """Return `config` with the settings that data and devices decide. Raises as `open_data`."""
+    """Return `config` with the settings that data and devices decide.
+
+    Raises as `open_data`.
+    """
     data = config.data
     require_files(data)
     train = data.train.settled()
@@ -81,7 +86,7 @@ def settled(config: RunConfig) -> RunConfig:
 
 
 def counted(learner: LearnerConfig) -> LearnerConfig:
-    """Return `learner` with the number of replicas and, if there are several, their devices."""
+    """Return `learner` with the number of replicas, and the devices of several."""
     if learner.replicas != "auto":
         return learner
     each = one_each(learner.devices or learner.device, "auto")
@@ -110,7 +115,7 @@ def require_files(data: DataConfig) -> None:
 
 
 def check_fits(data: DataConfig) -> None:
-    """Raise `MemoryPlanError` if data that are read into memory are larger than free memory.
+    """Raise `MemoryPlanError` if data to be read into memory do not fit there.
 
     Packed files count with their unpacked size where they state it.
     """
@@ -140,7 +145,7 @@ def conversion_options(kind: DataKind, file: Path) -> str:
 
 
 def unpacked(name: Path) -> int:
-    """Return the bytes of a file or folder; unpacked, where packed files state this size."""
+    """Return the bytes of a file or folder, unpacked where files state this."""
     return sum(unpacked_bytes(Path(file)) for file, _, _ in states(name))
 
 
@@ -233,7 +238,7 @@ def has_fields(path: str, ratings: bool) -> bool:
 
 
 def data_of(run: Path, separator: str | None = None) -> DataConfig | None:
-    """Return the data section of a run's configuration, or None if the folder has none.
+    """Return the data section of a run's configuration; None: it has none.
 
     separator: replaces that of the configuration, for data that have separators.
     """
@@ -248,7 +253,7 @@ def data_of(run: Path, separator: str | None = None) -> DataConfig | None:
 
 
 def config_of(run: Path) -> RunConfig | None:
-    """Return the configuration in a run folder, or None if the folder has only a model."""
+    """Return the configuration in a run folder; None: it has only a model."""
     file = RunFolder(run).config
     if not file.exists():
         return None
@@ -265,7 +270,9 @@ def ratings_of(
     seen: bool = False,
     separator: str | None = None,
 ) -> Ratings:
-    """Read ratings by the model's users of its items, in the format of its training data.
+    """Read ratings of the model's users and items.
+
+    The file has the format of the training data of `run`.
 
     Args:
         learner: the model of `run`, loaded.
@@ -304,7 +311,9 @@ def check_rated(learner: Learner, ratings: Ratings, kind: RatingsData) -> None:
 
 
 def ratings_in(path: Path, run: Path, separator: str | None = None) -> RatingsData:
-    """Describe the ratings in a file, not read yet, by the format of the training data of `run`.
+    """Describe a file of ratings by the format of the training data of `run`.
+
+    The file is not read yet.
 
     separator: replaces that of the training data; None: keeps it. Raises `FileNotFoundError` if
     there is no such file.
@@ -327,7 +336,7 @@ def open_dataset(learner: Learner, folders: list[Path], targets: Path | None) ->
 
 
 def check_columns(learner: Learner, source: DataSource, name: str) -> None:
-    """Raise `DataError` unless `source`, called `name`, has as many columns as the model."""
+    """Raise `DataError` unless `source` has the model's number of columns."""
     columns = columns_of(learner)
     if source.shape.columns != columns:
         raise DataError(

@@ -48,7 +48,10 @@ def check_room(plan: Plan, config: RunConfig) -> None:
 
 
 def room(config: RunConfig) -> tuple[int, str] | None:
-    """Return the bytes this process may still take, and the limit's name; None: unlimited."""
+    """Return the bytes this process may still take, and the name of the limit.
+
+    None: no limit is known.
+    """
     limits = memory_limits()
     own = config.learner.memory_limit.host
     if own is not None:
@@ -57,7 +60,10 @@ def room(config: RunConfig) -> tuple[int, str] | None:
 
 
 def device_room(plan: Plan, config: RunConfig) -> tuple[int, str] | None:
-    """Return the device bytes a replica may take, and the limit's name; None on the CPU."""
+    """Return the device bytes a replica may take, and the name of the limit.
+
+    None: the replica is on the CPU.
+    """
     if plan.device_free is None:
         return None
     own = config.learner.memory_limit.device
@@ -82,7 +88,7 @@ def _settings(found: list[tuple[str, int]]) -> list[str]:
 def growing(
     rows: Sequence[Planned], config: RunConfig, of: Callable[[Planned], int]
 ) -> list[tuple[str, int]]:
-    """Return settings that memory grows with, and the bytes that depend on each, largest first.
+    """Return settings that memory grows with, and bytes for each, largest first.
 
     of: returns the bytes of an array that count.
     """

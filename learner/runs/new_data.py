@@ -74,7 +74,10 @@ def converted(
 
 
 def known(learner: Learner, labelled: bool) -> Known:
-    """Return the model's columns and, for labelled data, its targets if there are several."""
+    """Return the model's columns, and its targets.
+
+    Targets are only for labelled data of a model with several.
+    """
     targets = learner.target_names or ()
     names = learner.names
     return Known(columns_of(learner), names, targets if labelled and len(targets) > 1 else None)

@@ -1,4 +1,4 @@
-"""Read ids, and the items that users have seen, for commands on a model of users and items."""
+"""Read ids and seen items for commands on a model of users and items."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def training_data(learner: Learner, run: Path) -> DataSource:
 
 
 def ranking_scores_of(learner: Learner, run: Path, held_out: DataSource) -> dict[str, float]:
-    """Score how the model of `run` ranks held-out items, with the settings of its training.
+    """Score how the model of `run` ranks held-out items, as in its training.
 
     Returns no scores if training ranked nothing, or if the training data cannot be opened; a note
     on stderr says the latter.

@@ -1,4 +1,6 @@
-"""The folder of one run: created once, written by one process, never overwritten by accident.
+"""The folder of one run.
+
+It is created once, written by one process, and never overwritten by accident.
 
 `run.json` marks a folder as a run folder. Only files that a run writes are ever deleted, and only
 in a folder with this mark.
@@ -104,7 +106,9 @@ class RunFolder:
 
     @contextmanager
     def opened(self, *, overwrite: bool, resume: bool) -> Iterator[None]:
-        """Lock the folder for this process; a new or overwritten run has nothing but its mark.
+        """Lock the folder for this process, and prepare it.
+
+        A new or overwritten run has nothing but its mark.
 
         Raises:
             RunFolderError: another process holds the folder, or `check` refuses it.

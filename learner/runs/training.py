@@ -1,4 +1,4 @@
-"""Train one run from its configuration to its model on disk: `learn train` as a function."""
+"""Train one run, from configuration to model on disk: `learn train`."""
 
 import logging
 import sys
@@ -154,7 +154,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
 
 
 def warn_of_secrets(config: RunConfig) -> None:
-    """Warn of each secret that is written out in a configuration; files of the run omit it."""
+    """Warn of secrets that are written out; files of the run omit them."""
     for key, url in left_out(config.written()):
         log.warning(
             "%s: a secret is written out in this URL; files of the run have *** in its place. "
@@ -164,7 +164,7 @@ def warn_of_secrets(config: RunConfig) -> None:
 
 
 def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:
-    """Warn if a finished pass depended on the number of passes, which has changed since."""
+    """Warn if a finished pass depended on a number of passes that has changed."""
     told, passes = int(last.config["learner"]["passes"]), config.learner.passes
     parting = config.model.parts_at(told, passes)
     if parting is not None and last.position > (parting, 0):
@@ -177,7 +177,10 @@ def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:
 
 
 def row_folder_of(config: RunConfig) -> RowFolder | None:
-    """Return the folder for row state, named after the run; None: no row state, or in memory."""
+    """Return the folder for row state, named after the run.
+
+    None: the model has no row state, or keeps it in memory.
+    """
     folder, out = config.learner.row_folder, config.out.resolve()
     if folder is None or not config.model.row_states:
         return None
@@ -226,7 +229,7 @@ def build(
 
 
 def sinks_of(config: RunConfig) -> list[metrics.Sink]:
-    """Return what else receives the events of `metrics.jsonl`: TensorBoard, Prometheus."""
+    """Return what else receives the events of `metrics.jsonl`."""
     board, prometheus = config.learner.tensorboard, config.learner.prometheus
     found: list[metrics.Sink] = []
     if board is not False:
@@ -238,7 +241,7 @@ def sinks_of(config: RunConfig) -> list[metrics.Sink]:
 
 @contextmanager
 def _saying_how_to_go_on(config: RunConfig) -> Iterator[None]:
-    """Add to the error of a stopped or diverged run how to resume, or where checkpoints are."""
+    """Add advice to the error of a stopped or diverged run."""
     try:
         yield
     except RunInterrupted as error:

@@ -1,1 +1,1 @@
-"""Files that are complete or absent: model folders, tensors, predictions, exports."""
+"""Files that are complete or absent: models, tensors, predictions, exports."""

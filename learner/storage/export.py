@@ -99,7 +99,10 @@ def export(saved: Saved, to: Path, tensor: str | None = None) -> list[str]:
 
 
 def write_npz(file: Path, saved: Saved, tensors: dict[str, Tensor]) -> None:
-    """Write tensors and names as arrays; names are text of a fixed length (`<U12`), not pickled."""
+    """Write tensors and names as arrays.
+
+    Names are text of a fixed length (`<U12`), not pickled.
+    """
     hashed = isinstance(saved.names, HashedWords)  # the words of hashed columns are unknown
     named = {
         "column_names": None if hashed else saved.names,
@@ -164,14 +167,14 @@ def names_of_rows(saved: Saved, tensor: str) -> Sequence[str] | None:
 
 
 def names_of_columns(saved: Saved, tensor: str) -> list[str] | None:
-    """Return the names of a tensor's columns if they are the outputs of a GLM, else None."""
+    """Return the names of a tensor's columns, the outputs of a GLM, or None."""
     if saved.outputs is None or len(saved.outputs) != saved.tensors[tensor].shape[1]:
         return None
     return [output["name"] for output in saved.outputs]
 
 
 def parts(tensor: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Yield the first number and the rows of consecutive parts, up to `PART` bytes each."""
+    """Yield first number and rows of parts of up to `PART` bytes each."""
     rows = max(1, PART // max(1, tensor[:1].nbytes))
     for start in range(0, len(tensor), rows):
         yield start, tensor[start : start + rows]

@@ -1,6 +1,6 @@
-"""The manifest of a folder, in JSON: format version, and size and digest of every file.
+"""The manifest of a folder: format version, size and digest of every file.
 
-Models and checkpoints have one each. The manifest has a digest of its own contents too, so a
+It is a JSON file that models and checkpoints have. It has a digest of its own contents too, so a
 flipped bit in the configuration is found.
 """
 

@@ -1,4 +1,4 @@
-"""A trained model on disk: readable by hand, by any language, and by every later blocklearn.
+"""A trained model on disk, for any language and every later blocklearn.
 
 | file | contents |
 |---|---|
@@ -224,7 +224,7 @@ def _check_names(
     names: Sequence[str] | None,
     rows: Ids | None,
 ) -> None:
-    """Raise `ModelFolderError` if names or outputs are not as many as an array is long or wide."""
+    """Raise `ModelFolderError` if names or outputs fit the size of no array."""
     outputs, widths = manifest.get("outputs"), {a.shape[-1] for a in tensors.values() if a.ndim}
     if outputs is not None and len(outputs) not in widths:
         raise ModelFolderError(
@@ -258,7 +258,7 @@ def _read_names(data: bytes) -> Ids:
 def _readme(
     content: Mapping[str, Any], metrics: Mapping[str, Any], named: Mapping[str, Sequence[str]]
 ) -> str:
-    """Return the text of `README.md`, which explains the folder to readers without blocklearn."""
+    """Return the text of `README.md`, for readers without blocklearn."""
     arrays = "\n".join(
         f"- `{name}`: {entry['dtype']} {' x '.join(map(str, entry['shape'])) or 'one number'}"
         for name, entry in content["tensors"].items()

@@ -1,4 +1,4 @@
-"""Describe the columns of a model's predictions: targets, links, classes of a group."""
+"""Describe the columns of a model's predictions: names, links, groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..learner import Learner
 
 
 def outputs_of(learner: Learner) -> list[dict[str, str]] | None:
-    """Return name, fit and link of each column of a GLM's predictions; None: another model.
+    """Return name, fit and link of each prediction column of a GLM, else None.
 
     The classes of one softmax group have the same `fit`.
     """

@@ -1,4 +1,4 @@
-"""Save and load a learner's model: `bl.save(learner, "m")`, `bl.load("runs/lda")`."""
+"""Save and load models: `bl.save(learner, "m")`, `bl.load("runs/lda")`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -143,7 +143,7 @@ def model_of(kind: type[Model], config: Mapping[str, Any], file: Path) -> Model:
 
 
 def check_tensors(saved: Saved, model: Model, file: Path) -> None:
-    """Raise `ModelFolderError` unless a saved model has the arrays that `model` needs.
+    """Raise `ModelFolderError` unless `saved` has the arrays that `model` needs.
 
     The model plans its parameters for the saved numbers of columns, targets and rows. No memory is
     allocated. file: `model.json`, for messages.
@@ -188,7 +188,7 @@ def check_tensors(saved: Saved, model: Model, file: Path) -> None:
 
 
 def show_parameters(learner: Learner, tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Let methods that only read parameters, such as `topic_words`, work without a first use."""
+    """Let methods that only read parameters, such as `topic_words`, work at once."""
     cache = MatCache(threads=1)
     learner.model.attach(cache)
     for name in tensors.keys() - learner.model.row_states.keys():

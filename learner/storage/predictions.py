@@ -1,4 +1,4 @@
-"""Predictions block by block, with the names of their rows: as JSON lines, or as a file."""
+"""Predictions block by block, as JSON lines or as a file."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -100,7 +100,7 @@ def _write_parquet(path: Path, blocks: Iterator[Predicted]) -> None:
 
 @contextmanager
 def _collecting(path: Path) -> Iterator[Any]:
-    """Yield a function that collects tables and writes them to a Parquet file in groups."""
+    """Yield a function that writes tables to a Parquet file in groups."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -1,7 +1,7 @@
-"""Schemas of the JSON files of models, checkpoints and runs, checked before anything is used.
+"""Schemas of the JSON files of models, checkpoints and runs.
 
-A digest finds a flipped bit. A schema finds wrong values that were edited by hand or written by
-another program.
+Files are checked before anything is used. A digest finds a flipped bit. A schema finds wrong values
+that were edited by hand or written by another program.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ModelManifest(Manifest):
 
 
 class ModelMetrics(Part):
-    """`metrics.json`: the end of training, and its scores; null: a score is not finite."""
+    """`metrics.json`: end of training, and scores; null: not finite."""
 
     __pydantic_extra__: dict[str, FiniteFloat | str | None] = Field(init=False)
 
@@ -152,7 +152,7 @@ class RunMark(Part):
 
 
 def check_content(schema: type[BaseModel], content: Any, path: Path) -> None:
-    """Raise `ModelFolderError` if `schema` refuses a field of `content`; name the first one.
+    """Raise `ModelFolderError` for the first field that `schema` refuses.
 
     path: the file of `content`, for the message.
     """
@@ -166,7 +166,7 @@ REMEDY = "The file was edited or damaged: take it from a copy of the folder."
 
 
 def first_field(error: ValidationError, content: Any) -> str:
-    """Describe pydantic's first error: `targets=-1: must be greater than or equal to 0.`
+    """Describe pydantic's first error: `NAME=VALUE: must be RULE.`
 
     pydantic's location includes the member of a union. The description has only the field.
     """

@@ -1,4 +1,4 @@
-"""Write and read NumPy arrays in a safetensors file without copies, with a digest for each.
+"""Write and read NumPy arrays in a safetensors file, without copies.
 
 The file has three parts:
 
@@ -6,7 +6,7 @@ The file has three parts:
 2. The header, in JSON. For each name: dtype, shape, and where its bytes begin and end.
 3. The bytes of the arrays, C-contiguous and little-endian.
 
-The format has no checksums, so arrays are compared with digests that the manifest has.
+The format has no checksums, so arrays are compared with digests in the manifest.
 
 The `safetensors` package (0.8.0) is no replacement. It orders arrays of one dtype otherwise, so
 digests of files would change. It stores transposed and strided arrays with wrong contents. It also
@@ -119,7 +119,7 @@ def _place(name: str, header: Mapping[str, Any], entry: Mapping[str, Any]) -> tu
 
 
 def check_finite(path: Path, tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Raise `ModelFolderError` if a number in `tensors`, read from `path`, is not finite.
+    """Raise `ModelFolderError` if a number in the file `path` is not finite.
 
     Arrays are checked part by part, so a mapped file may be larger than memory.
     """
