@@ -1,6 +1,7 @@
 """The command `learn`.
 
-Nothing heavy is imported before a command runs, so `--help` is instant."""
+Nothing heavy is imported before a command runs, so `--help` is instant.
+"""
 
 import logging
 import os

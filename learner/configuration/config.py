@@ -65,7 +65,7 @@ class DataConfig(Section):
 
 
 class CheckpointConfig(Section):
-    """When to save checkpoints, from which a run resumes; its end saves one too."""
+    """When to save checkpoints, from which runs resume, besides the end of training."""
 
     every_passes: PositiveInt | None = Field(
         1, description="passes between checkpoints; null: passes do not count"
@@ -80,7 +80,7 @@ class CheckpointConfig(Section):
 
 
 class RankingConfig(Section):
-    """How to score rankings of held-out items after evaluations, for users and items."""
+    """How to score rankings of held-out items, for models of users and items."""
 
     top: PositiveInt = Field(10, description="length of the lists: ndcg@10, precision@10, ...")
     users: PositiveInt = Field(2000, description="the most users to make lists for")

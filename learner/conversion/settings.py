@@ -31,7 +31,7 @@ class Settings:
     both_orientations: bool = setting(False, "Store columns as rows too, for ALS.")
     format: str | None = setting(None, "Format of SRC, if its name does not tell.", "NAME")
     sparse: bool = setting(False, "Do not store the zeros of dense data.")
-    classes: bool = setting(False, "The target is a class: a number each.")
+    classes: bool = setting(False, "Replace the target by a 0/1 target per class.")
     target_files: list[str] | None = setting(None, "Targets of the rows, any format.", "FILE")
 
 

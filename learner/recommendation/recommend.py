@@ -42,7 +42,7 @@ def recommend(
         learner: a learner with an ALS model, trained or loaded.
         users: ids (str), or numbers of rows (int); None: all. Or new users: a SciPy sparse matrix
             [users x items] of all their known ratings.
-        n: the length of the lists, at most the number of items.
+        n: the length of the lists; all items if there are fewer.
         exclude_seen: whether lists leave out the items that a user has seen.
         seen: a SciPy sparse matrix [all users x items] or a DataSource whose entries are the seen
             items; None: the training data, or the ratings of new users.

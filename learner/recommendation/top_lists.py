@@ -19,7 +19,7 @@ NAMED = 3  # arrays that a message lists
 
 
 class TopLists:
-    """Finds the n rows of a table with the largest products with given rows.
+    """Finds the n table rows that have the largest products with given rows.
 
     While the cache is being planned, the constructor plans all memory: the rows, the lists and the
     left-out entries. Nothing is allocated later.
@@ -122,7 +122,7 @@ def top_lists(
         table: float32 [m x columns or more], C-contiguous; the CPU does not copy it.
         n: the length of the lists.
         opened: makes the backend.
-        columns: see `TopLists`; so are the other arguments.
+        columns: how many columns of the table count, from the first.
         block_rows: the most rows at a time.
         entries: the most entries that lists leave out at a time.
         unit: whether table rows count as if of length 1.

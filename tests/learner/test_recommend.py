@@ -185,7 +185,7 @@ def test_new_users(explicit: Any) -> None:
     with pytest.raises(ShapeError, match="must be a SciPy sparse matrix of 23 columns"):
         bl.fold_in(explicit, new[:, :5])
     for rows in (new.toarray(), [[5, 3]]):
-        with pytest.raises(ShapeError, match=f"rows: {type(rows).__name__}, but"):
+        with pytest.raises(ShapeError, match=f"rows: {type(rows).__name__}: must be"):
             bl.fold_in(explicit, rows)
 
 
