@@ -1,4 +1,4 @@
-"""Matrix factorisation of ratings and of implicit feedback, as an estimator."""
+"""Matrix factorisation of ratings and of implicit feedback, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -26,23 +26,37 @@ from .scikit import (
 
 
 class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
-    """Factors of users and items from X [users x items], by alternating least squares.
+    """Factorise X [users x items] by alternating least squares.
 
-    What X does not store is unknown ("explicit": values are ratings), or has been seen zero times
-    ("implicit": values say how often, how long). A dense X stands for its entries that are not 0.
+    Entries that X does not store are unknown ("explicit": values are ratings) or count as seen zero
+    times ("implicit": values say how often or how long). Zeros of a dense X are not stored entries.
 
-    n_components: number of factors. regularization: of the squares of factors; weighted: times the
-    number of a row's entries (the library implicit has False). biases: of users and items; None:
-    with the explicit loss. alpha: implicit: what an entry of 1 adds to its confidence. solver:
-    "cg", with cg_steps, or "cholesky". max_iter: passes over users and items. batch_size: rows of a
-    block, at most. n_jobs: threads; None: all that the process may use. They never change the
-    result. device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto": of training, predictions and
-    lists.
+    Parameters:
+        n_components: number of factors.
+        loss: "explicit" or "implicit".
+        regularization: weight of the squared factors.
+        weighted: multiply `regularization` by the number of a row's entries. The library implicit
+            corresponds to False.
+        biases: fit biases of users and items. None: only with the explicit loss.
+        alpha: implicit loss only: what an entry of 1 adds to its confidence.
+        solver: "cg" or "cholesky".
+        cg_steps: conjugate gradient steps of the solver "cg".
+        max_iter: passes over users and items.
+        batch_size: rows of a block, at most.
+        random_state: seed of the initial factors.
+        n_jobs: threads; None: all that the process may use. The result does not depend on it.
+        device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training, predictions and
+            lists.
 
-    Learned: `user_factors_` float32 [users x K], `item_factors_` float32 [items x K] (without the
-    underscore, too), `mean_`: the prediction is mean_ + user_factors_[u] . item_factors_[i]. K is
-    n_components, and with biases two more. `components_` is item_factors_.T. `n_iter_` (passes),
-    `n_features_in_`, `feature_names_in_`.
+    Attributes:
+        user_factors_: float32 [users x K]; also `user_factors`.
+        item_factors_: float32 [items x K]; also `item_factors`.
+        mean_: float; the prediction is mean_ + user_factors_[u] . item_factors_[i].
+        components_: item_factors_.T.
+        n_iter_: number of passes.
+        n_features_in_, feature_names_in_: as in scikit-learn.
+
+    K is n_components, or n_components + 2 with biases.
 
     >>> import blocklearn as bl
     >>> X = bl.sparse([[5, 4, 0, 1], [4, 0, 1, 0], [1, 0, 5, 4], [0, 1, 4, 5.0]])
@@ -85,19 +99,20 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on X [users x items], from scratch. y: does not matter."""
+        """Train on X [users x items], from scratch; y is ignored."""
         X = self._entries(X, reset=True)
         return self._fit(X, {"X": X})
 
     def transform(self, X: Any) -> Array:
-        """Factors of new users, float32 [n x K], from all that is known of them [n x items]."""
+        """Return factors of new users, float32 [n x K], from their known entries [n x items]."""
         check_is_fitted(self)
         return self._predictions(self._entries(X, reset=False))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """How well half of each row's entries, drawn once and for all, are predicted from the other
-        half; the rows may be new users. Higher is better: explicit: minus the root of the mean
-        squared error; implicit: NDCG of lists of ten.
+        """Score predictions of one half of each row's entries from the other half.
+
+        The split into halves is fixed; the rows may be new users. Higher is better. Explicit loss:
+        minus the root mean squared error. Implicit loss: NDCG of lists of ten items.
         """
         check_is_fitted(self)
         X = self._entries(X, reset=False)
@@ -108,10 +123,12 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
     # ------------------------------------------------------------- users and items one by one
 
     def partial_fit_users(self, userids: Any, user_items: Any) -> Self:
-        """New factors for these users, from all that is known of them (sparse [users x items]).
+        """Find new factors for these users and keep those of the items.
 
-        Those of the items stay. Users that were not there before are added; of others that this
-        makes room for, nothing is known.
+        userids: whole numbers [n]; unknown numbers add users.
+        user_items: sparse [n x items], all known entries of these users.
+
+        If numbers are skipped, the users in between get factors without known entries.
         """
         check_is_fitted(self)
         ids = numbers_of(userids)
@@ -122,15 +139,19 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         return self
 
     def partial_fit_items(self, itemids: Any, item_users: Any) -> Self:
-        """The same for items, from all that is known of them [items x users]."""
+        """Find new factors for these items and keep those of the users.
+
+        itemids: whole numbers [n]; unknown numbers add items.
+        item_users: sparse [n x users], all known entries of these items.
+        """
         check_is_fitted(self)
         ids = numbers_of(itemids)
         known = as_csr(item_users, "item_users", (ids.size, len(self.user_factors_)))
         count = max(int(ids.max()) + 1, len(self.item_factors_))
         if count > len(self.item_factors_) and hasattr(self, "feature_names_in_"):
             raise ValueError(
-                "ALS: items that were fitted with names cannot be added to by number; fit on a "
-                "matrix without names, or only update items that are there."
+                "ALS: cannot add items by number to items that were fitted with names; fit on a "
+                "matrix without names, or update known items only."
             )
         found = self._predictions(known, side=1)
         _, constants = self._model().constants()
@@ -142,7 +163,7 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
 
     @property
     def components_(self) -> Array:
-        """Factors of the items, [K x items]."""
+        """Factors of the items, float32 [K x items]."""
         return self.item_factors_.T
 
     def _model(self) -> ALSModel:
@@ -174,7 +195,7 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         return int(self.item_factors_.shape[1])
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse data are the rule; float32 comes out."""
+        """Declare sparse input and float32 output."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float32"]
@@ -182,16 +203,21 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
 
 
 def numbers_of(ids: Any) -> Array:
-    """Numbers of users or items, int64 [n]. Raises ValueError for none, and for others."""
+    """Return numbers of users or items as int64 [n].
+
+    Raises:
+        ValueError: `ids` is empty or holds anything but whole numbers from 0.
+    """
     numbers = np.atleast_1d(np.asarray(ids))
     if not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 0:
-        raise ValueError(f"ids: {ids!r}, but they are whole numbers from 0, one or more.")
+        raise ValueError(f"ids={ids!r}: must be one or more whole numbers from 0.")
     return numbers.astype(np.int64)
 
 
 def updated(factors: Array, ids: Array, found: Array, constants: Array) -> Array:
-    """A copy of `factors` with other rows at `ids`, as many more rows as that needs; of those that
-    nobody has spoken of, `constants`.
+    """Return a copy of `factors` whose rows `ids` are `found`.
+
+    The copy gets as many more rows as `ids` needs. New rows that `ids` skips are `constants`.
     """
     more = max(0, int(ids.max()) + 1 - len(factors))
     copy = np.concatenate([factors, np.tile(constants, (more, 1))])

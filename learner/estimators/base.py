@@ -1,4 +1,4 @@
-"""What all estimators share: they train and predict through a `Learner`, and keep plain arrays."""
+"""The base class of estimators: training and predicting through a `Learner`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from .parameters import seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted
 
 Array = NDArray[Any]
-Tensors = Callable[[str], Array]  # of a model, by name
-STEPS, LEAST, MOST = 16, 32, 1024  # blocks of a pass, and rows of a block: best of some corpora
-CHUNK = 128  # rows of one product with a dense matrix, on whose number bits may depend
+Tensors = Callable[[str], Array]  # returns a model's tensor by its name
+STEPS, LEAST, MOST = 16, 32, 1024  # of a pass; rows of a block: best on some corpora
+CHUNK = 128  # rows of one product with a dense matrix; its bits may depend on this number
 
 
 class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
-    """Base of estimators. What was learned is in public attributes, from which every prediction
-    starts anew with a learner of its own: nothing is shared between threads, and pickles hold
-    arrays only. `_stream` is what `partial_fit` needs besides: statistics, the optimizer's state,
-    the position. Parameters that all have: max_iter, batch_size, random_state, n_jobs,
-    device.
+    """Base class of estimators.
+
+    Learned state is in public attributes. Every prediction builds a new learner from them, so
+    threads share nothing and pickles hold arrays only. `_stream` holds what `partial_fit` needs in
+    addition: statistics, the optimizer's state and the position in the data.
+
+    Parameters of every estimator: max_iter, batch_size, random_state, n_jobs, device.
     """
 
     max_iter: int
@@ -42,22 +44,23 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
 
     @abstractmethod
     def _model(self) -> Model:
-        """The model that the parameters describe."""
+        """Return the model that the parameters describe."""
 
     @abstractmethod
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
-        """The attributes that hold what was learned, from the model's tensors."""
+        """Return the learned attributes, made from the model's tensors."""
 
     @abstractmethod
     def _tensors(self, rows: int) -> dict[str, Array]:
-        """The model's tensors from these attributes, for data of so many rows."""
+        """Return the model's tensors, made from the learned attributes, for `rows` rows of data."""
 
     # ------------------------------------------------------------- training
 
     def _fit(self, data: Any, told: dict[str, Any], optimizer: Optimizer | None = None) -> Self:
-        """Train for `max_iter` passes on `data`: X, (X, Y) or (X, Y, weights), checked.
+        """Train for `max_iter` passes.
 
-        told: what callbacks hear of: X, y, metadata.
+        data: X, (X, Y) or (X, Y, weights), already checked.
+        told: what callbacks receive: X, y, metadata.
         """
         self._seed = seed_of(self.random_state)
         told = {"estimator": self, **told}
@@ -76,7 +79,10 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         return self
 
     def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:
-        """One more pass, over `data`. of_rows: see `Learner`; None: rows seen so far."""
+        """Make one more pass, over `data`.
+
+        of_rows: see `Learner`; None: the number of rows seen so far.
+        """
         rows = rows_of(data)
         first = not self._has_begun()
         if first:
@@ -94,11 +100,11 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         return self
 
     def _has_begun(self) -> bool:
-        """Whether something was learned that `partial_fit` goes on from."""
+        """Return whether `partial_fit` can continue from earlier training."""
         return hasattr(self, "_stream")
 
     def _train(self, learner: Learner) -> None:
-        """Let the learner finish, and keep what it has learned."""
+        """Run the learner to its end and keep what it has learned."""
         try:
             learner.fit()
         finally:
@@ -115,7 +121,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
     # ------------------------------------------------------------- using what was learned
 
     def to_learner(self) -> Learner:
-        """A learner that knows what was learned: for `blocklearn.save`, `evaluate` and others."""
+        """Return a learner with the learned state, for `blocklearn.save`, `evaluate` and others."""
         check_is_fitted(self)
         learner, tensors = self._trained(MOST), self._tensors(1)
         learner.names = getattr(self, "feature_names_in_", None)
@@ -124,14 +130,14 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         return learner
 
     def _trained(self, rows: int, model: Model | None = None) -> Learner:
-        """A learner that predicts and scores data of so many rows. Close it."""
+        """Return a learner that predicts and scores `rows` rows. The caller closes it."""
         check_is_fitted(self)
         learner = self._learner(None, rows=rows, model=model)
         learner.restore(State(self._tensors(rows), {}))
         return learner
 
     def _predictions(self, X: Any, model: Model | None = None, *, side: int = 0) -> Array:
-        """One result row per row of X."""
+        """Return one row of results for each row of X."""
         learner = self._trained(X.shape[0], model)
         try:
             return learner.predict(X, side=side)
@@ -149,7 +155,10 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         hooks: Sequence[Hook] = (),
         of_rows: int | None = None,
     ) -> Learner:
-        """A learner as the parameters say. rows: of the data, if there are none to train on."""
+        """Return a learner configured by the parameters.
+
+        rows: number of rows to predict, if there are no data to train on.
+        """
         model = self._model() if model is None else model
         if rows is None:
             size = self._block_rows(train, model, optimizer)
@@ -169,8 +178,10 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         )
 
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
-        """Rows of a block to train on: `batch_size`; None: so many that a pass over little data has
-        steps enough. optimizer: None: the model's own.
+        """Return the number of rows in a training block.
+
+        This is `batch_size`. If that is None, blocks of small data are small, so that a pass has
+        enough steps. optimizer: None stands for the model's own.
         """
         rows = rows_of(data)
         if self.batch_size is not None:
@@ -178,20 +189,21 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         return min(max(rows // STEPS, LEAST), MOST, rows)
 
     def _predicted_at_once(self, rows: int) -> int:
-        """Rows of a block to predict: whole chunks, so that a row does not feel how many others are
-        predicted with it.
+        """Return the number of rows in a block of predictions: whole chunks.
+
+        A row's result then does not depend on how many other rows are predicted with it.
         """
         most = MOST if self.batch_size is None else whole(self, "batch_size")
         return CHUNK * -(-min(most, rows) // CHUNK)
 
 
 def in_chunks(most: int, rows: int) -> int:
-    """Rows of a block for data of so many rows: `most`, or the whole chunks that hold them."""
+    """Return `most`, or for fewer rows the whole number of chunks that holds them."""
     return min(most, CHUNK * -(-rows // CHUNK))
 
 
 def tensors_of(learner: Learner) -> Tensors:
-    """Copies of the tensors of a learner at work."""
+    """Return a function that copies a tensor of an open learner."""
 
     def tensor(name: str) -> Array:
         if name in learner.model.row_states:
@@ -202,5 +214,5 @@ def tensors_of(learner: Learner) -> Tensors:
 
 
 def rows_of(data: Any) -> int:
-    """Rows of X, (X, Y) or (X, Y, weights)."""
+    """Return the number of rows of X, (X, Y) or (X, Y, weights)."""
     return int((data[0] if isinstance(data, tuple) else data).shape[0])

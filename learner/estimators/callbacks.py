@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks (SLEP 23, version 1.9) hear of the passes of a learner."""
+"""Pass the learner's progress to scikit-learn's callbacks (SLEP 23, version 1.9)."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from ..learner import Learner
 
 
 class TellCallbacks(Hook):
-    """Each pass is a task of the callbacks; one whose end a callback answers with True is the last.
+    """Report each pass to the callbacks as a task; a callback that returns True ends training.
 
-    root: the callback context of `fit`, which has begun. told: what all hooks are given: the
-    estimator, X, y, metadata. learned: the estimator's attributes from the learner as it is.
+    root: the callback context of `fit`, which has begun.
+    told: what every callback receives: the estimator, X, y, metadata.
+    learned: makes the estimator's attributes from the learner.
     """
 
     def __init__(self, root: Any, told: dict[str, Any], learned: Any) -> None:
-        """Nothing is told yet."""
+        """Keep the arguments; no callback is called yet."""
         self.root, self.told, self.learned = root, told, learned
         self._task: Any = None
 
     def start(self, learner: Learner, progress: Progress) -> None:
-        """The first pass begins."""
+        """Begin the task of the first pass."""
         self._begin(learner)
 
     def pass_end(self, learner: Learner, progress: Progress) -> None:
-        """One pass ends, and another begins, if there is one."""
+        """End the task of a pass, and begin that of the next one."""
         stop = self._task.call_on_fit_task_end(**self.told, **self._fitted(learner))
         progress.stop = progress.stop or bool(stop)
         if progress.pass_ + 1 < progress.passes and not progress.stop:
@@ -36,5 +37,5 @@ class TellCallbacks(Hook):
         self._task.call_on_fit_task_begin(**self.told, **self._fitted(learner))
 
     def _fitted(self, learner: Learner) -> dict[str, Any]:
-        """Found only where a callback asks for it."""
+        """Return the learned attributes; computed only if a callback asks for them."""
         return {"reconstruction_attributes": lambda: self.learned(learner)}

@@ -1,4 +1,4 @@
-"""Classes and labels: as users call them, and as columns of 0 and 1 that a model learns."""
+"""Convert between users' classes or labels and the 0/1 columns that a model learns."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from .scikit import check_classification_targets, compute_class_weight, type_of_
 
 @dataclass(frozen=True)
 class Classes:
-    """What rows are told apart by. kind: two classes, more of them, or labels, of which a row has
-    any number. names: of the classes, ascending; of labels, their numbers.
+    """The classes or labels of a classifier.
+
+    kind: two classes, several classes, or labels, of which a row has any number.
+    names: the classes in ascending order; for labels, their numbers.
     """
 
     kind: Literal["binary", "classes", "labels"]
@@ -24,8 +26,10 @@ class Classes:
 
     @classmethod
     def of(cls, y: Any) -> Classes:
-        """Those that y has: [n], or [n x labels] of 0 and 1. Raises ValueError if it is no such
-        thing, or has one class only.
+        """Return the classes of y: [n], or [n x labels] of 0 and 1.
+
+        Raises:
+            ValueError: y has another form, or only one class.
         """
         check_classification_targets(y)
         kind = type_of_target(y)
@@ -40,7 +44,7 @@ class Classes:
 
     @classmethod
     def given(cls, y: Any, classes: Any) -> Classes:
-        """All that will ever come: `classes`, or of a matrix of labels its columns."""
+        """Return the classes of a whole stream: `classes`, or the columns of a matrix of labels."""
         if classes is None:
             if y.ndim == 2:
                 return cls.of(y)
@@ -49,36 +53,46 @@ class Classes:
 
     @classmethod
     def named(cls, names: Array) -> Classes:
-        """Two or more classes. Raises ValueError for fewer."""
+        """Return two or more classes.
+
+        Raises:
+            ValueError: there are fewer than two.
+        """
         if names.size < 2:
             raise ValueError(
-                f"GLMClassifier: there is one class only, {names.tolist()}, and nothing to tell it "
-                "from; two or more are needed."
+                f"GLMClassifier: y has one class only, {names.tolist()}; two or more are needed."
             )
         return cls("binary" if names.size == 2 else "classes", names)
 
     def codes(self, y: Array) -> Array:
-        """Places of the classes of y [n] in `names`. Raises ValueError for an unknown one."""
+        """Return the positions in `names` of the classes y [n].
+
+        Raises:
+            ValueError: y has an unknown class.
+        """
         places = np.searchsorted(self.names, y)
         places = np.minimum(places, self.names.size - 1)
         wrong = self.names[places] != y
         if wrong.any():
             raise ValueError(
                 f"y has the class {plain(y[wrong][0])!r}, but the classes are "
-                f"{self.names.tolist()}; all that will ever come are given as `classes` in the "
-                "first call."
+                f"{self.names.tolist()}; the first call of partial_fit must get all of them as "
+                "`classes`."
             )
         return places
 
     def columns(self, y: Any) -> Any:
-        """y as a model learns it: 1 for the second of two classes, float32 [n]; a column of 0 and 1
-        for each class or label [n x columns], sparse for classes.
+        """Return y as a model learns it.
+
+        Two classes: float32 [n], 1 for the second one.
+        Several classes: sparse [n x classes] of 0 and 1.
+        Labels: [n x labels] of 0 and 1.
         """
         if self.kind == "labels":
             if y.ndim != 2 or y.shape[1] != self.names.size:
                 raise ValueError(
-                    f"y has the shape {y.shape}, but there are {self.names.size} labels, each a "
-                    "column of 0 and 1."
+                    f"y has the shape {y.shape}, but must have a column of 0 and 1 for each of "
+                    f"{self.names.size} labels."
                 )
             return y
         codes = self.codes(y)
@@ -89,15 +103,16 @@ class Classes:
         return sp.csr_array((ones, codes, np.arange(codes.size + 1)), shape=shape)
 
     def weights(self, class_weight: Any, y: Any, sample_weight: Any) -> list[float] | None:
-        """Factors of the losses of each class; None where there are none.
+        """Return a factor of the loss for each class; None if there are no class weights.
 
-        class_weight: by class, or "balanced": n / (classes * n of the class), in weights of rows.
+        class_weight: a mapping by class, or "balanced": n / (classes * n of the class), where n
+        sums the weights of rows.
         """
         if class_weight is None:
             return None
         if self.kind == "labels":
             raise ValueError(
-                "GLMClassifier: class_weight is of classes, but y is a matrix of labels."
+                "GLMClassifier: class_weight is for classes, but y is a matrix of labels."
             )
         if isinstance(class_weight, str) and class_weight == "balanced":
             weights = None if sample_weight is None else np.broadcast_to(sample_weight, y.shape)
@@ -108,7 +123,7 @@ class Classes:
         return [float(w) for w in found]
 
     def decided(self, scores: Array) -> Array:
-        """The class of each row [n] from the scores [n] or [n x classes]; of labels 0 and 1."""
+        """Return each row's class from its scores [n] or [n x classes]; for labels, 0 and 1."""
         if self.kind == "labels":
             return (scores > 0.0).astype(np.int64)
         places = (scores > 0.0).astype(np.int64) if self.kind == "binary" else scores.argmax(axis=1)

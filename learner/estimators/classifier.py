@@ -19,30 +19,44 @@ from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
 
 
 def has_probabilities(estimator: GLMClassifier) -> bool:
-    """Whether the loss is a likelihood."""
+    """Return whether the loss is a likelihood."""
     return estimator.loss == "log_loss"
 
 
 class GLMClassifier(ClassifierMixin, LinearEstimator):
-    """Linear classifiers: of two classes, of many, or of any number of labels per row.
+    """Linear classifier for two classes, several classes, or any number of labels per row.
 
-    Minimised is the mean of the losses, weighted with `sample_weight` (and class weights), plus
-    alpha * (l1_ratio * ||W||_1 + (1 - l1_ratio) / 2 * ||W||^2); scikit-learn's
-    LogisticRegression(C) has alpha = 1 / (C n). y: classes [n], or 0 and 1 for labels
-    [n x labels], dense or sparse: a problem for each label, all solved together.
+    `fit` minimises the mean of the losses, weighted with `sample_weight` and class weights, plus
+    alpha * (l1_ratio * ||W||_1 + (1 - l1_ratio) / 2 * ||W||^2). scikit-learn's
+    LogisticRegression(C) corresponds to alpha = 1 / (C n).
 
-    loss: "log_loss" (for several classes one softmax) or "hinge" (each against the rest). solver:
-    "auto", "lbfgs", "conjugate-gradient" (every step takes a pass; to the optimum), "adagrad",
-    "ftrl", "sgd", "adam", "rmsprop" (a step for each block, so one pass goes a long way), or an
-    optimizer of `blocklearn.optimizers`. "auto" is L-BFGS where the objective is smooth, AdaGrad
-    elsewhere and in `partial_fit`. max_iter: passes over the data, at most. tol: of L-BFGS, the
-    gradient's norm relative to the first one. batch_size: rows of a block, at most; None: 1024, or
-    4096 where AdaGrad steps by single rows (sparse X, few targets). n_jobs: threads; None: all that
-    the process may use. They never change the result. device: "cpu", "cuda" (the first GPU),
-    "cuda:N" or "auto": of training and predictions.
+    y: classes [n], or labels [n x labels] of 0 and 1, dense or sparse. Each label is a problem of
+    its own; all are solved together.
 
-    Learned: `coef_` float32 [1 or classes x features], `intercept_` float32 [1 or classes],
-    `classes_`, `n_iter_` (passes), `n_features_in_`, `feature_names_in_`.
+    Parameters:
+        loss: "log_loss" (several classes: one softmax) or "hinge" (each class against the rest).
+        alpha: weight of the penalty.
+        l1_ratio: share of the L1 norm in the penalty, 0 to 1.
+        fit_intercept: learn an intercept.
+        class_weight: a mapping by class, "balanced" or None.
+        solver: "lbfgs" or "conjugate-gradient" find the optimum; each step takes a pass. "adagrad",
+            "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need few passes.
+            An optimizer of `blocklearn.optimizers` works, too. "auto" is L-BFGS where the objective
+            is smooth, and AdaGrad elsewhere and in `partial_fit`.
+        max_iter: passes over the data, at most.
+        tol: L-BFGS stops when the gradient's norm, relative to the first one, is below it.
+        batch_size: rows of a block, at most. None: 1024, or 4096 where AdaGrad steps by single rows
+            (sparse X, few targets).
+        random_state: seed.
+        n_jobs: threads; None: all that the process may use. The result does not depend on it.
+        device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.
+
+    Attributes:
+        coef_: float32 [1 or classes x features].
+        intercept_: float32 [1 or classes].
+        classes_: the classes, or the numbers of the labels.
+        n_iter_: number of passes.
+        n_features_in_, feature_names_in_: as in scikit-learn.
 
     >>> import blocklearn as bl
     >>> X = [[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [3.0, 1.0]]
@@ -83,7 +97,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on X [n x features] and its classes or labels y, from scratch.
 
-        sample_weight: [n]; 0 is as if the row were absent, 2 as if it were there twice.
+        sample_weight: [n]; 0 is as if the row were absent, 2 as if it occurred twice.
         """
         X, y = self._check_labelled(X, y, reset=True)
         self._classes = Classes.of(y)
@@ -92,9 +106,9 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         return self._solve(X, self._classes.columns(y), sample_weight, y)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass over X, after all that came before.
+        """Make one more pass, over X.
 
-        classes: all that will ever come; needed in the first call, unless y is a matrix of labels.
+        classes: all classes of the stream; needed in the first call, unless y has labels.
         """
         optimizer = self._solver(passes=False)
         if isinstance(self.class_weight, str):
@@ -118,18 +132,21 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     # ------------------------------------------------------------- predictions
 
     def decision_function(self, X: Any) -> Array:
-        """Scores, float32: of the second of two classes [n]; else [n x classes] or [n x labels]."""
+        """Return scores, float32 [n], [n x classes] or [n x labels].
+
+        Of two classes, [n] has the scores of the second one.
+        """
         scores = self._predictions(self._check(X))
         return scores.ravel() if self._classes.kind == "binary" else scores
 
     def predict(self, X: Any) -> Array:
-        """The class of each row [n]; of labels, 0 and 1 [n x labels]."""
+        """Return the class of each row [n]; for labels, 0 and 1 [n x labels]."""
         scores = self.decision_function(X)
         return self._classes.decided(scores)
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities, float32: [n x classes], or of each label [n x labels]."""
+        """Return probabilities, float32 [n x classes] or [n x labels]."""
         scores = self.decision_function(X)
         if self._classes.kind == "binary":
             return np.column_stack([expit(-scores), expit(scores)])
@@ -138,14 +155,14 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities."""
+        """Return the logarithms of the probabilities."""
         found: Array = np.log(self.predict_proba(X))
         return found
 
     # ------------------------------------------------------------- details
 
     def to_learner(self) -> Learner:
-        """The same with names of classes; of two classes, the second."""
+        """Return a learner that names its targets after classes; of two classes, the second."""
         learner = super().to_learner()
         names = self.classes_[1:] if self._classes.kind == "binary" else self.classes_
         learner.target_names = list(map(str, names))
@@ -172,7 +189,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         return X, column_or_1d(y, warn=True) if single else y
 
     def __sklearn_tags__(self) -> Any:
-        """Rows may have several labels."""
+        """Declare that rows may have several labels."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags

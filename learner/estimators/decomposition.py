@@ -1,4 +1,4 @@
-"""What the estimators share that describe rows by components: LDA and NMF."""
+"""The base class of estimators that describe rows by components: LDA and NMF."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from .scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, validate_
 
 
 class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
-    """`components_` [components x features] of data without negative values."""
+    """Estimator with `components_` [components x features] for non-negative data."""
 
     components_: Array
 
     def _check(self, X: Any, *, reset: bool) -> Any:
-        """X as scikit-learn checks it."""
+        """Return X as scikit-learn validates it."""
         refuse_texts(X)
         return validate_data(
             self, X, accept_sparse="csr", dtype="numeric", ensure_non_negative=True, reset=reset
         )
 
     def _held_out(self, X: Any, name: str) -> float:
-        """The score `name` of data that were not trained on."""
+        """Return the score `name` of data that were not trained on."""
         X = self._check(X, reset=False)
         learner = self._trained(X.shape[0])
         try:
@@ -35,7 +35,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEs
         return int(self.components_.shape[0])
 
     def __sklearn_tags__(self) -> Any:
-        """Not negative, dense or sparse; float32 comes out."""
+        """Declare non-negative input, dense or sparse, and float32 output."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float32"]

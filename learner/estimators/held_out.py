@@ -1,4 +1,4 @@
-"""How well a part of what is known of users is predicted from the rest."""
+"""Score predictions of some known entries of users from the others."""
 
 from __future__ import annotations
 
@@ -21,15 +21,24 @@ from ..recommendation.recommend import lists_of, of_matrix
 from .base import Array
 
 TOP = 10
-PART = 2**20  # entries that are predicted at a time
+PART = 2**20  # entries predicted at a time
 
 
 def score_of(
     fold_in: Callable[[Any], Array], factors: Factors, X: Any, *, implicit: bool, device: str
 ) -> float:
-    """Of X, a `csr_array` [users x items]: factors of users are found from one half of the entries
-    (`split_ratings` says which), and score the other half. Higher is better. device: that makes the
-    lists of implicit feedback. Raises ValueError where there are none to score.
+    """Score one half of each user's entries by factors found from the other half.
+
+    Higher is better.
+
+    fold_in: returns factors of users from their entries.
+    factors: the learned factors.
+    X: `csr_array` [users x items]; `split_ratings` decides the halves.
+    implicit: score lists of items (NDCG), not errors of ratings.
+    device: where lists of implicit feedback are made.
+
+    Raises:
+        ValueError: X has no entries to score.
     """
     held = np.zeros(X.nnz, np.bool_)
     hold_entries(X.indptr, X.indices, start_of(0), limit_of(0.5), held)
@@ -50,7 +59,7 @@ def score_of(
 
 
 def ndcg(factors: Factors, users: Array, known: Any, held: Any, device: str) -> float:
-    """NDCG of the ten items that are recommended to each user who has held-out items."""
+    """Return the NDCG of ten recommended items, over users with held-out items."""
     relevant = held.copy()
     relevant.data = (relevant.data > 0).astype(np.float32)
     relevant.eliminate_zeros()
@@ -63,6 +72,6 @@ def ndcg(factors: Factors, users: Array, known: Any, held: Any, device: str) -> 
 
 
 def only(X: Any, kept: Array) -> Any:
-    """The entries of a `csr_array` that are marked."""
+    """Return the entries of a `csr_array` that `kept` marks."""
     before = np.concatenate([[0], np.cumsum(kept)])
     return sp.csr_array((X.data[kept], X.indices[kept], before[X.indptr]), shape=X.shape)

@@ -1,4 +1,4 @@
-"""Latent Dirichlet allocation as an estimator."""
+"""Latent Dirichlet allocation as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -18,21 +18,31 @@ from .topics import TopicTables
 
 
 class LatentDirichletAllocation(TopicTables, Decomposition):
-    """Topics of documents that are given as word counts X [documents x words].
+    """Find topics of documents that are given as word counts X [documents x words].
 
-    n_components: number of topics. inference: "gibbs" (the best topics), "cvb0" (the fastest way to
-    good ones) or "vb" (what scikit-learn and gensim do). doc_topic_prior, topic_word_prior: one
-    number, or one for each topic or word; None: 0.05. learning_offset, learning_decay: tau0 and
-    kappa of the steps (tau0 + t)^-kappa; None: what suits the inference. max_iter: passes.
-    max_doc_update_iter: of vb and cvb0 in each document; None: 5 and 10. total_samples: documents
-    of the whole stream, for `partial_fit`; None: those seen so far. batch_size: documents of a
-    block, at most; None: so many that a pass has 16 blocks, 32 to 1024. n_jobs: threads; None: all
-    that the process may use. They never change the result. device:
-    "cpu", "cuda" (the first GPU), "cuda:N" or "auto": of training and predictions.
+    Parameters:
+        n_components: number of topics.
+        inference: "gibbs" (the best topics), "cvb0" (good topics fastest) or "vb" (as scikit-learn
+            and gensim).
+        doc_topic_prior: a number, or one for each topic; None: 0.05.
+        topic_word_prior: a number, or one for each word; None: 0.05.
+        learning_offset, learning_decay: tau0 and kappa of the steps (tau0 + t)^-kappa; None: suits
+            the inference.
+        max_iter: passes.
+        max_doc_update_iter: iterations of vb and cvb0 in each document; None: 5 and 10.
+        total_samples: documents of the whole stream, for `partial_fit`; None: those seen so far.
+        batch_size: documents of a block, at most. None: 32 to 1024, so that a pass has 16 blocks.
+        random_state: seed.
+        n_jobs: threads; None: all that the process may use. The result does not depend on it.
+        device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.
 
-    Learned: `components_` float32 [topics x words], the parameters of the Dirichlet posterior of
-    each topic's words (normalised rows are the topics: `get_topics`), `n_iter_` (passes),
-    `n_features_in_`, `feature_names_in_`. See `TopicTables` for what gensim's users look for.
+    Attributes:
+        components_: float32 [topics x words], parameters of the Dirichlet posterior of each topic's
+            words. Normalised rows are the topics: see `get_topics`.
+        n_iter_: number of passes.
+        n_features_in_, feature_names_in_: as in scikit-learn.
+
+    `TopicTables` has methods named as in gensim.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.kron(np.eye(2, dtype=int), np.full((20, 3), 4))
@@ -74,33 +84,36 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on X, from scratch. y: does not matter."""
+        """Train on X, from scratch; y is ignored."""
         X = self._check(X, reset=True)
         self._warm_up: int | None = None
         return self._fit(X, {"X": X}, self._optimizer())
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """One pass over X, after all that came before."""
+        """Make one more pass, over X; y is ignored."""
         first = not self._has_begun()
         X = self._check(X, reset=first)
-        if first:  # nobody knows how long the stream will be
+        if first:  # the length of the stream is unknown
             self._warm_up = 0
         return self._go_on(X, self._optimizer(), self.total_samples)
 
     def transform(self, X: Any) -> Array:
-        """Topic proportions of each document: float32 [n x topics], rows sum to 1; of an empty
-        document, those of the prior.
+        """Return topic proportions of each document, float32 [n x topics]; rows sum to 1.
+
+        An empty document gets those of the prior.
         """
         return self._predictions(self._check(X, reset=False))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log likelihood of a held-out word, higher is better: -log(perplexity)."""
+        """Return the mean log likelihood of a held-out word, -log(perplexity); higher is better."""
         return -math.log(self.perplexity(X))
 
     def perplexity(self, X: Any) -> float:
-        """Of documents that were not trained on, by document completion: half of a document's words
-        say what its topics are, the other half are predicted (Wallach et al. 2009). It does not
-        depend on the inference; scikit-learn's is exp of a bound, and higher.
+        """Return the perplexity of documents that were not trained on, by document completion.
+
+        Half of a document's words infer its topics; the other half are predicted (Wallach et al.
+        2009). The definition does not depend on the inference. scikit-learn's perplexity is exp of
+        a bound, and higher.
         """
         return self._held_out(X, "perplexity")
 
@@ -117,7 +130,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         return configured(self, LDA, names, warm_up=self._warm_up)
 
     def _optimizer(self) -> Optimizer:
-        """The model's own, with the offset and decay that were given."""
+        """Return the model's own optimizer with the given offset and decay."""
         default = self._model().default_optimizer()
         assert isinstance(default, StreamingAverage)
         names = {"tau0": "learning_offset", "kappa": "learning_decay"}

@@ -1,4 +1,4 @@
-"""What the estimators of generalised linear models share: coefficients, penalties, solvers."""
+"""The base class of estimators of generalised linear models."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .parameters import configured, whole
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
 
 Solver = Optimizer | str
-CARRIED = 4096  # rows of a block that only carries them
+CARRIED = 4096  # rows of a block, where steps are by single rows
 GRADIENTS = [name for name, kind in OPTIMIZERS.items() if kind.meaning == "gradients"]
 
 
 class LinearEstimator(LearnerEstimator):
-    """`coef_` and `intercept_`, and how they are found."""
+    """Estimator with `coef_` and `intercept_`."""
 
     loss: str
     alpha: float
@@ -36,19 +36,19 @@ class LinearEstimator(LearnerEstimator):
 
     @abstractmethod
     def _links(self) -> Mapping[str, LinkName]:
-        """The link of each loss."""
+        """Return the link of each loss."""
 
     def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
         links, alpha = self._links(), float(self.alpha)
         if self.loss not in links:
             raise ValueError(
-                f"{type(self).__name__}: loss={self.loss!r}, but it is {' or '.join(links)}."
+                f"{type(self).__name__}: loss={self.loss!r}; must be {' or '.join(links)}."
             )
         if not alpha >= 0.0:
-            raise ValueError(f"{type(self).__name__}: alpha={alpha}, but it is not negative.")
+            raise ValueError(f"{type(self).__name__}: alpha={alpha}; must not be negative.")
         if not 0.0 <= self.l1_ratio <= 1.0:
             raise ValueError(
-                f"{type(self).__name__}: l1_ratio={self.l1_ratio}, but it is from 0 to 1."
+                f"{type(self).__name__}: l1_ratio={self.l1_ratio}; must be from 0 to 1."
             )
         labels |= {"l1": alpha * self.l1_ratio, "l2": alpha * (1.0 - self.l1_ratio)}
         names = {"intercept": "fit_intercept"}
@@ -67,7 +67,7 @@ class LinearEstimator(LearnerEstimator):
         return learner
 
     def to_learner(self) -> Learner:
-        """A learner that knows what was learned, and predicts means of targets: probabilities."""
+        """Return a learner that predicts means of targets (probabilities)."""
         learner = super().to_learner()
         learner.model.output = "mean"
         return learner
@@ -75,7 +75,7 @@ class LinearEstimator(LearnerEstimator):
     # ------------------------------------------------------------- solvers
 
     def _solver(self, *, passes: bool) -> Optimizer | None:
-        """The optimizer of `fit` (passes), or that of `partial_fit`; None: the model's own."""
+        """Return the optimizer of `fit` (passes) or of `partial_fit`; None: the model's own."""
         name = type(self).__name__
         solver = self.solver
         if isinstance(solver, str) and solver == "auto":
@@ -83,7 +83,7 @@ class LinearEstimator(LearnerEstimator):
             solver = "lbfgs" if passes and smooth else "adagrad"
         if isinstance(solver, str) and solver not in GRADIENTS:
             raise ValueError(
-                f"{name}: solver={solver!r}, but it is auto, {', '.join(GRADIENTS)}, or an "
+                f"{name}: solver={solver!r}; must be auto, {', '.join(GRADIENTS)}, or an "
                 "optimizer such as blocklearn.optimizers.AdaGrad(rate=0.5)."
             )
         if solver == "adagrad":
@@ -100,13 +100,13 @@ class LinearEstimator(LearnerEstimator):
         begun = self._has_begun() and not passes
         if begun and isinstance(chosen, FTRL) and "optimizer.W.z" not in self._stream.tensors:
             raise ValueError(
-                f"{name}: ftrl starts from zero, and cannot go on from coefficients that another "
-                "solver has found; start again with it, or use another one."
+                f"{name}: ftrl starts from zero and cannot continue from coefficients of another "
+                "solver; start again with ftrl, or use another solver."
             )
         return chosen
 
     def _solve(self, X: Any, Y: Any, sample_weight: Any, y: Any) -> Self:
-        """Fit targets Y, which are y as a model learns it."""
+        """Fit the targets Y, which are y in the form that a model learns."""
         told = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         optimizer = self._solver(passes=True)
         self._fit(with_weights(X, Y, sample_weight), told, optimizer)
@@ -121,8 +121,10 @@ class LinearEstimator(LearnerEstimator):
         return self
 
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
-        """`batch_size`; None: as many as are best where the model's own optimizer steps by single
-        rows, which blocks only carry then: no bit depends on it. Others may count blocks.
+        """Return the number of rows in a training block.
+
+        This is `batch_size`. If that is None and the model's own optimizer steps by single rows,
+        the result does not depend on the size, so the fastest one is used.
         """
         if self.batch_size is not None:
             return super()._block_rows(data, model, optimizer)
@@ -133,34 +135,40 @@ class LinearEstimator(LearnerEstimator):
     # ------------------------------------------------------------- checks
 
     def _check(self, X: Any) -> Any:
-        """X to predict for, as scikit-learn checks it."""
+        """Return X to predict for, as scikit-learn validates it."""
         check_is_fitted(self)
         refuse_texts(X)
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
 
     def _check_both(self, X: Any, y: Any, *, reset: bool, **options: Any) -> Any:
-        """X and y to train on."""
+        """Return X and y to train on, as scikit-learn validates them."""
         refuse_texts(X)
         refuse_gaps(y)
         options |= {"accept_sparse": "csr", "dtype": "numeric", "multi_output": True}
         return validate_data(self, X, y, reset=reset, **options)
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse data are welcome."""
+        """Declare sparse input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
 
 def shapes_of(X: Any, Y: Any) -> Shapes:
-    """What decides which optimizer suits a model of such data."""
+    """Return the shapes of data that decide which optimizer suits a model."""
     rows, columns = X.shape
     targets = 1 if Y.ndim == 1 else Y.shape[1]
     return Shapes(rows, columns, rows, targets, dense=not sp.issparse(X))
 
 
 def with_weights(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, ...]:
-    """Data for a learner. sample_weight: [n], a number or None. Raises ValueError if all are 0."""
+    """Return data for a learner: (X, Y), or (X, Y, weights).
+
+    sample_weight: [n], a number or None.
+
+    Raises:
+        ValueError: all weights are 0.
+    """
     if sample_weight is None:
         return X, Y
     weights = np.asarray(sample_weight)
@@ -172,23 +180,27 @@ def with_weights(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, ...]:
 
 
 def refuse_gaps(y: Any) -> None:
-    """Raises ValueError naming the first row of y that has no value: None, NaN, or a frame's NA."""
+    """Check that every row of y has a value.
+
+    Raises:
+        ValueError: a value is None, NaN or a frame's NA; the message names the first such row.
+    """
     if y is None or sp.issparse(y):
         return
     try:
         gaps = np.asarray(y.isna() if hasattr(y, "isna") else absent(np.asarray(y)), np.bool_)
-    except ValueError:  # rows of different lengths: scikit-learn has a message for that
+    except ValueError:  # rows of different lengths: scikit-learn reports them
         return
     if gaps.ndim and gaps.any():
         rows = np.flatnonzero(gaps.reshape(len(gaps), -1).any(axis=1))
         raise ValueError(
             f"Input y contains NaN: {rows.size:,} of {len(gaps):,} rows have no value, the first "
-            f"of them is row {rows[0]:,} (from 0). Leave them out, of X too."
+            f"is row {rows[0]:,} (from 0). Leave these rows out of X and y."
         )
 
 
 def absent(values: Array) -> Array:
-    """Which values are None, NaN, or pandas' NA and NaT."""
+    """Return which values are None, NaN, or pandas' NA and NaT."""
     if values.dtype.kind == "O":
         missing = [
             v is None

@@ -1,4 +1,4 @@
-"""Non-negative matrix factorisation as an estimator."""
+"""Non-negative matrix factorisation as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -13,24 +13,30 @@ from .decomposition import Decomposition
 from .parameters import configured
 from .scikit import check_is_fitted, with_callbacks
 
-STATISTICS = ("pull", "push", "mass")  # what further training goes on from, besides H
+STATISTICS = ("pull", "push", "mass")  # further training continues from these and H
 
 
 class NMF(Decomposition):
-    """Parts of non-negative data: X [n x features] ~ W @ components_, nothing below zero.
+    """Factorise non-negative data: X [n x features] ~ W @ components_.
 
-    n_components: number of parts. beta_loss: "frobenius", or "kullback-leibler", the likelihood of
-    counts. alpha_W, alpha_H, l1_ratio: penalties as in scikit-learn's NMF; alpha_H "same": as
-    alpha_W. update_H: "online", after each block, or "batch", once a pass, which never raises the
-    objective. forget: online: what is left of a block's weight a pass later. total_samples: rows of
-    the whole stream, for `partial_fit`; None: those seen so far. max_iter: passes, all of which are
-    made: there is no tolerance. batch_size: rows of a block, at most; None: so many that a pass has
-    16 blocks, 32 to 1024. n_jobs: threads; None: all that the process may use. They never change
-    the result. device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto": of training and
-    predictions.
+    Parameters:
+        n_components: number of parts.
+        beta_loss: "frobenius", or "kullback-leibler", the likelihood of counts.
+        alpha_W, alpha_H, l1_ratio: penalties as in scikit-learn's NMF; alpha_H="same": alpha_W.
+        update_H: "online", after each block, or "batch", once a pass. "batch" never raises the
+            objective.
+        forget: online only: the share of a block's weight that remains a pass later.
+        max_iter: passes. All of them are made; there is no tolerance.
+        total_samples: rows of the whole stream, for `partial_fit`; None: those seen so far.
+        batch_size: rows of a block, at most. None: 32 to 1024, so that a pass has 16 blocks.
+        random_state: seed.
+        n_jobs: threads; None: all that the process may use. The result does not depend on it.
+        device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.
 
-    Learned: `components_` float32 [parts x features], `n_iter_` (passes), `n_features_in_`,
-    `feature_names_in_`.
+    Attributes:
+        components_: float32 [parts x features].
+        n_iter_: number of passes.
+        n_features_in_, feature_names_in_: as in scikit-learn.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.kron([[1.0, 0.0], [0.0, 2.0]], np.ones((20, 3)))
@@ -72,29 +78,30 @@ class NMF(Decomposition):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on X, from scratch. y: does not matter."""
+        """Train on X, from scratch; y is ignored."""
         X = self._check(X, reset=True)
         return self._fit(X, {"X": X})
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """One pass over X, whose rows are new, after all that came before."""
+        """Make one more pass, over X, whose rows are new; y is ignored."""
         X = self._check(X, reset=not self._has_begun())
         return self._go_on(X, of_rows=self.total_samples)
 
     def transform(self, X: Any) -> Array:
-        """W: weights of the parts in each row, float32 [n x parts]."""
+        """Return W, the weights of the parts in each row, float32 [n x parts]."""
         check_is_fitted(self)
         return self._predictions(self._check(X, reset=False))
 
     def inverse_transform(self, X: Any) -> Array:
-        """What the weights X [n x parts] stand for, [n x features]."""
+        """Return X @ components_, [n x features], from weights X [n x parts]."""
         check_is_fitted(self)
         found: Array = np.asarray(X) @ self.components_
         return found
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Share of the loss that the parts explain, at most 1: of 1 of that of predicting 0
-        (frobenius), or every row's mean (kullback-leibler).
+        """Return the share of the loss that the parts explain, at most 1.
+
+        The reference is the loss of predicting 0 (frobenius) or each row's mean (kullback-leibler).
         """
         check_is_fitted(self)
         return self._held_out(X, "explained")
@@ -126,6 +133,6 @@ class NMF(Decomposition):
 
     def _tensors(self, rows: int) -> dict[str, Array]:
         K = len(self.components_)
-        W = np.ones((rows, K), np.float32)  # of new rows, as the model has it
+        W = np.ones((rows, K), np.float32)  # as in the model for new rows
         H = np.ascontiguousarray(self.components_.T, np.float32)
         return {"H": H, "W": W, **self._statistics}

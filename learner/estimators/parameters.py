@@ -1,4 +1,4 @@
-"""What estimators make of their parameters: seeds, threads, models; errors name the parameter."""
+"""Turn estimators' parameters into seeds, threads and models; errors name the parameter."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ Made = TypeVar("Made", bound=BaseModel)
 
 
 def configured(estimator: Any, kind: type[Made], names: Mapping[str, str], **given: Any) -> Made:
-    """A model or optimizer from an estimator's parameters.
+    """Make a model or optimizer from an estimator's parameters.
 
-    names: of the parameters that fields are taken from; None stands for the field's default. given:
-    further fields. Raises ValueError that names the parameter and its value.
+    names: for each field, the parameter that sets it; a parameter that is None leaves the default.
+    given: further fields.
+
+    Raises:
+        ValueError: a value is not allowed; the message names the parameter and its value.
     """
     fields = {field: plain(getattr(estimator, name)) for field, name in names.items()}
     try:
@@ -36,7 +39,7 @@ def configured(estimator: Any, kind: type[Made], names: Mapping[str, str], **giv
 
 
 def plain(value: Any) -> Any:
-    """NumPy numbers and arrays as Python numbers and lists; everything else as it is.
+    """Return NumPy numbers and arrays as Python numbers and lists, other values unchanged.
 
     >>> plain(np.float32(0.5)), plain(np.arange(2)), plain("vb")
     (0.5, [0, 1], 'vb')
@@ -45,18 +48,24 @@ def plain(value: Any) -> Any:
 
 
 def whole(estimator: Any, name: str) -> int:
-    """The parameter `name`, a whole number from 1. Raises ValueError."""
+    """Return the parameter `name`, a whole number from 1.
+
+    Raises:
+        ValueError: it is no such number.
+    """
     value = getattr(estimator, name)
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
         raise ValueError(
-            f"{type(estimator).__name__}: {name}={value!r}, but it is a whole number, 1 or more."
+            f"{type(estimator).__name__}: {name}={value!r}; must be a whole number, 1 or more."
         )
     return int(value)
 
 
 def seed_of(random_state: Any) -> int:
-    """`random_state` itself if it is a number, so that a learner with this seed finds the same;
-    else one drawn from it (a `numpy.random.RandomState`, or None: NumPy's global one).
+    """Return the seed of a learner.
+
+    random_state: a number, which is the seed; a `numpy.random.RandomState`, or None (NumPy's global
+    one), from which the seed is drawn.
     """
     if isinstance(random_state, numbers.Integral) and int(random_state) >= 0:
         return int(random_state)
@@ -64,11 +73,16 @@ def seed_of(random_state: Any) -> int:
 
 
 def threads_of(n_jobs: int | None) -> int | None:
-    """Threads of a learner. None: all that the process may use, which inside joblib's workers is
-    their share; -1 likewise, -2 one less. Raises ValueError for 0.
+    """Return the number of threads of a learner.
+
+    n_jobs: None or -1: all that the process may use, which inside joblib's workers is their share;
+    -2: one less; and so on.
+
+    Raises:
+        ValueError: n_jobs is 0.
     """
     if n_jobs is None or n_jobs == -1:
         return None
     if n_jobs == 0:
-        raise ValueError("n_jobs=0, but it is 1 or more, or None: all, or -2: all but one, ...")
+        raise ValueError("n_jobs=0; must be 1 or more, None (all), or -2 (all but one), -3 ...")
     return n_jobs if n_jobs > 0 else max(1, available_threads() + 1 + n_jobs)

@@ -1,4 +1,4 @@
-"""Lists of items and of what is similar, called as in the library implicit."""
+"""Lists of recommended and of similar items, with the names of the library implicit."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .base import Array
 from .parameters import threads_of
 from .scikit import check_is_fitted
 
-PAIRS = 2**16  # whose factors are fetched at a time
+PAIRS = 2**16  # pairs whose factors are fetched at a time
 
 
 class Recommender:
-    """For an estimator that has `user_factors_`, `item_factors_` and `mean_`.
+    """Lists for an estimator with `user_factors_`, `item_factors_` and `mean_`.
 
-    Users and items are numbers. Lists come as (ids int32, scores float32), best first: [N] each for
-    a single user or item, [n x N] for several; where there are no more, -1 and -inf.
+    Users and items are numbers. A list is (ids int32, scores float32), best first: [N] each for a
+    single user or item, [n x N] for several. Missing places are -1 and -inf.
     """
 
     user_factors_: Array
@@ -44,12 +44,12 @@ class Recommender:
 
     @property
     def user_factors(self) -> Array:
-        """`user_factors_`, as implicit calls it."""
+        """`user_factors_`, under implicit's name."""
         return self.user_factors_
 
     @property
     def item_factors(self) -> Array:
-        """`item_factors_`, as implicit calls it."""
+        """`item_factors_`, under implicit's name."""
         return self.item_factors_
 
     def recommend(
@@ -62,11 +62,14 @@ class Recommender:
         recalculate_user: bool = False,
         items: Any = None,
     ) -> tuple[Array, Array]:
-        """The N items with the highest predictions for each user.
+        """Return the N items with the highest predictions for each user.
 
-        user_items: sparse, a row [x items] for each of the users: items that he has, which are not
-        listed (filter_already_liked_items), and which his factors are found from (recalculate_user:
-        he may be new, and his number does not matter). filter_items: not listed for anybody.
+        userid: a number or [n].
+        user_items: sparse [n x items], the items that each user has.
+        N: length of the lists.
+        filter_already_liked_items: leave out the items in `user_items`.
+        filter_items: items left out for every user.
+        recalculate_user: find factors from `user_items`; `userid` does not matter.
         items: all that may be listed.
         """
         check_is_fitted(self)
@@ -86,19 +89,21 @@ class Recommender:
         return joined(((block.ids, block.scores) for block in lists), single=np.ndim(userid) == 0)
 
     def predict_pairs(self, userids: Any, itemids: Any) -> Array:
-        """The prediction for each user and the item beside him: float32 [n], or one number for one
-        of each; a single user goes with all items, a single item with all users.
+        """Return the prediction for each pair (userids[i], itemids[i]), float32 [n].
 
-        It is not called `predict`, because scikit-learn's has rows like those of X. Raises
-        `DataError` for users and items that were not there in training, ValueError where there are
-        not as many of the one as of the other.
+        One user and one item give a number. A single user goes with all items, a single item with
+        all users. The name is not `predict`, because scikit-learn's `predict` takes rows of X.
+
+        Raises:
+            DataError: a user or item was not in the training data.
+            ValueError: the numbers of users and items differ.
         """
         check_is_fitted(self)
         factors = self._factors()
         users, items = factors.numbers("user", userids), factors.numbers("item", itemids)
         if users.size != items.size and 1 not in (np.size(userids), np.size(itemids)):
             raise ValueError(
-                f"{users.size:,} users and {items.size:,} items; pairs have one of each."
+                f"{users.size:,} users and {items.size:,} items; pairs need as many of each."
             )
         users, items = np.broadcast_arrays(users, items)
         found = np.empty(users.size, np.float32)
@@ -117,10 +122,16 @@ class Recommender:
         filter_items: Any = None,
         items: Any = None,
     ) -> tuple[Array, Array]:
-        """The N items most like each item, itself the first; scores are cosines of factors.
+        """Return the N items most similar to each item, itself the first.
 
-        recalculate_item: find its factors from item_users, sparse, a row [x users] for each.
-        filter_items: not listed. items: all that may be listed.
+        Scores are cosines of factors.
+
+        itemid: a number or [n].
+        N: length of the lists.
+        recalculate_item: find the items' factors from `item_users`.
+        item_users: sparse [n x users].
+        filter_items: items left out.
+        items: all that may be listed.
         """
         check_is_fitted(self)
         factors, ids = self._factors(), np.atleast_1d(itemid)
@@ -135,7 +146,7 @@ class Recommender:
     def similar_users(
         self, userid: Any, N: int = 10, filter_users: Any = None, users: Any = None
     ) -> tuple[Array, Array]:
-        """The N users most like each user: see `similar_items`."""
+        """Return the N users most similar to each user: see `similar_items`."""
         check_is_fitted(self)
         factors = self._factors()
         rows = factors.users[factors.numbers("user", userid)]
@@ -155,9 +166,9 @@ class Recommender:
         return Factors(users, items, self.mean_, self.n_components, None, None)
 
     def _chosen(self, side: Any, given: Any, left_out: Any) -> Array | None:
-        """Numbers of what may be listed, ascending; None: everything."""
+        """Return the numbers that may be listed, ascending; None: all."""
         if given is not None and left_out is not None:
-            raise ValueError(f"give {side}s, or filter_{side}s that are not listed; not both.")
+            raise ValueError(f"{side}s, filter_{side}s: give one of them, not both.")
         if given is None and left_out is None:
             return None
         factors = self._factors()
@@ -166,7 +177,7 @@ class Recommender:
         else:
             found = np.setdiff1d(factors.numbers(side, None), factors.numbers(side, left_out))
         if not found.size:
-            raise ValueError(f"there are no {side}s left that may be listed.")
+            raise ValueError(f"{side}s, filter_{side}s: no {side}s left to list.")
         return found
 
     def _similar(
@@ -189,6 +200,6 @@ class Recommender:
 
 
 def joined(blocks: Iterable[tuple[Array, Array]], *, single: bool) -> tuple[Array, Array]:
-    """Ids and scores of all blocks; of a single row, [N] each."""
+    """Return ids and scores of all blocks; for a single row, [N] each."""
     ids, scores = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return (ids[0], scores[0]) if single else (ids, scores)

@@ -1,4 +1,4 @@
-"""Linear and Poisson regression, as an estimator."""
+"""Linear and Poisson regression, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ from .scikit import RegressorMixin, with_callbacks
 
 
 class GLMRegressor(RegressorMixin, LinearEstimator):
-    """Linear and Poisson regression, of one target or of many at once.
+    """Linear or Poisson regression of one target or of many at once.
 
-    Minimised is what `GLMClassifier` minimises, with the loss (prediction - y)^2 / 2
-    ("squared_error"), or that of counts with the mean exp(score) ("poisson"). Of one target,
-    scikit-learn's Ridge(alpha) has n times this alpha. y: [n] or [n x targets], dense or sparse.
-    Parameters: see `GLMClassifier`.
+    `fit` minimises the objective of `GLMClassifier` with another loss: (prediction - y)^2 / 2
+    ("squared_error"), or that of counts with the mean exp(score) ("poisson"). For one target,
+    scikit-learn's Ridge(alpha) corresponds to n times this alpha.
 
-    Learned: `coef_` float32 [features] or [targets x features], `intercept_` float32 [targets],
-    `n_iter_` (passes), `n_features_in_`, `feature_names_in_`.
+    y: [n] or [n x targets], dense or sparse. Parameters: see `GLMClassifier`.
+
+    Attributes:
+        coef_: float32 [features] or [targets x features].
+        intercept_: float32 [targets].
+        n_iter_: number of passes.
+        n_features_in_, feature_names_in_: as in scikit-learn.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.arange(6.0).reshape(-1, 1)
@@ -63,19 +67,22 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on X [n x features] and its targets y [n] or [n x targets], from scratch.
 
-        sample_weight: [n]; 0 is as if the row were absent, 2 as if it were there twice.
+        sample_weight: [n]; 0 is as if the row were absent, 2 as if it occurred twice.
         """
         X, y = self._check_targets(X, y, reset=True)
         return self._solve(X, y, sample_weight, y)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One pass over X, after all that came before."""
+        """Make one more pass, over X."""
         optimizer = self._solver(passes=False)
         X, y = self._check_targets(X, y, reset=not self._has_begun())
         return self._go_on(with_weights(X, y, sample_weight), optimizer)
 
     def predict(self, X: Any) -> Array:
-        """The mean of each row's targets: [n] or [n x targets], float32 if X is, else float64."""
+        """Return the mean of each row's targets, [n] or [n x targets].
+
+        The result is float32 if X is, else float64.
+        """
         X = self._check(X)
         found = self._predictions(X, self._model("mean"))
         found = found.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
@@ -95,13 +102,13 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         values = y.data if sp.issparse(y) else y
         if self.loss == "poisson" and values.size and values.min() < 0:
             raise ValueError(
-                f"GLMRegressor: y has {values.min():g}, but counts (poisson) are not negative."
+                f"GLMRegressor: y has {values.min():g}, but counts (poisson) must not be negative."
             )
         self._single = y.ndim == 1
         return X, y
 
     def __sklearn_tags__(self) -> Any:
-        """Any number of targets."""
+        """Declare any number of targets."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.positive_only = self.loss == "poisson"

@@ -1,4 +1,4 @@
-"""What of scikit-learn the estimators stand on, with a clear message where it is missing."""
+"""Import what the estimators need of scikit-learn, with a clear message if it is missing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,14 +31,14 @@ try:
     from sklearn.callback import with_callbacks as with_callbacks
 
     HAS_CALLBACKS = True
-except ImportError:  # they came with 1.9
+except ImportError:  # before 1.9
     HAS_CALLBACKS = False
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing: this scikit-learn has no callbacks."""
+        """Empty stand-in: this scikit-learn has no callbacks."""
 
     def as_it_is(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Nothing is added."""
+        """Return the method unchanged."""
         return method
 
     with_callbacks = as_it_is

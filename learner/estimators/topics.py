@@ -1,4 +1,4 @@
-"""What gensim's users look for in a topic model, and what pyLDAvis draws."""
+"""Methods of topic models under gensim's names, and input for pyLDAvis."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from .base import Array
 from .coherence import Measure, coherence_of
 from .scikit import check_is_fitted
 
-LEAST = 1e-8  # of the probabilities that are listed
+LEAST = 1e-8  # listed probabilities are at least this
 
 
 class TopicTables:
-    """Topics and their words, for an estimator that has `components_` [topics x words] and
-    `transform`. Words are called as in `feature_names_in_`, or as `feature_names` says (a
-    vectorizer's `get_feature_names_out()`), or else by their numbers.
+    """Topics and their words, for an estimator with `components_` and `transform`.
+
+    Words are named by `feature_names` (such as a vectorizer's `get_feature_names_out()`), else by
+    `feature_names_in_`, else by their numbers.
     """
 
     components_: Array
     transform: Any
 
     def get_topics(self) -> Array:
-        """Probabilities of words: float32 [topics x words], rows sum to 1."""
+        """Return probabilities of words, float32 [topics x words]; rows sum to 1."""
         check_is_fitted(self)
         found: Array = self.components_ / self.components_.sum(axis=1, keepdims=True)
         return found
@@ -33,7 +34,7 @@ class TopicTables:
     def show_topic(
         self, topicid: int, topn: int = 10, *, feature_names: Sequence[str] | None = None
     ) -> list[tuple[str, float]]:
-        """The `topn` most probable words of a topic, with their probabilities."""
+        """Return the `topn` most probable words of a topic, with their probabilities."""
         names, topic = self._words(feature_names), self.get_topics()[topicid]
         return [(names[w], float(topic[w])) for w in np.argsort(-topic, kind="stable")[:topn]]
 
@@ -45,8 +46,11 @@ class TopicTables:
         *,
         feature_names: Sequence[str] | None = None,
     ) -> list[tuple[int, Any]]:
-        """The topics that most words are of, the largest first (-1: all, by number), with their
-        most probable words: as text, `0.041*"word" + ...`, or (word, probability) pairs.
+        """Return topics with their most probable words, the largest topic first.
+
+        num_topics: number of topics; -1: all, in order of their numbers.
+        num_words: words of each topic.
+        formatted: words as text, `0.041*"word" + ...`, not as (word, probability) pairs.
         """
         names, topics = self._words(feature_names), self.get_topics()
         numbers = np.arange(len(topics))
@@ -62,10 +66,12 @@ class TopicTables:
         return found
 
     def get_document_topics(self, bow: Any, minimum_probability: float = 0.01) -> list[Any]:
-        """Topics of a document as (topic, probability), those below the minimum left out.
+        """Return topics of a document as (topic, probability) pairs.
 
-        bow: a document as gensim has it, [(word, count), ...] with numbers of words; or X
-        [documents x words], and the result is a list for each row.
+        bow: a document as in gensim, [(word, count), ...] with numbers of words, or X
+        [documents x words], for which the result is a list for each row.
+
+        minimum_probability: topics below it are left out.
         """
         check_is_fitted(self)
         single = isinstance(bow, list) and all(isinstance(pair, tuple) for pair in bow)
@@ -78,10 +84,11 @@ class TopicTables:
         return found[0] if single else found
 
     def coherence(self, X: Any, measure: Measure = "u_mass", topn: int = 20) -> Array:
-        """Of each topic's `topn` most probable words, float64 [topics]; its mean is the model's.
+        """Return the coherence of each topic, float64 [topics]; the mean is that of the model.
 
-        X: documents [n x words] whose words are counted; measure: "u_mass" or "c_npmi": see
-        `coherence_of` for the formulas.
+        X: documents [n x words] in which words are counted.
+        measure: "u_mass" or "c_npmi"; see `coherence_of` for the formulas.
+        topn: most probable words of each topic that are compared.
         """
         tops = np.argsort(-self.get_topics(), axis=1, kind="stable")[:, :topn]
         return coherence_of(tops.tolist(), X, measure)
@@ -89,10 +96,12 @@ class TopicTables:
     def prepare_pyldavis(
         self, X: Any, *, feature_names: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """What `pyLDAvis.prepare` takes: `pyLDAvis.prepare(**lda.prepare_pyldavis(X))`.
+        """Return the arguments of `pyLDAvis.prepare`.
 
-        X: documents [n x words]. Empty ones, and words that none of them has, are left out: they
-        have no place in what is drawn.
+        Use: `pyLDAvis.prepare(**lda.prepare_pyldavis(X))`.
+
+        X: documents [n x words]. Empty documents, and words that no document has, are left out,
+        because pyLDAvis cannot draw them.
         """
         counts = sp.csr_array(X)
         rows = np.flatnonzero(counts.sum(axis=1))
@@ -107,7 +116,7 @@ class TopicTables:
         }
 
     def _words(self, feature_names: Sequence[str] | None) -> list[str]:
-        """What each word is called."""
+        """Return the name of each word."""
         check_is_fitted(self)
         count = self.components_.shape[1]
         names: Any = feature_names
@@ -118,12 +127,12 @@ class TopicTables:
         return list(map(str, names))
 
     def _row(self, bow: list[tuple[int, float]]) -> Any:
-        """A document as a row [1 x words]."""
+        """Return a document as a row [1 x words]."""
         count = self.components_.shape[1]
         words = np.array([word for word, _ in bow], np.int64)
         if words.size and not 0 <= words.min() <= words.max() < count:
             raise ValueError(
-                f"bow: a word's number is 0 to {count - 1:,}, but {words.max():,} is there."
+                f"bow: has word {words.max():,}; words must be numbers from 0 to {count - 1:,}."
             )
         amounts = np.array([amount for _, amount in bow], np.float32)
         row = sp.coo_array((amounts, (np.zeros_like(words), words)), shape=(1, count))
@@ -131,7 +140,7 @@ class TopicTables:
 
 
 def shares(table: Array) -> Array:
-    """Rows that sum to 1, as exactly as float64 can."""
+    """Return rows scaled to sum to 1, in float64."""
     exact = table.astype(np.float64)
     found: Array = exact / exact.sum(axis=1, keepdims=True)
     return found

@@ -313,11 +313,11 @@ def test_parameters_are_named_in_errors() -> None:
         bl.LatentDirichletAllocation(n_components=0).fit(COUNTS)
     with pytest.raises(ValueError, match=r"ALS: regularization=-1.0: "):
         bl.ALS(regularization=-1.0).fit(COUNTS)
-    with pytest.raises(ValueError, match=r"NMF: max_iter=0, but it is a whole number"):
+    with pytest.raises(ValueError, match=r"NMF: max_iter=0; must be a whole number"):
         bl.NMF(max_iter=0).fit(COUNTS)
-    with pytest.raises(ValueError, match=r"GLMClassifier: loss='log', but it is log_loss or hinge"):
+    with pytest.raises(ValueError, match=r"GLMClassifier: loss='log'; must be log_loss or hinge"):
         bl.GLMClassifier("log").fit(COUNTS, LABELS)
-    with pytest.raises(ValueError, match=r"solver='newton', but it is auto, sgd, adagrad"):
+    with pytest.raises(ValueError, match=r"solver='newton'; must be auto, sgd, adagrad"):
         bl.GLMRegressor(solver="newton").fit(COUNTS, COUNTS[:, 0])
     with pytest.raises(ValueError, match="n_jobs=0"):
         bl.NMF(n_jobs=0).fit(COUNTS)

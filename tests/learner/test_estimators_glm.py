@@ -136,7 +136,7 @@ def test_labels_are_one_problem_each(container: Any) -> None:
         np.testing.assert_allclose(probabilities[:, label], alone.predict_proba(X)[:, 1], **FOUND)
     np.testing.assert_array_equal(found.predict(X), (probabilities > 0.5).astype(int))
     assert found.score(X, LABELS) > 0.5
-    with pytest.raises(ValueError, match="class_weight is of classes"):
+    with pytest.raises(ValueError, match="class_weight is for classes"):
         bl.GLMClassifier(class_weight="balanced").fit(X, LABELS)
 
 

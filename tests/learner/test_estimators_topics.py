@@ -64,7 +64,7 @@ def test_topics_of_documents(lda: Any) -> None:
     bow = [(w, int(n)) for w, n in enumerate(COUNTS[3]) if n]
     assert lda.get_document_topics(bow, 0.2) == rows[3]
     assert len(lda.get_document_topics([])) == 3  # an empty document has the prior's topics
-    with pytest.raises(ValueError, match="word's number is 0 to 8"):
+    with pytest.raises(ValueError, match="words must be numbers from 0 to 8"):
         lda.get_document_topics([(9, 1.0)])
 
 
