@@ -1,1 +1,1 @@
-"""Looking at data, runs and models on disk."""
+"""Inspect data, runs and models on disk."""

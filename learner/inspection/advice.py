@@ -1,6 +1,6 @@
-"""What would be slow about data, or go wrong, and how to fix it: one function per observation.
+"""Advice on data that would be slow or fail, and the remedy: one function per observation.
 
-Each takes the report of `inspection.data_report` and returns a sentence, or nothing.
+Each function takes the report of `inspection.data_report` and returns a sentence or None.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,31 +12,31 @@ from ..figures import size
 Report = Mapping[str, Any]
 SMALL_BLOCK, LARGE_BLOCK = 1 << 18, 1 << 28  # decoded bytes
 SMALL_GROUP = 1 << 20  # decoded bytes of a Parquet row group
-LONG_ROW = 0.2  # of the non-zeros of a mean block
+LONG_ROW = 0.2  # share of the non-zeros of a mean block
 UNEVEN = 3.0  # the fullest block, in mean blocks
 MOSTLY_ZERO, MOSTLY_FULL = 0.8, 0.5
-BLOCK_BYTES = 1 << 24  # that a block should have, decoded
+BLOCK_BYTES = 1 << 24  # decoded size that a block should have
 
 
 def advise(report: Report) -> list[str]:
-    """All that there is to say."""
+    """Return all advice on a report."""
     found = (check(report) for check in CHECKS)
     return [sentence for sentence in found if sentence is not None]
 
 
 def not_blocks(report: Report) -> str | None:
-    """Formats that must be parsed, or sorted, before each run."""
+    """Advise to convert formats that are parsed or sorted before each run."""
     if report["kind"] in ("blocks", "parquet"):
         return None
     return (
         f"{report['what']} is parsed anew for every run: `learn convert` with the same "
-        "options makes blocks that are read as they are, "
-        f"{rows_of_a_block(report):,} rows each would do (--block-rows)."
+        "options makes blocks, which need no parsing; "
+        f"{rows_of_a_block(report):,} rows each are enough (--block-rows)."
     )
 
 
 def small_blocks(report: Report) -> str | None:
-    """Blocks that cost more in handling than in work."""
+    """Advise against blocks that cost more in handling than in work."""
     if report.get("blocks", 0) < 2 or report["block_decoded_bytes"]["mean"] >= SMALL_BLOCK:
         return None
     return (
@@ -46,7 +46,7 @@ def small_blocks(report: Report) -> str | None:
 
 
 def large_blocks(report: Report) -> str | None:
-    """Blocks that fill the memory: several are there at a time."""
+    """Advise against blocks so large that several fill the memory."""
     if report.get("blocks", 0) < 1 or report["block_decoded_bytes"]["largest"] <= LARGE_BLOCK:
         return None
     return (
@@ -56,7 +56,7 @@ def large_blocks(report: Report) -> str | None:
 
 
 def uneven_blocks(report: Report) -> str | None:
-    """All buffers are as large as the fullest block."""
+    """Advise to even out blocks, because every buffer has the size of the fullest one."""
     nnz = report.get("block_nnz")
     if nnz is None or report["dense"] or nnz["largest"] <= UNEVEN * nnz["mean"]:
         return None
@@ -68,7 +68,7 @@ def uneven_blocks(report: Report) -> str | None:
 
 
 def one_orientation(report: Report) -> str | None:
-    """Models that solve for rows and for columns need both."""
+    """Advise to store both orientations for models that solve for rows and columns."""
     if report.get("orientations") != 1 or report["dense"]:
         return None
     return (
@@ -78,7 +78,7 @@ def one_orientation(report: Report) -> str | None:
 
 
 def one_long_row(report: Report) -> str | None:
-    """A row that is as full as many others together."""
+    """Advise to divide a row that is as full as many others together."""
     if report["dense"] or not report["longest_rows"] or report["rows"] < 2:
         return None
     row, block = report["longest_rows"][0], report.get("block_rows", 1024)
@@ -92,7 +92,7 @@ def one_long_row(report: Report) -> str | None:
 
 
 def row_groups(report: Report) -> str | None:
-    """Parquet's unit of reading."""
+    """Advise against small row groups, Parquet's unit of reading."""
     groups = report.get("row_group_bytes")
     if groups is None or groups["count"] < 2 or groups["mean"] >= SMALL_GROUP:
         return None
@@ -103,7 +103,7 @@ def row_groups(report: Report) -> str | None:
 
 
 def zeros_in_dense_rows(report: Report) -> str | None:
-    """Tables that are sparse."""
+    """Advise to store tables of many zeros as sparse."""
     values = report["values"]
     if not report["dense"] or values["zeros"] <= MOSTLY_ZERO * values["count"]:
         return None
@@ -114,7 +114,7 @@ def zeros_in_dense_rows(report: Report) -> str | None:
 
 
 def full_sparse_rows(report: Report) -> str | None:
-    """Sparse rows that are full."""
+    """Advise to store full rows as dense."""
     if report["dense"] or report["nnz"] <= MOSTLY_FULL * report["rows"] * report["columns"]:
         return None
     return (
@@ -124,7 +124,7 @@ def full_sparse_rows(report: Report) -> str | None:
 
 
 def negative_numbers(report: Report) -> str | None:
-    """What models of counts cannot take."""
+    """Warn of negative numbers, which models of counts refuse."""
     if not report["values"]["negatives"]:
         return None
     return (
@@ -134,13 +134,13 @@ def negative_numbers(report: Report) -> str | None:
 
 
 def empty_columns(report: Report) -> str | None:
-    """Parameters of what never occurs."""
+    """Warn of empty columns, which have parameters nevertheless."""
     empty = report["empty_columns"]
     if report["dense"] or not empty or empty <= report["columns"] // 2:
         return None
     return (
-        f"{empty:,} of {report['columns']:,} columns are empty, but have parameters; number the "
-        "columns anew, or use fewer --hash-bits."
+        f"{empty:,} of {report['columns']:,} columns are empty, but have parameters; renumber the "
+        "columns, or use fewer --hash-bits."
     )
 
 
@@ -160,7 +160,7 @@ CHECKS: Sequence[Callable[[Report], str | None]] = (
 
 
 def rows_of_a_block(report: Report) -> int:
-    """A power of two, from 64 to 65,536, that makes blocks of about 16 MB.
+    """Return a number of rows that makes blocks of about 16 MB: a power of two, 64 to 65,536.
 
     >>> rows_of_a_block({"rows": 10**6, "nnz": 10**8, "dense": False, "columns": 50_000})
     16384
@@ -170,5 +170,5 @@ def rows_of_a_block(report: Report) -> int:
 
 
 def called(row: Mapping[str, Any]) -> str:
-    """The name of a row or column, or its number."""
+    """Return the name of a row or column, or its number."""
     return str(row["number"]) if row["name"] is None else repr(row["name"])

@@ -1,4 +1,4 @@
-"""`learn compare`: runs side by side, what they were told and what came of it."""
+"""`learn compare`: settings, scores and cost of runs, side by side."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..reports.targets import aligned
 from .run_record import RunRecord, read_run
 
 Table = dict[str, list[Any]]
-"""Names of lines, and what each run has there; None: nothing."""
+"""A value of each run, by the name of the line; None: the run has none."""
 
 
 def compare(paths: Sequence[Path]) -> dict[str, Any]:
-    """`runs`: their names; `settings` that differ; `scores` at the end; what it took (`cost`).
+    """Return `runs` (their names), `settings` that differ, final `scores`, and `cost`.
 
     Raises:
-        ModelMissingError: there is no run at one of the paths.
+        ModelMissingError: a path has no run.
     """
     runs = [read_run(path) for path in paths]
     settings = lines_of([dict(flat(run.settings)) for run in runs])
@@ -37,7 +37,7 @@ def compare(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def cost(run: RunRecord) -> dict[str, Any]:
-    """How far a run has come, and what that took."""
+    """Return how far a run has come, and its time and memory."""
     last = run.last
     speeds = [event["gflops"] for event in run.of("end") if event["gflops"] is not None]
     return {
@@ -53,13 +53,16 @@ def cost(run: RunRecord) -> dict[str, Any]:
 
 
 def lines_of(columns: Sequence[Mapping[str, Any]]) -> Table:
-    """The columns by line."""
+    """Transpose columns, one per run, into a table by line."""
     names = dict.fromkeys(name for column in columns for name in column)
     return {name: [column.get(name) for column in columns] for name in names}
 
 
 def compare_lines(paths: Sequence[Path], as_json: bool) -> Iterator[str]:
-    """One table, or one JSON object; scores of single targets are in the latter."""
+    """Yield one table.
+
+    as_json: yield one JSON object instead, which includes scores of single targets.
+    """
     found = compare(paths)
     if as_json:
         yield json.dumps(found, indent=2, ensure_ascii=False)
@@ -77,7 +80,7 @@ def compare_lines(paths: Sequence[Path], as_json: bool) -> Iterator[str]:
 
 
 def shortly(value: Any) -> str:
-    """A cell.
+    """Return a value as the text of a cell.
 
     >>> shortly(None), shortly(True), shortly(0.123456), shortly(2_000_000), shortly([1, 2])
     ('-', 'yes', '0.1235', '2,000,000', '[1, 2]')

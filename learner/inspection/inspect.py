@@ -1,6 +1,6 @@
-"""What is at a path: data of any format, a model, a run; `learn inspect` without the command line.
+"""Describe data of any format, a model or a run: `learn inspect` without the command line.
 
-A report is a mapping that JSON can hold; `inspection_lines` makes text of it.
+A report is a mapping of JSON values; `inspection_lines` turns it into text.
 """
 
 import tempfile
@@ -34,10 +34,13 @@ Report = dict[str, Any]
 def inspect(
     names: Sequence[str], watch: Watch, *, format: str | None = None, options: Report | None = None
 ) -> Report:
-    """What is at `names`: one path, or several of one set of data.
+    """Return a report on `names`: one path, or several of one data set. All rows are read.
 
-    format, options: as for `learn convert`. All rows are read. Raises `DataError` and
-    `FileNotFoundError`.
+    format, options: as for `learn convert`.
+
+    Raises:
+        DataError: the data are damaged or of an unknown format.
+        FileNotFoundError: a path does not exist.
     """
     folder = Path(names[0])
     if len(names) == 1 and format is None:
@@ -49,7 +52,7 @@ def inspect(
 
 
 def data_report(names: Sequence[str], watch: Watch, format: str | None, options: Report) -> Report:
-    """Statistics of all rows, and what would be slow."""
+    """Return statistics of all rows, and advice."""
     kind, files = find_files(names, format, options)
     stored = sum(map(nbytes, files))
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +74,7 @@ def data_report(names: Sequence[str], watch: Watch, format: str | None, options:
     if isinstance(source, BlockSource):
         report |= blocks_report(files)
     if isinstance(source, ParquetSource):
-        report |= {"files": len(source.files), "bytes": source.nbytes}  # of URLs only it knows
+        report |= {"files": len(source.files), "bytes": source.nbytes}  # the source knows URLs, too
         report["row_groups"] = spread(np.array([rows for rows, _ in source.row_groups]))
         report["row_group_bytes"] = spread(np.array([size for _, size in source.row_groups]))
     report["slow"] = advise(report)
@@ -79,7 +82,7 @@ def data_report(names: Sequence[str], watch: Watch, format: str | None, options:
 
 
 def profile_report(profile: Profile) -> Report:
-    """A profile as JSON can hold it."""
+    """Return a profile as JSON values."""
     layout = profile.layout
     targets: Sequence[str | None] = layout.target_names or [None] * layout.targets
     return {
@@ -105,7 +108,7 @@ def profile_report(profile: Profile) -> Report:
 
 
 def range_report(found: Range) -> Report:
-    """Numbers: how many, from where to where, of what kind."""
+    """Return the count, bounds and kind of numbers."""
     known = found.count > 0
     return {
         "count": found.count,
@@ -118,7 +121,7 @@ def range_report(found: Range) -> Report:
 
 
 def blocks_report(folders: Sequence[Path]) -> Report:
-    """What the manifest of a dataset says of its blocks."""
+    """Return what the manifest of a dataset says of its blocks."""
     manifest = open_dataset(folders).manifest
     return {
         "codec": manifest.codec,
@@ -134,14 +137,14 @@ def blocks_report(folders: Sequence[Path]) -> Report:
 
 
 def decoded_bytes(part: Part) -> NDArray[np.int64]:
-    """Bytes of each block in memory, without its transposed index."""
+    """Return the bytes of each block in memory, without its transposed index."""
     rows, nnz = np.array(part.blocks.rows, np.int64), np.array(part.blocks.nnz, np.int64)
     features = 4 * rows * part.columns if part.dense else 8 * (rows + 1) + 8 * nnz
     return np.asarray(features + 4 * rows * (part.targets + part.weighted), np.int64)
 
 
 def spread(numbers: NDArray[Any]) -> Report:
-    """The least, the mean and the largest of some numbers, and how many there are."""
+    """Return count, least, mean and largest of numbers."""
     return {
         "count": int(numbers.size),
         "least": int(numbers.min()),
@@ -151,7 +154,11 @@ def spread(numbers: NDArray[Any]) -> Report:
 
 
 def model_report(folder: Path) -> Report:
-    """What a model folder says of its model. Raises `ModelFolderError` where it is damaged."""
+    """Return a report on the model in a folder.
+
+    Raises:
+        ModelFolderError: the folder is damaged.
+    """
     folder = current(folder)
     manifest, metrics = model_folder.about(folder, "no model here")
     return {
@@ -166,7 +173,7 @@ def model_report(folder: Path) -> Report:
 
 
 def run_report(run: RunFolder) -> Report:
-    """What a run folder says of its run."""
+    """Return a report on the run in a folder."""
     mark = run.mark()
     found = sorted(run.checkpoints.glob("pass-*")) if run.checkpoints.is_dir() else []
     scores = evaluations(run.metrics) if run.metrics.exists() else []

@@ -1,4 +1,4 @@
-"""A report of `inspection.inspect` as text."""
+"""Turn a report of `inspection.inspect` into text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ Report = Mapping[str, Any]
 
 
 def lines(report: Report, name: str) -> Iterator[str]:
-    """The report on what is at `name`, for people."""
+    """Yield the lines of a report on `name`."""
     if report["kind"] == "model":
         yield f"{name}: a model"
         yield from table(model_pairs(report))
@@ -28,14 +28,14 @@ def lines(report: Report, name: str) -> Iterator[str]:
 
 
 def table(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Lines of a name and what there is to say."""
+    """Yield lines of a name and its text, aligned."""
     width = max(len(name) for name, _ in pairs)
     for name, words in pairs:
         yield f"  {name.ljust(width)}  {words}"
 
 
 def data_pairs(report: Report) -> list[tuple[str, str]]:
-    """Of rows."""
+    """Return names and texts on the rows of data."""
     rows, columns, nnz = report["rows"], report["columns"], report["nnz"]
     files = f", {report['files']} files" if report["files"] > 1 else ""
     names = "with names" if report["named_columns"] else "without names"
@@ -66,7 +66,7 @@ MOST_TARGETS = 8
 
 
 def block_pairs(report: Report) -> list[tuple[str, str]]:
-    """Of blocks and row groups."""
+    """Return names and texts on blocks and row groups."""
     found = []
     if "blocks" in report:
         both = "both orientations" if report["orientations"] == 2 else "one orientation"
@@ -87,7 +87,7 @@ def block_pairs(report: Report) -> list[tuple[str, str]]:
 
 
 def model_pairs(report: Report) -> list[tuple[str, str]]:
-    """Of a model."""
+    """Return names and texts on a model."""
     arrays = (f"{name} {' x '.join(map(str, shape))}" for name, shape in report["arrays"].items())
     settings = (f"{name}={value}" for name, value in report["config"].items() if value is not None)
     scores = (
@@ -106,7 +106,7 @@ def model_pairs(report: Report) -> list[tuple[str, str]]:
 
 
 def run_pairs(report: Report) -> list[tuple[str, str]]:
-    """Of a run."""
+    """Return names and texts on a run."""
     state = "finished: its model is here" if report["model"] else "no model yet: --resume auto"
     return [
         ("started", f"{report['started']} on {report['host']}"),
@@ -118,7 +118,7 @@ def run_pairs(report: Report) -> list[tuple[str, str]]:
 
 
 def numbers(found: Report) -> str:
-    """`whole numbers from 1 to 30, 2 of them 0`."""
+    """Return `whole numbers from 1 to 30, 2 of them 0`."""
     if not found["count"]:
         return "none"
     ends = found["least"], found["largest"]
@@ -136,17 +136,17 @@ WORDS = {"zeros": "0", "negatives": "negative"}
 
 
 def top(found: Sequence[Report], share: float) -> str:
-    """`'the' (90), 'of' (70); the first 1 % have 12 % of all`."""
+    """Return `'the' (90), 'of' (70); the first 1 % have 12 % of all`."""
     named = ", ".join(f"{called(item)} ({item['nnz']:,})" for item in found)
     return f"{named}; the first 1 % have {share:.1%} of all"
 
 
 def empty(report: Report) -> str:
-    """`, 3 of them empty`."""
+    """Return `, 3 of them empty`."""
     return "" if report["empty_columns"] is None else f", {report['empty_columns']:,} of them empty"
 
 
 def bytes_of(found: Report) -> str:
-    """`1.2 MB to 3.4 MB`, or one of them where they are the same."""
+    """Return `1.2 MB to 3.4 MB`, or one of them if they are the same."""
     least, largest = size(found["least"]), size(found["largest"])
     return least if least == largest else f"{least} to {largest}"

@@ -1,4 +1,4 @@
-"""What is left of a run on disk, for people: its settings, events, plan and scores."""
+"""Read a run from disk for reports: its settings, events, plan and scores."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ Tree = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """mark: who started it, when, where. settings: the whole configuration. events: of
-    `metrics.jsonl`, in order. plan: of memory, None where nobody wrote it down. model: what the
-    model that it left says of itself; empty where there is none yet.
+    """A run as it is on disk.
+
+    mark: who started it, when and where.
+    settings: the whole configuration.
+    events: lines of `metrics.jsonl`, in order.
+    plan: the memory plan; None if the run has not written one.
+    model: the manifest of the run's model; empty before there is one.
     """
 
     path: Path
@@ -38,26 +42,26 @@ class RunRecord:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """The name of the run's folder."""
         return self.path.resolve().name
 
     @property
     def finished(self) -> bool:
-        """Whether it has come to its end."""
+        """Whether the run has ended."""
         return bool(self.events) and self.events[-1]["event"] == "end"
 
     @property
     def last(self) -> dict[str, Any]:
-        """The newest event; empty where there is none yet."""
+        """The newest event; empty before the first one."""
         return self.events[-1] if self.events else {}
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        """Events of one kind."""
+        """Return the events of one kind."""
         return [event for event in self.events if event["event"] == kind]
 
     @property
     def scores(self) -> dict[str, float]:
-        """Of the model that it left, or of the latest evaluation."""
+        """The scores of the run's model, or of the latest evaluation."""
         if self.model:
             found = {k: v for k, v in self.model.items() if k not in POSITION}
             return {k: v for k, v in found.items() if isinstance(v, int | float)}
@@ -66,16 +70,16 @@ class RunRecord:
 
     @property
     def rows_per_s(self) -> float | None:
-        """Mean speed of training, all processes together."""
+        """Mean speed of training over all processes of the run."""
         seconds = self.last.get("seconds")
         return self.last["rows"] / seconds if seconds else None
 
 
 def read_run(path: Path) -> RunRecord:
-    """The run in the folder `path`.
+    """Read the run in the folder `path`.
 
     Raises:
-        ModelMissingError: none is there.
+        ModelMissingError: the folder has no run.
     """
     folder = RunFolder(path)
     if not folder.exists:

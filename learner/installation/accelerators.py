@@ -1,4 +1,4 @@
-"""GPUs of this machine, as the NVIDIA driver tells, without any library of Python."""
+"""Find the machine's GPUs through the NVIDIA driver, without any Python library."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Driver:
-    """version: of CUDA that the driver supports. devices: names and bytes of memory."""
+    """The NVIDIA driver.
+
+    version: the CUDA version that it supports.
+    devices: names and bytes of memory.
+    """
 
     version: str
     devices: list[tuple[str, int]]
 
 
 def find_driver(library: str = "libcuda.so.1") -> Driver:
-    """The driver and its devices.
+    """Return the driver and its devices.
 
     Raises:
-        OSError: it is not there, or does not work; the message says why.
+        OSError: the driver is missing or does not work; the message says why.
     """
     cuda = ctypes.CDLL(library)
     number = ctypes.c_int()

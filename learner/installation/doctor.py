@@ -1,4 +1,4 @@
-"""`learn doctor`: is everything there, does it work, how fast can it be?"""
+"""`learn doctor`: check that an installation is complete, works, and how fast it is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ MARKS = {"ok": " ", "note": "-", "fault": "!"}
 
 
 def examine(urls: Iterable[str] = ()) -> Iterator[tuple[str, Finding]]:
-    """Sections and findings, as they are found. urls: places of files that are to be tried."""
+    """Yield sections and findings as they are found.
+
+    urls: places of files to try.
+    """
     sections = {
         "versions": surroundings.versions,
         "processors": surroundings.processors,
@@ -41,7 +44,7 @@ def examine(urls: Iterable[str] = ()) -> Iterator[tuple[str, Finding]]:
 
 
 def checks() -> Iterator[Finding]:
-    """Training whose results are known, and the speed of one thread."""
+    """Train with known results, and measure the speed of one thread."""
     begun = time.perf_counter()
     for result in self_test():
         text = f"{result.figure} {number(result.value)}"
@@ -59,7 +62,7 @@ def checks() -> Iterator[Finding]:
 
 
 def print_report(urls: Iterable[str], as_json: bool) -> ExitCode:
-    """Print what is found; 69 if something is wrong."""
+    """Print the findings; return 69 if there are faults."""
     found = []
     section = ""
     for name, given in examine(urls):

@@ -1,4 +1,4 @@
-"""What this machine is, and how fast it can be at most."""
+"""Describe this machine and measure its limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 
 def cpu_name() -> str:
-    """The processor's name, with its widest vector instructions where Linux tells."""
+    """Return the processor's name, on Linux with its widest vector instructions."""
     info = Path("/proc/cpuinfo")
     if not info.exists():
         return platform.processor() or platform.machine()
@@ -29,7 +29,10 @@ def cpu_name() -> str:
 
 
 def best_seconds(work: Callable[[], Any], repeats: int) -> float:
-    """Least wall seconds of a few calls: for limits of the machine, not for what is compared."""
+    """Return the least wall seconds of a few calls.
+
+    This is for limits of the machine, not for comparisons.
+    """
     best = float("inf")
     for _ in range(repeats):
         start = time.perf_counter()
@@ -39,7 +42,7 @@ def best_seconds(work: Callable[[], Any], repeats: int) -> float:
 
 
 def limits(*, quick: bool = False) -> dict[str, float]:
-    """`sgemm_gflops` and `copy_gb_per_s` (read + write) of one thread."""
+    """Return `sgemm_gflops` and `copy_gb_per_s` (read + write) of one thread."""
     n, copied, repeats = (256, 2**22, 2) if quick else (2048, 2**27, 5)
     a, b = np.ones((2, n, n), np.float32)
     out = np.empty_like(a)

@@ -1,4 +1,4 @@
-"""Some seconds of training whose results are known: does this installation compute correctly?"""
+"""Train for some seconds with known results: does this installation compute correctly?"""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from blocklearn.models import ALS, GLM, LDA, Model
 from ..learner import Learner
 
 TOLERANCE = 0.03  # relative; other processors round differently
-PASSES = 20  # enough for what is learnt not to depend on how
+PASSES = 20  # enough for the result not to depend on the path
 
 
 class Result(NamedTuple):
-    """A figure, what it is on machines that compute correctly, and whether one thread and several
-    have left the same bits.
+    """A figure of a self test.
+
+    expected: its value on machines that compute correctly.
+    same_bits: whether one thread and several gave the same bits.
     """
 
     name: str
@@ -30,16 +32,17 @@ class Result(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Whether all is as it should be."""
+        """Whether the figure and the bits are right."""
         near = abs(self.value - self.expected) <= TOLERANCE * abs(self.expected)
         return near and self.same_bits
 
 
 def self_test() -> Iterator[Result]:
-    """Train a topic model, a linear model and a factorisation on data made up for them, on one
-    thread and on three.
+    """Train three models on generated data, on one thread and on three.
+
+    The models are a topic model, a linear model and a factorisation.
     """
-    rng = np.random.RandomState(1)  # whose numbers never change with NumPy's version
+    rng = np.random.RandomState(1)  # its numbers do not depend on NumPy's version
     yield _compare("topic model", LDA(topics=5), *_documents(rng), "perplexity", 19.673)
     yield _compare("linear model", GLM(), *_labelled(rng), "log_loss", 0.09238)
     yield _compare("factorisation", ALS(rank=4, reg=0.01), *_ratings(rng), "rmse", 0.11905)
@@ -63,7 +66,7 @@ def _compare(
 
 
 def _documents(rng: np.random.RandomState) -> tuple[Any, Any]:
-    """Counts of 50 words in documents of five topics."""
+    """Return counts of 50 words in documents of five topics."""
     topics = rng.dirichlet(np.full(50, 0.1), 5)
     shares = rng.dirichlet(np.full(5, 0.2), 400)
     counts = sp.csr_array(rng.poisson(30 * shares @ topics))
@@ -71,14 +74,14 @@ def _documents(rng: np.random.RandomState) -> tuple[Any, Any]:
 
 
 def _labelled(rng: np.random.RandomState) -> tuple[Any, Any]:
-    """Sparse rows with a label that depends on their first numbers."""
+    """Return sparse rows with a label that depends on their first numbers."""
     X = sp.csr_array(rng.rand(1000, 40) * (rng.rand(1000, 40) < 0.2))
     labels = (X[:, :5].sum(axis=1) > 0.5).astype(np.float32)
     return (X[:800], labels[:800]), (X[800:], labels[800:])
 
 
 def _ratings(rng: np.random.RandomState) -> tuple[Any, Any]:
-    """Products of factors and some noise, of which a part is held out."""
+    """Return products of factors plus noise, of which a part is held out."""
     whole = rng.randn(300, 4) @ rng.randn(4, 80) + 0.1 * rng.randn(300, 80)
     role = rng.rand(300, 80)
     train, held_out = whole * (role < 0.4), whole * ((role >= 0.4) & (role < 0.5))

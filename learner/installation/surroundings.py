@@ -1,4 +1,4 @@
-"""What an installation finds around it: libraries, processors, memory, devices, files."""
+"""Findings on an installation: libraries, processors, memory, devices, files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .accelerators import find_driver
 from .machine import cpu_name
 
 Level = Literal["ok", "note", "fault"]
-"""fine; works without it; nothing good will come of it."""
+"""ok: fine; note: optional, works without it; fault: must be repaired."""
 
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 NOT_LISTED = ("test", "docs", "services", "bench", "gpu", "gpu13")  # extras; CuPy has its own line
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 
 
 def versions() -> Iterator[Finding]:
-    """Python and libraries."""
+    """Yield versions of Python and of libraries."""
     yield Finding("Python", f"{platform.python_version()} on {platform.platform()}")
     yield Finding("blocklearn", version("blocklearn"))
     for requirement in requires("blocklearn") or ():
@@ -59,7 +59,7 @@ def versions() -> Iterator[Finding]:
 
 
 def processors() -> Iterator[Finding]:
-    """What computes, and how much of it may be used."""
+    """Yield the processor, usable threads, and BLAS libraries."""
     yield Finding("processor", cpu_name())
     limits = thread_limits()
     threads = max(1, min(limits.values()))
@@ -78,16 +78,16 @@ def processors() -> Iterator[Finding]:
 
 
 def memory() -> Iterator[Finding]:
-    """How much of it there is."""
+    """Yield limits of memory."""
     limits = memory_limits()
     for name, count in limits.items():
         yield Finding("memory", f"{size(count)} {name}")
     if not limits:
-        yield Finding("memory", "nobody says how much is free", "note")
+        yield Finding("memory", "the free amount is unknown", "note")
 
 
 def accelerators() -> Iterator[Finding]:
-    """GPUs, and what they need."""
+    """Yield GPUs and the libraries that they need."""
     try:
         driver = find_driver()
     except OSError as error:
@@ -104,7 +104,7 @@ def accelerators() -> Iterator[Finding]:
         import cupy as cp
 
         works = int(cp.arange(4).sum()) == 6
-    except Exception as error:  # CuPy raises errors of many kinds, also of libraries it loads
+    except Exception as error:  # CuPy and its libraries raise errors of many kinds
         yield Finding("CuPy", f"{cupy}, but it does not work: {error}", "fault")
     else:
         yield Finding(
@@ -117,7 +117,7 @@ def accelerators() -> Iterator[Finding]:
 
 
 def file_systems() -> Iterator[Finding]:
-    """Where data may come from."""
+    """Yield the file systems that data may come from."""
     import pyarrow.fs
 
     yield Finding("files, http, webhdfs", "built in")
@@ -137,7 +137,7 @@ def file_systems() -> Iterator[Finding]:
 
 
 def folders() -> Iterator[Finding]:
-    """Where compiled kernels are kept, and where runs would be written."""
+    """Yield the folder of compiled kernels and the current one."""
     wanted, found = cache_folder(), kernel_folder()
     if found == wanted:
         yield Finding("kernels", f"{found}, {_free(found)}")
@@ -158,7 +158,7 @@ def _here() -> Finding:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                text = f"{here} has no locks ({error}); start no two runs with one --out"
+                text = f"{here} has no locks ({error}); never start two runs with the same --out"
                 return Finding("this folder", text, "note")
     except OSError as error:
         return Finding("this folder", f"{here} cannot be written to ({error.strerror})", "note")
@@ -166,7 +166,7 @@ def _here() -> Finding:
 
 
 def place(url: str) -> Iterator[Finding]:
-    """Whether files can be read at `url`: what is there, and a megabyte of it."""
+    """Try to list `url` and to read up to a megabyte of it."""
     try:
         files, path, _ = resolve(url, Patience(timeout=10, attempts=2))
         status = files.status(path)
@@ -174,7 +174,7 @@ def place(url: str) -> Iterator[Finding]:
         yield Finding(url, f"{type(files).__name__}: {'folder' if status.folder else 'file'}")
         largest = max((f for f in inside if not f.folder), key=lambda f: f.size, default=None)
         if largest is None:
-            yield Finding(url, f"{len(inside)} things in it, no file to try", "note")
+            yield Finding(url, f"{len(inside)} entries, no file to try", "note")
             return
         begun = time.perf_counter()
         with files.open(largest) as file:

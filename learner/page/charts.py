@@ -1,4 +1,4 @@
-"""Charts as SVG: curves over two axes, shares of a whole, and bars, these as HTML."""
+"""Charts: curves over two axes and shares of a whole as SVG, bars as HTML."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from .markup import Markup, join, tag
 
 WIDTH, HEIGHT = 360, 200
 TOP, RIGHT, BOTTOM, LEFT = 12, 14, 38, 44.0
-MOST = 400  # points of a curve; of more, means are drawn
-MOST_STRIPS = 240  # intervals that are drawn; of more, neighbours are added
-TOLD = 150  # points that tell their numbers to a mouse
-FAR = 30  # times the least number: from there on an axis is logarithmic
+MOST = 400  # points of a curve; more are replaced by means
+MOST_STRIPS = 240  # drawn intervals; of more, neighbours are merged
+TOLD = 150  # points that show their numbers under a mouse
+FAR = 30  # largest / least number from which an axis is logarithmic
 UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points (x, y) with x ascending. steps: y holds from the x before to its own, the first one
-    from 0. color: 1 to 5.
+    """Points (x, y) with x ascending.
+
+    color: 1 to 5.
+    steps: y holds from the x before to its own; the first one holds from 0.
     """
 
     name: str
@@ -34,7 +36,7 @@ class Curve:
 
 
 class Bar(NamedTuple):
-    """A name, a number that says how long the bar is, and what is written beside it."""
+    """A name, the number that sets the bar's length, and the text beside it."""
 
     name: str
     value: float
@@ -49,8 +51,11 @@ def line_chart(
     top: float | None = None,
     log_x: bool = False,
 ) -> Markup:
-    """A chart of curves with a point at least. zero: the vertical axis begins at 0. top: and ends
-    there.
+    """Return a chart of curves, each with at least one point.
+
+    zero: begin the vertical axis at 0.
+    top: end of the vertical axis.
+    log_x: logarithmic horizontal axis.
     """
     curves = [thinned(curve) for curve in curves]
     ys = [y for curve in curves for y in curve.y]
@@ -79,9 +84,9 @@ def strips(
     colors: Mapping[str, int],
     x_label: str,
 ) -> Markup:
-    """The shares that `parts` have in each interval, one above the other, over the intervals.
+    """Return the shares of `parts` in each interval, stacked, over the intervals.
 
-    ends: where intervals end; the first one begins at 0.
+    ends: ends of the intervals; the first one begins at 0.
     """
     table = np.array([list(values) for values in parts.values()], np.float64)  # [parts x intervals]
     edges = np.concatenate([[0.0], np.asarray(ends, np.float64)])
@@ -104,7 +109,7 @@ def strips(
 
 
 def strip(shares: Mapping[str, float], colors: Mapping[str, int]) -> Markup:
-    """The shares side by side in one bar."""
+    """Return shares side by side in one bar."""
     whole = sum(shares.values()) or 1.0
     x, parts = 0.0, []
     for name, value in shares.items():
@@ -116,7 +121,7 @@ def strip(shares: Mapping[str, float], colors: Mapping[str, int]) -> Markup:
 
 
 def legend(entries: Mapping[str, str], colors: Mapping[str, int]) -> Markup:
-    """Names with their colours and a text each."""
+    """Return names with their colours and a text each."""
     spans = (
         tag("span", tag("i", class_=f"swatch c{colors[name]}"), name, " ", tag("b", text))
         for name, text in entries.items()
@@ -125,7 +130,7 @@ def legend(entries: Mapping[str, str], colors: Mapping[str, int]) -> Markup:
 
 
 def bars(rows: Sequence[Bar]) -> Markup:
-    """Bars below each other; the largest number fills one."""
+    """Return bars below each other; the largest number fills one."""
     full = max((abs(row.value) for row in rows), default=0.0) or 1.0
     parts = []
     for row in rows:
@@ -138,7 +143,7 @@ def bars(rows: Sequence[Bar]) -> Markup:
 
 
 def thinned(curve: Curve) -> Curve:
-    """The same curve with at most `MOST` points."""
+    """Return the curve with at most `MOST` points."""
     if len(curve.x) <= MOST:
         return curve
     parts = np.array_split(np.arange(len(curve.x)), MOST)
@@ -168,7 +173,7 @@ def _curve(curve: Curve, horizontal: Axis, vertical: Axis) -> Markup:
 
 
 def _foot(axis: Axis, title: str) -> Markup:
-    """The line below, its numbers, and what they are of."""
+    """Return the horizontal axis with its numbers and title."""
     y = HEIGHT - BOTTOM
     parts = [tag("line", x1=axis.first, x2=axis.last, y1=y, y2=y, class_="axis")]
     for tick in axis.ticks:
@@ -189,7 +194,7 @@ def _svg(*parts: str, about: str) -> Markup:
 
 @dataclass(frozen=True)
 class Axis:
-    """Numbers from `low` to `high` as places from `first` to `last`."""
+    """Maps numbers from `low` to `high` to places from `first` to `last`."""
 
     low: float
     high: float
@@ -198,13 +203,13 @@ class Axis:
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Where `value` is drawn."""
+        """Return the place of `value`."""
         low, high = self._of(self.low), self._of(self.high)
         return self.first + (self._of(value) - low) / (high - low) * (self.last - self.first)
 
     @property
     def ticks(self) -> list[float]:
-        """Round numbers."""
+        """Round numbers on the axis."""
         return log_ticks(self.low, self.high) if self.log else linear_ticks(self.low, self.high)
 
     def _of(self, value: float) -> float:
@@ -212,7 +217,7 @@ class Axis:
 
 
 def span(values: Sequence[float], *, zero: bool, log: bool) -> tuple[float, float]:
-    """The least and the largest number of an axis, with some room around the values."""
+    """Return the bounds of an axis, with some room around the values."""
     low, high = min(values), max(values)
     if log:
         first, last = math.log10(low), math.log10(high)
@@ -224,7 +229,7 @@ def span(values: Sequence[float], *, zero: bool, log: bool) -> tuple[float, floa
 
 
 def widened(low: float, high: float) -> tuple[float, float]:
-    """The same two numbers; others around them where there is nothing to see between these.
+    """Return the two numbers, or others around them if they are too close.
 
     >>> widened(0.5, 3.0), widened(4.0, 4.0), widened(1e6, 1e6)
     ((0.5, 3.0), (3.5, 4.5), (900000.0, 1100000.0))
@@ -237,7 +242,7 @@ def widened(low: float, high: float) -> tuple[float, float]:
 
 
 def linear_ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """At most `most` and one multiples of 1, 2 or 5 times a power of ten, from `low` to `high`.
+    """Return at most `most` + 1 multiples of 1, 2 or 5 times a power of ten in [low, high].
 
     >>> linear_ticks(0, 9.3), linear_ticks(0.11, 0.19)
     ([0.0, 2.0, 4.0, 6.0, 8.0], [0.12, 0.14, 0.16, 0.18])
@@ -254,7 +259,7 @@ def linear_ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten from `low` to `high`, some of them if they are many; fewer than two: others.
+    """Return powers of ten from `low` to `high`, thinned to six; fewer than two: linear ticks.
 
     >>> log_ticks(0.5, 2000), log_ticks(20, 90)
     ([1.0, 10.0, 100.0, 1000.0], [20.0, 40.0, 60.0, 80.0])
@@ -267,7 +272,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def label(value: float, among: list[float]) -> str:
-    """A tick, with as many digits as the ticks `among` which it stands need.
+    """Return a tick's text with as many digits as the ticks in `among` need.
 
     >>> [label(v, [0, 50_000, 100_000]) for v in (0, 50_000)], label(0.5, [0.5, 1.0])
     (['0', '50k'], '0.5')

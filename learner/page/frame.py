@@ -1,4 +1,4 @@
-"""What pages are made of: the document, sections, figures, tiles, tables."""
+"""The parts of pages: the document, sections, figures, tiles, tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .markup import Markup, join, tag
 
 
 def page(title: str, *parts: str) -> str:
-    """A whole document that refers to no other file."""
+    """Return a whole document that refers to no other file."""
     style = Markup(files(__package__).joinpath("style.css").read_text(encoding="utf-8"))
     head = tag(
         "head",
@@ -22,24 +22,24 @@ def page(title: str, *parts: str) -> str:
 
 
 def section(title: str, *parts: str, note: str = "") -> Markup:
-    """A heading, a line about what is shown, and what is shown."""
+    """Return a heading, a note and the section's parts."""
     words = [tag("p", note, class_="note")] if note else []
     return tag("section", tag("h2", title), *words, *parts)
 
 
 def figures(parts: Iterable[str]) -> Markup:
-    """Figures side by side, as many as there is room for."""
+    """Return figures side by side, as many as fit."""
     return tag("div", *parts, class_="figures")
 
 
 def figure(title: str, value: str, *parts: str, class_: str | None = None) -> Markup:
-    """One figure, with a number that says the most important thing."""
+    """Return a figure captioned with a title and its most important number."""
     caption = tag("figcaption", tag("span", title), tag("b", value))
     return tag("figure", caption, *parts, class_=class_)
 
 
 def tiles(entries: Iterable[tuple[str, str]]) -> Markup:
-    """A few numbers in large type: (what it is, the number)."""
+    """Return (name, number) entries in large type."""
     return tag(
         "div",
         *(join(tag("div", tag("span", what), tag("b", number))) for what, number in entries),
@@ -48,7 +48,10 @@ def tiles(entries: Iterable[tuple[str, str]]) -> Markup:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """A table: the first column to the left, numbers to the right. head: may be empty."""
+    """Return a table: the first column aligned left, numbers right.
+
+    head: may be empty.
+    """
     return tag(
         "div",
         tag(

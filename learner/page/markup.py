@@ -1,4 +1,4 @@
-"""HTML and SVG elements as text. What is not `Markup` is escaped, so no name can break a page."""
+"""HTML and SVG elements as text. All text but `Markup` is escaped, so names break no page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ class Markup(str):
 
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:
-    """The element `name`. Attributes: a trailing _ is dropped, other _ are -; None: left out.
+    """Return the element `name`.
+
+    attributes: a trailing _ is dropped, other _ become -; None is left out.
 
     >>> tag("p", "a < b", tag("b", "!"), class_="x", data_y=1)
     '<p class="x" data-y="1">a &lt; b<b>!</b></p>'
@@ -23,7 +25,7 @@ def tag(name: str, *children: str, **attributes: object) -> Markup:
 
 
 def join(*parts: str) -> Markup:
-    """One after the other."""
+    """Concatenate parts, escaping all but `Markup`."""
     return Markup("".join(p if isinstance(p, Markup) else escape(p, quote=False) for p in parts))
 
 

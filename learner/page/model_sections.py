@@ -1,4 +1,4 @@
-"""What a model has learnt: topics as bars of words, spectra of factors, figures of targets."""
+"""Sections on a model: topics as bars of words, spectra of factors, figures of targets."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .frame import figure, figures, section, table
 from .markup import Markup, tag
 
 WORDS = 10
-SHOWN = 24  # cards; the others are folded away
+SHOWN = 24  # cards shown; the others are folded
 TARGETS = 24  # in a figure
 FEATURES = 5  # for a target, and as many against it
 CHUNK = 2**16  # rows of factors at a time
 
 
 def model_sections(learner: Learner) -> Iterator[Markup]:
-    """All that is known of the model."""
+    """Yield all sections on the model."""
     model = learner.model
     if isinstance(model, LDA | NMF):
         yield topics_section(learner)
@@ -43,7 +43,7 @@ def model_sections(learner: Learner) -> Iterator[Markup]:
 
 
 def topics_section(learner: Learner) -> Markup:
-    """A card for each topic: its words, each with a bar as long as its probability."""
+    """Return a card for each topic; the bar of a word is as long as its probability."""
     words = topic_words(learner, WORDS)
     name = "topic" if isinstance(learner.model, LDA) else "part"
     shares = None
@@ -62,7 +62,7 @@ def topics_section(learner: Learner) -> Markup:
 
 
 def folded(cards: Sequence[Markup], what: str) -> Iterator[Markup]:
-    """The first cards, and the others behind a line that opens them."""
+    """Yield the first cards, then the others behind a line that opens them."""
     yield tag("div", *cards[:SHOWN], class_="topics")
     if rest := cards[SHOWN:]:
         head = tag("summary", f"{len(rest):,} more {what}")
@@ -70,7 +70,7 @@ def folded(cards: Sequence[Markup], what: str) -> Iterator[Markup]:
 
 
 def spectrum_section(values: NDArray[Any], note: str) -> Markup:
-    """Numbers that fall, one for each factor."""
+    """Return a chart of falling numbers, one for each factor."""
     numbers = [float(value) for value in values]
     curve = Curve("factor", range(1, len(numbers) + 1), numbers)
     chart = line_chart([curve], x_label="factor")
@@ -79,7 +79,7 @@ def spectrum_section(values: NDArray[Any], note: str) -> Markup:
 
 
 def factor_sections(learner: Learner) -> Iterator[Markup]:
-    """Of a factorisation: singular values of the table that it predicts, and what is alike."""
+    """Yield singular values of a factorisation's predictions, and similar items."""
     factors = factors_of(learner)
     users, items = (table[:, : factors.rank] for table in (factors.users, factors.items))
     note = "singular values of the predictions (without biases): those near 0 are not needed"
@@ -91,8 +91,10 @@ def factor_sections(learner: Learner) -> Iterator[Markup]:
 
 
 def singular_values(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
-    """Of left @ right.T, [n x K] and [m x K], the K first: roots of the eigenvalues of the product
-    of the two Gram matrices; largest first.
+    """Return the first K singular values of left @ right.T, largest first.
+
+    left: [n x K]. right: [m x K]. The values are roots of the eigenvalues of the product of the two
+    Gram matrices.
     """
     grams = [gram(left), gram(right)]
     values = np.linalg.eigvals(grams[0] @ grams[1]).real
@@ -100,7 +102,7 @@ def singular_values(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float
 
 
 def gram(rows: NDArray[Any]) -> NDArray[np.float64]:
-    """rows.T @ rows in float64, a chunk of rows at a time."""
+    """Return rows.T @ rows in float64, computed in chunks of rows."""
     found = np.zeros((rows.shape[1], rows.shape[1]))
     for start in range(0, len(rows), CHUNK):
         part = rows[start : start + CHUNK].astype(np.float64)
@@ -109,7 +111,7 @@ def gram(rows: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def target_sections(learner: Learner) -> Iterator[Markup]:
-    """Figures of each target, the features that weigh most, and paths of regularisation."""
+    """Yield figures of targets, their heaviest features, and regularisation paths."""
     scores = learner.progress.scores
     on_paths = {name for fit in fits_of(learner) if fit.grid for name in (fit.name, *fit.names)}
     by_figure: dict[str, list[Bar]] = {}
@@ -131,7 +133,7 @@ def target_sections(learner: Learner) -> Iterator[Markup]:
 
 
 def weight_sections(learner: Learner) -> Iterator[Markup]:
-    """For each column of weights, the features that speak most for it and against it."""
+    """Yield the features that speak most for and against each column of weights."""
     if learner.names is None:
         return
     weights = learner.model.parameters["W"].numpy()
@@ -153,14 +155,14 @@ def weight_sections(learner: Learner) -> Iterator[Markup]:
 
 
 def top(column: NDArray[Any]) -> Sequence[int]:
-    """Numbers of the features with the largest and the least weights, in order of weights."""
+    """Return numbers of the features with the largest and the least weights, by weight."""
     order = np.argsort(-column, kind="stable")
     ends = [i for i in order[:FEATURES] if column[i] > 0]
     return ends + [i for i in order[-FEATURES:] if column[i] < 0]
 
 
 def path_sections(learner: Learner) -> Iterator[Markup]:
-    """Where a target has a list of penalties: what becomes of scores and weights along it."""
+    """Yield scores and weights along a target's list of penalties."""
     fits = fits_of(learner)
     weights = learner.model.parameters["W"].numpy()
     charts = []

@@ -1,4 +1,4 @@
-"""The page of a run."""
+"""Write the page of a run."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from .run_sections import (
 
 
 def write_report(path: Path, out: Path) -> None:
-    """The run in the folder `path` as one file of HTML, `out`.
+    """Write the run in the folder `path` as one file of HTML, `out`.
 
     Raises:
-        ModelMissingError: there is no run.
+        ModelMissingError: the folder has no run.
         OSError: the page cannot be written.
     """
     write_file(out, report(read_run(path)).encode())
 
 
 def report(run: RunRecord) -> str:
-    """The page."""
+    """Return the page."""
     return page(
         f"{run.name} - blocklearn",
         tag("h1", run.name),

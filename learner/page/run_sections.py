@@ -1,4 +1,4 @@
-"""What every run has: scores, speed, time, memory, settings."""
+"""Sections of every run: scores, speed, time, memory, settings."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .frame import figure, figures, section, table, tiles
 from .markup import Markup, tag
 
 PARTS = {"compute": 1, "read": 2, "copy": 3, "merge": 4, "other": 5}
-"""What time goes to, with colours."""
-ARRAYS = 12  # of the plan that get a bar
-WAITING = 0.25  # share of the time from which on a part is worth a remark
+"""Parts of the time, with their colours."""
+ARRAYS = 12  # arrays of the plan with a bar of their own
+WAITING = 0.25  # share of the time from which a part gets a remark
 RANKING = ("ndcg@", "precision@", "recall@", "map@", "mrr@")
 REMARKS = {
     "read": "The model waited for data: a faster disk, more readers, `learn convert`, or smaller "
@@ -33,7 +33,7 @@ REMARKS = {
 
 
 def headline(run: RunRecord) -> Markup:
-    """The few numbers that people look for first."""
+    """Return the few most wanted numbers."""
     last, passes = run.last, run.settings.get("learner", {}).get("passes", "?")
     state = "finished" if run.finished else "not finished" if run.events else "not begun"
     entries = [("state", state), (f"passes of {passes}", f"{last.get('pass', 0):,}")]
@@ -48,14 +48,14 @@ def headline(run: RunRecord) -> Markup:
 
 
 def warnings(run: RunRecord) -> Iterator[Markup]:
-    """What the reader of the page must not miss."""
+    """Yield warnings that a reader must not miss."""
     if LOST in run.model:
-        text = f"The best model is lost, the model is the last one. It had {run.model[LOST]}"
+        text = f"The best model is lost; this is the last one. The best had {run.model[LOST]}"
         yield tag("p", text, class_="hint")
 
 
 def score_sections(run: RunRecord) -> Iterator[Markup]:
-    """Curves of each score, held out and of training rows; those of rankings by themselves."""
+    """Yield curves of held-out and training scores; ranking scores by themselves."""
     events = run.of("eval") or run.of("train")
     names = overall(dict.fromkeys((n for event in events for n in scores_of(event)), 0.0))
     charts = {name: list(_score(run, name)) for name in names}
@@ -73,7 +73,7 @@ def _score(run: RunRecord, name: str) -> Iterator[Markup]:
     curves = []
     for what, kind, color in [("rows to be trained on", "train", 2), ("held out", "eval", 1)]:
         known = [e for e in run.of(kind) if e.get(name) is not None]
-        if kind == "train":  # the first is of a model that knew nothing: it flattens the rest
+        if kind == "train":  # the score of the untrained model would flatten the rest
             known = known[1:]
         x = [event["pass"] - 1 + event["batch"] / blocks for event in known]
         if x:
@@ -86,7 +86,7 @@ def _score(run: RunRecord, name: str) -> Iterator[Markup]:
 
 
 def speed_section(run: RunRecord) -> Iterator[Markup]:
-    """Rows per second, and how full the queue was, over the training time."""
+    """Yield rows per second and the fill of the queue, over the training time."""
     train = [event for event in run.of("train") if event["rows_per_s"] is not None]
     if not train:
         return
@@ -107,7 +107,7 @@ def speed_section(run: RunRecord) -> Iterator[Markup]:
 
 
 def time_section(run: RunRecord) -> Iterator[Markup]:
-    """Where the time went, in all and as training went on."""
+    """Yield where the time went, in total and over training."""
     train = run.of("train")
     ends = [event["seconds"] for event in train]
     if not ends or ends[-1] <= 0:
@@ -145,7 +145,7 @@ def _queue(train: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
 
 
 def memory_section(run: RunRecord) -> Iterator[Markup]:
-    """The plan, array by array, and what the process took."""
+    """Yield the plan, array by array, and the memory that was used."""
     charts = []
     if run.plan:
         held = [
@@ -175,7 +175,7 @@ def memory_section(run: RunRecord) -> Iterator[Markup]:
 
 
 def _arrays(named: list[tuple[str, int]]) -> Iterator[Bar]:
-    """Arrays by their bytes, the largest first."""
+    """Yield arrays by their bytes, the largest first."""
     held = sorted((item for item in named if item[1]), key=lambda item: -item[1])
     for name, nbytes in held[:ARRAYS]:
         yield Bar(name, nbytes, size(nbytes))
@@ -185,7 +185,7 @@ def _arrays(named: list[tuple[str, int]]) -> Iterator[Bar]:
 
 
 def settings_section(run: RunRecord) -> Markup:
-    """All settings, and where and when it ran."""
+    """Return all settings, and where and when the run started."""
     mark = run.mark
     where = [
         ("started", str(mark.get("started", "?"))),
@@ -208,12 +208,12 @@ def settings_section(run: RunRecord) -> Markup:
 
 
 def shown(value: Any) -> str:
-    """A setting as YAML would have it."""
+    """Return a setting as YAML."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def subtitle(run: RunRecord) -> str:
-    """`lda on python-docs`, as far as the settings say."""
+    """Return `lda on python-docs`, as far as the settings tell."""
     model: Mapping[str, Any] = run.settings.get("model", {})
     data: Mapping[str, Any] = run.settings.get("data", {}).get("train", {})
     name = data.get("path") or data.get("kind") or "?"

@@ -1,1 +1,1 @@
-"""What a model has to say, as lines of text."""
+"""Reports on models as lines of text."""

@@ -1,4 +1,4 @@
-"""What is printed of a factorisation after training: held-out scores by pass, lists, neighbours."""
+"""Report a factorisation after training: held-out scores by pass, lists, neighbours."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,13 +14,13 @@ from ..recommendation.factors import factors_of
 from ..recommendation.lists import Ranked
 from ..recommendation.recommend import recommend, similar_items
 
-PASSES = 12  # of which scores are shown, at most
+PASSES = 12  # shown in the table of scores, at most
 ROWS = 6  # users and items whose lists are shown
 LISTED = 5
 
 
 def score_lines(evaluations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A table of the held-out scores after passes: all of them, or some evenly spread.
+    """Yield a table of held-out scores by pass, at most `PASSES` of them evenly spread.
 
     evaluations: events of `metrics.jsonl`.
 
@@ -45,8 +45,10 @@ def score_lines(evaluations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def list_lines(learner: Learner) -> Iterator[str]:
-    """`socket.create_connection: .setsockopt, .listen ...`: of implicit feedback, what is
-    recommended to some users; then what is most like some items. Nothing where nothing has names.
+    """Yield recommendations for some users and neighbours of some items.
+
+    A line is `socket.create_connection: .setsockopt, .listen ...`. Recommendations are made for
+    implicit feedback only. Nothing is yielded for items without names.
     """
     model, factors = learner.model, factors_of(learner)
     assert isinstance(model, ALS)
@@ -63,7 +65,7 @@ def list_lines(learner: Learner) -> Iterator[str]:
 
 
 def some(table: Any) -> Any:
-    """Numbers of some rows, evenly spread over the longer half: these are better known."""
+    """Return numbers of some rows, evenly spread over the longer half, which is better known."""
     lengths = np.linalg.norm(table, axis=1)
     longest = np.argsort(-lengths, kind="stable")[: max(1, int((lengths > 0).sum()) // 2)]
     places = np.linspace(0, longest.size - 1, min(ROWS, longest.size)).round().astype(int)
@@ -71,7 +73,7 @@ def some(table: Any) -> Any:
 
 
 def lines(lists: Iterable[Ranked], rows: Ids, listed: Ids) -> Iterator[str]:
-    """A line per list."""
+    """Yield a line for each list."""
     for part in lists:
         for row, ids in zip(part.rows, part.ids, strict=True):
             names = ", ".join(listed[int(other)] for other in ids if other >= 0)

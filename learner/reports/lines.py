@@ -1,4 +1,4 @@
-"""What the commands print: topics, predictions, scores."""
+"""Text that the commands print: topics, predictions, scores."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,8 +22,9 @@ MENTIONED_SHARE = 0.05
 
 
 def topic_words(learner: Learner, top: int) -> list[list[tuple[str, float]]]:
-    """The `top` most probable words of each topic, with probabilities, most probable first. Parts
-    of NMF are topics, too: a word's share of a part stands for its probability.
+    """Return the `top` most probable words of each topic, with probabilities, best first.
+
+    Parts of NMF count as topics; a word's share of a part stands for its probability.
 
     Raises:
         ConfigError: the model has no topics.
@@ -39,13 +40,13 @@ def topic_words(learner: Learner, top: int) -> list[list[tuple[str, float]]]:
 
 
 def topic_lines(learner: Learner, top: int) -> Iterator[str]:
-    """`  3  socket connection address ...`, one line per topic."""
+    """Yield `  3  socket connection address ...`, one line per topic."""
     for index, words in enumerate(topic_words(learner, top)):
         yield f"{index:4d}  {' '.join(word for word, _ in words)}"
 
 
 def topics_json(learner: Learner, top: int) -> str:
-    """All topics as one JSON list."""
+    """Return all topics as one JSON list."""
     topics = [
         {"topic": index, "words": [{"word": w, "probability": float(p)} for w, p in words]}
         for index, words in enumerate(topic_words(learner, top))
@@ -54,7 +55,10 @@ def topics_json(learner: Learner, top: int) -> str:
 
 
 def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
-    """What a person wants to see of a model right after training. evaluations: see `metrics`."""
+    """Yield the summary of a model that is printed after training.
+
+    evaluations: events of `metrics.jsonl` with held-out scores.
+    """
     if isinstance(learner.model, LDA | NMF):
         yield from topic_lines(learner, SUMMARY_WORDS)
     elif isinstance(learner.model, ALS):
@@ -65,7 +69,10 @@ def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = (
 
 
 def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[str]:
-    """One readable line per row: its name, and its largest topics with their first words."""
+    """Yield one line per row: its name and its prediction.
+
+    For topic models, these are the largest topics with their first words.
+    """
     model = learner.model
     if isinstance(model, GLM):
         yield from target_reports.prediction_lines(learner, blocks)
@@ -88,8 +95,9 @@ def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[
 
 
 def score_lines(scores: Mapping[str, float], as_json: bool) -> Iterator[str]:
-    """`perplexity 1,290.1`, one line per score, and a table of those of single targets; or one JSON
-    object.
+    """Yield `perplexity 1,290.1`, one line per score, then a table of single targets.
+
+    as_json: yield one JSON object instead.
     """
     if as_json:
         yield json.dumps({name: finite(float(value)) for name, value in scores.items()})

@@ -1,4 +1,4 @@
-"""What a person sees of a generalised linear model: a table of its targets, a path as a picture."""
+"""Report a generalised linear model: a table of its targets, a path as a picture."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,11 +16,11 @@ from ..storage.outputs import fits_of
 from ..storage.predictions import Predicted
 
 PATH_METRICS = ("auc", "accuracy", "r2", "log_loss", "squared_error", "deviance", "hinge_loss")
-MENTIONED = 5  # targets of a row, at most
+MENTIONED = 5  # targets shown for a row, at most
 
 
 def target_lines(learner: Learner) -> Iterator[str]:
-    """A table: a line for each fit and each class of a group, a column for each figure."""
+    """Yield a table: a line for each fit and class of a group, a column for each figure."""
     weights: NDArray[Any] = learner.model.parameters["W"].numpy()
     used = np.count_nonzero(weights, axis=0)
     counts: dict[str, str] = {}
@@ -33,7 +33,9 @@ def target_lines(learner: Learner) -> Iterator[str]:
 def score_table(
     scores: Mapping[str, float], more: Mapping[str, Mapping[str, str]] | None = None
 ) -> Iterator[str]:
-    """Scores called `FIGURE/TARGET` as a table; `more`: further columns, by target.
+    """Yield scores named `FIGURE/TARGET` as a table.
+
+    more: further columns, by name and target.
 
     >>> for line in score_table({"auc": 0.8, "auc/cat": 0.7, "auc/dog": 0.9, "r2/cat": 0.5}):
     ...     print(line)
@@ -55,7 +57,7 @@ def score_table(
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows of texts in columns: the first to the left, the others to the right."""
+    """Yield rows of texts in columns: the first aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *others in rows:
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
@@ -63,7 +65,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[str]:
-    """One line per row: its name, and each target with its number, the largest first."""
+    """Yield one line per row: its name, then targets with their numbers, largest first."""
     names = [name for fit in fits_of(learner) for name in fit.names]
     for block in blocks:
         for document, row in zip(block.names, block.values, strict=True):
@@ -72,7 +74,7 @@ def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[
 
 
 def check_plot(model: Model) -> None:
-    """Before training: whether there will be a path, and something to draw it with.
+    """Check before training that a path will exist and can be drawn.
 
     Raises:
         ConfigError: no target has a list of l1 or of l2.
@@ -90,8 +92,9 @@ def check_plot(model: Model) -> None:
 
 
 def plot_path(learner: Learner, file: Path) -> None:
-    """Draw held-out figures and numbers of weights against the weight of the penalty, l1 if there
-    are lists of both. `check_plot` says whether it can be done.
+    """Draw held-out figures and numbers of weights against the weight of the penalty.
+
+    The penalty is l1 if there are lists of both. Call `check_plot` first.
     """
     from matplotlib.figure import Figure
 
@@ -114,7 +117,7 @@ def plot_path(learner: Learner, file: Path) -> None:
     below.set_ylabel("weights that are not 0")
     below.set_xlabel(axis)
     smallest = min((fit.grid[axis] for fit in fits if fit.grid.get(axis)), default=1.0)
-    below.set_xscale("symlog", linthresh=smallest)  # linear up to it: 0 is a weight too
+    below.set_xscale("symlog", linthresh=smallest)  # linear below it, so that 0 is shown, too
     if drawn:
         above.legend()
     file.parent.mkdir(parents=True, exist_ok=True)

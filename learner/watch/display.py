@@ -1,4 +1,4 @@
-"""What a person sees of training: a live table on a terminal, plain lines anywhere else."""
+"""Show training: a live table on a terminal, plain lines elsewhere."""
 
 from typing import TextIO
 
@@ -18,7 +18,10 @@ REFRESH_SECONDS = 0.25
 
 
 def display(stream: TextIO, every: float) -> Hook:
-    """The display that suits `stream`; plain lines come at most once in `every` seconds."""
+    """Return the display that suits `stream`.
+
+    every: least seconds between two plain lines.
+    """
     console = Console(file=stream)  # honours NO_COLOR, TERM=dumb and the width of the terminal
     if console.is_terminal and not console.is_dumb_terminal:
         return LiveTable(console)
@@ -26,21 +29,22 @@ def display(stream: TextIO, every: float) -> Hook:
 
 
 class PlainLines(Hook):
-    """One line per interval and per evaluation; for log files."""
+    """Print one line per interval and per evaluation; for log files."""
 
     def __init__(self, stream: TextIO, every: float) -> None:
-        """Lines go to `stream` and are flushed."""
+        """Print to `stream` and flush each line."""
         self.stream, self.interval = stream, Interval(every)
-        self.shown = False  # scores, at least once
-        self._before = Work()  # at the last line of a block
+        self.shown = False  # whether scores were printed
+        self._before = Work()  # work at the latest line of a block
 
     def start(self, learner: Learner, progress: Progress) -> None:
-        """Nothing to say yet."""
+        """Print nothing yet."""
         self._before = progress.work
 
     def block(self, learner: Learner, progress: Progress) -> None:
-        """A line if it is time for one, so that a long pass does not look like a hang; its speed
-        is that since the last one.
+        """Print a line if it is time for one, so that a long pass does not look like a hang.
+
+        Its speed is the mean since the line before.
         """
         if self.interval.due():
             done, self._before = progress.work - self._before, progress.work
@@ -49,14 +53,14 @@ class PlainLines(Hook):
             )
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
-        """A line with the held-out scores: the first and last ones, and those in time for one."""
+        """Print the first and last held-out scores, and those when a line is due."""
         last = progress.pass_ + 1 >= progress.passes
         if self.interval.due() or last or not self.shown:
             self.shown = True
             self._print(progress, f"held out: {scores(progress)}")
 
     def end(self, learner: Learner, progress: Progress) -> None:
-        """The last line: what training cost."""
+        """Print the last line: the cost of training."""
         memory = (
             f"cache {size(progress.cache_bytes)}, "
             f"{progress.allocations_after_warmup} allocations after warm-up"
@@ -72,32 +76,32 @@ class LiveTable(Hook):
     """A table that is redrawn in place and stays when training ends."""
 
     def __init__(self, console: Console) -> None:
-        """Drawn on `console` from the first block on."""
+        """Prepare a table, drawn on `console` from the first block on."""
         self.live = Live(console=console, auto_refresh=False)
         self.interval = Interval(0.0)
 
     def start(self, learner: Learner, progress: Progress) -> None:
-        """Begins drawing."""
+        """Begin drawing."""
         self.live.start()
         self._draw(progress)
         self.interval = Interval(REFRESH_SECONDS)
 
     def block(self, learner: Learner, progress: Progress) -> None:
-        """Redraws some times a second."""
+        """Redraw a few times a second."""
         if self.interval.due():
             self._draw(progress)
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
-        """Redraws with the new scores."""
+        """Redraw with the new scores."""
         self._draw(progress)
 
     def end(self, learner: Learner, progress: Progress) -> None:
-        """Leaves the last table on the screen."""
+        """Leave the last table on the screen."""
         self._draw(progress)
         self.close()
 
     def close(self) -> None:
-        """Gives the terminal back, also when training failed; more than once is fine."""
+        """Give the terminal back, also after a failure; may be called more than once."""
         self.live.stop()
 
     def _draw(self, progress: Progress) -> None:
@@ -105,7 +109,7 @@ class LiveTable(Hook):
 
 
 def table(progress: Progress) -> Table:
-    """Progress as a bar over all passes and a table of two columns."""
+    """Return progress as a bar over all passes and a table of two columns."""
     done = progress.pass_ * progress.blocks + progress.block
     total = max(1, progress.passes * progress.blocks)
     grid = Table.grid(padding=(0, 2))
@@ -124,28 +128,31 @@ def table(progress: Progress) -> Table:
 
 
 def speed(progress: Progress) -> str:
-    """`71,204 rows/s, 9.8 gflops`."""
+    """Return `71,204 rows/s, 9.8 gflops`."""
     return f"{progress.rows_per_s:,.0f} rows/s, {progress.gflops:.1f} gflops"
 
 
 def heartbeat(done: Work, progress: Progress) -> str:
-    """`71,204 rows/s, 0.31 GB/s, 9.8 gflops, queue 90% full, host 1.2 GB, cache 42.1 MB`."""
+    """Return speed, queue and memory as text.
+
+    `71,204 rows/s, 0.31 GB/s, 9.8 gflops, queue 90% full, host 1.2 GB, cache 42.1 MB`
+    """
     speeds = f"{done.rows_per_s:,.0f} rows/s, {done.gb_per_s:.2f} GB/s, {done.gflops:.1f} gflops"
     return f"{speeds}, {queue(done)}, {memory(progress)}"
 
 
 def queue(work: Work) -> str:
-    """How full the reader's queue was."""
+    """Return how full the reader's queue was."""
     return f"queue {work.queue:.0%} full"
 
 
 def memory(progress: Progress) -> str:
-    """What the process has, and what of it are arrays of training; and what accelerators have."""
+    """Return memory of the process, of arrays of training, and of accelerators."""
     device = f", device {size(progress.device_bytes)}" if progress.device_bytes else ""
     return f"host {size(resident_bytes())}, cache {size(progress.cache_bytes)}{device}"
 
 
 def scores(progress: Progress) -> str:
-    """`perplexity 1,290.1, elbo_per_token -7.163`; a dash before the first evaluation."""
+    """Return `perplexity 1,290.1, elbo_per_token -7.163`; a dash before the first evaluation."""
     numbers = (f"{name} {number(value)}" for name, value in overall(progress.scores).items())
     return ", ".join(numbers) or "-"

@@ -1,8 +1,8 @@
-"""`metrics.jsonl`, one JSON object per event; `docs/metrics.schema.json` describes it.
+"""Write `metrics.jsonl`, one JSON object per event.
 
-Lines are appended and flushed as they happen. A run that goes on from a checkpoint first drops the
-events after it, so no step is there twice. Other sinks (TensorBoard, Prometheus) get the same
-events.
+`docs/metrics.schema.json` describes the format. Lines are appended and flushed as
+events happen. A run that resumes from a checkpoint first drops the events after it, so that no step
+occurs twice. Other sinks (TensorBoard, Prometheus) get the same events.
 """
 
 import json
@@ -24,17 +24,19 @@ from ..training.schedule import Interval
 from ..training.work import Work
 
 Sink = Callable[[Mapping[str, Any]], None]
-"""Takes events, with the names and values that `metrics.jsonl` has."""
+"""Takes events with the names and values of `metrics.jsonl`."""
 
-SPAN = "In `train` events since the one before, in others in all of this process."
+SPAN = "In `train` events since the one before, in others over the whole process."
 
 log = logging.getLogger(__name__)
 
 
 class Event(BaseModel):
-    """One line of `metrics.jsonl`. Scores (`perplexity`, ...) are further numbers: in `eval` and
-    `end` held-out ones, in `train` those of some rows of the training data before they were trained
-    on, where there are new ones.
+    """One line of `metrics.jsonl`.
+
+    Scores (`perplexity`, ...) are further numbers. In `eval` and `end` they are held-out scores. In
+    `train` they are scores of some training rows before these were trained on, if there are new
+    ones.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -50,10 +52,10 @@ class Event(BaseModel):
     rows_per_s: float | None = Field(description=f"Speed of training. {SPAN}")
     gb_per_s: float | None = Field(description="10^9 bytes of data per second, likewise.")
     gflops: float | None = Field(description="10^9 floating point operations per second, likewise.")
-    read_s: float = Field(description="Seconds in which the next block was waited for, likewise.")
+    read_s: float = Field(description="Seconds of waiting for the next block, likewise.")
     copy_s: float = Field(
-        description="Seconds in which blocks and the state of their rows were brought to the "
-        "model (mean of the replicas), likewise."
+        description="Seconds of copying blocks and the state of their rows to the model "
+        "(mean of the replicas), likewise."
     )
     compute_s: float = Field(
         description="Seconds of model and optimizer (mean of the replicas), likewise."
@@ -64,10 +66,10 @@ class Event(BaseModel):
     )
     host_bytes: int = Field(description="Resident memory of the process.")
     cache_bytes: int = Field(description="Memory of the cache: all arrays of training.")
-    device_bytes: int = Field(description="What of it is on accelerators.")
+    device_bytes: int = Field(description="The part of cache_bytes on accelerators.")
     allocations_after_warmup: int = Field(description="Arrays made after the first block; 0.")
     checkpoint: str | None = Field(
-        None, description="Its folder: what was written, or, in `start`, what the run goes on from."
+        None, description="Folder of the saved checkpoint; in `start`, of the one resumed from."
     )
 
 
@@ -75,15 +77,15 @@ FIELDS = frozenset(field.alias or name for name, field in Event.model_fields.ite
 
 
 def scores_of(event: Mapping[str, Any]) -> dict[str, float]:
-    """The scores in an event: what is no field of every event. Those that are null are left out."""
+    """Return the scores in an event, without those that are null."""
     return {k: v for k, v in event.items() if k not in FIELDS and v is not None}
 
 
 class Metrics(Hook):
-    """Writes an `Event` for everything that happens to `file` and, if given, to `echo`.
+    """Write an `Event` for everything that happens to `file` and, if given, to `echo`.
 
-    sinks: further takers of events. One that cannot write when training starts ends the run; one
-    that fails later is left out from then on, with a warning, because training matters more.
+    sinks: further takers of events. A sink that fails when training starts ends the run. One that
+    fails later is dropped with a warning, because training matters more.
     """
 
     def __init__(
@@ -96,43 +98,45 @@ class Metrics(Hook):
         sinks: Sequence[Sink] = (),
         after: str | None = None,
     ) -> None:
-        """`every`: seconds between two `train` events, of which each pass has one at least.
-        after: the checkpoint that the run goes on from.
+        """Set up the file and the sinks.
+
+        every: seconds between two `train` events; each pass has at least one.
+        after: the checkpoint that the run resumes from.
         """
         self.file, self.run, self.echo, self.sinks = file, run, echo, list(sinks)
         self.interval = Interval(every)
-        self._before = Work()  # at the last `train` event
+        self._before = Work()  # work at the latest `train` event
         self._told: dict[str, float] = {}  # scores of training data
         self._after = after
 
     def start(self, learner: Learner, progress: Progress) -> None:
-        """Before the first block."""
+        """Write the `start` event."""
         self._before = progress.work
         self.write("start", progress, checkpoint=self._after)
 
     def block(self, learner: Learner, progress: Progress) -> None:
-        """After a block: an event if it is time for one, and the pass has more blocks."""
+        """Write a `train` event if it is time for one and the pass has more blocks."""
         if progress.block < progress.blocks and self.interval.due():
             self._train(progress)
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
-        """After an evaluation."""
+        """Write an `eval` event."""
         self.write("eval", progress, progress.scores)
 
     def pass_end(self, learner: Learner, progress: Progress) -> None:
-        """After a pass."""
+        """Write the last `train` event of a pass."""
         self._train(progress)
 
     def saved(self, progress: Progress, path: Path) -> None:
-        """After a checkpoint was written to `path`."""
+        """Write the event of a checkpoint saved at `path`."""
         self.write("checkpoint", progress, checkpoint=path.name)
 
     def end(self, learner: Learner, progress: Progress) -> None:
-        """After the last pass: with the final scores."""
+        """Write the `end` event with the final scores."""
         self.write("end", progress, progress.scores)
 
     def _train(self, progress: Progress) -> None:
-        """With scores of training data, if there are new ones."""
+        """Write a `train` event, with scores of training data if there are new ones."""
         new = progress.train_scores is not self._told
         self._told = progress.train_scores
         self.write("train", progress, progress.train_scores if new else None)
@@ -144,7 +148,7 @@ class Metrics(Hook):
         scores: dict[str, float] | None = None,
         checkpoint: str | None = None,
     ) -> None:
-        """One event to everyone."""
+        """Write one event to the file, to `echo` and to all sinks."""
         work = progress.work
         if event == "train":
             work, self._before = work - self._before, work
@@ -179,12 +183,12 @@ class Metrics(Hook):
         except OSError as error:
             if event["event"] == "start":
                 raise
-            log.warning("%s; training goes on without it", error)
+            log.warning("%s; training continues without it", error)
             self.sinks.remove(sink)
 
 
 def speeds(work: Work) -> dict[str, float | None]:
-    """The fields of an event that say what `work` cost; of no work there is no speed."""
+    """Return the fields of an event that measure `work`; speeds are None without work."""
     known = work.blocks > 0
     return {
         "rows_per_s": work.rows_per_s if known else None,
@@ -199,20 +203,21 @@ def speeds(work: Work) -> dict[str, float | None]:
 
 
 def events_of(file: Path) -> list[dict[str, Any]]:
-    """All events, in order; a line that a crash cut off is left out."""
+    """Return all events in order, without a line that a crash cut off."""
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def evaluations(file: Path) -> list[dict[str, Any]]:
-    """The number of the pass (`pass`) and the held-out scores of each evaluation, in order."""
+    """Return the number (`pass`) and the held-out scores of each evaluation, in order."""
     found = (event for event in events_of(file) if event["event"] == "eval")
     return [{k: v for k, v in event.items() if k == "pass" or k not in FIELDS} for event in found]
 
 
 def rewind(file: Path, rows: int) -> None:
-    """Drops what a run that goes on from a checkpoint after `rows` rows will do again, the end of
-    the run, and a line cut off by a crash.
+    """Drop the events that a run resuming after `rows` rows will repeat.
+
+    The `end` event and a line cut off by a crash are dropped, too.
     """
     if file.exists():
         lines = file.read_bytes().splitlines(keepends=True)

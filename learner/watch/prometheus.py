@@ -1,7 +1,8 @@
-"""The state of a run as a text file for Prometheus: node_exporter's textfile collector reads it.
+"""Write the state of a run as a text file for Prometheus.
 
-The format is the text exposition format 0.0.4. The file is replaced in one step, so that nobody
-reads half of it. `blocklearn_updated_seconds` tells a run that has stopped from one that is slow.
+node_exporter's textfile collector reads it. The format is the text exposition format
+0.0.4. The file is replaced atomically, so a reader never sees half of it.
+`blocklearn_updated_seconds` tells a run that has stopped from a slow one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .events import scores_of
 
 
 class Gauge(NamedTuple):
-    """One family of samples: of the event's field `field`, times `unit`."""
+    """A family of samples: the event's field `field`, times `unit`."""
 
     name: str
     help: str
@@ -52,7 +53,7 @@ class Prometheus:
     """A sink of events that keeps `file` up to date."""
 
     def __init__(self, file: Path) -> None:
-        """Nothing is written before the first event."""
+        """Keep the path; nothing is written before the first event."""
         self.file = file
         self._latest: dict[str, Any] = {}
         self._scores: dict[str, float] = {}
@@ -99,7 +100,7 @@ class Prometheus:
 
 
 def head(family: Gauge) -> list[str]:
-    """The two lines before the samples of a family."""
+    """Return the two lines before the samples of a family."""
     return [
         f"# HELP blocklearn_{family.name} {family.help}",
         f"# TYPE blocklearn_{family.name} {family.kind}",
@@ -107,7 +108,7 @@ def head(family: Gauge) -> list[str]:
 
 
 def sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    """One line.
+    """Return a sample as a line.
 
     >>> sample("score", {"run": "a", "target": 'say "x"'}, 0.5)
     'blocklearn_score{run="a",target="say \\\\"x\\\\""} 0.5'
@@ -117,5 +118,5 @@ def sample(name: str, labels: Mapping[str, str], value: float) -> str:
 
 
 def escaped(text: str) -> str:
-    """A label's value: backslash, quote and line feed are escaped."""
+    """Escape backslash, quote and line feed in a label's value."""
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

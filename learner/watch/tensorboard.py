@@ -1,7 +1,7 @@
-"""Scalars for TensorBoard, written by hand: one small message type does not need its library.
+"""Write scalars for TensorBoard without its library: one message type is enough.
 
-An event file is a sequence of records (length, CRC, data, CRC: TFRecord), whose data are protocol
-buffers of the type `Event` (tensorflow/core/util/event.proto); of these only the fields below.
+An event file is a sequence of records (TFRecord: length, CRC, data, CRC). Their data are protocol
+buffers of the type `Event` (tensorflow/core/util/event.proto), with only the fields below.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 from .events import scores_of
 
-# Numbers of fields, with their wire types, as protocol buffers write them.
+# Numbers of fields with their wire types, as in protocol buffers.
 WALL_TIME, STEP, FILE_VERSION, SUMMARY, SESSION_LOG = b"\x09", b"\x10", b"\x1a", b"\x2a", b"\x3a"
 VALUE = b"\x0a"  # of Summary
 TAG, SIMPLE_VALUE = b"\x0a", b"\x15"  # of Value
-STARTED = b"\x08\x01"  # of SessionLog: what earlier files have from this step on is void
+STARTED = b"\x08\x01"  # of SessionLog: voids later steps of earlier files
 
 TAGS = {
     "rows_per_s": "speed/rows_per_s",
@@ -36,14 +36,14 @@ TAGS = {
     "cache_bytes": "memory/cache_bytes",
     "device_bytes": "memory/device_bytes",
 }
-"""Names of figures in `train` events and on the board."""
+"""Tags on the board by the names of figures in `train` events."""
 
 
 class TensorBoard:
-    """A sink of events that writes scalars to a new event file in `folder`; steps are rows."""
+    """A sink that writes scalars to a new event file in `folder`; steps are rows."""
 
     def __init__(self, folder: Path) -> None:
-        """The file is made with the first event."""
+        """Choose the file's name; the first event creates the file."""
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
         self.file = folder / name
 
@@ -73,19 +73,19 @@ class TensorBoard:
 
 
 def record(data: bytes) -> bytes:
-    """A TFRecord."""
+    """Return `data` as a TFRecord."""
     length = struct.pack("<Q", len(data))
     return length + masked(length) + data + masked(data)
 
 
 def masked(data: bytes) -> bytes:
-    """CRC-32C, rotated and shifted as TFRecords have it, so that it is no CRC of a CRC."""
+    """Return the CRC-32C rotated and shifted as in TFRecords, so that it is no CRC of a CRC."""
     crc = crc32c(data)
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def crc32c(data: bytes) -> int:
-    """The checksum of RFC 3720 (Castagnoli).
+    """Return the checksum of RFC 3720 (Castagnoli).
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
@@ -106,7 +106,7 @@ CRC_OF_BYTE = tuple(map(_crc_of_byte, range(256)))
 
 
 def float32(value: float) -> bytes:
-    """A number of four bytes; infinity where it is larger than these can say."""
+    """Return a number as four bytes; infinity if it is too large."""
     try:
         return struct.pack("<f", value)
     except OverflowError:
@@ -114,12 +114,12 @@ def float32(value: float) -> bytes:
 
 
 def sized(data: bytes) -> bytes:
-    """What has a length, with it."""
+    """Return `data` after its length."""
     return varint(len(data)) + data
 
 
 def varint(number: int) -> bytes:
-    """A number of 0 or more, seven bits at a time.
+    """Return a number of 0 or more in groups of seven bits.
 
     >>> varint(300).hex()
     'ac02'

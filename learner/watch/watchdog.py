@@ -1,6 +1,4 @@
-"""Says where every thread stands when nothing has moved for a long time, so that nothing hangs
-silently.
-"""
+"""Report where every thread stands when training has not moved for a long time."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from blocklearn.matcache.threads import start
 from ..exit_codes import ExitCode
 from ..hooks import Progress
 
-LOOKS = 4  # in `seconds`
+LOOKS = 4  # checks within `seconds`
 
 log = logging.getLogger(__name__)
 
@@ -26,12 +24,15 @@ log = logging.getLogger(__name__)
 def watching(
     progress: Progress, seconds: float | None, end_after: float | None = None
 ) -> Iterator[None]:
-    """Within it, a thread logs the stacks of all threads when no block was trained on or scored for
-    `seconds`, and again after twice, four times, ... as long. None: nobody watches.
+    """Log the stacks of all threads when no block was finished for `seconds`.
 
-    end_after: seconds after which the process ends itself, as if it had been interrupted; None:
-    the run is left alone, because a block may be slow, and batch systems have time limits. Time in
-    which the whole process was stopped does not count.
+    A block is finished when it was trained on or scored. The log is repeated after twice, four
+    times, ... as long.
+
+    seconds: None: do not watch.
+    end_after: seconds after which the process ends as if interrupted. None: never, because a block
+    may be slow, and batch systems have time limits. Time in which the process was stopped does
+    not count.
     """
     if seconds is None:
         yield
@@ -60,23 +61,23 @@ def _watch(
         if now != seen:
             seen, quiet, due = now, 0.0, seconds
             continue
-        quiet += seconds / LOOKS  # counted, not timed: a process that was stopped counts one look
+        quiet += seconds / LOOKS  # counted, not timed: a stop of the process counts once
         if quiet >= due:
             due *= 2
             log.error("%s", report(progress, quiet))
         if end_after is not None and quiet >= end_after:
             log.error("no block was finished for %s seconds: the run ends here", f"{quiet:,.0f}")
             sys.stderr.flush()
-            os._exit(ExitCode.INTERRUPTED)  # what hangs cannot be asked to stop
+            os._exit(ExitCode.INTERRUPTED)  # a hanging thread cannot be asked to stop
 
 
 def _signs(progress: Progress) -> tuple[int, ...]:
-    """What changes while a run is alive."""
+    """Return numbers that change while a run is alive."""
     return progress.work.blocks, progress.scored, progress.pass_, progress.block
 
 
 def report(progress: Progress, seconds: float) -> str:
-    """Where the run stands, and the stacks of all threads but this one."""
+    """Return the position of the run and the stacks of all threads but this one."""
     done = progress.block + progress.ahead
     lines = [
         f"no block was finished for {seconds:,.0f} seconds; {done} of {progress.blocks} "
