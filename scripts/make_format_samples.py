@@ -1,15 +1,15 @@
-"""Small models and a block dataset of this release, which every later release must read.
+"""Make small models and a block dataset that every later release must read.
 
     .venv/bin/python scripts/make_format_samples.py
 
-writes `tests/data/formats/VERSION`, once: samples of a release are never made again. Done before a
-release; `tests/formats/test_format_samples.py` reads the samples of all releases.
+writes `tests/data/formats/VERSION`. Run it once before each release; samples of a release never
+change. `tests/formats/test_format_samples.py` reads the samples of all releases.
 
 | in the folder | |
 |---|---|
 | `lda`, `glm`, ... | model folders |
-| `blocks` | a block dataset of the rows that they were trained on, with all that belongs to them |
-| `numbers.npz` | `X`, `Y`, `weights`: these rows; `new`: others; `NAME`: what that model predicts |
+| `blocks` | a block dataset of the rows that they were trained on, with targets and weights |
+| `numbers.npz` | `X`, `Y`, `weights`: these rows; `new`: others; `NAME`: that model's predictions |
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=ROOT / "tests/data/formats" / bl.__version__)
     to = parser.parse_args().to
     if to.exists():
-        parser.error(f"{to} is there already, and samples of a release do not change")
+        parser.error(f"{to} exists already, and samples of a release must not change")
     rng = np.random.default_rng(7)
     theme = rng.integers(2, size=40)
     rates = np.where(theme[:, None] == np.array([1, 0]).repeat(6), 1.5, 0.2)

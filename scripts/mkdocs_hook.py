@@ -1,7 +1,7 @@
-"""Fills in pages of the documentation while MkDocs builds the site; see `mkdocs.yml`.
+"""Fill in pages of the documentation while MkDocs builds the site; see `mkdocs.yml`.
 
-`<!-- insert NAME -->` in a page is replaced by what is made of the code: `configuration`,
-`command-line`, or `api PACKAGE`.
+`<!-- insert NAME -->` in a page is replaced by text generated from the code. NAME is
+`configuration`, `command-line`, or `api PACKAGE`.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ PAGES = {"configuration": configuration_page, "command-line": command_line_page,
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by MkDocs for each page."""
+    """Replace the marks in a page; MkDocs calls this for each page."""
     return MARK.sub(lambda mark: PAGES[mark[1]](*filter(None, [mark[2]])), markdown)

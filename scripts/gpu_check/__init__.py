@@ -1,5 +1,6 @@
-"""What `scripts/gpu-check` runs: tests, then sections of benchmarks, each a generator of rows and
-in a process of its own (`apart.py`, `section.py`): `table1.py`, `lda.py`, `als.py`, `glm.py`,
-`pool.py`, `merge.py`, `index.py`, `trainings.py`. `measure.py` has what they share, `peers.py` what
-others do instead.
+"""The parts of `scripts/gpu-check`: tests, then sections of benchmarks.
+
+Each section is a generator of rows and runs in a process of its own (`apart.py`, `section.py`).
+Sections: `table1.py`, `lda.py`, `als.py`, `glm.py`, `pool.py`, `merge.py`, `index.py`,
+`trainings.py`. `measure.py` has their shared code, `peers.py` the packages to compare with.
 """

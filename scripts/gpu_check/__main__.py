@@ -1,4 +1,4 @@
-"""`scripts/gpu-check`: tests, then benchmarks, then one table."""
+"""`scripts/gpu-check`: run tests, then benchmarks, and print one table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scripts.benchmarks.report import table
 from . import apart
 from .measure import Row
 
-PARTS = {  # how the time is shared out; what one leaves is for those after it
+PARTS = {  # shares of the time; time that a part leaves goes to the later ones
     "tests": 150,
     "operations": 35,
     "lda": 80,
@@ -32,13 +32,13 @@ PARTS = {  # how the time is shared out; what one leaves is for those after it
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: all is well; 1: a test or a section failed; 2: there is no GPU.
+    """Return 0: all is well; 1: a test or a section failed; 2: there is no GPU.
 
-    The table is printed, and written, whatever ends this but SIGKILL.
+    The table is printed and written however this ends, except by SIGKILL.
     """
     parser = argparse.ArgumentParser(prog="scripts/gpu-check", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=7.5, help="that all of it takes, at most")
-    parser.add_argument("--json", type=Path, help="write what was measured here")
+    parser.add_argument("--minutes", type=float, default=7.5, help="time limit of the whole check")
+    parser.add_argument("--json", type=Path, help="write the measurements to this file")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: a test of this script")
     parser.add_argument("--no-tests", action="store_true")
     args = parser.parse_args(arguments)
@@ -69,20 +69,23 @@ def _stop(number: int, frame: Any) -> None:
 
 
 def shares(parts: list[str], until: float) -> Iterator[tuple[str, float]]:
-    """Of each part the seconds that it may take, when its turn comes."""
+    """Yield each part, when its turn comes, with the seconds that it may take."""
     for turn, name in enumerate(parts):
         left = max(0.0, until - time.monotonic())
         yield name, left * PARTS[name] / sum(PARTS[other] for other in parts[turn:])
 
 
 def write(file: Path | None, found: list[Row]) -> None:
-    """What there is so far."""
+    """Write the rows found so far."""
     if file is not None:
         file.write_text(json.dumps([asdict(row) for row in found], indent=1) + "\n")
 
 
 def shown(rows: list[Row]) -> str:
-    """The table. floor: of an H200; share: of the floor in the time on the device."""
+    """Return the table.
+
+    floor: the least time on an H200. share: the part that the floor has of the time on the device.
+    """
     lines = [
         [
             row.name,

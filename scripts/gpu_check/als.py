@@ -1,4 +1,4 @@
-"""What a block of ALS takes, as operations of the matrix layer, without a model; and its peers."""
+"""Measure a block of ALS as operations of the matrix layer, without a model; and peers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TINY = 1e-30
 
 @rowwise
 def descend(R: Any, u: Any, table: Any, ridge: Any, steps: Any) -> None:
-    """Conjugate gradients as in models/als_rows.py, of ratings alone."""
+    """Run conjugate gradients as in models/als_rows.py, on ratings alone."""
     r = (R - sddmm(u, table, R)) @ table - ridge * u
     p = copy(r)
     old = rowdot(r, r)
@@ -44,7 +44,7 @@ def descend(R: Any, u: Any, table: Any, ridge: Any, steps: Any) -> None:
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """Three steps for a block of users at rank 20, 1000 and 100; peers at rank 100."""
+    """Yield three steps for a block of users at rank 20, 1000 and 100; peers at rank 100."""
     R = power_law(scale.of(8192, 40), scale.of(17_770, 30), 200)
     for rank in (scale.of(20, 2), scale.of(1000, 4), scale.of(100, 3)):
         table = random_table(R.shape[1], rank)
@@ -66,7 +66,7 @@ def rows(scale: Scale) -> Iterator[Row]:
 
 
 def solved(R: Any, factors: Any) -> Make:
-    """Factors of the rows of R, from 0."""
+    """Return work that finds factors of the rows of R, from 0."""
 
     def make(cache: MatCache) -> Callable[[], Any]:
         x, table = from_sparse(cache, R), from_array(cache, factors)

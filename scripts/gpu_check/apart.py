@@ -1,4 +1,4 @@
-"""Runs the parts of `scripts/gpu-check` as processes, each for the time that it has."""
+"""Run the parts of `scripts/gpu-check` as processes, each with a time limit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pathlib import Path
 from .measure import Row
 
 SECTION = (sys.executable, "-P", "-m", "scripts.gpu_check.section")
-GRACE = 3.0  # seconds for a process that is told to end
-# With CuPy, NumPy, SciPy and Numba alone:
+GRACE = 3.0  # seconds that a process gets to end
+# These need only CuPy, NumPy, SciPy and Numba:
 ALONE = ["tests/cuda/test_cuda_kernels.py", "tests/cuda/test_gpu.py"]
 OTHERS = ("hypothesis", "pyarrow", "pydantic", "rich", "ruamel.yaml", "threadpoolctl", "xxhash")
 
 
 def section(name: str, seconds: float, *, quick: bool) -> list[Row]:
-    """What a section has measured in so many seconds, and what went wrong with it."""
+    """Return the rows that a section measured in `seconds`, and its failure, if any."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "rows")
         command = [*SECTION, name, str(file), str(time.monotonic() + seconds - GRACE)]
@@ -37,7 +37,7 @@ def section(name: str, seconds: float, *, quick: bool) -> list[Row]:
 
 
 def tests(seconds: float) -> Row:
-    """`pytest -m gpu`, with what is installed."""
+    """Run `pytest -m gpu` with the installed packages."""
     if not installed("pytest"):
         return Row("tests", note="not run: pytest is not installed")
     every = sorted(Path("tests").rglob("test_*.py"))
@@ -63,21 +63,21 @@ def tests(seconds: float) -> Row:
 
 
 def installed(name: str) -> bool:
-    """Whether a module can be imported."""
+    """Return whether a module can be imported."""
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # of what it is in
+    except ModuleNotFoundError:  # its package is missing
         return False
 
 
 def _run(command: list[str], seconds: float, stdout: object = None) -> int | None:
-    """Its exit code; None: it, and what it started, had to be ended."""
+    """Return a command's exit code; None: it and its children had to be ended."""
     process = subprocess.Popen(command, stdout=stdout, start_new_session=True)  # type: ignore[call-overload]
     try:
         return int(process.wait(seconds))
     except subprocess.TimeoutExpired:
         return None
-    finally:  # whatever ends us ends it
+    finally:  # the child ends with us, also after an error
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -1,4 +1,4 @@
-"""What a block of a GLM takes, as operations of the matrix layer, without a model; its peers."""
+"""Measure a block of a GLM as operations of the matrix layer, without a model; and peers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .measure import LARGE, Make, Row, Scale, compared, floor, fresh, random_tab
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """The gradient of a block for 1 and 300 targets; peers at 300."""
+    """Yield the gradient of a block for 1 and 300 targets; peers at 300."""
     X = power_law(scale.of(8192, 40), scale.of(50_000, 30))
     n, m = X.shape
     for targets in (1, scale.of(300, 3)):
@@ -31,7 +31,7 @@ def rows(scale: Scale) -> Iterator[Row]:
 
 
 def gradient(X: Any, weights: Any, targets: Any) -> Make:
-    """Of the logistic loss."""
+    """Return work that finds the gradient of the logistic loss."""
 
     def make(cache: MatCache) -> Callable[[], Any]:
         x = from_sparse(cache, X)

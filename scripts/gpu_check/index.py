@@ -1,4 +1,4 @@
-"""The transposed index of a block: made by the device, or by the reader's thread and copied."""
+"""Compare making a block's transposed index on the device and in the reader's thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CSR = ("indptr", "indices", "values")
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """Both ways, as a block takes them; see `learner.index`. Whole passes are in `trainings.py`."""
+    """Yield both ways of `learner.index` for one block. `trainings.py` has whole passes."""
     X = power_law(scale.of(8192, 50), scale.of(50_000, 60))
     arrays = _arrays(X)
     made, copied = (_seconds(X, arrays, by, scale) for by in ("device", "host"))
@@ -35,7 +35,7 @@ def _passes(columns: int) -> int:
 
 
 def _arrays(X: Any) -> dict[str, Any]:
-    """What `SparseInput.bind` takes, index and all."""
+    """Return the arguments of `SparseInput.bind`, with the index."""
     with MatCache(threads=1) as cache:
         x = from_sparse(cache, X)
         names = ("active", "starts", "t_rows", "t_pos")
@@ -65,7 +65,7 @@ def _seconds(X: Any, arrays: dict[str, Any], by: Any, scale: Scale) -> float:
 
 
 def _by_the_reader(X: Any) -> float | None:
-    """Seconds of one thread; None where the packages are missing that reading needs."""
+    """Return the seconds of one thread; None if packages for reading are missing."""
     try:
         from blocklearn.datasources import BlockShape, HostBlock
     except ImportError:

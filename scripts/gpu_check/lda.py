@@ -1,4 +1,4 @@
-"""The E-step of LDA as one kernel, which needs nothing but the matrix layer; and its peers."""
+"""Measure the E-step of LDA as one kernel of the matrix layer; and peers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ ALPHA = 0.1
 
 @rowwise
 def e_step(X: Any, theta: Any, phi: Any, alpha: Any, iterations: Any) -> Any:
-    """As in models/lda.py."""
+    """Return the ratio on the entries, as in models/lda.py."""
     for _ in repeat(iterations):
         theta <<= exppsi(theta * ((X / sddmm(theta, phi, X)) @ phi) + alpha)
     return X / sddmm(theta, phi, X)
 
 
 class EStep(NamedTuple):
-    """seconds: of one. theta [n x k], ratio [entries]: what it leaves and what it returns."""
+    """One measured E-step.
+
+    seconds: of one step.
+    theta: [n x k], as the step leaves it.
+    ratio: [entries], as the step returns it.
+    """
 
     seconds: float
     theta: Any
@@ -34,7 +39,7 @@ class EStep(NamedTuple):
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """The E-step for several K, then what others need for the same."""
+    """Yield the E-step for several K, then the same by peers."""
     words = scale.of(50_000, 60)
     X = power_law(scale.of(20_000, 30), words)
     size = f"{X.shape[0]:,} documents, {X.nnz:,} non-zeros"
@@ -66,9 +71,12 @@ def _table(words: int, k: int) -> Any:
 
 
 def _floor(X: Any, k: int, rounded: int = 0) -> float:
-    """A row of the table for each non-zero and iteration, twice read in an iteration by cache only;
-    2 products with it: 4 flops for 4 bytes. rounded: rows of a table that is rounded to bfloat16
-    first: 2 bytes.
+    """Return the least seconds that an H200 needs.
+
+    Each non-zero reads a row of the table once per iteration; the second read is from cache. Two
+    products with it make 4 flops for 4 bytes.
+
+    rounded: rows of a table that is first rounded to bfloat16, 2 bytes a number.
     """
     numbers = float(X.nnz) * k * (ITERATIONS + 1)
     nbytes = 2.0 * numbers + 6.0 * rounded * k if rounded else 4.0 * numbers

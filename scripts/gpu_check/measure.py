@@ -1,4 +1,4 @@
-"""Times, floors, and the row that a section yields for each thing that it measured."""
+"""Times, floors, and the row that a section yields for each measurement."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ import numpy as np
 
 from blocklearn.matcache import Mat, MatCache, make_backend
 
-COPY = 4.3e12  # bytes per second that an H200 reads and writes, as measured by a copy
+COPY = 4.3e12  # bytes per second that an H200 reads and writes in a copy, measured
 FLOPS = 67e12  # of float32, by NVIDIA's data sheet (H100 and H200, SXM)
-Make = Callable[[MatCache], Callable[[], Any]]  # of what does the work and returns the Mat
-LARGE = 300  # from this width on the CPU is left out: it would take most of the time
+Make = Callable[[MatCache], Callable[[], Any]]  # makes work that returns a Mat
+LARGE = 300  # the CPU is left out from this width: it would take most of the time
 
 
 @dataclass
 class Row:
-    """seconds: on the device. cpu: of the same on the host, None where it was not run. floor: the
-    least that an H200's memory and arithmetic allow. note: what else was found.
+    """One line of the table.
+
+    seconds: on the device.
+    cpu: the same on the host; None if it was not run.
+    floor: the least that memory and arithmetic of an H200 allow.
+    note: further findings.
     """
 
     name: str
@@ -32,18 +36,21 @@ class Row:
 
 @dataclass(frozen=True)
 class Scale:
-    """Of every problem: 1 fits a large card in its time; quick: a test of the script itself."""
+    """The size of every problem.
+
+    quick: tiny, a test of the script itself. Otherwise problems fit a large card and its time.
+    """
 
     quick: bool = False
     until: float = float("inf")  # time.monotonic() after which no section starts anything large
 
     def of(self, full: int, quick: int) -> int:
-        """A size."""
+        """Return the size for this scale."""
         return quick if self.quick else full
 
     @property
     def least(self) -> float:
-        """Seconds that a measurement takes, at least."""
+        """Least seconds of a measurement."""
         return 0.01 if self.quick else 0.2
 
     @property
@@ -53,23 +60,26 @@ class Scale:
 
 
 def floor(nbytes: float, flops: float) -> float:
-    """Seconds that the larger of the two takes on an H200."""
+    """Return the larger of the seconds for bytes and for flops on an H200."""
     return max(nbytes / COPY, flops / FLOPS)
 
 
 def cache_on(device: str) -> MatCache:
-    """A cache that allocates as it goes."""
+    """Return a cache that allocates on demand."""
     return MatCache(backend=make_backend(device, None))
 
 
 def seconds_of(cache: MatCache, work: Callable[[], Any], least: float) -> float:
-    """Seconds of one call of what works in a cache; on a device, until it is idle."""
+    """Return the seconds of one call of `work`; on a device, until it is idle."""
     on_cpu = cache.backend.kind == "cpu"
     return timed(work, (lambda: None) if on_cpu else cache.backend.drain, least)
 
 
 def timed(work: Callable[[], Any], wait: Callable[[], Any], least: float) -> float:
-    """Seconds of one call, over as many as take `least`, some of which may be queued at a time."""
+    """Return the seconds of one call, the mean over as many as take `least` seconds.
+
+    On a device several calls may be queued at a time.
+    """
     for _ in range(2):
         work()
     wait()
@@ -86,7 +96,7 @@ def timed(work: Callable[[], Any], wait: Callable[[], Any], least: float) -> flo
 def compared(
     name: str, make: Make, least: float, scale: Scale, *, with_cpu: bool = True
 ) -> tuple[Row, Any]:
-    """The row of what `make` makes, on the device and on the CPU; and what the device found."""
+    """Return the row of the work on device and CPU, and the device's result."""
     seconds, results = [], []
     for device in ("cuda:0", "cpu") if with_cpu else ("cuda:0",):
         with cache_on(device) as cache:
@@ -98,13 +108,15 @@ def compared(
 
 
 def random_table(rows: int, columns: int) -> Any:
-    """Small numbers in float32, the same at every call."""
+    """Return small float32 numbers, the same at every call."""
     return np.random.default_rng(0).normal(0, 0.1, (rows, columns)).astype(np.float32)
 
 
 def agreement(found: Any, expected: Any, most: float = 1e-3, of: str = "the CPU") -> str:
-    """What to note of two arrays that should be the same: by how much of the largest number they
-    differ; that the check failed, where this is more than `most`. of: whose `expected` is.
+    """Return a note on how two arrays agree that should be equal.
+
+    The note has their difference relative to the largest number, and a failure if this exceeds
+    `most`. of: the name of the system that `expected` is from.
     """
     if np.array_equal(found, expected):
         return f"same bits as on {of}"
@@ -115,7 +127,7 @@ def agreement(found: Any, expected: Any, most: float = 1e-3, of: str = "the CPU"
 
 
 def fresh(*mats: Mat) -> None:
-    """What was computed from these has to be computed anew, though they are the same."""
+    """Mark these Mats as changed, so that everything computed from them is computed anew."""
     for mat in mats:
         mat.slot.written("scripts/gpu-check")
         mat.version = mat.slot.version

@@ -1,4 +1,4 @@
-"""Two replicas on one card, merged there and on the host: the time, and whether bits are equal."""
+"""Compare merging two replicas on one card and on the host: time and bits."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from .measure import Row, Scale, floor
 
 REPLICAS = 2
 RULES: tuple[Merge, ...] = ("mean", "sum", "max")
-WEIGHT = 0.7  # how far a replica goes towards the mean, where bits are compared
+WEIGHT = 0.7  # step of a replica towards the mean, where bits are compared
 
 
 class Merged(NamedTuple):
-    """seconds: of a merge of means. bits: of all Mats after one merge by each rule."""
+    """One way to merge.
+
+    seconds: of a merge of means.
+    bits: of all Mats after one merge by each rule.
+    """
 
     seconds: float
     bits: list[bytes]
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """Of a table of V x K in float32, such as the topics of LDA.
+    """Yield the merge of a table of V x K in float32, such as the topics of LDA.
 
-    On one card all parts are copied twice, there and back, and read and written once by the kernel:
-    three times 2 * REPLICAS * 4VK bytes. On two cards half of that leaves each of them.
+    On one card all parts are copied there and back, and read and written once by the kernel: three
+    times 2 * REPLICAS * 4VK bytes. On two cards each one moves half of that.
     """
     shape = scale.of(50_000, 60), scale.of(256, 5)
     device, host = (_merged(name, shape, scale) for name in ("cuda:0", "cpu"))
@@ -71,7 +75,7 @@ def _fill(mats: list[Any], arrays: list[Any]) -> None:
 
 
 def _seconds(merger: Any, mats: list[Any], scale: Scale) -> float:
-    """A merge returns when all devices are done."""
+    """Return the seconds of a merge, which returns when all devices are done."""
     calls, begun = 0, time.perf_counter()
     while (spent := time.perf_counter() - begun) < scale.least or calls < 2:
         merger.merge([("mean", mats)])

@@ -1,6 +1,6 @@
-"""What our steps are compared with: the same in PyTorch and in CuPy, as their users would write it.
+"""Our steps in PyTorch and in CuPy, written as their users would write them.
 
-Both keep what they compute in memory pools of their own, and a row of the table for each non-zero.
+Both keep results in memory pools of their own, and a row of the table for each non-zero.
 """
 
 from __future__ import annotations
@@ -13,35 +13,42 @@ import scipy.sparse as sp
 
 from .measure import Row, Scale, agreement, timed
 
-NUMBERS = 2**27  # of a table's rows that a peer takes at a time, one row for each non-zero
-SMALLEST = 1e-20  # what exp(digamma(x)) is not below
+NUMBERS = 2**27  # in the rows of a table that a peer takes at a time, one row for each non-zero
+SMALLEST = 1e-20  # least value of exp(digamma(x))
 TINY = 1e-30
 Step = Callable[[], Any]
 
 
 class Peer(Protocol):
-    """Each method makes what computes a step anew whenever it is called."""
+    """A package to compare with. Each method returns a step that computes anew when called."""
 
     def lda(self, X: Any, phi: Any, alpha: float, iterations: int) -> Step:
-        """The E-step of variational Bayes from topics that are all 1: counts over what the topics
-        expect, for each entry.
+        """Return the E-step of variational Bayes from topics that are all 1.
+
+        Its result is, for each entry, the count over its expectation.
         """
 
     def als(self, R: Any, table: Any, ridge: float, steps: int) -> Step:
-        """Factors of rows [n x k] from 0 by conjugate gradients."""
+        """Return factors of rows [n x k], found from 0 by conjugate gradients."""
 
     def glm(self, X: Any, W: Any, Y: Any) -> Step:
-        """X.T @ (sigmoid(X @ W) - Y) [m x t]."""
+        """Return X.T @ (sigmoid(X @ W) - Y), [m x t]."""
 
     def wait(self) -> None:
-        """Until the device is idle."""
+        """Wait until the device is idle."""
 
     def numpy(self, found: Any) -> Any:
-        """What a step found, on the host."""
+        """Return a step's result on the host."""
 
 
 class Torch:
-    """See `Peer`; with `compiled`, by torch.compile. Raises ImportError without its GPU."""
+    """See `Peer`.
+
+    compiled: use torch.compile.
+
+    Raises:
+        ImportError: PyTorch or its GPU is missing.
+    """
 
     def __init__(self, compiled: bool, device: str = "cuda") -> None:
         import torch
@@ -98,7 +105,7 @@ class Torch:
         return self._step(work, rows, self._on(table)[columns], ratings, start)
 
     def glm(self, X: Any, W: Any, Y: Any) -> Step:
-        """See `Peer`. What turns X is not timed."""
+        """See `Peer`. Transposing X is not timed."""
 
         def work(x: Any, turned: Any, weights: Any, targets: Any) -> Any:
             return turned @ (self._torch.sigmoid(x @ weights) - targets)
@@ -121,7 +128,11 @@ class Torch:
 
 
 class CuPy:
-    """See `Peer`; sparse products are cupyx.scipy.sparse's. Raises ImportError where it is not."""
+    """See `Peer`; sparse products are those of cupyx.scipy.sparse.
+
+    Raises:
+        ImportError: CuPy is missing.
+    """
 
     def __init__(self) -> None:
         import cupy
@@ -132,7 +143,7 @@ class CuPy:
         self._sparse, self._digamma = cupyx.scipy.sparse, digamma
 
     def _entries(self, X: Any, table: Any) -> tuple[Any, ...]:
-        """The matrix and the table; of each entry its row, its number and its row of the table."""
+        """Return the matrix, the table, and each entry's row, number and row of the table."""
         on, table = self._sparse.csr_matrix(X), self._np.asarray(table)
         rows = self._np.asarray(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)))
         return on, table, rows, on.data.copy(), table[on.indices]
@@ -173,7 +184,7 @@ class CuPy:
         return work
 
     def glm(self, X: Any, W: Any, Y: Any) -> Step:
-        """See `Peer`. What turns X is not timed."""
+        """See `Peer`. Transposing X is not timed."""
         np = self._np
         on, turned = (self._sparse.csr_matrix(sp.csr_matrix(x)) for x in (X, X.T))
         weights, targets = np.asarray(W), np.asarray(Y)
@@ -191,12 +202,15 @@ class CuPy:
 PEERS: dict[str, Callable[[], Peer]] = {
     "PyTorch, eager": lambda: Torch(compiled=False),
     "CuPy and cupyx": CuPy,
-    "PyTorch, torch.compile": lambda: Torch(compiled=True),  # last: it may compile for long
+    "PyTorch, torch.compile": lambda: Torch(compiled=True),  # last: compiling may take long
 }
 
 
 def fitting(X: Any, k: int) -> Any:
-    """As many of the first rows as may have rows of a table beside them; one at least."""
+    """Return the first rows of X, at most as many as fit, at least one.
+
+    Each entry takes a row of the table, k numbers.
+    """
     within = int(np.searchsorted(X.indptr, NUMBERS // k, "right")) - 1
     return X[: max(1, within)]
 
@@ -209,8 +223,12 @@ def rows(
     share: float,
     least: float,
 ) -> Iterator[Row]:
-    """A row for each peer: the seconds of what `make` makes, over the `share` of the work that it
-    was given, and by how much its result differs from ours.
+    """Yield a row for each peer: its seconds, and how its result differs from ours.
+
+    what: name of the step.
+    make: makes the step of a peer.
+    expected: our result.
+    share: the share of the work that the peers get; seconds are scaled by it.
     """
     for name, peer in PEERS.items():
         label = f"{what}: {name}"
@@ -224,5 +242,5 @@ def rows(
             yield Row(label, seconds, None, least, note.removeprefix("failed: "))
         except ImportError as error:
             yield Row(label, note=f"not installed: {error}")
-        except Exception as error:  # others' troubles are no failure of ours
+        except Exception as error:  # errors of peers are not failures of ours
             yield Row(label, note=f"does not work: {type(error).__name__}: {error}")

@@ -1,5 +1,6 @@
-"""What the cache saves on a card: our kernels, with results that are allocated anew each time, from
-the memory pool of CuPy.
+"""Measure what the cache saves on a card.
+
+The comparison runs our kernels with results allocated anew from CuPy's memory pool each time.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from .measure import Make, Row, Scale, floor, fresh, random_table, seconds_of
 
 
 class Pooled(Cuda):
-    """Memory is from a pool that has `malloc(bytes)`, as CuPy's, and goes back to it by
-    `recycle`. What runs in the stream when it does may still use it: what is given out next is used
-    after that, in the same stream.
+    """A backend whose memory comes from a pool and goes back to it by `recycle`.
+
+    The pool has `malloc(bytes)`, as CuPy's. Work in the stream may still use recycled memory. This
+    is safe, because the next user of the memory comes later in the same stream.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -29,41 +31,41 @@ class Pooled(Cuda):
         self._lent: list[Any] = []
 
     def allocate(self, nbytes: int) -> DeviceArray:
-        """From the pool."""
+        """Allocate from the pool."""
         self._lent.append(self._pool.malloc(max(nbytes, 1)))
         return DeviceArray(int(self._lent[-1].ptr), (nbytes,), np.dtype(np.uint8))
 
     def keep(self) -> None:
-        """What was allocated so far stays."""
+        """Keep all memory allocated so far."""
         self._kept = len(self._lent)
 
     def recycle(self) -> None:
-        """The rest goes back."""
+        """Give memory allocated since `keep` back to the pool."""
         del self._lent[self._kept :]
 
     def close(self) -> None:
-        """All of it."""
+        """Give all memory back."""
         self.drain()
         self._lent.clear()
         super().close()
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """Expressions that allocate a small result, a large one, and one that is the gradient's."""
+    """Yield expressions with a small result, a large one, and that of a gradient."""
     try:
         from cupy.cuda import MemoryPool
 
         MemoryPool().malloc(1)
-    except Exception as error:  # it is missing, or has no device
+    except Exception as error:  # CuPy is missing or has no device
         yield Row("without the cache", note=f"not run: {error}")
         return
     yield from compared(scale, MemoryPool)
 
 
 def compared(scale: Scale, pool: Callable[[], Any]) -> Iterator[Row]:
-    """With the cache, and with what `pool` makes."""
+    """Yield the times with the cache and with the pool."""
     for name, make, least in cases(scale):
-        for _ in range(2):  # in turns: what comes first finds a card that is cold
+        for _ in range(2):  # in turns: the first one finds a cold card
             with MatCache(backend=make_backend("cuda:0", None)) as cache:
                 cached = seconds_of(cache, make(cache), scale.least)
             backend = Pooled(pool())
@@ -82,7 +84,7 @@ def compared(scale: Scale, pool: Callable[[], Any]) -> Iterator[Row]:
 
 
 def cases(scale: Scale) -> Iterator[tuple[str, Make, float]]:
-    """Name, work, floor."""
+    """Yield name, work and floor of each expression."""
     for n in (scale.of(100, 10), scale.of(100_000, 20)):
         yield f"exp(A) * B + A, {n:,} x 100", _elementwise(n), floor(12.0 * n * 100, 0)
     k = scale.of(100, 5)

@@ -1,7 +1,7 @@
-"""One section of `scripts/gpu-check`, in a process of its own.
+"""Run one section of `scripts/gpu-check` in a process of its own.
 
-A kernel that hangs, or writes where it may not, spoils the whole process on a card; so sections
-share none, and each leaves its rows in a file as they come.
+A kernel that hangs, or writes out of bounds, spoils its whole process on a card. Sections therefore
+share no process, and each appends its rows to a file as they come.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args(arguments)
     left = max(args.until - time.monotonic(), 0.1)
-    faulthandler.dump_traceback_later(left)  # where it is, if it hangs: soon it is ended
+    faulthandler.dump_traceback_later(left)  # if it hangs, print where, before it is ended
     scale = Scale(args.quick, args.until - 0.1 * left)
     with args.rows.open("a") as file:
         for row in collected(args.name, SECTIONS[args.name](scale), scale):
@@ -50,14 +50,14 @@ def main(arguments: list[str]) -> None:
 
 
 def collected(name: str, rows: Iterator[Row], scale: Scale) -> Iterator[Row]:
-    """The rows as they come, and what ends them before all are there."""
+    """Yield the rows as they come, and the error that ends them early."""
     try:
         for row in rows:
             yield row
             if scale.late:
                 yield Row(name, note="its time is over: what would follow is not measured")
                 return
-    except Exception as error:  # the other sections are to run all the same
+    except Exception as error:  # the other sections must still run
         yield Row(name, note=f"failed: {type(error).__name__}: {error}")
 
 

@@ -14,14 +14,14 @@ from .measure import Row, Scale, agreement, cache_on, floor, fresh, seconds_of
 
 
 class Work(NamedTuple):
-    """run: does the operation and returns the Mat of its result."""
+    """An operation; `run` does it and returns the Mat of its result."""
 
     run: Callable[[], Any]
     floor: float
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """One for each operation."""
+    """Yield a row for each operation."""
     for name, make in OPERATIONS.items():
         seconds, results = [], []
         for device in ("cuda:0", "cpu"):

@@ -1,4 +1,4 @@
-"""Whole trainings by `Learner`: what a pass costs on the CPU and on the GPU. Needs pydantic."""
+"""Measure passes of whole trainings by `Learner` on CPU and GPU. Needs pydantic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAPER_ALS = 150.0  # seconds: BIDMach, rank 100, of the small Netflix data
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """LDA, ALS, GLM."""
+    """Yield the rows of LDA, ALS and GLM."""
     try:
         import blocklearn.models  # noqa: F401
     except ImportError as error:
@@ -32,7 +32,7 @@ def rows(scale: Scale) -> Iterator[Row]:
 
 
 def _pass(model: Any, data: Any, device: str, **options: Any) -> tuple[float, Any]:
-    """Seconds of a pass, the second one; and the learner's progress."""
+    """Return the seconds of the second pass, and the learner's progress."""
     import blocklearn as bl
 
     learner = bl.Learner(model, train=data, passes=1, device=device, **options).fit()
@@ -46,7 +46,7 @@ def _pass(model: Any, data: Any, device: str, **options: Any) -> tuple[float, An
 
 
 def lda(scale: Scale) -> Iterator[Row]:
-    """Documents an hour at K = 256."""
+    """Yield documents an hour at K = 256."""
     import blocklearn as bl
 
     documents, words, k = scale.of(100_000, 60), scale.of(50_000, 50), scale.of(256, 5)
@@ -76,7 +76,7 @@ def lda(scale: Scale) -> Iterator[Row]:
 
 
 def glm(scale: Scale) -> Iterator[Row]:
-    """1 and 300 targets; a pass over the same rows."""
+    """Yield passes over the same rows with 1 and 300 targets."""
     import blocklearn as bl
 
     n, m = scale.of(200_000, 60), scale.of(50_000, 40)
@@ -94,7 +94,10 @@ def glm(scale: Scale) -> Iterator[Row]:
 
 
 def als(scale: Scale) -> Iterator[Row]:
-    """A pass (users, then items) on data of the small Netflix shape, as many ratings as fit."""
+    """Yield a pass (users, then items) on data of the small Netflix shape.
+
+    The data have as many ratings as fit.
+    """
     import blocklearn as bl
 
     users, items, ratings = scale.of(480_189, 50), scale.of(17_770, 30), scale.of(20_000_000, 400)

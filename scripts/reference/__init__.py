@@ -1,1 +1,1 @@
-"""Pages of the documentation that are made from the code while the site is built."""
+"""Pages of the documentation that are generated from the code."""

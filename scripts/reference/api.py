@@ -1,4 +1,4 @@
-"""The reference of Python names: what a package exports, each as a directive of mkdocstrings."""
+"""Reference of Python names: a package's exports as directives of mkdocstrings."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ESTIMATORS = "learner.estimators"  # whose names are those of `blocklearn`, too
+ESTIMATORS = "learner.estimators"  # `blocklearn` exports its names, too
 
 
 def api_page(package: str = "") -> str:
-    """All public names of `blocklearn.PACKAGE`; "": of `blocklearn` itself, but for those that are
-    on a page of their own.
+    """Return all public names of `blocklearn.PACKAGE`.
+
+    "": those of `blocklearn` itself that have no page of their own.
     """
     path = ".".join(filter(None, ("blocklearn", package)))
     return "\n".join(f"::: {path}.{name}\n" for name in public_names(package))
 
 
 def public_names(package: str) -> list[str]:
-    """What `__init__.py` imports under its own name (`X as X`) or defines, in its order."""
+    """Return the names that `__init__.py` defines or imports under the same name (`X as X`)."""
     file = ROOT.joinpath("blocklearn", *package.split("."), "__init__.py")
     found = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

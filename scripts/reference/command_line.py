@@ -1,4 +1,4 @@
-"""The reference of the command line, from the commands of `learn` themselves."""
+"""Reference of the command line, generated from the commands of `learn`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .markdown import code, escaped, table
 
 
 def command_line_page() -> str:
-    """Every command with its arguments and options."""
+    """Return every command with its arguments and options."""
     group: Any = typer.main.get_command(app)
     return "\n".join(section for command in group.commands.values() for section in of(command))
 
 
 def of(command: Any) -> Iterator[str]:
-    """The section of a command."""
+    """Yield the section of a command."""
     context = command.make_context(command.name, [], resilient_parsing=True)
     yield f"## learn {command.name}\n"
     yield escaped(" ".join((command.help or "").split())) + "\n"

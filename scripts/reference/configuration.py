@@ -1,4 +1,4 @@
-"""The reference of configuration files, from the JSON Schema that `learn schema` prints."""
+"""Reference of configuration files, from the JSON Schema that `learn schema` prints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .markdown import code, escaped, table
 Schema = Mapping[str, Any]
 
 BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-HUGE = 1e30  # a bound from there on says only that a number is finite
+HUGE = 1e30  # a larger bound says only that a number is finite
 WORDS = {
     "string": "text",
     "null": "`null`",
@@ -27,20 +27,20 @@ WORDS = {
 
 
 def configuration_page() -> str:
-    """Every key of a configuration with its type, its default and what it means."""
+    """Return every key of a configuration: type, default and meaning."""
     return "\n".join(Reference(RunConfig.model_json_schema()).sections())
 
 
 class Reference:
-    """The sections of the page. A mapping is described once, where it is met first."""
+    """The sections of the page. A mapping is described once, at its first use."""
 
     def __init__(self, schema: Schema) -> None:
-        """schema: of a whole configuration."""
+        """Start from the schema of a whole configuration."""
         self.root, self.definitions = schema, schema["$defs"]
         self.described: set[str] = set()
 
     def sections(self) -> Iterator[str]:
-        """The file, then each of its keys that has something below it."""
+        """Yield the file, then each of its keys that holds a mapping."""
         yield "## The whole file\n"
         yield self.keys(self.root)
         for key, field in self.root["properties"].items():
@@ -50,7 +50,7 @@ class Reference:
                 yield from self.below(key, names)
 
     def below(self, path: str, names: Sequence[str]) -> Iterator[str]:
-        """What a key holds: one mapping, or one of several, and what these hold."""
+        """Yield the mappings that a key may hold, and those within them."""
         for name in names:
             if name in self.described:
                 continue
@@ -64,7 +64,7 @@ class Reference:
                 yield from self.below(f"{path}.{key}", self.mappings(inner))
 
     def keys(self, definition: Schema) -> str:
-        """A table of the keys of a mapping."""
+        """Return a table of the keys of a mapping."""
         required = definition.get("required", ())
         return table(
             ("key", "value", "default", "meaning"),
@@ -80,7 +80,7 @@ class Reference:
         )
 
     def mappings(self, field: Schema) -> list[str]:
-        """Names of the mappings that a value may be or hold, in order."""
+        """Return names of the mappings that a value may be or hold, in order."""
         if "$ref" in field:
             return [name_of(field)]
         inner = [*field.get("anyOf", ()), *field.get("oneOf", ())]
@@ -88,7 +88,7 @@ class Reference:
         return list(dict.fromkeys(name for part in inner for name in self.mappings(part)))
 
     def values(self, field: Schema) -> str:
-        """What a value may be, in words."""
+        """Return the values that a field may have, in words."""
         if "$ref" in field:
             name = name_of(field)
             return f"[{kind_of(self.definitions[name]) or 'mapping'}](#{name})"
@@ -110,26 +110,29 @@ class Reference:
 
 
 def words_of(name: str, definition: Schema) -> str:
-    """What a mapping is; of models and their like with the equations, which their modules have."""
+    """Return the description of a mapping.
+
+    Models, optimizers and mixins include the equations of their modules.
+    """
     words: str = definition.get("description", "")
     kinds = {cls.__name__: cls for group in (MODELS, OPTIMIZERS, MIXINS) for cls in group.values()}
     return f"{getmodule(kinds[name]).__doc__}\n\n{words}" if name in kinds else words
 
 
 def name_of(field: Schema) -> str:
-    """Of a mapping that is defined elsewhere in the schema."""
+    """Return the name of a mapping that is defined elsewhere in the schema."""
     name: str = field["$ref"].rpartition("/")[2]
     return name
 
 
 def kind_of(definition: Schema) -> str | None:
-    """The `kind` that tells a mapping from others in its place."""
+    """Return the `kind` that tells a mapping from its alternatives."""
     kind: str | None = definition["properties"].get("kind", {}).get("const")
     return kind
 
 
 def addition(definition: Schema) -> str:
-    """What tells the heading of a mapping from those of others in its place."""
+    """Return what tells a mapping's heading from those of its alternatives."""
     if (kind := kind_of(definition)) is not None:
         return f": {kind}"
     required = definition.get("required", ())
@@ -137,7 +140,7 @@ def addition(definition: Schema) -> str:
 
 
 def default(field: Schema) -> str:
-    """The default as YAML has it; a mapping's are in the table of its own."""
+    """Return the default as YAML; a mapping's defaults are in its own table."""
     if "default" not in field:
         return "`[]`" if field.get("type") == "array" else ""
     value = field["default"]
@@ -147,7 +150,7 @@ def default(field: Schema) -> str:
 
 
 def bounds(field: Schema) -> str:
-    """Between what numbers lie.
+    """Return the bounds of a number.
 
     >>> bounds({"type": "number", "exclusiveMinimum": 0, "maximum": 1})
     ' > 0, ≤ 1'

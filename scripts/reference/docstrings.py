@@ -1,4 +1,4 @@
-"""An extension of Griffe for how docstrings are written here: plain words, not Markdown.
+"""A Griffe extension for docstrings in plain words instead of Markdown.
 
 MkDocs finds it as `reference.docstrings` because `mkdocs_hook.py` has imported the package.
 """
@@ -14,13 +14,15 @@ from .markdown import as_markdown, escaped
 
 
 class Docstrings(griffe.Extension):
-    """Examples become code, and of `Field(default, description=...)` the two are shown. A class
-    that its module is named after (`adagrad.py`, `AdaGrad`) has the words of the module, too: its
-    equations and papers.
+    """Turns docstrings into Markdown.
+
+    Examples become code. `Field(default, description=...)` becomes its default and description.
+    A class with the name of its module (`adagrad.py`, `AdaGrad`) also gets the module's
+    docstring, which has equations and papers.
     """
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Change the docstring of whatever was loaded."""
+        """Change the docstring of an object that was loaded."""
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
         elif isinstance(obj, griffe.Attribute) and (words := description(obj.value)):
@@ -29,23 +31,23 @@ class Docstrings(griffe.Extension):
             obj.value = None if isinstance(first, griffe.ExprKeyword) else first  # the default
         if isinstance(obj, griffe.Class) and obj.docstring and is_namesake(obj):
             module = obj.module.docstring
-            if module is not None:  # it has been changed already
+            if module is not None:  # it is Markdown already
                 obj.docstring.value = f"{module.value}\n\n{obj.docstring.value}"
 
 
 def is_namesake(cls: griffe.Class) -> bool:
-    """Whether the module that a class is in is named after it."""
+    """Return whether a class has the name of its module."""
     return cls.name.lower() == cls.module.name.replace("_", "")
 
 
 def description(value: Any) -> str | None:
-    """The `description` of a call of `Field`, if it is one."""
+    """Return the `description` of a call of `Field`; None for other values."""
     if not isinstance(value, griffe.ExprCall) or value.canonical_path != "pydantic.Field":
         return None
     for argument in value.arguments:
         if isinstance(argument, griffe.ExprKeyword) and argument.name == "description":
             try:
                 return str(ast.literal_eval(str(argument.value)))
-            except ValueError:  # not plain text
+            except ValueError:  # not a literal
                 return None
     return None

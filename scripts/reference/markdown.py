@@ -1,4 +1,4 @@
-"""Text of docstrings and tables as Markdown."""
+"""Turn the text of docstrings and tables into Markdown."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ EXAMPLE = re.compile(r"(^>>> .*(?:\n(?!\s*$).*)*)", re.M)
 
 
 def escaped(text: str) -> str:
-    """Plain words as Markdown: what stands between backticks, or indented, stays as it is; the rest
-    has no mark-up.
+    """Return plain words as Markdown without mark-up.
+
+    Text between backticks and indented lines stay unchanged.
 
     >>> escaped("2**k columns [rows x k], `a*b`")
     '2\\\\*\\\\*k columns \\\\[rows x k\\\\], `a*b`'
@@ -22,7 +23,7 @@ def escaped(text: str) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """A docstring as text without mark-up, but for code.
+    """Return a docstring as Markdown whose only mark-up is code.
 
     >>> as_markdown("E[x] of [rows].\\n\\n>>> 2 * 3\\n6")
     'E\\\\[x\\\\] of \\\\[rows\\\\].\\n\\n```pycon\\n>>> 2 * 3\\n6\\n```'
@@ -34,7 +35,7 @@ def as_markdown(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Markdown as a cell of a table: one line, and no bar that is not its own.
+    """Return Markdown as a cell of a table: one line, with bars escaped.
 
     >>> cell("`a | b`")
     '`a \\\\| b`'
@@ -43,11 +44,11 @@ def cell(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells are Markdown."""
+    """Return a table of Markdown cells."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines) + "\n"
 
 
 def code(text: object) -> str:
-    """As code within a sentence."""
+    """Return `text` as code within a sentence."""
     return f"`{text}`"
