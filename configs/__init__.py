@@ -1,1 +1,1 @@
-"""YAML files that run as they stand."""
+"""YAML configurations that run as they stand."""

@@ -1,5 +1,5 @@
-# Sourced by scripts/learn and scripts/test: makes .venv at the root of the repository and installs
-# blocklearn into it, once. Done again when pyproject.toml changes, the repository moves, or an
+# Sourced by scripts/learn and scripts/test. Makes .venv at the root of the repository and installs
+# blocklearn into it, once. Repeats this when pyproject.toml changes, the repository moves, or an
 # installation was interrupted. Needs `root`, the path of the repository.
 # shellcheck shell=bash disable=SC2154
 
@@ -7,7 +7,7 @@ venv="$root/.venv"
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 
-# Whether $1 is a Python that this package runs on and that can make environments.
+# Succeeds if $1 is a Python that runs this package and can make environments.
 suitable_python() {
     command -v "$1" >/dev/null 2>&1 &&
         "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
@@ -27,20 +27,20 @@ find_python() {
     return 1
 }
 
-# What an installation depends on; kept in a stamp file that is written when it is complete.
+# Prints what an installation depends on; a complete installation keeps it in a stamp file.
 stamp_text() {
     printf 'root %s\n' "$root"
     cat "$root/pyproject.toml"
 }
 
-# Whether the environment has what `pip install .[$1]` gives ($1 empty: no extra).
+# Succeeds if the environment has all packages of `pip install .[$1]` ($1 empty: no extra).
 installed() {
     [ -x "$venv/bin/python" ] && [ -f "$venv/.installed$1" ] &&
         stamp_text | cmp -s - "$venv/.installed$1" &&
         "$venv/bin/python" -I -c 'import typer' 2>/dev/null # not after an upgrade of Python
 }
 
-# Whether pip works in .venv, and it was not moved: commands in it have its path inside.
+# Succeeds if pip works in .venv and .venv was not moved: its commands contain its path.
 usable_venv() {
     local first="root $root"
     [ ! -f "$venv/.installed" ] || read -r first <"$venv/.installed"
@@ -48,12 +48,12 @@ usable_venv() {
         -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
-# make_environment [EXTRA]: afterwards .venv has blocklearn, editable, with the extra.
+# make_environment [EXTRA]: installs blocklearn into .venv, editable, with the extra.
 make_environment() {
     local extra="${1:-}"
     installed "$extra" && return
-    # Two commands started at once must not install into each other's feet. The lock is on a folder
-    # that exists, so it leaves no file; a system without flock goes on without it.
+    # Two commands started at once must not install at the same time. The lock is on an existing
+    # folder, so it leaves no file. A system without flock continues without the lock.
     if command -v flock >/dev/null 2>&1; then
         exec 9<"$root/scripts"
         flock -n 9 || { say "waiting for another installation into .venv"; flock 9 || true; }
@@ -72,7 +72,7 @@ make_environment() {
     rm -f "$venv/.installed$extra"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
         --editable "$root${extra:+[$extra]}" >&2 || {
-        say "the installation failed; the lines above say why. Run it again to go on."
+        say "the installation failed; the lines above say why. Run it again to continue."
         return 69
     }
     stamp_text >"$venv/.installed.new"

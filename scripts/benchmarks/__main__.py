@@ -1,4 +1,4 @@
-"""`scripts/bench TASK [--peers a,b|none|all] [--json FILE]`: the command line of all benchmarks."""
+"""`scripts/bench TASK [--peers a,b|none|all] [--json FILE]`, for all benchmarks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PEERS = ALS_PEERS | GLM_PEERS | LDA_PEERS  # packages that may be missing
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a task; returns an exit code: 0, or 1 if a system stopped with an error."""
+    """Run a task; return 0, or 1 if a system stopped with an error."""
     parser = argparse.ArgumentParser(
         prog="scripts/bench", description="Measure blocklearn against hand-written code and peers."
     )
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         own.add_argument(
             "--peers", default="all", help=f"a,b | none | all, of: {', '.join(task.PEER_NAMES)}"
         )
-        own.add_argument("--json", type=Path, help="write everything that was measured here")
+        own.add_argument("--json", type=Path, help="write all measurements to this file")
         own.add_argument("--quick", action="store_true", help="tiny: a test, no figures")
         task.options(own)
     question = (everything.__doc__ or "").splitlines()[0]
@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def chosen(text: str, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The peers that `--peers` asks for: those that can run, and those that are not installed.
+    """Return the peers of `--peers` that can run, and those that are not installed.
 
     >>> chosen("none", ("sklearn",))
     ([], [])

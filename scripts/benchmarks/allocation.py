@@ -1,4 +1,4 @@
-"""What does it cost to allocate results anew for every block, instead of finding them in the cache?
+"""What does it cost to allocate results for every block instead of finding them in the cache?
 
     scripts/bench allocation --data acl/docword.npz --rounds 21
 
@@ -14,8 +14,8 @@ Milliseconds per block, ratio of pairs, bytes allocated per block (0 with the ca
     A @ B, 16,384 x 100 x 100     2.72     1.98        0.71             6,553,560
     X.T @ A, 14,391 x 1,024 x 100 0.354    0.422       1.19             5,757,984
 
-The factor of 2 to 5 of BIDMach's paper is there for large results that are cheap to compute. An LDA
-update gains 4 to 30 %: expressions are fused, so few results are left to allocate.
+Large results that are cheap to compute gain the factor of 2 to 5 of BIDMach's paper. An LDA update
+gains 4 to 30 %: expressions are fused, so few results are left to allocate.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Call = Callable[[], Any]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this task can be told, besides what all can."""
+    """Add the task's own options."""
     parser.add_argument("--data", type=Path, help=".npz, SciPy CSR, documents x words; default: "
                         "random documents by Zipf's law")  # fmt: skip
     parser.add_argument("--topics", type=int, default=100)
@@ -62,7 +62,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, peers: list[str]) -> Report:
-    """LDA's update, then single expressions; the cache on and off in turns."""
+    """Measure LDA's update and single expressions, with the cache on and off in turns."""
     if args.quick:
         args.topics, args.batch, args.rounds = 8, 64, 2
     if args.data is None:
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
 def compare(
     report: Report, case: str, calls: dict[str, Call], caches: dict[str, CountingCache], rounds: int
 ) -> None:
-    """Time the calls in turns, count what they allocate, and add rows and ratios."""
+    """Time the calls in turns, count their allocations, and add rows and ratios."""
     for call in calls.values():  # compiles and fills the cache
         call()
         call()
@@ -101,7 +101,7 @@ def compare(
     repeats = max(1, min(200, int(0.02 / (time.perf_counter() - start + 1e-9))))
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds):
-        order = list(calls.items())[:: 1 if turn % 2 else -1]  # nobody always runs after another
+        order = list(calls.items())[:: 1 if turn % 2 else -1]  # each is first in turn
         for name, call in order:
             start = time.perf_counter()
             for _ in range(repeats):
@@ -127,7 +127,7 @@ def compare(
 
 
 def traced_peak(call: Call) -> int:
-    """Bytes that one call held at most beyond what was there before, as tracemalloc sees it."""
+    """Return the bytes that tracemalloc saw one call add at most."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -138,12 +138,12 @@ def traced_peak(call: Call) -> int:
 
 
 class CountingCache(MatCache):
-    """A cache that adds up what it allocates, also what nobody holds any more."""
+    """A cache that adds up its allocations, including those that were freed."""
 
     allocated = 0  # bytes
 
     def result(self, key: Any, shape: tuple[int, int], dtype: Any, label: str) -> Any:
-        """The container for the result `key`, as ever."""
+        """Return the container for the result `key`, and count a new one."""
         before = self.stats().allocations
         slot = super().result(key, shape, dtype, label)
         if self.stats().allocations > before:
@@ -152,7 +152,7 @@ class CountingCache(MatCache):
 
 
 def both_caches(threads: int) -> dict[str, CountingCache]:
-    """The two that are compared, by the name of their row."""
+    """Return the two compared caches by the name of their row."""
     return {
         "cache on": CountingCache(threads=threads),
         "cache off": CountingCache(threads=threads, enabled=False),
@@ -162,7 +162,7 @@ def both_caches(threads: int) -> dict[str, CountingCache]:
 def lda_update(
     X: Any, inference: Any, args: argparse.Namespace
 ) -> tuple[dict[str, Call], dict[str, CountingCache]]:
-    """A training step on the blocks of X in turn, already read; what the learner does per block."""
+    """Return training steps on blocks of X in memory, as the learner makes them."""
     source = MatrixSource(X, block_rows=args.batch)
     blocks = [HostBlock(source.shape) for _ in range(source.blocks)]
     for index, block in enumerate(blocks):
@@ -176,7 +176,7 @@ def lda_update(
 
 
 class Step:
-    """Called, it trains a model on the next of some blocks; after the last comes the first."""
+    """Called, it trains a model on the next block, starting over after the last one."""
 
     def __init__(self, cache: MatCache, model: LDA, blocks: list[HostBlock]) -> None:
         shape = blocks[0].shape
@@ -208,7 +208,7 @@ class Step:
 def elementwise(
     elements: int, threads: int, peers: list[str]
 ) -> tuple[dict[str, Call], dict[str, CountingCache]]:
-    """exp(A) * B + A, where A is a block that is new at each call."""
+    """Return exp(A) * B + A, where A is a new block at each call."""
     rng = np.random.default_rng(0)
     a, b = rng.random((2, elements // 100, 100), dtype=np.float32)
 
@@ -227,7 +227,7 @@ def elementwise(
 def dense_product(
     rows: int, k: int, threads: int, peers: list[str]
 ) -> tuple[dict[str, Call], dict[str, CountingCache]]:
-    """A @ B, where A is a block that is new at each call."""
+    """Return A @ B, where A is a new block at each call."""
     rng = np.random.default_rng(0)
     a, b = rng.random((rows, k), dtype=np.float32), rng.random((k, k), dtype=np.float32)
 
@@ -241,7 +241,7 @@ def dense_product(
 def sparse_product(
     X: Any, k: int, threads: int, peers: list[str]
 ) -> tuple[dict[str, Call], dict[str, CountingCache]]:
-    """X.T @ A for a sparse X, where A is a block that is new at each call: a gradient's shape."""
+    """Return X.T @ A, the shape of a gradient: X sparse, A a new block at each call."""
     a = np.random.default_rng(0).random((X.shape[0], k), dtype=np.float32)
 
     def with_cache(cache: MatCache) -> Call:
@@ -254,7 +254,7 @@ def sparse_product(
 def variants(
     with_cache: Callable[[MatCache], Call], threads: int, peers: list[str], plain: Call
 ) -> tuple[dict[str, Call], dict[str, CountingCache]]:
-    """The same expression with the cache on, off, and in NumPy where that is asked for."""
+    """Return the expression with the cache on, off, and in NumPy if that is wanted."""
     caches = both_caches(threads)
     calls = {name: with_cache(cache) for name, cache in caches.items()}
     if "numpy" in peers:
@@ -263,7 +263,7 @@ def variants(
 
 
 def show(report: Report) -> str:
-    """One line per case and system."""
+    """Return one line per case and system."""
     ratio = {(r.name, r.of): (r.value, r.note) for r in report.ratios}
     lines = []
     for row in report.rows:

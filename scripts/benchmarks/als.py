@@ -26,14 +26,14 @@ Rounds = dict[str, list[Row]]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this task can be told, besides what all can."""
+    """Add the task's own options."""
     parser.add_argument("--data", type=Path, help=".npz with arrays user, item, rating; default: "
                         "made ratings of rank 8")  # fmt: skip
     parser.add_argument("--rank", type=ranks, default=[20, 100], metavar="K,K")
     parser.add_argument("--reg", type=float, default=0.02, help="of factors, times the number of a "
                         "row's ratings")  # fmt: skip
     parser.add_argument("--loss", choices=["explicit", "implicit", "both"], default="both",
-                        help="of ratings, of how often, or one after the other")  # fmt: skip
+                        help="of ratings, of counts, or both in turn")  # fmt: skip
     parser.add_argument("--alpha", type=float, default=1.0, help="of the implicit loss")
     parser.add_argument("--implicit-reg", type=float, default=1.0, help="of the implicit loss, for "
                         "each row the same")  # fmt: skip
@@ -48,7 +48,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def ranks(text: str) -> list[int]:
-    """Numbers separated by commas.
+    """Return numbers from a text that separates them by commas.
 
     >>> ranks("20,100")
     [20, 100]
@@ -57,7 +57,7 @@ def ranks(text: str) -> list[int]:
 
 
 def run(args: argparse.Namespace, peers: list[str]) -> Report:
-    """Every rank and loss: all systems in turns; then the time of alternations by rank."""
+    """Run all systems in turns for every rank and loss, then time alternations by rank."""
     if args.quick:
         args.rank, args.scale, args.passes, args.rounds = args.rank[:1], [4, 8], 2, 1
     if unknown := set(args.ours.split(",")) - set(RECIPES):
@@ -88,16 +88,19 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
 
 
 class Measure:
-    """Runs systems in processes of their own, and scores what they leave."""
+    """Runs systems in processes of their own and scores their factors."""
 
     def __init__(
         self, args: argparse.Namespace, ratings: Ratings, report: Report, kernels: Path
     ) -> None:
-        """kernels: where ours are compiled to, once for all rounds."""
+        """Prepare to measure.
+
+        kernels: folder of our compiled kernels, shared by all rounds.
+        """
         self.args, self.ratings, self.report, self.kernels = args, ratings, report, kernels
 
     def in_turns(self, rank: int, loss: str, peers: list[str]) -> Rounds:
-        """The rows of all rounds, by system; in every other round the order is reversed."""
+        """Return the rows of all rounds, by system; every other round reverses the order."""
         args, found = self.args, dict[str, list[Row]]()
         marks = list(range(1, args.passes + 1))
         systems: dict[str, tuple[str, dict[str, Any], list[int], int]] = {}
@@ -118,7 +121,7 @@ class Measure:
         return {label: found[label] for label in systems if label in found}
 
     def alternations(self, rank: int) -> None:
-        """A row of what three alternations of ours take at this rank, without the first."""
+        """Add a row on three alternations of ours at this rank, without the first."""
         row = self.one("blocklearn alternation", "blocklearn", rank, "explicit", {}, [3])
         if row is not None:
             row.seconds = row.settings["seconds_each"]
@@ -129,7 +132,7 @@ class Measure:
         self, label: str, name: str, rank: int, loss: str, recipe: dict[str, Any],
         points: list[int],
     ) -> Row | None:  # fmt: skip
-        """One run of one system; None if it stopped, which the report tells."""
+        """Run one system once; return None if it stopped, which the report then has."""
         args = self.args
         with (
             tempfile.TemporaryDirectory(prefix="bench-") as folder,
@@ -144,7 +147,7 @@ class Measure:
         return None
 
     def scored(self, label: str, job: Job) -> Row:
-        """Run a job, and score all factors that it kept."""
+        """Run a job and score all factors that it kept."""
         names = ("RAYON_NUM_THREADS", "LK_NUM_THREADS", "OMP_NUM_THREADS")
         more = {"BLOCKLEARN_CACHE": str(self.kernels)} | dict.fromkeys(names, str(job.threads))
         memory, [done] = run_jobs(job.folder, [job], 1, more)
@@ -161,7 +164,7 @@ class Measure:
         return Row(label, done.version, settings, last["seconds"], quality, memory, done.curve)
 
     def figures(self, job: Job, kept: Mapping[str, Any]) -> dict[str, float]:
-        """What the factors are worth: `error` is what is compared."""
+        """Return the quality of factors; `error` is the compared figure."""
         U, V = kept["U"], kept["V"]
         if job.loss == "implicit":
             value = objective(self.ratings.train, U, V, job.alpha, job.reg)
@@ -171,15 +174,17 @@ class Measure:
 
 
 def middle(rows: list[Row]) -> Row:
-    """The row whose time is the median one; with the times of all."""
+    """Return the row with the median time, plus the times of all."""
     found = sorted(rows, key=lambda row: row.seconds)[len(rows) // 2]
     found.settings["seconds_of_rounds"] = [row.seconds for row in rows]
     return found
 
 
 def ratios(rounds: Rounds, rank: int, loss: str) -> list[Ratio]:
-    """For each peer and each of ours, over the rounds that both ran: seconds to the peer's lowest
-    error / ours to it, at the first checkpoint at or below it (nothing is interpolated).
+    """Return, for each peer and each of ours, seconds to the peer's lowest error / ours to it.
+
+    Rounds that both ran count. Our time is that of the first checkpoint at or below the error;
+    nothing is interpolated.
     """
     found = []
     label = f"{TO_BEST} {'rmse' if loss == 'explicit' else 'objective'}, rank {rank}"
@@ -203,7 +208,7 @@ def ratios(rounds: Rounds, rank: int, loss: str) -> list[Ratio]:
 
 
 def growth(rows: list[Row]) -> list[Ratio]:
-    """How the time of an alternation grows with the rank, from the smallest one."""
+    """Return how the time of an alternation grows with the rank."""
     found = sorted(
         (row for row in rows if row.system == "blocklearn alternation"),
         key=lambda row: int(row.settings["rank"]),
@@ -218,7 +223,7 @@ def growth(rows: list[Row]) -> list[Ratio]:
 
 
 def show(report: Report) -> str:
-    """Tables of all systems, of the ratios, and of alternations by rank."""
+    """Return tables of all systems, of the ratios, and of alternations by rank."""
     cores = report.machine["cores"]
     head = ["system", "rank", "loss", "alternations", "seconds", "error", "MiB", "others %"]
     lines, scale = [], []

@@ -1,4 +1,4 @@
-"""Ratings to measure on, the one split that every system gets, and what its factors are worth."""
+"""Ratings to measure on, one split for every system, and the quality of factors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 
 HELD = 0.1
-CHUNK = 2**20  # ratings that are predicted at a time
+CHUNK = 2**20  # ratings predicted at a time
 
 
 @dataclass(frozen=True)
 class Ratings:
-    """train: float32 CSR [users x items], indices ascending, a rating of 0 stored like any other.
-    users, items, ratings: those held out.
+    """Ratings with a part held out.
+
+    train: float32 CSR [users x items], indices ascending; a rating of 0 is stored like any other.
+    users, items, ratings: the held-out ratings.
     """
 
     name: str
@@ -26,8 +28,9 @@ class Ratings:
     ratings: Any
 
     def rmse(self, U: Any, V: Any, mean: float) -> tuple[float, float]:
-        """Root of the mean squared error of mean + U V' on the ratings held out; and the same with
-        predictions clipped to the range of the training ratings.
+        """Return two root mean squared errors of mean + U V' on the held-out ratings.
+
+        The second one is of predictions clipped to the range of the training ratings.
         """
         low, high = self.train.data.min(), self.train.data.max()
         plain = clipped = 0.0
@@ -41,8 +44,10 @@ class Ratings:
 
 
 def load(path: Path | None, most: int = 0) -> Ratings:
-    """Ratings from an .npz file with `user`, `item` and `rating`; None: made ones. most: use only
-    so many, 0 for all.
+    """Return ratings from a file.
+
+    path: .npz with `user`, `item` and `rating`; None: generated ratings.
+    most: use only so many; 0: all.
     """
     if path is None:
         name, (users, items, ratings) = "made, rank 8", made(*(60, 40, 900) if most else MADE)
@@ -62,7 +67,7 @@ MADE = 20_000, 8_000, 2_000_000
 
 
 def made(users: int, items: int, n: int, rank: int = 8, seed: int = 0) -> tuple[Any, Any, Any]:
-    """At most n ratings of random users and items by Zipf's law: biases, factors, noise of 0.5."""
+    """Return at most n generated ratings: Zipf's law, biases, factors, noise of 0.5."""
     rng = np.random.default_rng(seed)
 
     def zipf(count: int) -> Any:
@@ -77,7 +82,7 @@ def made(users: int, items: int, n: int, rank: int = 8, seed: int = 0) -> tuple[
 
 
 def split(name: str, users: Any, items: Any, ratings: Any) -> Ratings:
-    """A tenth of the ratings held out, always the same."""
+    """Hold out a tenth of the ratings, always the same."""
     order = np.random.RandomState(0).permutation(len(ratings))
     held = int(round(HELD * len(ratings)))
     test, train = np.sort(order[:held]), np.sort(order[held:])
@@ -88,8 +93,10 @@ def split(name: str, users: Any, items: Any, ratings: Any) -> Ratings:
 
 
 def objective(X: Any, U: Any, V: Any, alpha: float, reg: float) -> float:
-    """Sum over all users and items of c (p - U V')^2, c = 1 + alpha |r|, p = 1 where r > 0, plus
-    reg times the squares of U and V; per stored entry. Hu, Koren, Volinsky (2008), eq. 3.
+    """Return the implicit loss per stored entry. Hu, Koren, Volinsky (2008), eq. 3.
+
+    The loss is the sum over all users and items of c (p - U V')^2, plus reg times the squares of U
+    and V, where c = 1 + alpha |r|, and p = 1 if r > 0, else 0.
     """
     U, V = U.astype(np.float64), V.astype(np.float64)
     everywhere = float(((U.T @ U) * (V.T @ V)).sum())

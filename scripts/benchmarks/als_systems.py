@@ -1,11 +1,12 @@
-"""Systems of the ALS benchmark: ours by recipes, and other packages' matrix factorisation.
+"""Systems of the ALS benchmark: our recipes, and matrix factorisation of other packages.
 
-Every `run_*` trains on X [users x items] and keeps its factors at the job's checkpoints: the
-prediction is mean + U V'. The clock runs while it trains: conversion of X to its own format is left
-out. Each package is called as its own documentation says. Factors are float32, and the penalty is
-reg times the number of a row's ratings; but implicit has another loss. cmfrec and Spark cannot
-continue from a model, so they start anew for each checkpoint. Users and items without training
-ratings get zeros.
+Every `run_*` trains on X [users x items] and keeps its factors at the job's checkpoints. The
+prediction is mean + U V'. The clock runs during training, not while X is converted to the
+package's own format. Each package is called as its own documentation says.
+
+Factors are float32. The penalty is reg times the number of a row's ratings; only implicit has
+another loss. cmfrec and Spark cannot continue from a model, so they start anew for each
+checkpoint. Users and items without training ratings get zeros.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ RECIPES: dict[str, dict[str, Any]] = {
     "cholesky": {"solver": "cholesky"},
 }
 BLOCK_ROWS = 1024
-WARM = 64  # rows that are trained on to compile
+WARM = 64  # rows trained on for compilation
 
 
 @dataclass(kw_only=True)
 class Job(system.Job):
-    """reg: of a row's factors, times the number of its ratings; with the loss "implicit" reg alone,
-    and alpha: what an entry of 1 adds to its confidence.
+    """A run of one system.
+
+    reg: weight of a row's factors, times the number of its ratings (not with the loss "implicit").
+    alpha: with the loss "implicit", what an entry of 1 adds to its confidence.
     """
 
     unit: ClassVar[str] = "alternations"
@@ -48,30 +51,30 @@ class Job(system.Job):
 
 
 class PassKeeper(Keeper):
-    """Keeps factors after passes, when those of items are there too."""
+    """Keeps factors after passes, when those of users and items belong together."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, Clock(), learned)
         self.passes = [0.0]  # seconds of training after each pass
 
     def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
-        """Nothing."""
+        """Do nothing: factors of items are not found yet."""
 
     def pass_end(self, learner: bl.Learner, progress: bl.Progress) -> None:
-        """Keep users and items, if it is after this pass."""
+        """Keep the factors if this pass is a checkpoint."""
         self.passes.append(progress.seconds)
         if progress.pass_ + 1 in self.job.checkpoints:
             self.keep(learner, progress.pass_ + 1)
 
 
 def learned(learner: bl.Learner) -> dict[str, Any]:
-    """Factors, biases included."""
+    """Return factors, biases included."""
     mean = float(learner.model.parameters["mean"].numpy()[0, 0])
     return {"U": learner.row_state("users"), "V": learner.row_state("items"), "mean": mean}
 
 
 def make_learner(job: Job, X: Any, passes: int, hooks: list[bl.Hook]) -> bl.Learner:
-    """The learner that the job describes."""
+    """Return the learner that the job describes."""
     loss: dict[str, Any] = {"loss": job.loss, "alpha": job.alpha}
     if job.loss == "implicit":
         loss["weighted"] = False
@@ -82,7 +85,7 @@ def make_learner(job: Job, X: Any, passes: int, hooks: list[bl.Hook]) -> bl.Lear
 
 
 def run_ours(job: Job, X: Any) -> None:
-    """Ours, from matrix to factors: checking X and transposing it is inside."""
+    """Run ours from matrix to factors, checking and transposing X included."""
     X = sp.csr_array(X)
     keeper = PassKeeper(job)
     warm = np.flatnonzero(np.diff(X.indptr))[:WARM]
@@ -93,14 +96,14 @@ def run_ours(job: Job, X: Any) -> None:
 
 
 def with_biases(U: Any, V: Any, users: Any, items: Any) -> tuple[Any, Any]:
-    """U and V with two more columns each, such that U V' includes the biases."""
+    """Return U and V with two more columns each, so that U V' includes the biases."""
     ones = np.ones
     U = np.column_stack([U, users, ones(len(U))]).astype(np.float32)
     return U, np.column_stack([V, ones(len(V)), items]).astype(np.float32)
 
 
 def run_cmfrec(job: Job, X: Any, *, biases: bool = True) -> None:
-    """cmfrec's CMF on ratings alone: conjugate gradients, three steps, as by default."""
+    """Run cmfrec's CMF on ratings alone: three conjugate gradient steps, its default."""
     from cmfrec import CMF
 
     entries = sp.coo_matrix(X)
@@ -127,12 +130,12 @@ def run_cmfrec(job: Job, X: Any, *, biases: bool = True) -> None:
 
 
 def run_cmfrec_plain(job: Job, X: Any) -> None:
-    """The same without biases."""
+    """Run cmfrec without biases."""
     run_cmfrec(job, X, biases=False)
 
 
 def run_lenskit(job: Job, X: Any) -> None:
-    """LensKit's BiasedMF: damped biases, then factors of what they leave, by Cholesky."""
+    """Run LensKit's BiasedMF: damped biases, then factors of the rest, by Cholesky."""
     import pandas as pd
     from lenskit.als import BiasedMFScorer
     from lenskit.data import from_interactions_df
@@ -163,7 +166,10 @@ def run_lenskit(job: Job, X: Any) -> None:
 
 
 def run_implicit(job: Job, X: Any) -> None:
-    """implicit's ALS on its own loss. Its entries are confidences, ours add alpha |r| to 1."""
+    """Run implicit's ALS on its own loss.
+
+    Its entries are confidences; ours add alpha |r| to 1.
+    """
     from implicit.cpu.als import AlternatingLeastSquares
 
     confidence = X.copy()
@@ -191,7 +197,7 @@ def run_implicit(job: Job, X: Any) -> None:
 
 
 def run_spark(job: Job, X: Any) -> None:
-    """Spark MLlib's ALS on local threads, of ratings less their mean; Cholesky."""
+    """Run Spark MLlib's ALS (Cholesky) on local threads, on ratings minus their mean."""
     import pyarrow as pa
     from pyarrow import parquet
     from pyspark.ml.recommendation import ALS
@@ -231,8 +237,10 @@ def _table(factors: Any, length: int, rank: int) -> Any:
 
 @dataclass(frozen=True)
 class Peer(system.Peer):
-    """Checkpoints are alternations. loss: the one that it minimises. rounds: it runs in so many at
-    most.
+    """A package; checkpoints are alternations.
+
+    loss: the loss that it minimises.
+    rounds: it runs in at most so many.
     """
 
     loss: str = "explicit"

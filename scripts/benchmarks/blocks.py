@@ -1,4 +1,4 @@
-"""Headings, sentences, tables and charts, written as Markdown and as one page of HTML."""
+"""Write headings, sentences, tables and charts as Markdown and as one page of HTML."""
 
 from __future__ import annotations
 
@@ -55,14 +55,17 @@ class Points:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as a task's own tables show them. sentences: they are long, and no numbers."""
+    """A table; cells look as in a task's own tables.
+
+    sentences: cells are long texts, not numbers.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[Any]]
     sentences: bool = False
 
     def texts(self) -> list[list[str]]:
-        """All cells of the body as text."""
+        """Return all cells of the body as text."""
         return [[shown(cell) for cell in row] for row in self.rows]
 
 
@@ -75,7 +78,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Plot:
-    """A chart, and the name of its file without the ending."""
+    """A chart, and the name of its file without the suffix."""
 
     name: str
     chart: Chart
@@ -85,7 +88,10 @@ Block = Heading | Words | Points | Table | Code | Plot
 
 
 def write(blocks: Sequence[Block], folder: Path) -> None:
-    """`index.html`, which refers to no other file, and `report.md` with an SVG file per chart."""
+    """Write `index.html`, and `report.md` with an SVG file for each chart.
+
+    The page refers to no other file.
+    """
     for block in blocks:
         if isinstance(block, Plot):
             style = tag("style", Markup(STYLE))
@@ -95,7 +101,7 @@ def write(blocks: Sequence[Block], folder: Path) -> None:
 
 
 def markdown(blocks: Sequence[Block]) -> str:
-    """All blocks as Markdown."""
+    """Return all blocks as Markdown."""
     return "\n\n".join(map(_markdown, blocks)) + "\n"
 
 
@@ -117,7 +123,7 @@ def _markdown(block: Block) -> str:
 
 
 def html(blocks: Sequence[Block]) -> str:
-    """All blocks as a page; the first heading is its title."""
+    """Return all blocks as a page titled by the first heading."""
     title = next(block.text for block in blocks if isinstance(block, Heading))
     return page(title, tag("style", Markup(STYLE)), *map(_html, blocks))
 
@@ -140,7 +146,7 @@ def _html(block: Block) -> Markup:
 
 
 def spans(text: str) -> list[str]:
-    """A sentence of Markdown in parts, those within backticks as code.
+    """Split a sentence of Markdown into parts, those within backticks as code.
 
     >>> spans("run `a < b` now")
     ['run ', '<code>a &lt; b</code>', ' now']
@@ -149,14 +155,14 @@ def spans(text: str) -> list[str]:
 
 
 def drawn(chart: Chart, *before: str) -> Markup:
-    """The curves of a chart over the logarithm of seconds, with their names beside it."""
+    """Return a chart's curves over the logarithm of seconds, with names beside it."""
     curves = [
         Curve(name, [max(s, 1e-6) for s, _ in points], [q for _, q in points], color=n)
         for n, (name, points) in enumerate(chart.systems.items())
     ]
     drawing = line_chart(curves, x_label="seconds of training", log_x=True)
     inside = drawing[drawing.index(">") + 1 :].removesuffix("</svg>")
-    for n in range(len(curves)):  # a colour of its own for each of more systems than a run has
+    for n in range(len(curves)):  # more colours than a run has systems
         inside = inside.replace(f'class="curve c{n}"', f'class="curve k{n % len(COLORS)}"')
         inside = inside.replace(f'class="dot c{n}"', f'class="dot k{n % len(COLORS)}"')
     return tag(

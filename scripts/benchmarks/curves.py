@@ -1,4 +1,4 @@
-"""Quality against time, out of the reports of tasks that have both; and who is ahead of whom."""
+"""Quality against time, from the reports of tasks that measure both; and who is ahead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ OURS = "blocklearn"
 
 @dataclass(frozen=True)
 class Chart:
-    """Of every system the points (seconds, quality), by time. lower: whether less is better."""
+    """The points (seconds, quality) of every system, by time.
+
+    lower: whether less is better.
+    """
 
     title: str
     quality: str
@@ -20,13 +23,13 @@ class Chart:
     systems: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
     def add(self, row: Row, name: str) -> None:
-        """The points of a row, of the figure `name` in its curve; nothing if it has none."""
+        """Add the points of a row for the figure `name`; nothing if its curve has none."""
         points = [(p["seconds"], p[name]) for p in row.curve if p.get(name) is not None]
         if points:
             self.systems[row.system] = sorted(points)
 
     def best(self, points: Iterable[tuple[float, float]]) -> tuple[float, float] | None:
-        """The first of the points of the best quality.
+        """Return the first point of the best quality.
 
         >>> Chart("", "error", lower=True).best([(1.0, 5.0), (2.0, 4.0), (3.0, 4.0)])
         (2.0, 4.0)
@@ -34,31 +37,33 @@ class Chart:
         return min(points, key=lambda p: (p[1] if self.lower else -p[1], p[0]), default=None)
 
     def reached(self, system: str, quality: float) -> float | None:
-        """The seconds of the first point at this quality or beyond: nothing is interpolated."""
+        """Return the seconds of the first point at this quality or beyond; not interpolated."""
         sign = 1 if self.lower else -1
         found = (s for s, q in self.systems[system] if sign * q <= sign * quality)
         return next(found, None)
 
     def until(self, system: str, seconds: float) -> float | None:
-        """The best quality that a system has shown after so many seconds; None: nothing yet."""
+        """Return a system's best quality within so many seconds; None: no point yet."""
         found = self.best(p for p in self.systems[system] if p[0] <= seconds)
         return None if found is None else found[1]
 
     @property
     def ours(self) -> list[str]:
-        """Names of the systems of this package."""
+        """Return the names of this package's systems."""
         return [name for name in self.systems if name.split()[0] == OURS]
 
     @property
     def peers(self) -> list[str]:
-        """Names of the others."""
+        """Return the names of the other systems."""
         return [name for name in self.systems if name.split()[0] != OURS]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A peer at its best, `quality` after `seconds`; and ours: seconds to that quality, and the
-    quality after those seconds. None: never, or nothing yet.
+    """A peer at its best, `quality` after `seconds`, and one of ours.
+
+    Ours has its seconds to that quality (None: never), and its quality after those seconds (None:
+    no point yet).
     """
 
     peer: str
@@ -70,12 +75,12 @@ class Pair:
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster ours is; below 1 it is slower."""
+        """Return how many times faster ours is; below 1 it is slower."""
         return None if self.ours_seconds is None else self.seconds / max(self.ours_seconds, 1e-9)
 
 
 def pairs(chart: Chart) -> Iterator[Pair]:
-    """Every peer with each of ours."""
+    """Yield every peer with each of ours."""
     for peer in chart.peers:
         best = chart.best(chart.systems[peer])
         assert best is not None
@@ -86,18 +91,18 @@ def pairs(chart: Chart) -> Iterator[Pair]:
 
 
 def behind(chart: Chart) -> list[str]:
-    """Peers whose best quality none of ours reaches as soon."""
+    """Return the peers whose best quality none of ours reaches as soon."""
     ahead = {pair.peer for pair in pairs(chart) if (pair.ratio or 0.0) >= 1}
     return [peer for peer in chart.peers if chart.ours and peer not in ahead]
 
 
 def charts(report: Report) -> list[Chart]:
-    """The charts of a report; none of a task that measures speed alone."""
+    """Return the charts of a report; none for tasks that measure speed alone."""
     return {"lda": lda, "glm": glm, "als": als}.get(report.task, lambda report: [])(report)
 
 
 def lda(report: Report) -> list[Chart]:
-    """Held-out perplexity."""
+    """Return the chart of held-out perplexity."""
     chart = Chart("held-out perplexity", "perplexity", lower=True)
     for row in report.rows:
         chart.add(row, "perplexity")
@@ -105,7 +110,7 @@ def lda(report: Report) -> list[Chart]:
 
 
 def glm(report: Report) -> list[Chart]:
-    """AUC over all targets; and over some, if there is a system that was run on those alone."""
+    """Return charts of the AUC: over all targets, and over those that every system ran."""
     every = Chart("held-out AUC", "AUC", lower=False)
     some = Chart("held-out AUC of the targets that all were run on", "AUC", lower=False)
     for row in report.rows:
@@ -116,7 +121,7 @@ def glm(report: Report) -> list[Chart]:
 
 
 def als(report: Report) -> list[Chart]:
-    """A chart for each rank and loss."""
+    """Return a chart for each rank and loss."""
     found: dict[tuple[int, str], Chart] = {}
     for row in report.rows:
         rank, loss = row.settings["rank"], row.settings["loss"]

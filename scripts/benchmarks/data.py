@@ -1,4 +1,4 @@
-"""Matrices to measure on, and the one split that every system gets."""
+"""Matrices to measure on, and one split for every system."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import scipy.sparse as sp
 
 
 def load(path: Path | None, max_docs: int = 0) -> tuple[Any, str]:
-    """Word counts [documents x words], float32 CSR, and their name.
+    """Return word counts [documents x words], float32 CSR, and their name.
 
-    path: a SciPy .npz; None: the docstrings of Python's standard library. max_docs: only the first
-    ones, 0 for all.
+    path: a SciPy .npz; None: the docstrings of Python's standard library.
+    max_docs: use only the first ones; 0: all.
     """
     if path is None:
-        from blocklearn.datasources import python_docs  # which needs more than random data do
+        from blocklearn.datasources import python_docs  # needs more packages
 
         counts, name = python_docs().counts, "python-docs"
     else:
@@ -29,7 +29,7 @@ def load(path: Path | None, max_docs: int = 0) -> tuple[Any, str]:
 
 
 def power_law(documents: int, words: int, mean_length: int = 100, seed: int = 0) -> Any:
-    """Counts of random documents [documents x words]: Zipf's law for words, lognormal lengths."""
+    """Return random counts [documents x words]: Zipf's law, lognormal lengths."""
     rng = np.random.default_rng(seed)
     probability = 1.0 / (np.arange(words) + 2.7) ** 1.07
     cumulative = np.cumsum(probability / probability.sum())
@@ -43,7 +43,7 @@ def power_law(documents: int, words: int, mean_length: int = 100, seed: int = 0)
 
 
 def aligned(array: Any, boundary: int = 64) -> Any:
-    """A C-ordered copy that starts at a multiple of `boundary` bytes.
+    """Return a C-ordered copy that starts at a multiple of `boundary` bytes.
 
     >>> copy = aligned(np.ones((3, 2)).T)
     >>> copy.flags.c_contiguous, copy.ctypes.data % 64
@@ -57,7 +57,7 @@ def aligned(array: Any, boundary: int = 64) -> Any:
 
 
 def split(X: Any, seed: int = 0, test: float = 0.05) -> tuple[Any, Any]:
-    """The non-empty rows of X to train on, and a share `test` of them to score; always the same."""
+    """Split the non-empty rows of X for training and scoring (share `test`), always equally."""
     X = X[np.diff(X.indptr) > 0]
     order = np.random.RandomState(seed).permutation(X.shape[0])
     held = int(round(X.shape[0] * test))
@@ -65,7 +65,7 @@ def split(X: Any, seed: int = 0, test: float = 0.05) -> tuple[Any, Any]:
 
 
 def facts(X: Any, name: str) -> dict[str, Any]:
-    """What a report says about a matrix."""
+    """Return facts on a matrix for a report."""
     return {
         "name": name,
         "documents": X.shape[0],

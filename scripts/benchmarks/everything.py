@@ -1,17 +1,17 @@
-"""How does it compare, with every installed package, on all data of a folder, in one go?
+"""Compare with every installed package on all data of a folder, in one command.
 
     scripts/bench all --data DIR --out report/
 
-Each folder in DIR is a data set, and its files say what is measured on it:
+Each folder in DIR is a data set. Its files decide which benchmarks run on it:
 
     docword.npz              lda: word counts [documents x words], SciPy CSR
     docword.npz and y.npy    glm: one target of 0 and 1 for each document
     X.npz and Y.npz          glm: features and many targets, SciPy CSR
     ratings.npz              als: arrays user, item, rating
 
-`read`, `kernels` and `allocation` follow, on the first docword.npz. Without DIR all tasks use what
-comes with the package. Every benchmark runs in a process of its own and leaves what it found in
-OUT/NAME.json; the pages, OUT/index.html and OUT/report.md, are written anew after each.
+`read`, `kernels` and `allocation` follow, on the first docword.npz. Without DIR all tasks use data
+that come with the package. Every benchmark runs in a process of its own and writes OUT/NAME.json.
+The pages, OUT/index.html and OUT/report.md, are rewritten after each.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PACKAGES = ("lda", "glm", "als")  # tasks whose peers are packages
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What can be told."""
+    """Add the options."""
     parser.add_argument("--data", type=Path, metavar="DIR", help="a folder of data sets")
     parser.add_argument("--out", type=Path, required=True, help="a folder for the report")
     parser.add_argument("--only", metavar="a,b", help="names of benchmarks: lda-NAME, glm-NAME, "
@@ -56,9 +56,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, tasks: Mapping[str, ModuleType]) -> int:
-    """Run every benchmark; returns 1 if one of them, or a peer in it, stopped with an error.
+    """Run every benchmark; return 1 if one of them, or a peer in it, stopped with an error.
 
-    Raises `ValueError` for names that are not there, before anything runs.
+    Raises:
+        ValueError: a name is unknown; raised before anything runs.
     """
     found, unused = parts(args.data)
     if args.only is not None:
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace, tasks: Mapping[str, ModuleType]) -> int:
 
 
 def parts(data: Path | None) -> tuple[list[Part], list[str]]:
-    """The benchmarks for a folder, and the names of folders in it that none is for."""
+    """Return the benchmarks for a folder, and names of its folders that have none."""
     if data is None:
         return [Part(task, task, []) for task in (*PACKAGES, "read", "kernels", "allocation")], []
     if not data.is_dir():
@@ -116,7 +117,7 @@ def parts(data: Path | None) -> tuple[list[Part], list[str]]:
 
 
 def of_folder(folder: Path) -> Iterator[Part]:
-    """The benchmarks for one data set."""
+    """Yield the benchmarks for one data set."""
     counts, target = folder / "docword.npz", folder / "y.npy"
     X, Y, ratings = (folder / name for name in ("X.npz", "Y.npz", "ratings.npz"))
     if counts.exists():
@@ -131,7 +132,7 @@ def of_folder(folder: Path) -> Iterator[Part]:
 
 
 def further(texts: list[str], names: list[str]) -> dict[str, list[str]]:
-    """The arguments of `--with`, by what they are of; `names` are there."""
+    """Return the arguments of `--with` by the name that they belong to, one of `names`."""
     found: dict[str, list[str]] = {}
     for text in texts:
         name, *arguments = shlex.split(text) or [""]
@@ -143,7 +144,7 @@ def further(texts: list[str], names: list[str]) -> dict[str, list[str]]:
 
 
 def peers(text: str, task: str, tasks: Mapping[str, ModuleType]) -> list[str]:
-    """The argument that tells a task its share of `--peers`; kernels by hand are always run."""
+    """Return a task's share of `--peers` as an argument; kernels by hand always run."""
     if task not in PACKAGES or text in ("all", "none"):
         return ["--peers", text] if task in PACKAGES else []
     known = {name for name in PACKAGES for name in tasks[name].PEER_NAMES}
@@ -155,7 +156,7 @@ def peers(text: str, task: str, tasks: Mapping[str, ModuleType]) -> list[str]:
 
 
 def measure(part: Part, out: Path, task: ModuleType, *, keep: bool) -> None:
-    """Run a benchmark in a process of its own, and read what it left."""
+    """Run a benchmark in a process of its own and read its report."""
     file = out / f"{part.name}.json"
     if not (keep and file.exists()):
         file.unlink(missing_ok=True)
@@ -169,8 +170,9 @@ def measure(part: Part, out: Path, task: ModuleType, *, keep: bool) -> None:
 
 
 def process(part: Part, file: Path) -> str:
-    """Run a benchmark that writes its JSON to `file`; returns the end of what it printed as errors,
-    which are shown as they come.
+    """Run a benchmark that writes its JSON to `file`.
+
+    Its errors are shown as they come; the end of them is returned.
     """
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-P", "-m", "scripts.benchmarks", part.task, *part.arguments]

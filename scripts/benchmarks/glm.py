@@ -22,9 +22,9 @@ medians of nine runs, and in brackets four runs while others used 20 to 95 % of 
     57,299 descriptions (1.84 M)            .9398    1.4 (1.4 to 1.8)      2.0 (1.0 to 1.8)
 
 5 ms pass before the first block and 3 ms more in it than in others, which take 0.5 ms (4096 rows).
-What had made ours half as fast for minutes, and not SGD, was fresh memory: where a host lends it to
-virtual machines, the first touch may take 2 ms for each MB. Rows are not kept for later passes any
-more unless somebody reads their transposed index.
+Fresh memory had made ours, but not SGD, half as fast for minutes: where a host lends memory to
+virtual machines, the first touch may take 2 ms for each MB. Rows are now kept for later passes only
+if their transposed index is read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ REPEATS, REPEATS_OF_ONE, TURNS = 3, 9, 9
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this task can be told, besides what all can."""
+    """Add the task's own options."""
     parser.add_argument("--data", type=Path, help=".npz, SciPy CSR, rows x features; whole numbers "
                         "are taken for counts and become (1 + log tf) idf, rows of length 1; "
                         "default: the docstrings of Python's standard library")  # fmt: skip
@@ -85,7 +85,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, peers: list[str]) -> Report:
-    """Every system, one after another; then the AUC of all they kept."""
+    """Run every system in turn, then find the AUC of all kept weights."""
     if args.quick:
         args.block_rows, args.passes, args.repeats = 64, 2, 1
         args.made = min(args.made, 3)
@@ -126,8 +126,9 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
 
 
 def features(X: Any) -> Any:
-    """X itself, or of counts (1 + log tf) * idf, idf = log(rows / document frequency), rows of
-    length 1.
+    """Return X, or for counts (1 + log tf) * idf with rows of length 1.
+
+    idf is log(rows / document frequency).
 
     >>> features(sp.csr_matrix(np.float32([[1, 0], [1, 1]]))).toarray().tolist()
     [[0.0, 0.0], [0.0, 1.0]]
@@ -145,7 +146,7 @@ def features(X: Any) -> Any:
 
 
 def labels(path: Path | None, X: Any, made: int) -> tuple[Any, str]:
-    """Y [rows x targets], CSC of 0 and 1, and its name."""
+    """Return Y [rows x targets], CSC of 0 and 1, and its name."""
     if path is None:
         W = np.random.default_rng(0).standard_normal((X.shape[1], made)).astype(np.float32)
         scores = X @ W
@@ -160,7 +161,7 @@ def labels(path: Path | None, X: Any, made: int) -> tuple[Any, str]:
 
 
 class System(NamedTuple):
-    """What is run, and how often."""
+    """A system to run, and how often."""
 
     name: str
     columns: list[int]  # of Y
@@ -170,7 +171,7 @@ class System(NamedTuple):
 
 
 def jobs(args: argparse.Namespace, peers: list[str], targets: int) -> list[list[System]]:
-    """All systems; those in one list run in turns."""
+    """Return all systems; those in one list run in turns."""
     every = list(range(targets))
     marks = [n / 4 for n in range(1, 9)] + [float(n) for n in range(3, args.passes + 1)]
     marks = [m for m in marks if m <= args.passes]
@@ -179,7 +180,7 @@ def jobs(args: argparse.Namespace, peers: list[str], targets: int) -> list[list[
     if targets > 1:
         many = every[: min(MANY, targets)]
         last, turns = [float(args.passes)], args.repeats or TURNS
-        # the same steps for both: of blocks, where the package's default for one is of single rows
+        # the same steps for both: by block, not by rows as the default for one target
         same = {"optimizer": GLM().default_optimizer().model_dump()} | args.recipe
         found.append(
             [
@@ -196,7 +197,7 @@ def jobs(args: argparse.Namespace, peers: list[str], targets: int) -> list[list[
 
 
 class Scored:
-    """Held-out rows, and the AUC of weights on them."""
+    """Held-out rows, which score weights by their AUC."""
 
     def __init__(self, X: Any, Y: Any) -> None:
         self.X, self.Y = X, Y.toarray()
@@ -204,7 +205,10 @@ class Scored:
         self.usable = (positives > 0) & (positives < len(self.Y))
 
     def figures(self, W: Any, b: Any, columns: list[int], only: list[int] | None) -> dict[str, Any]:
-        """Mean AUC over the targets with both classes; `sample_auc`: over those of `sample`."""
+        """Return the mean AUC over the targets with both classes.
+
+        `sample_auc` is the mean over the targets of `sample`.
+        """
         scores, ones = self.X @ W + b, np.ones(len(self.Y))
         every: dict[int, float] = {
             column: area(scores[:, at], self.Y[:, column], ones)
@@ -219,7 +223,7 @@ class Scored:
 
 
 def mean(numbers: Any) -> float | None:
-    """Rounded; None of nothing."""
+    """Return the rounded mean; None if there are no numbers."""
     found = list(numbers)
     return round(float(np.mean(found)), 5) if found else None
 
@@ -227,8 +231,10 @@ def mean(numbers: Any) -> float | None:
 def measure(
     folder: str, systems: list[System], args: argparse.Namespace, X: Any, Y: Any
 ) -> Iterator[tuple[System, Job, int | None]]:
-    """Run systems in turns in a process of their own: each with its job, where the run of median
-    time counts, and the memory of them all.
+    """Run systems in turns in a process of their own.
+
+    Yield each with its job, whose curve is that of the run with the median time, and the memory of
+    them all.
     """
     shared, asked = save(folder, X=X), []
     for number, system in enumerate(systems):
@@ -253,7 +259,7 @@ def measure(
 
 
 def finish(row: Row, machine: dict[str, Any]) -> None:
-    """Fill in what follows from the curve."""
+    """Fill in figures that follow from the curve."""
     last = row.curve[-1]
     row.seconds = last["seconds"]
     names = ("auc", "sample_auc", "passes", "own_cpu_seconds", "others_cpu_seconds")
@@ -264,9 +270,10 @@ def finish(row: Row, machine: dict[str, Any]) -> None:
 
 
 def ratios(rows: list[Row]) -> list[Ratio]:
-    """For each peer: its seconds to its final AUC / ours to it, at the first checkpoint at or above
-    it (nothing is interpolated); and the time of many targets over that of one, the median of runs
-    in turns.
+    """Return, for each peer, its seconds to its final AUC / ours; and many targets over one.
+
+    Our time is that of the first checkpoint at or above the AUC; nothing is interpolated. The time
+    of many targets over that of one is the median of runs in turns.
     """
     found = []
     ours = next((row for row in rows if row.system == OURS), None)
@@ -297,7 +304,7 @@ def ratios(rows: list[Row]) -> list[Ratio]:
 
 
 def show(report: Report) -> str:
-    """Tables of all systems, and of the ratios."""
+    """Return tables of all systems and of the ratios."""
     cores = report.machine["cores"]
     head = ["system", "passes", "seconds", "cpu s", "AUC", "sample AUC", "MiB", "others %"]
     lines = []
@@ -334,5 +341,5 @@ def show(report: Report) -> str:
 
 
 def shown(auc: float | None) -> str | None:
-    """An AUC with four digits."""
+    """Return an AUC with four digits."""
     return None if auc is None else f"{auc:.4f}"

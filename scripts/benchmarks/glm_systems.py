@@ -1,8 +1,8 @@
-"""Systems of the GLM benchmark: logistic regression, one target or one-vs-rest, with the same L2
-penalty of all peers; ours with the package's defaults.
+"""Systems of the GLM benchmark: logistic regression, one target or one-vs-rest.
 
-Every `run_*` trains on X [rows x features], Y [rows x targets] of 0 and 1, and keeps its weights at
-the job's checkpoints. The clock runs while it trains; conversion to its own format is left out.
+All peers have the same L2 penalty; ours has the package's defaults. Every `run_*` trains on
+X [rows x features] and Y [rows x targets] of 0 and 1, and keeps its weights at the job's
+checkpoints. The clock runs during training, not while data are converted to a package's own format.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .system import Keeper, train_ours
 
 
 class Timer(Clock):
-    """`Clock` with processor seconds of this process to the microsecond."""
+    """`Clock` that counts this process's processor seconds to the microsecond."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,21 +42,25 @@ class Timer(Clock):
         super().__exit__(*error)
 
     def figures(self) -> dict[str, Any]:
-        """The seconds so far; those of child processes count only in ticks of 0.01 s."""
+        """Return the seconds so far; child processes count in ticks of 0.01 s."""
         found = super().figures()
         return found | {"own_cpu_seconds": round(max(self.cpu, self.own - 0.02), 4)}
 
 
 @dataclass(kw_only=True)
 class Job(system.Job):
-    """alpha: weight of the L2 penalty, per row, of peers. block_rows: of ours."""
+    """A run of one system.
+
+    alpha: weight of the peers' L2 penalty, per row.
+    block_rows: rows of our blocks.
+    """
 
     block_rows: int
     alpha: float
 
 
 def make_learner(job: Job, X: Any, Y: Any, passes: int, hooks: list[bl.Hook]) -> bl.Learner:
-    """The learner that the job's recipe describes: logistic targets, `optimizer` if it has one."""
+    """Return the learner of the job's recipe: logistic targets, and its `optimizer`."""
     step = job.recipe.get("optimizer")
     optimizer = OPTIMIZERS[step["kind"]](**step) if step else None
     model = GLM(**job.recipe.get("model", {}))
@@ -67,14 +71,14 @@ def make_learner(job: Job, X: Any, Y: Any, passes: int, hooks: list[bl.Hook]) ->
 
 
 def learned(learner: bl.Learner) -> dict[str, Any]:
-    """W [V x T] and b [1 x T]."""
+    """Return W [V x T] and b [1 x T]."""
     found = learner.state().tensors
     return {"W": found["W"], "b": found["intercept"]}
 
 
 def run_ours(job: Job, X: Any, Y: Any) -> None:
-    """Ours, compiled by training on two blocks."""
-    Y = Y.toarray() if Y.shape[1] == 1 else Y  # as the peers of one target have it
+    """Run ours, compiled by training on two blocks."""
+    Y = Y.toarray() if Y.shape[1] == 1 else Y  # dense, as the peers get one target
     keeper = Keeper(job, Timer(), learned)
     learner = train_ours(job, make_learner, [X, Y], slice(2 * job.block_rows), keeper)
     progress, optimizer, passes = learner.progress, learner.optimizer, learner.passes
@@ -95,7 +99,7 @@ def run_ours(job: Job, X: Any, Y: Any) -> None:
 
 
 def features_of_blocks(X: Any, block_rows: int) -> int:
-    """Features that occur in a block, summed over the blocks of a pass (of the rows in order).
+    """Return the number of features that occur in a block, summed over the blocks of a pass.
 
     >>> import scipy.sparse as sp
     >>> features_of_blocks(sp.csr_array([[1, 1, 0], [0, 1, 0], [0, 0, 1]]), 2)
@@ -106,13 +110,15 @@ def features_of_blocks(X: Any, block_rows: int) -> int:
 
 
 def bytes_moved(nnz: int, active: int, targets: int, rows: int, *, by_rows: bool) -> int:
-    """Bytes that the products and AdaGrad's steps read and write, wherever they lie.
+    """Return the bytes that products and AdaGrad's steps read and write, also in caches.
 
-    Steps of blocks: for a non-zero, its column, its value and a row of W on the way there; its row,
-    position and value and a row of residuals on the way back. For an active feature, number,
-    offset, and its rows of W and of the state, read and written. For a row, labels and residuals.
-    Steps of rows: for a non-zero, its column and value, and its rows of W and of the state, read
-    and written; for a row, its labels. Much of either is in caches.
+    Steps by block: on the way there, each non-zero reads its column, its value and a row of W. On
+    the way back, it reads its row, position, value and a row of residuals. Each active feature has
+    its number, offset, and rows of W and of the state, read and written. Each row has labels and
+    residuals.
+
+    Steps by row: each non-zero has its column and value, and its rows of W and of the state, read
+    and written. Each row has its labels.
     """
     if by_rows:
         return nnz * (8 + 16 * targets) + rows * 4 * targets
@@ -121,11 +127,11 @@ def bytes_moved(nnz: int, active: int, targets: int, rows: int, *, by_rows: bool
 
 
 def run_sgd(job: Job, X: Any, Y: Any) -> None:
-    """scikit-learn's SGDClassifier: one for each target, on as many threads as there are."""
+    """Run scikit-learn's SGDClassifier, one for each target, on all threads."""
     from joblib import Parallel, delayed
     from sklearn.linear_model import SGDClassifier
 
-    warnings.simplefilter("ignore")  # that it did not converge in so few passes
+    warnings.simplefilter("ignore")  # its warnings that so few passes did not converge
     labels = [Y[:, [t]].toarray().ravel() for t in range(Y.shape[1])]
 
     def one(t: int, passes: int) -> Any:
@@ -149,9 +155,9 @@ def run_sgd(job: Job, X: Any, Y: Any) -> None:
 
 
 def run_liblinear(job: Job, X: Any, Y: Any) -> None:
-    """liblinear's primal solver, as scikit-learn calls it, until it has converged.
+    """Run liblinear's primal solver, as scikit-learn calls it, until it converges.
 
-    Of many targets `SAMPLE` are run and the time is extrapolated to all.
+    Of many targets only `SAMPLE` are run, and the time is extrapolated to all.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -176,7 +182,7 @@ SAMPLE = 10
 
 
 def sample(targets: int) -> list[int]:
-    """The targets that slow systems run, spread over all.
+    """Return the targets that slow systems run, spread over all.
 
     >>> sample(3)
     [0, 1, 2]
@@ -185,7 +191,10 @@ def sample(targets: int) -> list[int]:
 
 
 def run_vw(job: Job, X: Any, Y: Any) -> None:
-    """Vowpal Wabbit. One target alone: its weights for many cannot be read back as scores."""
+    """Run Vowpal Wabbit on one target.
+
+    Its weights for many targets cannot be read back as scores.
+    """
     bits = ["-b", vw_bits(X.shape[1]), "--quiet"]
     options = ["--loss_function", "logistic", *bits[:2], "--holdout_off", "--quiet"]
     labels = ["1 " if y > 0 else "-1 " for y in Y.toarray().ravel()]
@@ -196,12 +205,15 @@ def run_vw(job: Job, X: Any, Y: Any) -> None:
 
 
 def vw_bits(features: int) -> int:
-    """Bits of its table of weights: its default, or enough for all features."""
+    """Return the bits of its table of weights: its default, or enough for all features."""
     return max(18, int(np.ceil(np.log2(features + 1))) + 1)
 
 
 def read_vw_weights(lines: Sequence[str], features: int) -> dict[str, Any]:
-    """W [V x 1] and b [1] of a readable model: lines `index:weight` after the line `:0`."""
+    """Return W [V x 1] and b [1] of a readable model.
+
+    Its lines are `index:weight` after the line `:0`.
+    """
     table = np.zeros(1 << vw_bits(features), np.float32)
     for line in lines:
         index, _, weight = line.partition(":")
@@ -215,7 +227,10 @@ CONSTANT = 11650396  # Vowpal Wabbit's hash of its constant feature
 
 @dataclass(frozen=True)
 class Peer(system.Peer):
-    """Checkpoints are passes; 0: it runs until it has converged. single: only for one target."""
+    """A package; checkpoints are passes; 0: it runs until it has converged.
+
+    single: it runs on one target only.
+    """
 
     single: bool = False
 

@@ -1,8 +1,8 @@
-"""The E-step of LDA as a person would write it in Numba: what generated code is measured against.
+"""The E-step of LDA by hand in Numba, which generated code is compared with.
 
 Both variants compute what `infer_vb` and `infer_cvb0` of models/lda.py do, for rows in order and in
 one thread. K is a constant of the closure, so that LLVM knows the length of every loop over topics.
-`exppsi` is the package's own (a scalar function): what is compared is the loop nest around it.
+`exppsi` is the package's own scalar function; only the loops around it are compared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numba import njit
 from blocklearn.matcache.cpu.math32 import exppsi
 
 Kernel = Callable[..., None]
-FAST = {"contract", "reassoc", "nsz", "arcp"}  # as the generated code: NaN stays NaN
+FAST = {"contract", "reassoc", "nsz", "arcp"}  # as in generated code: NaN stays NaN
 
 
 @njit(forceinline=True, error_model="numpy", fastmath=FAST)
@@ -25,7 +25,7 @@ def identity(x):  # type: ignore[no-untyped-def]
 
 
 def blocked(K: int, inference: str) -> Kernel:
-    """Four non-zeros at a time, so that theta and the sums are loaded once for four rows of phi."""
+    """Take four non-zeros at a time, to load theta and the sums once for four rows of phi."""
     link = exppsi if inference == "vb" else identity
 
     @njit(nogil=True, error_model="numpy", fastmath=FAST)
@@ -74,7 +74,7 @@ def blocked(K: int, inference: str) -> Kernel:
 
 
 def plain(K: int, inference: str) -> Kernel:
-    """One non-zero at a time: the loops as the equations have them."""
+    """Take one non-zero at a time, with loops as in the equations."""
     link = exppsi if inference == "vb" else identity
 
     @njit(nogil=True, error_model="numpy", fastmath=FAST)
@@ -99,9 +99,10 @@ def plain(K: int, inference: str) -> Kernel:
 
 
 def table_reader(K: int) -> Kernel:
-    """Only reads the rows of phi, once per non-zero and iteration: what memory alone would take.
+    """Read the rows of phi once per non-zero and iteration, the time of memory alone.
 
-    Four rows at a time and a vector of sums, as `blocked`: a single sum at K=32 stays scalar.
+    It takes four rows at a time and a vector of sums, as `blocked`, because a single sum at K=32
+    stays scalar.
     """
 
     @njit(nogil=True, error_model="numpy", fastmath=FAST)

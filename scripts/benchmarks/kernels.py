@@ -1,4 +1,4 @@
-"""Is generated code as fast as a kernel that a person writes for the same E-step of LDA?
+"""Is generated code as fast as a handwritten kernel for the same E-step of LDA?
 
     scripts/bench kernels --data acl/docword.npz --rounds 21
 
@@ -13,7 +13,7 @@ non-zeros, 20 iterations; 4 flops per non-zero, topic and iteration.
     generated / hand 1.00  1.01      1.00  1.02      1.07  1.03    seconds, to hand-blocked
 
 Yes: within 7 % of a kernel blocked by hand, and 1.6 to 1.8 times as fast as plain loops (8 times at
-K=32; why was not looked into). SGEMM reaches 133 gflops. The rows of the table that a document
+K=32; the cause is unknown). SGEMM reaches 133 gflops. The rows of the table that a document
 needs stay in the first two caches over its iterations, so main memory (44 GB/s) is not the limit.
 
 Layout decides everything: the same hand kernel on a table in Fortran order takes 20 times as long,
@@ -46,7 +46,7 @@ GENERATED = {"vb": infer_vb, "cvb0": infer_cvb0}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this task can be told, besides what all can."""
+    """Add the task's own options."""
     parser.add_argument("--data", type=Path, help=".npz, SciPy CSR, documents x words; default: "
                         "random documents by Zipf's law, as long as abstracts")  # fmt: skip
     parser.add_argument("--topics", type=int, nargs="+", default=[32, 100, 256])
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
 def case(
     report: Report, X: Any, topics: int, inference: str, peers: list[str], args: argparse.Namespace
 ) -> None:
-    """One number of topics and one inference: rows and ratios of all systems."""
+    """Measure all systems for one number of topics and one inference."""
     rng = np.random.default_rng(0)
     phi = aligned((rng.dirichlet(np.full(X.shape[1], 0.1), topics).T + 1e-9).astype(np.float32))
     alpha, iterations = np.full((1, topics), 0.1, np.float32), args.iterations
@@ -95,7 +95,7 @@ def case(
             raise ValueError(f"{name}: theta differs from the generated kernel's by {error:.1e}.")
     times: dict[str, list[float]] = {name: [] for name in systems}
     for turn in range(args.rounds):
-        order = list(systems.items())[:: 1 if turn % 2 else -1]  # nobody always runs after another
+        order = list(systems.items())[:: 1 if turn % 2 else -1]  # each is first in turn
         for name, system in order:
             start = time.perf_counter()
             system()
@@ -122,7 +122,7 @@ def case(
 
 
 def generated(X: Any, phi: Any, alpha: Any, inference: str, iterations: int) -> Callable[[], Any]:
-    """A call of the model's own function, from Mats to the ratio on the non-zeros."""
+    """Return a call of the model's own function, from Mats to the ratio on the non-zeros."""
     cache = MatCache(threads=1)
     x = from_sparse(cache, X)
     theta = named(cache, "theta", (X.shape[0], phi.shape[1]))
@@ -138,10 +138,10 @@ def generated(X: Any, phi: Any, alpha: Any, inference: str, iterations: int) -> 
 
 
 def by_hand(kernel: Any, X: Any, phi: Any, alpha: Any, iterations: int) -> Callable[[], Any]:
-    """A call of a hand-written kernel on the same numbers, all buffers there already.
+    """Return a call of a hand-written kernel on the same numbers, with all buffers allocated.
 
-    They lie as the cache's do, C-ordered from a multiple of 64 bytes: in Fortran order the same
-    kernel takes 20 times as long, off the boundary up to 1.5 times.
+    The buffers lie as the cache's do, C-ordered from a multiple of 64 bytes. In Fortran order the
+    same kernel takes 20 times as long, off the boundary up to 1.5 times.
     """
     theta = aligned(np.ones((X.shape[0], phi.shape[1]), np.float32))
     buffers = [
@@ -159,18 +159,18 @@ def by_hand(kernel: Any, X: Any, phi: Any, alpha: Any, iterations: int) -> Calla
 
 
 def table_speed(X: Any, topics: int, iterations: int) -> float:
-    """GB/s at which one thread reads the rows of a table that X's non-zeros name."""
+    """Return the GB/s at which one thread reads the rows of a table that X names."""
     read, phi = table_reader(topics), aligned(np.ones((X.shape[1], topics), np.float32))
     indptr, indices = X.indptr.astype(np.int64), X.indices.astype(np.int32)
     sums = aligned(np.zeros(topics, np.float32))
     read(indptr, indices, phi, 1, sums)
     seconds = best_seconds(lambda: read(indptr, indices, phi, iterations, sums), 5)
-    rows = int((np.diff(indptr) // 4 * 4).sum())  # it leaves out what does not fill a four
+    rows = int((np.diff(indptr) // 4 * 4).sum())  # it leaves out incomplete groups of four
     return round(4 * rows * topics * iterations / seconds / 1e9, 1)
 
 
 def show(report: Report) -> str:
-    """Tables of speeds and of the machine's limits."""
+    """Return tables of speeds and of the machine's limits."""
     ratio = {(r.name, r.to): r.value for r in report.ratios}
     lines = []
     for row in report.rows:

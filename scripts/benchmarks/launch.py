@@ -2,9 +2,9 @@
 
     scripts/bench launch --updates 200
 
-Blocks are small, so that the device has next to nothing to do and the time of an update is that of
-its launches. With graphs an update is one launch; without, one for each kernel. No GPU was lent to
-this project when this was written: there are no figures yet.
+Blocks are small, so that the device has almost no work and an update takes the time of its
+launches. With graphs an update is one launch; without, one for each kernel. This has not run on a
+GPU yet, so there are no figures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SYSTEMS = {"graphs": True, "plain launches": False}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this task can be told, besides what all can."""
+    """Add the task's own options."""
     parser.add_argument("--updates", type=int, default=200, help="of each way, timed")
     parser.add_argument("--documents", type=int, default=64, help="of a block")
     parser.add_argument("--topics", type=int, default=32)
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
 
 
 def models(args: argparse.Namespace, X: Any) -> dict[str, tuple[Any, Any]]:
-    """Models and their data, by name."""
+    """Return models and their data, by name."""
     Y = (np.random.default_rng(0).random((X.shape[0], 4)) < 0.3).astype(np.float32)
     return {
         "LDA, vb": (bl.models.LDA(topics=args.topics, inference="vb"), X),
@@ -66,10 +66,10 @@ def models(args: argparse.Namespace, X: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def timed(learner: Any, name: str, system: str, graphs: bool, updates: int) -> Row:
-    """Seconds of an update, and how many launches it is."""
+    """Return the seconds of an update and its number of launches."""
     launcher = learner._team.first.cache.backend.launcher
     launcher.graphs = graphs
-    learner.passes += 3  # sequences are seen, captured, replayed
+    learner.passes += 3  # sequences are recorded, captured, replayed
     learner.fit()
     before, begun = (launcher.launches, launcher.replays), time.perf_counter()
     passes = -(-updates // learner.train.blocks)
@@ -84,7 +84,7 @@ def timed(learner: Any, name: str, system: str, graphs: bool, updates: int) -> R
 
 
 def show(report: Report) -> str:
-    """A table."""
+    """Return a table."""
     lines = [
         [
             f"{row.settings['model']}: {row.system}",

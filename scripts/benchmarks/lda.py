@@ -15,7 +15,7 @@ K=100, 98,866 tokens scored, one topic alone: 2294.
     tomotopy                200     31.9          1278                0.75 s             42
 
 vb alone is 84 to 118 times faster than the variational peers. docs/performance.md has a second data
-set, where tomotopy is passed 14 times faster, and what the priors contribute.
+set, where tomotopy is passed 14 times faster, and the effect of the priors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TO_FINAL = "seconds to the peer's final perplexity"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this task can be told, besides what all can."""
+    """Add the task's own options."""
     parser.add_argument("--data", type=Path, help=".npz, SciPy CSR, documents x words; default: "
                         "the docstrings of Python's standard library")  # fmt: skip
     parser.add_argument("--topics", type=int, default=100)
@@ -54,7 +54,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, peers: list[str]) -> Report:
-    """Every system, one after another; then the perplexity of all they kept."""
+    """Run every system in turn, then find the perplexity of all kept topics."""
     if args.quick:
         args.topics, args.max_docs, args.batch = 5, 400, 64
     X, name = load(args.data, args.max_docs)
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
 def jobs(
     args: argparse.Namespace, peers: list[str]
 ) -> list[tuple[str, dict[str, Any], list[float]]]:
-    """Name, recipe (none for peers) and checkpoints of every system."""
+    """Return name, recipe (none for peers) and checkpoints of every system."""
     recipes = default_recipes()
     if args.ours != "all":
         names = [] if args.ours == "none" else args.ours.split(",")
@@ -113,7 +113,10 @@ def jobs(
 
 
 def measure(job: Job, *, cold: bool) -> Row:
-    """Run one system. cold: kernels are compiled anew, so that the time of it is true."""
+    """Run one system.
+
+    cold: compile kernels anew, to measure the time that this takes.
+    """
     peer = PEERS.get(job.system)
     blas = 1 if peer is not None and peer.by_processes else job.threads
     more = {"BLOCKLEARN_CACHE": str(job.path("kernels"))} if cold else {}
@@ -125,7 +128,7 @@ def measure(job: Job, *, cold: bool) -> Row:
 
 
 def finish(row: Row, documents: int) -> None:
-    """Fill in what follows from the curve."""
+    """Fill in figures that follow from the curve."""
     last = row.curve[-1]
     for point in row.curve:
         speed = documents * point["passes"] / max(point["seconds"], 1e-9)
@@ -136,9 +139,9 @@ def finish(row: Row, documents: int) -> None:
 
 
 def ratios(rows: list[Row]) -> list[Ratio]:
-    """For each peer and each of ours: its seconds to its final perplexity / our seconds to it.
+    """Return, for each peer and each of ours, seconds to the peer's final perplexity / ours.
 
-    Ours are those of the first checkpoint at or below it: nothing is interpolated.
+    Our time is that of the first checkpoint at or below it; nothing is interpolated.
     """
     found = []
     for peer in (row for row in rows if row.system in PEERS):
@@ -153,7 +156,7 @@ def ratios(rows: list[Row]) -> list[Ratio]:
 
 
 def show(report: Report) -> str:
-    """Tables of all systems, and of the ratios."""
+    """Return tables of all systems and of the ratios."""
     head = ["system", "version", "passes", "seconds", "docs/s", "perplexity", "MiB", "others %"]
     cores = report.machine["cores"]
     lines = []

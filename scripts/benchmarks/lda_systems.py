@@ -33,17 +33,17 @@ from . import peer_tools, system
 from .process import Clock
 from .system import Keeper, train_ours
 
-PASSES = {"vb": 5, "cvb0": 5, "gibbs": 30}  # where no recipe says how many
+PASSES = {"vb": 5, "cvb0": 5, "gibbs": 30}  # defaults of recipes
 
 
 def default_recipes() -> dict[str, dict[str, Any]]:
-    """One for each inference, with the package's defaults."""
+    """Return a recipe for each inference, with the package's defaults."""
     inferences = get_args(LDA.model_fields["inference"].annotation)
     return {name: {"model": {"inference": name}} for name in inferences}
 
 
 def read_recipe(text: str) -> tuple[str, dict[str, Any]]:
-    """Name and recipe from a YAML file, or from YAML text with an optional `name`.
+    """Return name and recipe from a YAML file, or from YAML text with an optional `name`.
 
     >>> read_recipe("{name: short, model: {inference: vb}, learner: {passes: 2}}")
     ('short', {'model': {'inference': 'vb'}, 'learner': {'passes': 2}})
@@ -52,20 +52,22 @@ def read_recipe(text: str) -> tuple[str, dict[str, Any]]:
     is_file = "{" not in text and ":" not in text
     found = YAML(typ="safe").load(path.read_text() if is_file else StringIO(text))
     if not isinstance(found, Mapping) or not isinstance(found.get("model"), Mapping):
-        raise ValueError(f"--recipe {text}: it needs a mapping with the key `model`.")
+        raise ValueError(f"--recipe {text}: must be a mapping with the key `model`.")
     recipe = dict(found)
     inference = recipe["model"].get("inference", LDA().inference)
     return str(recipe.pop("name", path.stem if is_file else inference)), recipe
 
 
 def passes_of(recipe: dict[str, Any]) -> int:
-    """How often a recipe goes through the data."""
+    """Return a recipe's number of passes over the data."""
     inference = recipe["model"].get("inference", LDA().inference)
     return int(recipe.get("learner", {}).get("passes", PASSES.get(inference, 5)))
 
 
 def checkpoints(passes: int) -> list[float]:
-    """Passes after which topics are kept: dense at first, where the peers' perplexity is reached.
+    """Return passes after which topics are kept.
+
+    They are dense at first, when the peers' perplexity is reached.
 
     >>> checkpoints(3)
     [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0]
@@ -76,8 +78,10 @@ def checkpoints(passes: int) -> list[float]:
 
 @dataclass(kw_only=True)
 class Job(system.Job):
-    """alpha, eta: the priors of the peers; ours are in `recipe`. batch: documents of a mini-batch.
-    A checkpoint counts passes, or sweeps.
+    """A run of one system; a checkpoint counts passes, or sweeps.
+
+    alpha, eta: the priors of the peers; ours are in `recipe`.
+    batch: documents of a mini-batch.
     """
 
     topics: int
@@ -87,12 +91,12 @@ class Job(system.Job):
 
     @property
     def passes(self) -> int:
-        """All passes, or sweeps."""
+        """Return the number of passes, or sweeps."""
         return int(self.checkpoints[-1])
 
 
 def make_learner(job: Job, X: Any, passes: int, hooks: list[bl.Hook]) -> bl.Learner:
-    """The learner that the job's recipe describes."""
+    """Return the learner that the job's recipe describes."""
     recipe = job.recipe
     model = LDA(**({"kind": "lda"} | recipe["model"] | {"topics": job.topics}))
     step = recipe.get("optimizer")
@@ -109,13 +113,13 @@ def make_learner(job: Job, X: Any, passes: int, hooks: list[bl.Hook]) -> bl.Lear
 
 
 def learned(learner: bl.Learner) -> dict[str, Any]:
-    """The topics [K x V]: lambda, normalised."""
+    """Return the topics [K x V]: lambda, normalised."""
     lam = learner.model.parameters["lambda"].numpy()
     return {"phi": (lam / lam.sum(0)).T}
 
 
 def run_ours(job: Job, X: Any) -> None:
-    """Ours, compiled by training on two blocks."""
+    """Run ours, compiled by training on two blocks."""
     keeper = Keeper(job, Clock(), learned)
     learner = train_ours(job, make_learner, [X], slice(2 * job.batch), keeper)
     job.settings |= learner.model.model_dump(exclude={"kind", "topics"})
@@ -126,7 +130,7 @@ def run_ours(job: Job, X: Any) -> None:
 
 
 def run_sklearn(job: Job, X: Any) -> None:
-    """Online variational Bayes of scikit-learn: a `partial_fit` over all rows is one pass."""
+    """Run scikit-learn's online variational Bayes; a pass is a `partial_fit` on all rows."""
     from sklearn.decomposition import LatentDirichletAllocation
 
     own: dict[str, Any] = {"learning_decay": 0.7, "learning_offset": 10.0}
@@ -147,14 +151,14 @@ def run_sklearn(job: Job, X: Any) -> None:
 
 
 def run_gensim(job: Job, X: Any) -> None:
-    """gensim's LdaMulticore; an update takes chunksize * workers documents: the batch of all."""
+    """Run gensim's LdaMulticore; an update takes chunksize * workers = batch documents."""
     from gensim.matutils import Sparse2Corpus
     from gensim.models import LdaMulticore
 
     clock = Clock()
 
     class Corpus(Sparse2Corpus):  # type: ignore[misc]
-        """The corpus, which the model goes through once a pass: there the clock is stopped."""
+        """The corpus. The model iterates once a pass; the clock stops there."""
 
         passes = 0
 
@@ -180,7 +184,7 @@ def run_gensim(job: Job, X: Any) -> None:
 
 
 def run_tomotopy(job: Job, X: Any) -> None:
-    """tomotopy: collapsed Gibbs sampling in memory. A checkpoint counts sweeps, not passes."""
+    """Run tomotopy: collapsed Gibbs sampling in memory. A checkpoint counts sweeps."""
     import tomotopy
 
     model = tomotopy.LDAModel(k=job.topics, alpha=job.alpha, eta=job.eta, seed=0)
@@ -207,7 +211,7 @@ def run_tomotopy(job: Job, X: Any) -> None:
 
 
 def run_vw(job: Job, X: Any) -> None:
-    """Vowpal Wabbit's --lda, from its binary cache, with its one learner and one parser thread."""
+    """Run Vowpal Wabbit's --lda from its binary cache, on a learner and a parser thread."""
     bits = int(np.ceil(np.log2(X.shape[1])))
     # with its default ring of 256 this version crashes for a larger minibatch
     common = ["--minibatch", job.batch, "--ring_size", 4 * job.batch, "-b", bits, "--quiet"]
@@ -223,7 +227,10 @@ def run_vw(job: Job, X: Any) -> None:
 
 
 def read_vw_topics(lines: Sequence[str], topics: int, words: int) -> Any:
-    """Topics [K x V] of a readable model: lines of a word and its K weights, rho included."""
+    """Return topics [K x V] of a readable model.
+
+    Its lines are a word and its K weights, rho included.
+    """
     phi, inside = np.zeros((topics, words)), False
     for line in lines:
         fields = line.split()
@@ -236,7 +243,7 @@ def read_vw_topics(lines: Sequence[str], topics: int, words: int) -> Any:
 
 
 def run_spark(job: Job, X: Any) -> None:
-    """Spark MLlib's online LDA on local threads; its batches are random, of about the same size."""
+    """Run Spark MLlib's online LDA on local threads; batches are random, of similar size."""
     from pyspark.ml.clustering import LDA
     from sklearn.datasets import dump_svmlight_file
 
@@ -267,7 +274,10 @@ def run_spark(job: Job, X: Any) -> None:
 
 @dataclass(frozen=True)
 class Peer(system.Peer):
-    """Checkpoints are passes or sweeps. by_processes: BLAS gets one thread in each of them."""
+    """A package; checkpoints are passes or sweeps.
+
+    by_processes: it starts processes; BLAS gets one thread in each.
+    """
 
     by_processes: bool = False
 

@@ -1,4 +1,4 @@
-"""What a benchmark ran on, and what that machine can do at most."""
+"""Describe the machine of a benchmark and its limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from blocklearn.matcache import available_threads
 
 
 def describe() -> dict[str, Any]:
-    """Processor, memory, versions, and how busy it was."""
+    """Return processor, memory, versions and load."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
         "cpu": cpu_name(),

@@ -1,5 +1,6 @@
-"""How many float32 operations a second this processor makes at most: fused multiply-adds of vectors
-that never leave their registers.
+"""Measure this processor's peak of float32 operations.
+
+The kernel is fused multiply-adds of vectors that never leave their registers.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from llvmlite import binding as llvm
 
 from .machine import best_seconds
 
-CHAINS = 12  # that do not wait for each other: more than latency times units of any of today
-ROUNDS = 10_000_000  # some hundredths of a second
+CHAINS = 12  # independent ones: more than latency * units of any processor today
+ROUNDS = 10_000_000  # a few hundredths of a second
 
 
 def fma_gflops(threads: int = 1, *, quick: bool = False) -> float:
-    """Billions of additions and multiplications a second, of `threads` threads at once."""
+    """Return billions of operations a second, of `threads` threads at once."""
     width, rounds = vector_width(), 1000 if quick else ROUNDS
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -34,13 +35,13 @@ def fma_gflops(threads: int = 1, *, quick: bool = False) -> float:
 
 
 def vector_width() -> int:
-    """Floats of the widest vector that this processor multiplies and adds."""
+    """Return the floats in the widest vector that this processor multiplies and adds."""
     features = llvm.get_host_cpu_features()
     return next((n for name, n in (("avx512f", 16), ("avx", 8)) if features.get(name)), 4)
 
 
 def assembly(width: int) -> str:
-    """LLVM's text of `chains(n)`: n times x = x * a + b for each of the chains."""
+    """Return LLVM's text of `chains(n)`: n times x = x * a + b for each of the chains."""
     vector = f"<{width} x float>"
     zero, some = "zeroinitializer", f"<{', '.join(['float 0.5'] * width)}>"
     chains = range(CHAINS)

@@ -1,4 +1,4 @@
-"""How Vowpal Wabbit and Spark are started, for every benchmark that they are peers in."""
+"""Start Vowpal Wabbit and Spark for every benchmark that compares with them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ def run_vw(
     job: Job, X: Any, labels: Sequence[str], caching: Sequence[Any], options: Sequence[Any],
     clock: type[Clock], read: Callable[[Sequence[str]], dict[str, Any]],
 ) -> None:  # fmt: skip
-    """Train from a binary cache that a run with the options `caching` makes.
+    """Train from a binary cache, made by a run with the options `caching`.
 
-    labels: what stands before a row. read: arrays out of the lines of a readable model. The seconds
-    hold the start of the process, some 0.2 s.
+    labels: the text before each row.
+    read: makes arrays from the lines of a readable model.
+
+    The seconds include the start of the process, about 0.2 s.
     """
     data, cache, model, text = (job.path(f"vw.{s}") for s in ("data", "cache", "model", "text"))
     with data.open("w") as file:
@@ -47,7 +49,7 @@ def _vw(arguments: Sequence[Any]) -> None:
 
 @contextmanager
 def spark(job: Job, name: str, partitions: int) -> Iterator[Any]:
-    """A session on local threads."""
+    """Open a session on local threads."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(f"local[{job.threads}]").appName(name)

@@ -1,8 +1,8 @@
-"""Held-out perplexity from topics alone, by document completion: the same for every system.
+"""Held-out perplexity from topics alone, by document completion.
 
-Half of a document's tokens infer its topics, with the topic-word matrix held fixed; the perplexity
-is that of the other half (Wallach, Murray, Salakhutdinov, Mimno, ICML 2009, section 5.1). Plain
-float64 NumPy, independent of blocklearn.
+Half of a document's tokens infer its topics, with the topic-word matrix fixed. The perplexity is
+that of the other half (Wallach, Murray, Salakhutdinov, Mimno, ICML 2009, section 5.1). This is
+plain float64 NumPy, independent of blocklearn, and the same for every system.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Tokens = list[tuple[Any, Any]]  # for each document the words that occur, and ho
 
 
 def halves(X: Any, seed: int = 1) -> tuple[Tokens, Tokens]:
-    """Each row's tokens, shuffled with a fixed seed, cut in two: the observed, the scored half."""
+    """Shuffle each row's tokens with a fixed seed and return the observed and scored halves."""
     rng = np.random.RandomState(seed)
     parts: tuple[Tokens, Tokens] = ([], [])
     for d in range(X.shape[0]):
@@ -31,11 +31,14 @@ def halves(X: Any, seed: int = 1) -> tuple[Tokens, Tokens]:
 def completion(
     phi: Any, parts: tuple[Tokens, Tokens], alpha: float, iters: int = 50, floor: float = 1e-12
 ) -> tuple[float, int]:
-    """Perplexity of the scored halves, and the number of tokens in them.
+    """Return the perplexity of the scored halves, and the number of tokens in them.
 
-    phi [K x V]: topics, normalised here. theta of a document by EM on its observed half:
-    q_wk ~ theta_k phi_kw, theta_k = (alpha + sum_w c_w q_wk) / (K alpha + N): a Dirichlet posterior
-    mean, since a MAP step would need alpha >= 1.
+    phi: [K x V], topics, normalised here.
+    parts: the observed and the scored halves.
+
+    EM on its observed half finds theta of a document: q_wk ~ theta_k phi_kw, theta_k = (alpha +
+    sum_w c_w q_wk) / (K alpha + N). This is a Dirichlet posterior mean, since a MAP step would need
+    alpha >= 1.
     """
     phi = np.maximum(np.asarray(phi, dtype=np.float64), floor)
     phi /= phi.sum(1, keepdims=True)
@@ -54,6 +57,6 @@ def completion(
 
 
 def unigram(X: Any, eta: float) -> Any:
-    """The model with one topic [1 x V]: what every other must beat."""
+    """Return the model with one topic [1 x V], which every other must beat."""
     counts = np.asarray(X.sum(0, dtype=np.float64)).ravel() + eta
     return (counts / counts.sum())[None, :]

@@ -1,4 +1,4 @@
-"""A system in a process of its own: started, watched for its memory, its clocks read."""
+"""Run a system in a process of its own, watch its memory, read its clocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class SystemFailed(Exception):
-    """A system's process stopped with an error; the message is the end of what it printed."""
+    """A system's process failed; the message is the end of its output."""
 
 
 def run_process(
@@ -30,11 +30,16 @@ def run_process(
     blas_threads: int,
     more: Mapping[str, str] | None = None,
 ) -> int | None:
-    """`python -m module argument`, alone; returns its peak memory in bytes, children included.
+    """Run `python -m module argument` alone; return its peak memory in bytes, with children.
 
-    The peak is of the sum of the resident sizes of the process and its children, looked at every
-    0.1 s; None on systems without /proc. What it prints goes to `log`. more: further environment
-    variables. Raises `SystemFailed`.
+    The peak is that of the summed resident sizes, sampled every 0.1 s; None on systems without
+    /proc.
+
+    log: file for its output.
+    more: further environment variables.
+
+    Raises:
+        SystemFailed: the process ended with an error.
     """
     environment = os.environ | {
         name: str(blas_threads)
@@ -65,20 +70,20 @@ def run_process(
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all its descendants, on Linux; elsewhere the process alone."""
+    """Return a process and all its descendants, on Linux; elsewhere the process alone."""
     found, at = [pid], 0
     while at < len(found):
         for children in Path(f"/proc/{found[at]}/task").glob("*/children"):
             try:
                 found += map(int, children.read_text().split())
             except OSError:
-                continue  # it ended meanwhile
+                continue  # the process has ended
         at += 1
     return found
 
 
 def resident(pid: int) -> int:
-    """Bytes of a process that are in memory, 0 if it is gone or nothing tells."""
+    """Return the bytes of a process in memory; 0 if it is gone or the size is unknown."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError):
@@ -86,9 +91,9 @@ def resident(pid: int) -> int:
 
 
 class Clock:
-    """Seconds of training, on the wall, of this process's processors, and of everyone else's.
+    """Wall and processor seconds of training, and processor seconds of all other processes.
 
-    Use as a context manager; entering it again goes on.
+    Use it as a context manager; entering it again resumes.
     """
 
     def __init__(self) -> None:
@@ -112,13 +117,13 @@ class Clock:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Within it the clock stands still."""
+        """Stop the clock within a with-statement."""
         self.__exit__(None, None, None)
         yield
         self.__enter__()
 
     def figures(self) -> dict[str, Any]:
-        """The seconds so far."""
+        """Return the seconds so far."""
         return {
             "seconds": round(self.wall, 4),
             "own_cpu_seconds": round(self.own, 2),
@@ -127,12 +132,12 @@ class Clock:
 
 
 def own_seconds() -> float:
-    """Processor seconds of this process and all its children, living and ended."""
+    """Return processor seconds of this process and all its children, living and ended."""
     times = os.times()
     total = times.user + times.system + times.children_user + times.children_system
     for pid in tree(os.getpid())[1:]:
         try:
-            # after the name, which may have blanks in it: utime, stime, cutime, cstime
+            # after the name, which may contain blanks: utime, stime, cutime, cstime
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             total += sum(map(int, fields[11:15])) / _TICK
         except (OSError, ValueError):
@@ -141,7 +146,7 @@ def own_seconds() -> float:
 
 
 def busy_seconds() -> float:
-    """Processor seconds of the whole machine since it started, where Linux tells, else 0."""
+    """Return processor seconds of the machine since its start; 0 if not on Linux."""
     try:
         fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     except OSError:

@@ -28,7 +28,7 @@ PEER_NAMES: tuple[str, ...] = ()
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this task can be told, besides what all can."""
+    """Add the task's own options."""
     parser.add_argument("--data", type=Path, help=".npz, SciPy CSR, documents x words; default: "
                         "random documents by Zipf's law")  # fmt: skip
     parser.add_argument("--documents", type=int, default=400_000, help="of random ones")
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
 
 
 def read(report: Report, X: Any, args: argparse.Namespace, folders: list[Path]) -> None:
-    """GB/s of every way, and their ratios to `readinto` with as many readers."""
+    """Add GB/s of every way, and ratios to `readinto` with as many readers."""
     starts = X.indptr[:: args.block_rows].tolist() + [X.nnz]
     most = int(np.diff(starts).max())
     decoded = 8 * X.nnz + 16 * X.shape[0]  # indices, values, two offsets, the number of the row
@@ -87,7 +87,7 @@ def read(report: Report, X: Any, args: argparse.Namespace, folders: list[Path]) 
 
 
 def ratio_name(system: str) -> str:
-    """What a ratio of rates is called.
+    """Return the name of a ratio of rates.
 
     >>> ratio_name("blocks raw"), ratio_name("pyarrow lz4")
     ('raw_over_readinto', 'pyarrow_lz4_over_readinto')
@@ -96,7 +96,7 @@ def ratio_name(system: str) -> str:
 
 
 def train(report: Report, X: Any, args: argparse.Namespace, folders: list[Path]) -> None:
-    """Seconds of LDA from blocks on disk and from memory."""
+    """Add seconds of LDA from blocks on disk and from memory."""
     memory = MatrixSource(X, block_rows=args.lda_block_rows)
     calls: dict[str, Callable[[], None]] = {}
     sources: dict[str, Any] = {"LDA from memory": memory}
@@ -119,15 +119,15 @@ def train(report: Report, X: Any, args: argparse.Namespace, folders: list[Path])
 
 
 def fit(source: Any, args: argparse.Namespace) -> None:
-    """Train, from scratch."""
+    """Train from scratch."""
     learner = bl.Learner(LDA(topics=args.topics), train=source, passes=args.passes)
     learner.fit()
     learner.close()
 
 
 def in_turns(calls: dict[Any, Callable[[], None]], rounds: int) -> dict[Any, list[float]]:
-    """Seconds of every call, in rounds that begin with another one each."""
-    for call in calls.values():  # compiles, and reads files for the first time
+    """Return the seconds of every call, in rounds that each begin with another one."""
+    for call in calls.values():  # compile, and read files for the first time
         call()
     times: dict[Any, list[float]] = {name: [] for name in calls}
     for turn in range(rounds):
@@ -140,7 +140,7 @@ def in_turns(calls: dict[Any, Callable[[], None]], rounds: int) -> dict[Any, lis
 
 
 def show(report: Report) -> str:
-    """A table of rates, one of training."""
+    """Return a table of rates and one of training."""
     ratio = {(r.of, r.note): r.value for r in report.ratios}
     rates = []
     for row in report.rows:

@@ -1,4 +1,4 @@
-"""The ways in which the benchmark `read` reads one matrix, and the files that it makes for them."""
+"""The ways in which the benchmark `read` reads a matrix, and the files for them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODECS: tuple[Literal["raw", "lz4"], ...] = ("raw", "lz4")
 
 
 class Files:
-    """X as block datasets and as Parquet below `folders`; row groups have the rows of a block."""
+    """X as block datasets and Parquet below `folders`; row groups are as long as blocks."""
 
     def __init__(self, X: Any, block_rows: int, folders: Sequence[Path]) -> None:
         source = MatrixSource(X, block_rows=block_rows, keep_bytes=0)
@@ -45,20 +45,20 @@ class Files:
         parquet.write_table(table, self.parquet, row_group_size=block_rows, compression="lz4")
 
     def dataset(self, codec: str, readers: int) -> list[Path]:
-        """The folders of a dataset, one per reader."""
+        """Return the folders of a dataset, one per reader."""
         return [
             self.folders[i % len(self.folders)] / f"{codec}-{i}-of-{readers}"
             for i in range(readers)
         ]
 
     def stripes(self, codec: str, readers: int) -> list[Path]:
-        """The files with its blocks."""
+        """Return the files with its blocks."""
         paths = self.dataset(codec, readers)
         return [path / f"rows-{i}-of-{readers}.arrow" for i, path in enumerate(paths)]
 
 
 class OnePass:
-    """Called, it reads all blocks of the next pass ahead, and looks at none."""
+    """Called, it reads all blocks of the next pass ahead without looking at them."""
 
     def __init__(self, source: DataSource, *, indexed: bool) -> None:
         self.reader, self.passes = Reader(source, indexed=indexed), 0
@@ -70,7 +70,7 @@ class OnePass:
 
 
 def together(works: Sequence[Callable[[], None]]) -> None:
-    """Do all at the same time, the last one in this thread."""
+    """Run all at the same time, the last one in this thread."""
     threads = [threading.Thread(target=work) for work in works[:-1]]
     for thread in threads:
         thread.start()
@@ -80,7 +80,7 @@ def together(works: Sequence[Callable[[], None]]) -> None:
 
 
 def readinto(paths: Sequence[Path], block_bytes: int) -> Callable[[], None]:
-    """The bytes of the files into three buffers of a block each, file by file in a thread."""
+    """Read the bytes of files into three buffers of a block each, a thread for each file."""
     buffers = [np.zeros((3, block_bytes), np.uint8) for _ in paths]
 
     def read(path: Path, ring: Any) -> None:
@@ -96,7 +96,7 @@ def readinto(paths: Sequence[Path], block_bytes: int) -> Callable[[], None]:
 
 
 def arrow(paths: Sequence[Path], most: int) -> Callable[[], None]:
-    """pyarrow alone: memory-mapped files, each batch copied to arrays of `most` numbers."""
+    """Read with pyarrow alone: memory-mapped files, batches copied to `most` numbers."""
     targets = [(np.zeros(most, np.int32), np.zeros(most, np.float32)) for _ in paths]
 
     def read(path: Path, indices: Any, values: Any) -> None:
@@ -115,7 +115,7 @@ def arrow(paths: Sequence[Path], most: int) -> Callable[[], None]:
 
 
 def ways(files: Files, most: int, block_bytes: int) -> dict[tuple[str, int, bool], Any]:
-    """What to call for each system, number of readers, and with the transposed index or without."""
+    """Return the calls by system, number of readers, and whether they make the index."""
     calls: dict[tuple[str, int, bool], Any] = {}
     for readers in READERS:
         calls["readinto", readers, False] = readinto(files.stripes("raw", readers), block_bytes)

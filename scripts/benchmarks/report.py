@@ -1,4 +1,4 @@
-"""What a benchmark found: a JSON document for programs, tables for people."""
+"""Reports of benchmarks: a JSON document for programs, tables for people."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from typing import Any
 class Row:
     """One system in one setting.
 
-    seconds: of what `Report.seconds_of` says. quality: figures by name. memory: peak in bytes, or
-    None where it was not measured. curve: the same figures on the way to the last one.
+    seconds: as defined by `Report.seconds_of`.
+    quality: figures by name.
+    memory: peak in bytes; None if it was not measured.
+    curve: the same figures at earlier points.
     """
 
     system: str
@@ -30,7 +32,10 @@ class Row:
 
 @dataclass
 class Ratio:
-    """`value` = of / to. None: `of` or `to` never got there; `note` says which."""
+    """`value` = of / to.
+
+    None: `of` or `to` never got there; `note` says which.
+    """
 
     name: str
     of: str
@@ -41,7 +46,7 @@ class Ratio:
 
 @dataclass
 class Report:
-    """All that one run of a task found."""
+    """All findings of one run of a task."""
 
     task: str
     seconds_of: str
@@ -60,7 +65,7 @@ class Report:
 
     @classmethod
     def read(cls, path: Path) -> Report:
-        """What `write` wrote."""
+        """Read a document that `write` wrote."""
         found = json.loads(path.read_text())
         found["rows"] = [Row(**row) for row in found["rows"]]
         found["ratios"] = [Ratio(**ratio) for ratio in found["ratios"]]
@@ -70,8 +75,9 @@ class Report:
 def reached(
     curve: Sequence[dict[str, Any]], figure: str, goal: float, seconds: float, *, lower: bool
 ) -> tuple[float | None, str]:
-    """`seconds` of a peer to `goal` / those of the curve's first point there or beyond (nothing is
-    interpolated), and that point as text; None: it never got there.
+    """Return a peer's `seconds` to `goal` / those of the curve's first point at it or beyond.
+
+    The point as text is returned, too. Nothing is interpolated. None: the curve never got there.
 
     >>> reached([{"auc": 0.7, "seconds": 2.0}], "auc", 0.6, 5.0, lower=False)
     (2.5, '0.7000 after 2.000 s')
@@ -90,12 +96,14 @@ def reached(
 
 
 def others(point: dict[str, Any], cores: int) -> int:
-    """How many percent of the machine other processes used meanwhile."""
+    """Return the percentage of the machine that other processes used meanwhile."""
     return round(100 * point["others_cpu_seconds"] / max(cores * point["seconds"], 1e-9))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Text with aligned columns: the first, and those of text, to the left, others to the right.
+    """Return text with aligned columns.
+
+    The first column and columns of text are aligned left, others right.
 
     >>> print(table(["name", "s", "note"], [["a", 1.5, "yes"], ["long", 12.25, "no"]]))
     name      s  note
@@ -115,7 +123,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def shown(cell: Any) -> str:
-    """A cell as text: numbers with three digits or so, None as a dash."""
+    """Return a cell as text: numbers with about three digits, None as a dash."""
     if cell is None:
         return "-"
     if not isinstance(cell, float):
@@ -126,5 +134,5 @@ def shown(cell: Any) -> str:
 
 
 def mib(bytes_: int | None) -> float | None:
-    """Bytes as MiB."""
+    """Return bytes as MiB."""
     return None if bytes_ is None else bytes_ / 2**20

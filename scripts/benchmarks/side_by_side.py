@@ -1,4 +1,4 @@
-"""What all benchmarks found, as one report: who is how fast, how good, how large; where we lose."""
+"""One report of all benchmarks: speed, quality and memory of each system; where we lose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INSTALL = ".venv/bin/pip install --editable '.[bench]'"
 
 @dataclass
 class Part:
-    """A benchmark on some data, `arguments` those of its task; what it found, and that as text."""
+    """A benchmark on some data: the task's `arguments`, its report, and that as text."""
 
     name: str
     task: str
@@ -24,12 +24,16 @@ class Part:
     report: Report | None = None
     text: str = ""
     failed: str = ""  # why there is no report
-    seconds: float | None = None  # that it took, preparations and scoring included
+    seconds: float | None = None  # total, preparations and scoring included
 
 
 @dataclass
 class Collection:
-    """All parts; `limits`: of the machine; `unused`: folders that no benchmark is for."""
+    """All parts.
+
+    limits: of the machine.
+    unused: folders without a benchmark.
+    """
 
     command: str
     date: str
@@ -40,7 +44,7 @@ class Collection:
 
 
 def blocks(found: Collection) -> Iterator[Block]:
-    """The whole report."""
+    """Yield the whole report."""
     yield Heading(1, "Side by side")
     yield Words(f"{found.date}, made by `{found.command}`. Every system runs alone, one after the "
                 "other; seconds are of training, from data in memory; a quality counts as reached "
@@ -53,7 +57,7 @@ def blocks(found: Collection) -> Iterator[Block]:
 
 
 def machine(found: Collection) -> Iterator[tuple[str, str]]:
-    """What it is, and its measured limits."""
+    """Yield the machine and its measured limits."""
     facts, limits = found.machine, found.limits
     yield "processor", f"{facts['cpu']}, {facts['cores']} cores used"
     yield "memory", f"{facts['memory_bytes'] / 2**30:.1f} GiB"
@@ -66,7 +70,7 @@ def machine(found: Collection) -> Iterator[tuple[str, str]]:
 
 
 def summary(found: Collection) -> Iterator[Block]:
-    """One line per peer and chart; who is ahead of us; who is missing."""
+    """Yield one line per peer and chart, peers ahead of us, and missing peers."""
     rows: list[list[Any]] = []
     losses: list[str] = []
     for part in found.parts:
@@ -89,7 +93,7 @@ def summary(found: Collection) -> Iterator[Block]:
 
 
 def best_of(name: str, chart: Chart) -> Iterator[list[Any]]:
-    """For each peer, the line of ours that gets to its quality first, or else nearest."""
+    """Yield, for each peer, our line that reaches its quality first, or else comes nearest."""
     for peer in chart.peers:
         own = [pair for pair in pairs(chart) if pair.peer == peer]
         if own:
@@ -103,7 +107,7 @@ def best_of(name: str, chart: Chart) -> Iterator[list[Any]]:
 
 
 def absent(found: Collection) -> Iterator[Block]:
-    """Peers that could not be run or stopped, and data that nothing is for."""
+    """Yield peers that could not run or stopped, and data without a benchmark."""
     lines = []
     missing = sorted({peer for part in found.parts if part.report for peer in part.report.missing})
     if missing:
@@ -121,7 +125,7 @@ def absent(found: Collection) -> Iterator[Block]:
 
 
 def last_line(text: str) -> str:
-    """The last line with something in it.
+    """Return the last line that is not blank.
 
     >>> last_line("Traceback\\nOSError: gone\\n")
     'OSError: gone'
@@ -130,7 +134,7 @@ def last_line(text: str) -> str:
 
 
 def section(part: Part) -> Iterator[Block]:
-    """One benchmark: plots, tables of pairs, systems, settings, and the task's own text."""
+    """Yield one benchmark: plots, tables of pairs, systems, settings, and its own text."""
     yield Heading(2, part.name)
     report = part.report
     if report is None:
@@ -158,7 +162,7 @@ def section(part: Part) -> Iterator[Block]:
 
 
 def facts(part: Part, report: Report) -> str:
-    """The command, and what was measured on what."""
+    """Return the command, its data and its time."""
     data = report.data
     size = f"{data['documents']:,} x {data['words']:,}, {data['nnz']:,} non-zeros"
     took = "" if part.seconds is None else f"; {part.seconds:.0f} s in all"
@@ -169,14 +173,14 @@ def facts(part: Part, report: Report) -> str:
 
 
 def systems(rows: Iterable[Row]) -> Iterator[list[Any]]:
-    """Every row with its version, time and memory."""
+    """Yield every row with its version, time and memory."""
     for row in rows:
         package = f"{OURS} {row.version}" if row.system.split()[0] == OURS else row.version
         yield [row.system, package, row.seconds, mib(row.memory)]
 
 
 def settings(row: Row) -> str:
-    """Names and values in one line.
+    """Return names and values in one line.
 
     >>> settings(Row("a", "1", {"rank": 3, "solver": "cg"}, 0.0, {}))
     'rank 3, solver cg'
@@ -188,7 +192,7 @@ def settings(row: Row) -> str:
 
 
 def digits(quality: float | None) -> str | None:
-    """A quality with the digits in which systems differ.
+    """Return a quality with the digits in which systems differ.
 
     >>> digits(1277.83), digits(0.43472), digits(None)
     ('1,278', '0.4347', None)

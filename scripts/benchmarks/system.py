@@ -1,9 +1,9 @@
-"""One system of a benchmark: its job, the process it runs in, and what it leaves there.
+"""One system of a benchmark: its job, its process, and its results.
 
 `python -m scripts.benchmarks.system FOLDER` is that process. `jobs.json` in FOLDER names a file of
-systems and their jobs; these run in turns, keep `kept-N.npz` in their job's folder at checkpoints,
-and `result.json` gets their curves. A file of systems (`als_systems.py`) defines `Job`, `run_ours`
-and `PEERS`.
+systems and their jobs. The jobs run in turns and keep `kept-N.npz` in their job's folder at
+checkpoints. `result.json` gets their curves. A file of systems (`als_systems.py`) defines `Job`,
+`run_ours` and `PEERS`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from .report import Report
 
 @dataclass(kw_only=True)
 class Job:
-    """One system's work; a benchmark adds what its systems are told.
+    """One system's work; benchmarks add fields for their systems.
 
-    data: files of matrices, which the system gets in this order. checkpoints: what is kept after
-    so many `unit`s; the last one ends the training. repeats: how often all of it is done.
+    data: files of matrices, which the system gets in this order.
+    checkpoints: numbers of `unit`s after which results are kept; the last one ends training.
+    repeats: number of runs.
     """
 
     unit: ClassVar[str] = "passes"
@@ -53,24 +54,27 @@ class Job:
     runs: list[list[dict[str, Any]]] = field(default_factory=list)  # the curves of all repeats
 
     def keep(self, done: float, clock: Clock, **arrays: Any) -> None:
-        """Keep what the system has learned, arrays as float32."""
+        """Keep learned arrays as float32."""
         kept = {n: np.asarray(a, np.float32) if np.ndim(a) else a for n, a in arrays.items()}
         np.savez(self.path(f"kept-{len(self.curve)}.npz"), **kept)
         self.curve.append({self.unit: done, **clock.figures()})
 
     def kept(self, number: int) -> Mapping[str, Any]:
-        """What was kept at a checkpoint."""
+        """Return the arrays kept at a checkpoint."""
         with np.load(self.path(f"kept-{number}.npz")) as file:
             return dict(file)
 
     def path(self, name: str) -> Path:
-        """A file in the job's folder."""
+        """Return a file in the job's folder."""
         return Path(self.folder) / name
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A package to compare with. checkpoints: until it gains little more."""
+    """A package to compare with.
+
+    checkpoints: up to a point where it gains little more.
+    """
 
     package: str
     module: str
@@ -79,12 +83,12 @@ class Peer:
 
     @property
     def installed(self) -> bool:
-        """Whether it can be imported."""
+        """Return whether it can be imported."""
         return find_spec(self.module) is not None
 
     @property
     def version(self) -> str:
-        """Version of the package."""
+        """Return the version of the package."""
         return version(self.package)
 
 
@@ -92,7 +96,7 @@ AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 def save(folder: str | Path, **matrices: Any) -> list[str]:
-    """Write sparse matrices, as `Job.data` names them."""
+    """Write sparse matrices; return their names for `Job.data`."""
     for name, matrix in matrices.items():
         sp.save_npz(Path(folder) / f"{name}.npz", matrix, compressed=False)
     return [str(Path(folder) / f"{name}.npz") for name in matrices]
@@ -101,9 +105,12 @@ def save(folder: str | Path, **matrices: Any) -> list[str]:
 def run_jobs(
     folder: str, jobs: Sequence[AnyJob], blas_threads: int, more: Mapping[str, str]
 ) -> tuple[int | None, list[AnyJob]]:
-    """Run jobs of one benchmark in a process; its peak memory, and the jobs with their results.
+    """Run jobs of one benchmark in a process; return its peak memory and the finished jobs.
 
-    more: further environment variables. Raises `SystemFailed`.
+    more: further environment variables.
+
+    Raises:
+        SystemFailed: the process ended with an error.
     """
     path, kind = Path(folder), type(jobs[0])
     asked = {"systems": kind.__module__, "jobs": [asdict(job) for job in jobs]}
@@ -114,7 +121,7 @@ def run_jobs(
 
 @contextmanager
 def reported(report: Report, label: str, more: str = "") -> Iterator[None]:
-    """Say that a system trains; if it stops with an error, the report tells."""
+    """Announce that a system trains; if it fails, add the error to the report."""
     print(f"{label}{more}: training ...", file=sys.stderr, flush=True)
     try:
         yield
@@ -133,7 +140,7 @@ def main() -> None:
     for _ in range(jobs[0].repeats):
         for job in jobs:
             job.curve = []
-            gc.collect()  # what is left of imports and of other runs is not to be collected in this
+            gc.collect()  # so that garbage of other runs is not collected in this one
             peer = systems.PEERS.get(job.system)
             job.version = bl.__version__ if peer is None else peer.version
             run = systems.run_ours if peer is None else peer.run
@@ -143,8 +150,9 @@ def main() -> None:
 
 
 class Keeper(bl.Hook):
-    """Keeps what `learned` gives of the learner after the blocks that the checkpoints name; the
-    clock stops meanwhile.
+    """Keeps the result of `learned` after the blocks that the checkpoints name.
+
+    The clock stops meanwhile.
     """
 
     def __init__(
@@ -153,13 +161,13 @@ class Keeper(bl.Hook):
         self.job, self.clock, self.learned = job, clock, learned
 
     def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
-        """Keep it, if this block is one to do so after."""
+        """Keep the result if this block is a checkpoint."""
         done = progress.pass_ * progress.blocks + progress.block
         if done in {max(1, round(mark * progress.blocks)) for mark in self.job.checkpoints}:
             self.keep(learner, round(done / progress.blocks, 4))
 
     def keep(self, learner: bl.Learner, done: float) -> None:
-        """Keep it."""
+        """Keep the result."""
         with self.clock.stopped():
             self.job.keep(done, self.clock, **self.learned(learner))
 
@@ -167,8 +175,9 @@ class Keeper(bl.Hook):
 def train_ours(
     job: Job, learner: Callable[..., bl.Learner], data: Sequence[Any], warm: Any, keeper: Keeper
 ) -> bl.Learner:
-    """Compile, outside the clock, by training on the rows `warm`; then train, from matrices to
-    parameters. learner: makes one of a job, matrices, passes and hooks.
+    """Compile, outside the clock, by training on the rows `warm`; then train.
+
+    learner: makes a learner from a job, matrices, passes and hooks.
     """
     if "compile_seconds" not in job.settings:
         start = time.perf_counter()

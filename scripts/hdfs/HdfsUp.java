@@ -8,9 +8,9 @@ import org.apache.hadoop.hdfs.HdfsConfiguration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 
 /**
- * A NameNode and two DataNodes in this process, on loopback. Argument: an empty folder for their data.
- * When all is up a line says so, with the ports. Then one command a line is read, each answered by "ok":
- * put LOCAL REMOTE, move FROM TO, kill DATANODE (0 or 1). The end of the input ends everything.
+ * Runs a NameNode and two DataNodes in this process, on loopback. Argument: an empty folder for their data.
+ * Prints a line with the ports when all are up. Then it reads one command per line and answers "ok":
+ * put LOCAL REMOTE, move FROM TO, kill DATANODE (0 or 1). The end of the input ends the process.
  */
 public class HdfsUp {
     public static void main(String[] arguments) throws Exception {
@@ -48,6 +48,6 @@ public class HdfsUp {
                 System.out.println("ok");
             }
         }
-        System.exit(0); // threads of Hadoop may linger
+        System.exit(0); // Hadoop's threads may linger
     }
 }
