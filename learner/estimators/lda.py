@@ -26,8 +26,8 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
             and gensim).
         doc_topic_prior: a number, or one for each topic; None: 0.05.
         topic_word_prior: a number, or one for each word; None: 0.05.
-        learning_offset, learning_decay: tau0 and kappa of the steps (tau0 + t)^-kappa; None: suits
-            the inference.
+        learning_offset: tau0 of the steps (tau0 + t)^-kappa; None: suits the inference.
+        learning_decay: kappa of these steps; None: suits the inference.
         max_iter: passes.
         max_doc_update_iter: iterations of vb and cvb0 in each document; None: 5 and 10.
         total_samples: documents of the whole stream, for `partial_fit`; None: those seen so far.

@@ -22,7 +22,9 @@ class NMF(Decomposition):
     Parameters:
         n_components: number of parts.
         beta_loss: "frobenius", or "kullback-leibler", the likelihood of counts.
-        alpha_W, alpha_H, l1_ratio: penalties as in scikit-learn's NMF; alpha_H="same": alpha_W.
+        alpha_W: penalty of W, as in scikit-learn's NMF.
+        alpha_H: penalty of components_, likewise; "same": alpha_W.
+        l1_ratio: share of the L1 norm in both penalties, 0 to 1.
         update_H: "online", after each block, or "batch", once a pass. "batch" never raises the
             objective.
         forget: online only: the share of a block's weight that remains a pass later.
