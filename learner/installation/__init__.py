@@ -1,1 +1,1 @@
-"""What an installation finds around it, and whether it computes correctly."""
+"""Check an installation: its surroundings, and whether it computes correctly."""
