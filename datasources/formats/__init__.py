@@ -1,4 +1,4 @@
-"""Files of other systems, row by row: what converters read."""
+"""Read files of other systems row by row, for converters."""
 
 from ..parsing.layout import FIRST as FIRST
 from ..parsing.layout import Known as Known

@@ -1,4 +1,4 @@
-"""Rows of one file with targets from another."""
+"""Adapt the rows of a file: make them sparse, add targets, or drop labels."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,20 +12,20 @@ from ..parsing.layout import FIRST, Layout, Place, RowFile, Rows, Sparse
 
 
 class SparseRows:
-    """The rows of a file as sparse ones; what is 0 in a dense row is not stored."""
+    """The rows of a file as sparse rows; zeros of dense rows are not stored."""
 
     def __init__(self, file: RowFile) -> None:
-        """file: dense or sparse."""
+        """Wrap `file`, dense or sparse."""
         self._file = file
         self._layout = replace(file.layout, dense=False)
 
     @property
     def layout(self) -> Layout:
-        """That of the file, but sparse."""
+        """The layout of the file, but sparse."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         for rows in self._file.chunks(start):
             if isinstance(rows.X, Sparse):
                 yield rows
@@ -38,26 +38,26 @@ class SparseRows:
 
 
 class TargetJoin:
-    """The rows of `rows`, with the rows of `targets`, one for each, as their targets.
+    """Joins rows with the rows of `targets`, one for each, as their targets.
 
-    There are no places to begin at but the first.
+    Reading can only begin at the start.
     """
 
     def __init__(self, rows: RowFile, targets: RowFile, name: Any) -> None:
-        """name: of the file with the targets in messages."""
+        """Join two files. name: of the file with the targets, in messages."""
         if rows.layout.targets:
-            raise DataError(f"{name}: the rows have targets of their own already.")
+            raise DataError(f"{name}: the rows already have targets of their own.")
         self._rows, self._targets, self._name = rows, targets, name
         found = targets.layout
         self._layout = replace(rows.layout, targets=found.columns, target_names=found.names)
 
     @property
     def layout(self) -> Layout:
-        """That of the rows, with targets."""
+        """The layout of the rows, with targets."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows."""
+        """Yield all rows."""
         assert start == FIRST
         pieces = (table(chunk, self._layout.targets) for chunk in self._targets.chunks())
         waiting, done = np.empty((0, self._layout.targets), np.float32), 0
@@ -67,7 +67,7 @@ class TargetJoin:
                 piece = next(pieces, None)
                 if piece is None:
                     count = done + sum(map(len, parts))
-                    raise DataError(f"{self._name}: targets of {count:,} rows, but there are more.")
+                    raise DataError(f"{self._name}: targets of {count:,} rows, but data have more.")
                 parts.append(piece)
             waiting = np.concatenate(parts)
             yield replace(rows, targets=waiting[: len(rows)], next=None)
@@ -77,7 +77,7 @@ class TargetJoin:
 
 
 def table(rows: Rows, columns: int) -> npt.NDArray[np.float32]:
-    """Rows as a table [n, columns]."""
+    """Return rows as a table, float32 [n, columns]."""
     if not isinstance(rows.X, Sparse):
         return rows.X
     found = np.zeros((len(rows), columns), np.float32)
@@ -86,19 +86,19 @@ def table(rows: Rows, columns: int) -> npt.NDArray[np.float32]:
 
 
 class Unlabelled:
-    """The rows of a file, for who only wants to know what a model makes of them."""
+    """The rows of a file without their labels, for prediction."""
 
     def __init__(self, file: RowFile) -> None:
-        """file: with labels or without."""
+        """Wrap `file`, which may have labels or not."""
         self._file = file
         self._layout = replace(file.layout, targets=0, target_names=None, weighted=False)
 
     @property
     def layout(self) -> Layout:
-        """That of the file, but for the labels."""
+        """The layout of the file, without labels."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         for rows in self._file.chunks(start):
             yield replace(rows, targets=None, weights=None)

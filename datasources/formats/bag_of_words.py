@@ -1,4 +1,4 @@
-"""The UCI bag of words: `docword.NAME.txt`, with the words in `vocab.NAME.txt` beside it.
+"""Read the UCI bag of words: `docword.NAME.txt`, with words in `vocab.NAME.txt`.
 
 Three lines with the numbers of documents, words and entries, then `document word count` per line,
 counted from 1. D. Newman, UCI Machine Learning Repository, data set Bag of Words (2008).
@@ -27,10 +27,14 @@ def bag_of_words(
     *,
     vocabulary: Path | None = None,
 ) -> Grouped:
-    """The documents of a file. Counts of the same word in the same document are added.
+    """Read the documents of a file.
+
+    Repeated counts of a word in a document are added.
 
     vocabulary: a file with the word of each column; default: `vocab.NAME.txt`, then `vocab.txt`,
-    in the same folder. Raises `DataError`.
+        in the same folder.
+
+    Raises `DataError`.
     """
     if len(paths) > 1:
         raise DataError(f"{paths[1]}: a bag of words is one file; convert one by one.")
@@ -50,7 +54,7 @@ def bag_of_words(
 
 
 def vocabulary_of(name: str) -> str:
-    """The file of words for a file of counts.
+    """Return the name of the file of words for a file of counts.
 
     >>> vocabulary_of("docword.nips.txt.gz")
     'vocab.nips.txt'
@@ -60,7 +64,7 @@ def vocabulary_of(name: str) -> str:
 
 
 def read_head(path: Path, scratch: Scratch) -> tuple[Size, Place]:
-    """The sizes, and where the entries begin. Raises `DataError` if these are not there."""
+    """Read the sizes, and return the place of the first entry. Raises `DataError`."""
     found: list[int] = []
     place = Place()
     for what, (number, line, after) in zip(
@@ -68,10 +72,10 @@ def read_head(path: Path, scratch: Scratch) -> tuple[Size, Place]:
     ):
         text = line.strip()
         if not INTEGER.fullmatch(text) or not int(text):
-            raise DataError(f"{path}:{number}: {show(line)}, but here stands the number of {what}.")
+            raise DataError(f"{path}:{number}: {show(line)}: must be the number of {what}.")
         found.append(int(text))
         place = after
     if len(found) < len(HEAD):
-        raise DataError(f"{path}: cut off; it begins with the numbers of {', '.join(HEAD)}.")
+        raise DataError(f"{path}: cut off; it must begin with the numbers of {', '.join(HEAD)}.")
     documents, words, entries = found
     return Size(documents, words, entries), place

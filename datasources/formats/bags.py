@@ -1,4 +1,4 @@
-"""Rows of words and numbers, collected one by one and made sparse rows all at once."""
+"""Collect rows of words and numbers, and turn them into sparse rows."""
 
 from array import array
 from collections.abc import Iterable
@@ -21,12 +21,15 @@ class Bags:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """No rows."""
+        """Start without rows."""
         self._column = vocabulary.__getitem__
         self._clear()
 
     def add(self, words: Iterable[str], values: Iterable[float]) -> None:
-        """Add a row: as many words as values; those of the same column are added."""
+        """Add a row.
+
+        words and values have equal lengths; values of the same column are added.
+        """
         self._columns.extend(map(self._column, words))
         self._values.extend(values)
         self._ends.append(len(self._columns))
@@ -36,15 +39,13 @@ class Bags:
         return len(self._ends)
 
     def take(self) -> tuple[Sparse, npt.NDArray[np.float64]]:
-        """All rows, and the values of words that the vocabulary does not know. There are no rows
-        then.
-        """
+        """Return all rows and the values of unknown words, and start again without rows."""
         columns, values = np.array(self._columns, np.int64), np.array(self._values)
         ends, count = np.array([0, *self._ends], np.int64), len(self)
         rows, known = np.repeat(np.arange(count), np.diff(ends)), columns >= 0
         key, place = np.unique((rows[known] << 32) | columns[known], return_inverse=True)
         sums = np.bincount(place, values[known], key.size)
-        with np.errstate(over="ignore"):  # found when rows are stored
+        with np.errstate(over="ignore"):  # overflows are found when rows are stored
             single = sums.astype(np.float32)
         indptr = np.searchsorted(key, np.arange(count + 1) << 32).astype(np.int64)
         self._clear()

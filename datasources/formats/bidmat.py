@@ -1,10 +1,10 @@
-"""Matrices that BIDMat saved, as they are or packed (`.lz4`, `.gz`): HMat.scala of BIDMat.
+"""Read BIDMat's matrices, plain or packed (`.lz4`, `.gz`); see its HMat.scala.
 
-Little-endian. Four int32: type, rows, columns, non-zeros; then a sparse matrix has columns + 1
-int32 offsets, int32 row numbers and the values; a dense one its values, column by column. The type
-is 100 * (1 dense, 2 sparse, 3 sparse without row numbers) + 10 * (0 int8, 1 int32, 2 int64, 3
-float32, 4 float64) + (1 where indices are int32). In BIDMat samples are columns; so each column
-becomes a row.
+A file is little-endian. It begins with four int32: type, rows, columns, non-zeros. A sparse matrix
+then has columns + 1 int32 offsets, int32 row numbers and the values. A dense one has its values,
+column by column. The type is 100 * (1 dense, 2 sparse, 3 sparse without row numbers) + 10 *
+(0 int8, 1 int32, 2 int64, 3 float32, 4 float64) + (1 if indices are int32). BIDMat's samples are
+columns, so each column becomes a row.
 """
 
 import struct
@@ -29,7 +29,7 @@ STRINGS = 302
 
 
 class Head(NamedTuple):
-    """What a file says first: sizes in our terms (rows are BIDMat's columns)."""
+    """The head of a file; rows are BIDMat's columns."""
 
     kind: int
     dtype: np.dtype[Any]
@@ -39,27 +39,27 @@ class Head(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of the whole file."""
+        """The bytes of the whole file."""
         if self.kind == DENSE:
             return HEAD.size + self.rows * self.columns * self.dtype.itemsize
         numbers = self.rows + 1 + (self.nnz if self.kind == SPARSE else 0)
         return HEAD.size + 4 * numbers + self.nnz * self.dtype.itemsize
 
     def __str__(self) -> str:
-        """Kind and size, in BIDMat's terms."""
+        """Return kind and size, in BIDMat's terms."""
         kind = "dense" if self.kind == DENSE else "sparse"
         return f"{kind} BIDMat matrix of {self.columns:,} rows and {self.rows:,} columns"
 
 
 class BidmatFile:
-    """The columns of BIDMat matrices as rows, those of several files one after the other.
+    """Reads the columns of BIDMat matrices as rows, one file after the other.
 
-    Files must have the same number of BIDMat rows and be all sparse or all dense. Names of our
-    columns are those of `vocab.txt` beside the first file, if there is one. Raises `DataError`.
+    All files must have the same number of BIDMat rows, and be all sparse or all dense. Names of
+    columns come from `vocab.txt` beside the first file, if it exists. Raises `DataError`.
     """
 
     def __init__(self, paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> None:
-        """Read all heads."""
+        """Read the heads of all files."""
         self._paths, self._scratch = paths, scratch
         heads = [read_head(path) for path in paths]
         for path, head in zip(paths, heads, strict=True):
@@ -71,11 +71,11 @@ class BidmatFile:
 
     @property
     def layout(self) -> Layout:
-        """What the heads say."""
+        """The layout that the heads declare."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         for number in range(start.file, len(self._paths)):
             path, row = self._paths[number], start.offset if number == start.file else 0
             head = read_head(path)
@@ -85,22 +85,25 @@ class BidmatFile:
 
 
 def read_head(path: Path) -> Head:
-    """The first four numbers. Raises `DataError` if they are not those of a matrix of numbers."""
+    """Read the first four numbers.
+
+    Raises `DataError` unless they describe a matrix of numbers.
+    """
     with opened(path, silent) as stream:
         kind, columns, rows, nnz = HEAD.unpack(read_exactly(stream, HEAD.size, "the header"))
     if kind == STRINGS:
-        raise DataError(f"{path}: a BIDMat matrix of strings, but rows are numbers.")
+        raise DataError(f"{path}: a BIDMat matrix of strings; must be a matrix of numbers.")
     form, rest = divmod(kind, 100)
     sparse = form in (SPARSE, DENSE_COLUMNS)
     if form not in (DENSE, SPARSE, DENSE_COLUMNS) or rest % 10 != sparse or rest // 10 not in TYPES:
         raise DataError(
-            f"{path}: begins with {kind}, which is no type of a BIDMat matrix of numbers (130 is "
+            f"{path}: begins with {kind}, which is not the type of a BIDMat number matrix (130 is "
             "FMat, 231 SMat, 201 SBMat, 110 IMat)."
         )
     if rows < 1 or columns < 1 or nnz < 0:
         raise DataError(
-            f"{path}: a BIDMat matrix of {columns} rows, {rows} columns and {nnz} non-zeros, but "
-            "it needs at least one row and one column."
+            f"{path}: a BIDMat matrix of {columns} rows, {rows} columns and {nnz} non-zeros: must "
+            "have at least one row and one column."
         )
     head = Head(form, np.dtype(TYPES[rest // 10]), rows, columns, nnz)
     size = path.stat().st_size
@@ -114,7 +117,7 @@ def read_head(path: Path) -> Head:
 def read_dense(
     path: Path, head: Head, start: int, scratch: Scratch
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """Rows from `start` on, each chunk with the number of the row after it."""
+    """Yield rows from `start` on, each chunk with the number of the row after it."""
     width = head.columns * head.dtype.itemsize
     with opened(path, scratch.tell, HEAD.size + start * width) as stream:
         values = Section(stream, head.dtype, (head.rows - start) * head.columns, "the values")
@@ -129,7 +132,7 @@ def read_dense(
 def read_sparse(
     path: Path, head: Head, start: int, scratch: Scratch
 ) -> Iterator[tuple[int, Sparse]]:
-    """The same of a sparse matrix."""
+    """Yield rows of a sparse matrix; see `read_dense`."""
     indices_at = HEAD.size + 4 * (head.rows + 1)
     values_at = indices_at + (4 * head.nnz if head.kind == SPARSE else 0)
     with (
@@ -146,6 +149,6 @@ def read_sparse(
 
 
 def check_end(path: Path, stream: BinaryIO) -> None:
-    """Nothing follows."""
+    """Raise `DataError` if bytes follow the matrix."""
     if stream.read(1):
         raise DataError(f"{path}: longer than its header says.")

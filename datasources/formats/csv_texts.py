@@ -1,4 +1,7 @@
-"""Documents in a column of CSV or TSV. Texts have line breaks, so a record may be several lines."""
+"""Read documents from a column of CSV or TSV.
+
+Texts may have line breaks, so records span lines.
+"""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -15,12 +18,12 @@ from ..separators import separator_hint
 from .delimited import advice, separator_of
 from .documents import Document
 
-MENTIONED = 20  # columns of a message
+MENTIONED = 20  # columns named in a message
 WHICH = " `text` says which column has the texts."
 
 
 class Record(NamedTuple):
-    """Fields, the line that they begin in, and the place after them."""
+    """The fields of a record, the line it begins in, and the place after it."""
 
     fields: list[str]
     line: int
@@ -28,13 +31,15 @@ class Record(NamedTuple):
 
 
 class CsvTexts:
-    """A document per record of files whose first record names the columns; an empty text is an
-    empty document.
+    """Reads a document per record of files whose first record names the columns.
 
-    text: the column with the texts. targets: columns with numbers. ids: the column with the names;
-    by default a document is called after the line it begins in. separator: between fields; None: a
-    tab in .tsv files, else a comma. Fields with line breaks, separators or quotes are in double
-    quotes, and quotes in them are doubled (RFC 4180).
+    text: the column with the texts; an empty text is an empty document.
+    targets: columns with numbers.
+    ids: the column with the names; None: a document is named after the line it begins in.
+    separator: between fields; None: a tab in .tsv files, else a comma.
+
+    Fields with line breaks, separators or quotes are in double quotes, and quotes in them are
+    doubled (RFC 4180).
     """
 
     def __init__(
@@ -47,7 +52,7 @@ class CsvTexts:
         ids: str | None = None,
         separator: str | None = None,
     ) -> None:
-        """Read the first record of each file. Raises `DataError` where it lacks a column."""
+        """Read the first record of each file. Raises `DataError` if a column is missing."""
         self._paths, self._scratch, self.name = paths, scratch, str(paths[0])
         self._separators = [separator_of(path, separator) for path in paths]
         self.targets = targets
@@ -62,7 +67,7 @@ class CsvTexts:
         ]
 
     def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
-        """See `Documents`. Raises `DataError` if there is none at all."""
+        """Yield the documents; see `Documents`. Raises `DataError` if there are none."""
         empty = start == FIRST
         for number in range(start.file, len(self._paths)):
             place = max(start, self._heads[number].next._replace(file=number))
@@ -76,15 +81,15 @@ class CsvTexts:
             if found:
                 yield Place(number + 1), iter(found)
         if empty:
-            raise DataError(f"{self.name}: no documents in it, but a header.")
+            raise DataError(f"{self.name}: has a header but no documents.")
 
     def _document(self, number: int, record: Record) -> Document:
         path, head = self._paths[number], self._heads[number].fields
         place = f"{path}:{record.line}"
         if len(record.fields) != len(head):
             raise DataError(
-                f"{place}: {len(record.fields)} fields, but there are {len(head)} columns "
-                f"(separator {self._separators[number]!r}; a text with one in it is in double "
+                f"{place}: {len(record.fields)} fields, but the file has {len(head)} columns "
+                f"(separator {self._separators[number]!r}; put a text that contains it in double "
                 "quotes)."
             )
         text, *others = (record.fields[column] for column in self._columns[number])
@@ -98,14 +103,17 @@ class CsvTexts:
         return Document(named[0] if named else f"{path.name}:{record.line}", text, targets)
 
     def _head(self, number: int) -> Record:
-        """The first record; it is read again with the others, so this is no progress."""
+        """Read the first record.
+
+        This is not counted as progress, because it is read again.
+        """
         for record in self._records(number, FIRST, Scratch(self._scratch.folder)):
             return record._replace(fields=[field.strip() for field in record.fields])
-        raise DataError(f"{self._paths[number]}: no documents in it, and no names of columns.")
+        raise DataError(f"{self._paths[number]}: has no documents and no names of columns.")
 
     def _records(self, number: int, start: Place, scratch: Scratch) -> Iterator[Record]:
-        """All records from `start` on, without empty lines."""
-        csv.field_size_limit(max(csv.field_size_limit(), LONGEST))  # of the process; 128 kB before
+        """Yield all records from `start` on, without empty lines."""
+        csv.field_size_limit(max(csv.field_size_limit(), LONGEST))  # process-wide; default 128 kB
         path, after = self._paths[number], start
 
         def lines() -> Iterator[str]:
@@ -131,13 +139,16 @@ class CsvTexts:
 
 
 def column_of(path: Path, names: Sequence[str], name: str, what: str = "") -> int:
-    """The number of a column. Raises `DataError` if there is none, or several; what: may be said
-    where there is none.
+    """Return the number of a column.
+
+    Raises `DataError` if it is missing or occurs twice.
+
+    what: a hint for the message about a missing column.
     """
     if names.count(name) == 1:
         return names.index(name)
     if name in names:
-        raise DataError(f"{path}: the column {name!r} is there twice; rename one.")
+        raise DataError(f"{path}: the column {name!r} occurs twice; rename one.")
     near = get_close_matches(name, names, n=1)
     hint = separator_hint(names) or (f"Did you mean {near[0]!r}?" if near else "")
     listed = ", ".join(map(repr, names[:MENTIONED])) + ", ..." * (len(names) > MENTIONED)

@@ -1,7 +1,7 @@
-"""Text with separators (CSV, TSV) as Arrow tables, some megabytes at a time.
+"""Read text with separators (CSV, TSV) as Arrow tables, some megabytes at a time.
 
-Fields may be in double quotes, but a line is a record: no line breaks inside a field. Arrow reads;
-only where something is wrong is a chunk read again, slowly, to say in which line.
+Fields may be in double quotes, but a line is a record: no line breaks inside a field. Arrow reads
+the chunks. After an error a chunk is read again, slowly, to name the line.
 """
 
 import csv
@@ -24,8 +24,8 @@ from ..parsing.numbers import parse_number
 from ..parsing.scratch import Scratch
 from ..separators import separator_hint
 
-LONE_RETURN = re.compile(rb"\r(?!\n)")  # Arrow would begin a record behind it
-ONE_LINE = "a record is one line, but for texts in a column (--text COLUMN)"
+LONE_RETURN = re.compile(rb"\r(?!\n)")  # Arrow would begin a record after it
+ONE_LINE = "a record is one line, except for texts in a column (--text COLUMN)"
 
 RETURNS = r"its lines end with carriage returns alone: write line feeds (tr '\r' '\n')"
 
@@ -33,12 +33,15 @@ Nulls = Literal["error", "zero", "drop_row"]
 
 
 class Delimited:
-    """Files of records with the same columns: their `names`, and the `places` of these.
+    """Files of records with the same columns. They have `names` and `places`.
 
-    separator: by default a tab in .tsv files, else a comma. header: whether the first line names
-    the columns; by default it does where no field in it is a number, and does not where all are.
-    columns: their names, where there is no header; by default "0", "1", ... advice: what to do
-    about a column that should have numbers, and has none. Raises `DataError`.
+    separator: None: a tab in .tsv files, else a comma.
+    header: whether the first line names the columns; None: it does if no field in it is a number,
+        and does not if all are.
+    columns: names of the columns if there is no header; None: "0", "1", ...
+    advice: what to do about a column that must have numbers and has text; ends messages.
+
+    Raises `DataError`.
     """
 
     def __init__(
@@ -65,19 +68,21 @@ class Delimited:
             if names != self.names or (columns is not None and names != list(columns)):
                 wanted = columns or self.names
                 raise DataError(
-                    f"{path}: {len(names)} columns, {brief(names)}, but there should be "
+                    f"{path}: {len(names)} columns, {brief(names)}, but must have "
                     f"{len(wanted)}, {brief(wanted)}."
                 )
             self._bodies.append(body._replace(file=number))
         self.places = {name: place for place, name in enumerate(self.names)}
         if len(self.places) < len(self.names):
             twice = next(x for i, x in enumerate(self.names) if self.places[x] != i)
-            raise DataError(f"{paths[0]}: the column {twice!r} is there twice; rename one.")
+            raise DataError(f"{paths[0]}: the column {twice!r} occurs twice; rename one.")
 
     def tables(
         self, types: Mapping[str, Any], start: Place = FIRST
     ) -> Iterator[tuple[Lines, pa.Table]]:
-        """Columns by name as Arrow types, in the order of `types`, with the lines they come from.
+        """Yield Arrow tables with the lines they come from.
+
+        types: Arrow types by name of column, in the order of the tables' columns.
 
         Raises `DataError` naming file and line.
         """
@@ -92,14 +97,17 @@ class Delimited:
                     yield chunk, self._table(chunk, options, types)
                     empty = False
         if empty:
-            raise DataError(f"{self._paths[0]}: no records in it, but a header.")
+            raise DataError(f"{self._paths[0]}: has a header but no records.")
 
     def numbers(
         self, chunk: Lines, table: pa.Table, names: Sequence[str], nulls: Nulls = "error"
     ) -> npt.NDArray[np.float32]:
-        """Columns of a chunk's table, float64, as a table [records, names]. Raises `DataError`
-        naming the line of what is empty (where `nulls` is "error", else it is 0) or no finite
-        float32.
+        """Return columns of a chunk's table as float32 [records, names].
+
+        nulls: "error" forbids empty fields; otherwise they are 0.
+
+        Raises `DataError`, naming the line, for a forbidden empty field or a number that is not a
+        finite float32.
         """
         found = np.empty((table.num_rows, len(names)), np.float32)
         for i, name in enumerate(names):
@@ -124,7 +132,7 @@ class Delimited:
         return found
 
     def line(self, chunk: Lines, row: int) -> str:
-        """`ratings.csv:17`, where a row of a chunk's table stands."""
+        """Return the place of a row of a chunk's table, such as `ratings.csv:17`."""
         lines = [number for number, line in split_lines(chunk) if line]
         return f"{chunk.path}:{lines[row]}"
 
@@ -132,7 +140,7 @@ class Delimited:
         if found := LONE_RETURN.search(chunk.data):
             line = chunk.place.line + chunk.data.count(b"\n", 0, found.start())
             raise DataError(
-                f"{chunk.path}:{line}: a carriage return without a line feed stands in this line; "
+                f"{chunk.path}:{line}: this line has a carriage return without a line feed; "
                 f"remove it, or, if {RETURNS}."
             )
         reading = arrow.ReadOptions(
@@ -146,7 +154,7 @@ class Delimited:
             raise DataError(fault) from error
 
     def _fault(self, chunk: Lines, types: Mapping[str, Any]) -> str | None:
-        """What is wrong with the first record that is not as it should be."""
+        """Return what is wrong with the first faulty record, None if all are valid."""
         floats = [self.places[name] for name in types if pa.types.is_floating(types[name])]
         for number, line in split_lines(chunk):
             if not line:
@@ -155,19 +163,19 @@ class Delimited:
             fields = self._fields(decode(line, chunk.path, number), place)
             if len(fields) != len(self.names):
                 return (
-                    f"{place}: {len(fields)} fields, but there are {len(self.names)} columns "
+                    f"{place}: {len(fields)} fields, but the file has {len(self.names)} columns "
                     f"(separator {self.separator!r})."
                 )
             for i in floats:
                 if fields[i] and not is_number(fields[i]):
-                    what = f"column {self.names[i]!r} is {fields[i][:40]!r}, no number"
+                    what = f"column {self.names[i]!r} is {fields[i][:40]!r}, not a number"
                     if unsplit := separator_hint(self.names):
                         return f"{place}: {what}. {unsplit}"
                     return f"{place}: {what}{self._advice}."
         return None
 
     def _head(self, path: Path, header: bool | None) -> tuple[list[str], Place]:
-        """Names of the columns of one file, and where its records begin."""
+        """Return the names of a file's columns, and where its records begin."""
         for number, line, after in placed_lines(path, self._scratch):
             if not line:
                 continue
@@ -177,12 +185,12 @@ class Delimited:
             if header is None and 0 < count < len(filled):
                 raise DataError(
                     f"{path}:{number}: some fields of the first line are numbers and some are not, "
-                    "so nobody knows whether they name the columns; say --header or --no-header."
+                    "so it may be a header or a record; say --header or --no-header."
                 )
             if header or (header is None and not count):
                 return [field.strip() for field in fields], after
             return [str(i) for i in range(len(fields))], FIRST
-        raise DataError(f"{path}: no records in it.")
+        raise DataError(f"{path}: has no records.")
 
     def _fields(self, line: str, place: str) -> list[str]:
         try:
@@ -194,24 +202,25 @@ class Delimited:
 
 
 def advice(error: Exception, otherwise: str) -> str:
-    """What to do where the csv module raised `error`: in most cases, `otherwise`."""
+    """Return the remedy for an `error` of the csv module; mostly `otherwise`."""
     if "new-line character" in str(error):
         return RETURNS
     return otherwise
 
 
 def separator_of(path: Path, given: str | None) -> str:
-    """What is between the fields of a file; by default a tab in .tsv files, else a comma. Raises
-    `DataError` for what cannot be.
+    """Return the separator of a file: `given`, or a tab for .tsv files, else a comma.
+
+    Raises `DataError` unless it is one ASCII character.
     """
     separator = given or ("\t" if kind_of(path) == ".tsv" else ",")
     if len(separator) != 1 or separator in '"\r\n' or not separator.isascii():
-        raise DataError(f"separator {separator!r}, but it is one ASCII character.")
+        raise DataError(f"separator={separator!r}: must be one ASCII character.")
     return separator
 
 
 def is_number(text: str) -> bool:
-    """Whether a field is one, perhaps not a finite one."""
+    """Return whether a field is a number, finite or not."""
     try:
         parse_number(text.strip().encode("utf-8", "surrogateescape"))
     except ValueError:
@@ -220,7 +229,7 @@ def is_number(text: str) -> bool:
 
 
 def brief(names: Sequence[str]) -> str:
-    """The first of many names.
+    """Return the first few of many names, as text.
 
     >>> brief(["a", "b"]), brief(["a", "b", "c", "d", "e"])
     ("'a', 'b'", "'a', 'b', 'c', ...")

@@ -1,4 +1,4 @@
-"""The formats by name, and which one a path has."""
+"""List the formats by name, and find the format of a path."""
 
 import errno
 import os
@@ -31,14 +31,18 @@ from .vowpal_wabbit import VowpalWabbitRows
 
 
 def block_rows(paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> SourceRows:
-    """Rows of a block dataset."""
+    """Read the rows of a block dataset."""
     return SourceRows(BlockSource(paths))
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of files. suffixes: ends of their names (before .gz and the like); words: what it is;
-    open: from paths, scratch, known columns and options to rows; passes: how often that reads.
+    """A format of files.
+
+    suffixes: ends of file names (before .gz and the like).
+    words: describes the format to users.
+    open: makes rows from paths, scratch, known columns and options.
+    passes: how often `open` and reading go through the files.
     """
 
     suffixes: tuple[str, ...]
@@ -48,7 +52,7 @@ class Format:
 
     @property
     def options(self) -> list[str]:
-        """Names of what it may be told."""
+        """The names of the options of `open`."""
         found = signature(self.open).parameters.values()
         return [option.name for option in found if option.kind is Parameter.KEYWORD_ONLY]
 
@@ -73,10 +77,10 @@ FORMATS = {
     "parquet": Format((".parquet", ".parq", ".pq"), "Parquet", parquet_rows),
     "blocks": Format((), "block dataset", block_rows),
 }
-"""Formats by name. What stands here is what `learn convert` and `learn inspect` read."""
+"""Formats by name. `learn convert` and `learn inspect` read these."""
 
 OF_RATINGS = ("user", "item", "rating", "duplicates")  # options that make a table ratings
-OF_TEXTS = ("text", "min_df", "max_df", "hash_bits")  # and these, texts
+OF_TEXTS = ("text", "min_df", "max_df", "hash_bits")  # options that make a table texts
 TABLES = ("csv", "parquet")
 
 
@@ -88,7 +92,10 @@ def open_rows(
     known: Known | None = None,
     options: Mapping[str, Any],
 ) -> RowFile:
-    """The rows of what is at `names`, see `find_files`. options: some of `Format.options`."""
+    """Open the rows of the data at `names`, see `find_files`.
+
+    options: of `Format.options`.
+    """
     found, files = find_files(names, format, options)
     return FORMATS[found].open(files, scratch, known, **options)
 
@@ -96,12 +103,14 @@ def open_rows(
 def find_files(
     names: Sequence[str], format: str | None = None, options: Collection[str] = ()
 ) -> tuple[str, list[Any]]:
-    """The format, and the files and folders, of all names, in order.
+    """Return the format, and the files and folders of all names, in order.
 
-    A name is a file; a folder with a block dataset, with Parquet files, of .txt files (a document
-    each) or of files of one format; a pattern; or the URL of Parquet files. format: by default that
-    of the end of the names. options: their names tell ratings and texts from other tables. Raises
-    `FileNotFoundError`, and `DataError` where the format cannot be told.
+    names: each is a file, a folder, a pattern or the URL of Parquet files. A folder has a block
+        dataset, Parquet files, .txt files (a document each) or files of one other format.
+    format: None: found by the ends of the names.
+    options: names of options, which tell ratings and texts from other tables.
+
+    Raises `FileNotFoundError`, and `DataError` if the format is unknown.
     """
     found: list[tuple[str, Any]] = [pair for name in names for pair in expand(name, format)]
     kinds = list(dict.fromkeys(kind for kind, _ in found))
@@ -115,10 +124,10 @@ def find_files(
 
 
 def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
-    """Format and path of everything that one name means."""
+    """Return format and path of all files that one name refers to."""
     if "://" in name:
         if format not in (None, "parquet", "table-text"):
-            raise DataError(f"{name}: only Parquet is read from afar; copy the file here first.")
+            raise DataError(f"{name}: only Parquet is read remotely; copy the file here first.")
         return [(format or "parquet", name)]
     path = Path(name)
     if not path.exists():
@@ -137,20 +146,20 @@ def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
         return [(format, path)]
     if format in (None, "text") and all(kind_of(file) == ".txt" for file in files):
         if not any(path.rglob("*.txt")):
-            raise DataError(f"{path}: no data in this folder.")
+            raise DataError(f"{path}: the folder has no data.")
         return [("text", path)]
     if not files:
-        raise DataError(f"{path}: no data in this folder.")
+        raise DataError(f"{path}: the folder has no data.")
     return [(format or format_of(file), file) for file in files]
 
 
 def is_data(file: Path) -> bool:
-    """Whether a file of a folder is one of rows: not hidden, not names of columns beside them."""
+    """Return whether a file has rows: not hidden, and not a list of column names."""
     return not file.name.startswith((".", "_")) and file.name not in ("vocab.txt", "labels.txt")
 
 
 def format_of(path: Path) -> str:
-    """The format of a file by its name. Raises `DataError` where that does not say it."""
+    """Return the format of a file by its name. Raises `DataError` if it is unknown."""
     kind = kind_of(path)
     if kind == ".txt" and path.name.startswith("docword"):
         return "bag-of-words"
@@ -159,6 +168,6 @@ def format_of(path: Path) -> str:
             return name
     endings = ", ".join(ending for known in FORMATS.values() for ending in known.suffixes)
     raise DataError(
-        f"{path}: its name does not say what it is; it is one of {endings} (perhaps with .gz), or "
-        f"say it: --format {'|'.join(FORMATS)}."
+        f"{path}: unknown format. Its name must end with {endings} (perhaps with .gz); or set "
+        f"--format {'|'.join(FORMATS)}."
     )

@@ -1,4 +1,4 @@
-"""Documents with their names: a text per line, JSON lines, or a folder of .txt files."""
+"""Read named documents: a text per line, JSON lines, or a folder of .txt files."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from ..parsing.numbers import TOO_LARGE
 from ..parsing.scratch import Scratch
 from ..text import read_texts as text_files
 
-FOLDER_FILES = 64  # of a folder that make a chunk
+FOLDER_FILES = 64  # files of a folder in a chunk
 
 
 class Document(NamedTuple):
@@ -24,26 +24,29 @@ class Document(NamedTuple):
 
 
 class Documents(Protocol):
-    """Documents of a file or folder, called `name` in messages; targets: names of the targets."""
+    """Documents of a file or folder.
+
+    name: for messages; targets: names of the targets.
+    """
 
     name: str
     targets: Sequence[str]
 
     def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
-        """The documents from `start` on in chunks, each with the place after it."""
+        """Yield the documents from `start` on in chunks, each with the place after it."""
 
 
 class TextLines:
-    """A document per line; an empty line is an empty document."""
+    """Reads a document per line; an empty line is an empty document."""
 
     targets: Sequence[str] = ()
 
     def __init__(self, paths: Sequence[Path], scratch: Scratch) -> None:
-        """Nothing is read."""
+        """Set up; nothing is read yet."""
         self._paths, self._scratch, self.name = paths, scratch, str(paths[0])
 
     def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
-        """See `Documents`."""
+        """Yield the documents; see `Documents`."""
         for chunk in line_chunks(self._paths, self._scratch, start):
             yield chunk.next, self._parse(chunk)
 
@@ -53,10 +56,11 @@ class TextLines:
 
 
 class JsonLines:
-    """A document per line, `{"text": "..."}`; empty lines are passed over.
+    """Reads a document per line, `{"text": "..."}`; empty lines are skipped.
 
-    text: the field with the text. targets: fields with numbers, or true and false. ids: the field
-    with the name; by default a document is called after its line.
+    text: the field with the text.
+    targets: fields with numbers, or true and false.
+    ids: the field with the name; None: a document is named after its line.
     """
 
     def __init__(
@@ -68,12 +72,12 @@ class JsonLines:
         targets: Sequence[str] = (),
         ids: str | None = None,
     ) -> None:
-        """Nothing is read."""
+        """Set up; nothing is read yet."""
         self._paths, self._scratch, self.name = paths, scratch, str(paths[0])
         self._text, self.targets, self._ids = text, targets, ids
 
     def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
-        """See `Documents`."""
+        """Yield the documents; see `Documents`."""
         for chunk in line_chunks(self._paths, self._scratch, start):
             yield chunk.next, self._parse(chunk)
 
@@ -87,7 +91,7 @@ class JsonLines:
             except (ValueError, RecursionError) as error:
                 if isinstance(error, DataError):
                     raise
-                raise DataError(f"{place}: no valid JSON: {error}") from error
+                raise DataError(f"{place}: not valid JSON: {error}") from error
             text = record.get(self._text) if isinstance(record, dict) else None
             if not isinstance(text, str):
                 raise DataError(
@@ -98,7 +102,9 @@ class JsonLines:
             if self._ids is not None:
                 found = record.get(self._ids)
                 if not isinstance(found, str | int) or isinstance(found, bool):
-                    raise DataError(f"{place}: {self._ids!r} is {found!r}, but names the document.")
+                    raise DataError(
+                        f"{place}: {self._ids!r} is {found!r}: must be text or integer."
+                    )
                 name = str(found)
             yield Document(
                 name, text, [self._target(record, field, place) for field in self.targets]
@@ -115,7 +121,7 @@ class JsonLines:
 
 
 class TextFolder:
-    """A document per .txt file of a folder, at any depth, sorted by name."""
+    """Reads a document per .txt file of a folder, at any depth, sorted by name."""
 
     targets: Sequence[str] = ()
 
@@ -125,7 +131,7 @@ class TextFolder:
         self._files = sorted(file for file in path.rglob("*.txt") if file.is_file())
 
     def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
-        """See `Documents`."""
+        """Yield the documents; see `Documents`."""
         for first in range(start.file, len(self._files), FOLDER_FILES):
             files = self._files[first : first + FOLDER_FILES]
             yield Place(first + len(files)), self._parse(files)

@@ -1,7 +1,7 @@
-"""Entries of a matrix in any order, grouped into rows in bounded memory.
+"""Group the entries of a matrix, given in any order, into rows in bounded memory.
 
-They are dealt to files by ranges of rows, and a file that is still too long to be sorted in memory
-is dealt once more. One row is never divided: it must fit.
+Entries are distributed to files by ranges of rows. A file that is too long to be sorted in memory
+is distributed again. A single row is never divided: it must fit.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,15 +20,15 @@ from ..parsing.layout import FIRST, Layout, Place, Rows, Sparse
 from ..parsing.scratch import Scratch
 from ..ratings.matrix import Duplicates, merged
 
-FAN = 64  # files that a range is dealt to
+FAN = 64  # files that a range is divided into
 ENTRY = np.dtype([("row", "<i8"), ("column", "<i4"), ("value", "<f4")])
-SORTING = 6 * ENTRY.itemsize  # bytes that sorting takes for an entry, about
-EMPTY = 1000  # rows of a matrix for each of its entries are believed, and a million more
+SORTING = 6 * ENTRY.itemsize  # bytes that sorting takes per entry, approximately
+EMPTY = 1000  # rows allowed per entry, besides a million; more are taken for a mistake
 CHUNK_ROWS = 1 << 16
 
 
 class Part(NamedTuple):
-    """A file with all entries of the rows first <= row < stop."""
+    """A file with all entries of the rows `first` <= row < `stop`."""
 
     file: str
     first: int
@@ -38,10 +38,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Grouped:
-    """The rows of a matrix whose entries were grouped by `group`.
+    """Reads the rows of a matrix whose entries were grouped by `group`.
 
-    name: of the matrix in messages. duplicates: what several entries at one place are: an error,
-    or the last of them, their sum or their mean counts. ids: names of the rows.
+    name: of the matrix, in messages.
+    duplicates: policy for several entries at one place: an error, or their last, sum or mean.
+    ids: names of the rows.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Grouped:
     ids: Sequence[str] | None = None
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         for part in self.parts:
             if part.stop <= start.offset:
                 continue
@@ -74,7 +75,7 @@ class Grouped:
         return Rows(X, Place(0, stop, 0), ids=ids)
 
     def _unique(self, entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Sorted entries with one at each place."""
+        """Merge sorted entries to one at each place, by `duplicates`."""
         begins = np.ones(entries.size, np.bool_)
         np.not_equal(entries["row"][1:], entries["row"][:-1], out=begins[1:])
         begins[1:] |= entries["column"][1:] != entries["column"][:-1]
@@ -88,8 +89,8 @@ class Grouped:
             names = self.layout.names
             column_name = column if names is None else repr(names[column])
             raise DataError(
-                f"{self.name}: row {row_name}, column {column_name} comes twice; say what that "
-                "means: --duplicates sum or last."
+                f"{self.name}: row {row_name}, column {column_name} comes twice; choose how to "
+                "merge entries: --duplicates sum or last."
             )
         unique: npt.NDArray[Any] = entries[starts]
         unique["value"] = merged(entries["value"], starts, self.duplicates)
@@ -97,9 +98,10 @@ class Grouped:
 
 
 def group(name: str, found: Iterable[Entries], rows: int, scratch: Scratch) -> list[Part]:
-    """Group entries of a matrix of `rows` rows; what was grouped once in `scratch` stays there.
+    """Group the entries of a matrix of `rows` rows.
 
-    Raises `DataError` for a matrix that is next to nothing but empty rows: its size is a mistake.
+    Files in `scratch` are kept and reused. Raises `DataError` if nearly all rows are empty, because
+    their number is then likely wrong.
     """
 
     def deal() -> list[Part]:
@@ -116,7 +118,7 @@ def group(name: str, found: Iterable[Entries], rows: int, scratch: Scratch) -> l
 
 
 def pack(entries: Entries) -> npt.NDArray[Any]:
-    """Entries as one array of `ENTRY`."""
+    """Return entries as one array of `ENTRY`."""
     packed = np.empty(entries.rows.size, ENTRY)
     packed["row"], packed["column"], packed["value"] = entries
     return packed
@@ -124,7 +126,7 @@ def pack(entries: Entries) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True)
 class Dealer:
-    """Deals entries (arrays of `ENTRY`) to files in `folder` of at most `most` entries each."""
+    """Distributes entries (arrays of `ENTRY`) to files of at most `most` entries."""
 
     folder: Path
     most: int
@@ -132,7 +134,7 @@ class Dealer:
     def deal(
         self, source: Iterable[npt.NDArray[Any]], first: int, stop: int, name: str
     ) -> Iterator[Part]:
-        """Files with the entries of the rows first <= row < stop, in the order of the rows."""
+        """Yield files with the entries of the rows `first` <= row < `stop`, in row order."""
         source = iter(source)
         waiting: list[npt.NDArray[Any]] = []
         for entries in source:

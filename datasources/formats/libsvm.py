@@ -1,7 +1,7 @@
-"""LIBSVM and SVMlight text: `label index:value index:value ... # comment`, a row per line.
+"""Read LIBSVM and SVMlight text: `label index:value ... # comment` per row.
 
-The label is a number, or several numbers with commas between them (multi-label), or is not there.
-Indices count from 1. `qid:7` after the label is passed over, and so are empty lines.
+The label is a number, several numbers with commas between them (multi-label), or missing. Indices
+count from 1. `qid:7` after the label is ignored, and so are empty lines.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,11 +22,13 @@ SLOW = "lines are read slowly: unsorted indices, a comment, or nothing in them"
 
 
 class LibsvmFile:
-    """Rows of LIBSVM files: targets are the labels.
+    """Reads the rows of LIBSVM files; targets are the labels.
 
-    Where no line has several labels the target is the number; where some line has, there is a
-    target of 0 and 1 for every label that occurs, in ascending order. zero_based: indices count
-    from 0. The files are read twice, the first time to find their columns and labels.
+    If no line has several labels, the target is the number. Otherwise each label that occurs has a
+    target of 0 or 1, in ascending order of labels. The files are read twice, first to find columns
+    and labels.
+
+    zero_based: whether indices count from 0.
     """
 
     def __init__(
@@ -49,11 +51,11 @@ class LibsvmFile:
         elif 0 < census.labelled < census.rows:
             raise DataError(
                 f"{paths[0]}: {census.rows - census.labelled:,} of {census.rows:,} rows have no "
-                "label; either all rows have one or none has."
+                "label; either all rows must have one or none."
             )
         columns = census.columns
         if known is not None and columns <= known.columns:
-            columns = known.columns  # the last ones do not occur here
+            columns = known.columns  # these files may lack the last ones
         self._layout = Layout(
             columns=check_columns(paths[0], columns, known),
             names=None if known is None else known.names,
@@ -64,11 +66,11 @@ class LibsvmFile:
 
     @property
     def layout(self) -> Layout:
-        """What the first reading found."""
+        """The layout that the first reading found."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         for chunk in line_chunks(self._paths, self._scratch, start):
             parsed = parse(chunk, self._base)
             remarks = {SLOW: parsed.slow} if parsed.slow else {}
@@ -102,7 +104,7 @@ class LibsvmFile:
             if labels.size <= MOST_CLASSES:
                 labels = np.union1d(labels, parsed.labels)
         if not rows:
-            raise DataError(f"{self._paths[0]}: no rows in it.")
+            raise DataError(f"{self._paths[0]}: has no rows.")
         if not columns:
             raise DataError(f"{self._paths[0]}: no features in its {rows:,} rows.")
         if multiple:
@@ -111,10 +113,11 @@ class LibsvmFile:
 
 
 class Census(NamedTuple):
-    """What the first reading of a file finds.
+    """The results of the first reading.
 
-    labelled: rows with a label; grouped: there is a qid; labels: all that occur, ascending, where
-    a row has several, else None.
+    labelled: rows with a label.
+    grouped: whether any row has a qid.
+    labels: all labels, ascending, if some row has several; else None.
     """
 
     rows: int

@@ -1,4 +1,4 @@
-"""Configured data that are rows of LIBSVM text."""
+"""Configure LIBSVM text as data."""
 
 import tempfile
 from collections.abc import Iterator
@@ -21,27 +21,28 @@ from .one_hot import OneHot
 class LibsvmData(MemoryKind):
     """LIBSVM and SVMlight text, in memory: `{kind: libsvm, path: train.svm, classes: true}`.
 
-    The target is the label. See `LibsvmFile` for what lines may be; `learn convert` makes blocks of
-    files that are larger than memory.
+    The target is the label. `LibsvmFile` describes the lines. For files that are larger than memory
+    use `learn convert`, which makes blocks.
     """
 
     kind: Literal["libsvm"] = "libsvm"
     path: Path = Field(description="file, perhaps packed (.gz), or folder of such files")
     zero_based: bool = Field(False, description="indices count from 0, not from 1")
     classes: bool = Field(
-        False, description="labels are classes: a target of 0 and 1 for each, called as its label"
+        False,
+        description="labels are classes: each gets a target of 0 and 1, named after its label",
     )
 
     def files(self) -> Iterator[Path]:
-        """The file, or the folder."""
+        """Yield the file or folder."""
         yield self.path
 
     def conversion(self, path: str) -> tuple[str, dict[str, Any]]:
-        """LIBSVM again, whatever the name says."""
+        """Convert as LIBSVM, whatever the end of the name."""
         return "libsvm", {"zero_based": self.zero_based}
 
     def load(self, like: DataSource | None = None) -> Samples:
-        """All rows; with the columns, and the classes, of `like`, if that is given."""
+        """Load all rows, with the columns and classes of `like` if it is given."""
         known = None
         if like is not None:
             several = like.shape.targets > 1
@@ -66,7 +67,7 @@ class LibsvmData(MemoryKind):
 
 
 def as_csr(rows: Rows, columns: int) -> Any:
-    """Sparse rows as a SciPy matrix."""
+    """Return sparse rows as a SciPy matrix."""
     assert isinstance(rows.X, Sparse)
     indptr, indices, values = rows.X
     return sparse.csr_array((values, indices, indptr), shape=(len(rows), columns))

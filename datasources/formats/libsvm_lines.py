@@ -1,4 +1,4 @@
-"""Lines of LIBSVM text to arrays: one line by its definition, plain ones by a kernel."""
+"""Parse lines of LIBSVM text, in Python or by a kernel for plain lines."""
 
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,7 @@ LETTER_Q, LETTER_I, LETTER_D = (ord(c) for c in "qid")
 
 
 class Line(NamedTuple):
-    """One row: its labels, its columns from 0 on and their values; grouped: it has a qid."""
+    """A row: its labels, columns (from 0) and values. grouped: whether it has a qid."""
 
     labels: list[float]
     columns: list[int]
@@ -26,8 +26,13 @@ class Line(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """Rows: X; labels: float32, those of all rows; counts: how many of them each row has. grouped:
-    there is a qid; slow: lines that were not plain.
+    """The rows of a chunk.
+
+    X: the features.
+    labels: float32, those of all rows, one after the other.
+    counts: number of labels of each row.
+    grouped: whether any row has a qid.
+    slow: number of lines that are not plain.
     """
 
     X: Sparse
@@ -38,9 +43,9 @@ class Parsed(NamedTuple):
 
 
 def parse_line(line: bytes, base: int) -> Line | None:
-    """What a line says, None if it is empty; indices count from `base`.
+    """Parse a line, None if it is empty. Indices count from `base`.
 
-    Raises `ValueError` saying what is wrong with it.
+    Raises `ValueError` for an invalid line.
 
     >>> parse_line(b"-1 3:0.5 7:2 # good", base=1)
     Line(labels=[-1.0], columns=[2, 6], values=[0.5, 2.0], grouped=False)
@@ -56,14 +61,14 @@ def parse_line(line: bytes, base: int) -> Line | None:
     for word in words[1:] if grouped else words:
         index, colon, text = word.partition(b":")
         if not colon or not INTEGER.fullmatch(index):
-            raise ValueError(f"{show(word)} is no index:value")
+            raise ValueError(f"{show(word)} is not index:value")
         column = int(index) - base
         if column < 0:
             raise ValueError(
                 "index 0, but indices count from 1; if these count from 0: --zero-based"
             )
         if column >= MAX_COLUMNS:
-            raise ValueError(f"index {int(index)}, but at most {MAX_COLUMNS} columns work")
+            raise ValueError(f"index {int(index)}: must be at most {MAX_COLUMNS}")
         if column in pairs:
             raise ValueError(f"index {int(index)} comes twice")
         pairs[column] = parse_float32(text)
@@ -72,7 +77,7 @@ def parse_line(line: bytes, base: int) -> Line | None:
 
 
 def parse(chunk: Lines, base: int) -> Parsed:
-    """All rows of a chunk. Raises `DataError` naming file and line."""
+    """Parse all rows of a chunk. Raises `DataError` naming file and line."""
     data = np.frombuffer(chunk.data, np.uint8)
     most = int(np.count_nonzero(data == NEWLINE))
     labels = np.empty(most + int(np.count_nonzero(data == COMMA)), np.float32)
@@ -103,7 +108,7 @@ def parse(chunk: Lines, base: int) -> Parsed:
 
 @kernel
 def is_blank(byte: int) -> bool:
-    """Whether words end here, or the line does."""
+    """Return whether `byte` ends a word or the line."""
     return byte == SPACE or byte == NEWLINE or byte == TAB or byte == RETURN
 
 
@@ -119,11 +124,12 @@ def plain_lines(
     values: npt.NDArray[np.float32],
     done: npt.NDArray[np.int64],
 ) -> int:
-    """Parse lines from `at` on, until one is not plain; where that begins, or the end of data.
+    """Parse lines from `at` on; return where the first one begins that is not plain.
 
-    Plain are lines of labels and pairs with ascending indices and numbers that `read_float` is
-    certain of, so they have the bits of Python's. done: rows, labels, non-zeros and qids that were
-    parsed already; kept up to date.
+    A plain line has labels, ascending indices, and numbers that `read_float` reads with certainty,
+    bit for bit as Python does.
+
+    done: int64 [4], rows, labels, non-zeros and qids parsed so far; updated in place.
     """
     end = data.size
     while at < end:
@@ -133,7 +139,7 @@ def plain_lines(
             value, here, plain = read_float(data, here, end)
             if not plain:
                 break
-            if data[here] == COLON and label == done[1]:  # an index: there is no label
+            if data[here] == COLON and label == done[1]:  # an index: the row has no label
                 here = at
                 break
             labels[label] = value

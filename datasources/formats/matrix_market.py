@@ -1,5 +1,6 @@
-"""Matrix Market: `%%MatrixMarket matrix coordinate real general`, sizes, then an entry per line.
+"""Read the rows of Matrix Market files in coordinate form.
 
+A banner (`%%MatrixMarket matrix coordinate real general`) and sizes precede an entry per line.
 R. F. Boisvert, R. Pozo, K. A. Remington, The Matrix Market exchange formats, NISTIR 5935 (1996).
 """
 
@@ -16,9 +17,11 @@ from .names import names_beside
 
 
 def matrix_market(paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> Grouped:
-    """Rows of a file in coordinate form: real, integer or pattern (each entry is 1); general,
-    symmetric or skew-symmetric. Entries may come in any order; those at one place are added. Names
-    of the columns are those of `vocab.txt` beside it, if there is one. Raises `DataError`.
+    """Read the rows of a file in coordinate form.
+
+    Fields: real, integer or pattern (each entry is 1). Symmetries: general, symmetric or
+    skew-symmetric. Entries may be in any order; those at one place are added. Names of columns come
+    from `vocab.txt` beside the file, if it exists. Raises `DataError`.
     """
     if len(paths) > 1:
         raise DataError(f"{paths[1]}: a Matrix Market file is a whole matrix; convert one by one.")

@@ -1,4 +1,4 @@
-"""Names of columns from a file beside the data."""
+"""Read names of columns from a file beside the data."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +10,15 @@ from ..text.corpus import columns_of
 
 
 def names_beside(path: Path, columns: int, scratch: Scratch) -> Sequence[str] | None:
-    """The words in `vocab.txt` in the folder of `path`, None if there is no such file."""
+    """Return the words of `vocab.txt` beside `path`, None if it does not exist."""
     listed = path.with_name("vocab.txt")
     return read_names(listed, columns, scratch) if listed.exists() else None
 
 
 def read_names(path: Path, columns: int, scratch: Scratch) -> list[str]:
-    """The words in a file, one per line. Raises `DataError` if they are not `columns` different
-    ones.
+    """Return the words in a file, one per line.
+
+    Raises `DataError` unless they are `columns` different ones.
     """
     names: list[str] = []
     for chunk in line_chunks([path], Scratch(scratch.folder, scratch.memory)):

@@ -1,4 +1,4 @@
-"""Sparse matrices that `scipy.sparse.save_npz` wrote: CSR as it is, CSC and COO after grouping."""
+"""Read matrices of `scipy.sparse.save_npz`: CSR directly, others after grouping."""
 
 import errno
 import struct
@@ -43,14 +43,14 @@ SMALL = 64
 
 @dataclass(frozen=True)
 class NpzArchive:
-    """A .npz file; tell: hears how many bytes of it were read. Its methods raise `DataError`."""
+    """A .npz file. tell: called with the bytes read. Methods raise `DataError`."""
 
     path: Path
     tell: Callable[[int], None]
 
     @contextmanager
     def sections(self, *names: str) -> Iterator[list[Section]]:
-        """The numbers of arrays [n], to be read side by side."""
+        """Open arrays [n], to be read side by side."""
         with ExitStack() as stack:
             with self._damage(DAMAGE):
                 found = [self._section(stack, name) for name in names]
@@ -58,7 +58,7 @@ class NpzArchive:
                 yield found
 
     def shape(self) -> tuple[int, int]:
-        """Rows and columns, at least one of each."""
+        """Return the numbers of rows and columns, at least one of each."""
         with self.sections("shape") as (section,), self._damage(DAMAGE):
             if section.size != 2 or section.dtype.kind not in "iu":
                 raise ValueError("its shape is not two integers")
@@ -68,12 +68,12 @@ class NpzArchive:
             return rows, columns
 
     def text(self, name: str) -> str:
-        """A short text that stands alone."""
+        """Return a short text stored as an array of its own."""
         with ExitStack() as stack, self._damage(DAMAGE):
             stream = self._open(stack, name)
             head = read_header(stream, "SU")
             if head.shape != () or head.dtype.itemsize > SMALL:
-                raise ValueError(f"its {name} is no short text")
+                raise ValueError(f"its {name} is not a short text")
             data = read_exactly(stream, head.dtype.itemsize, name)
             word = np.frombuffer(data, head.dtype)[0]
             return word.decode() if isinstance(word, bytes) else str(word)
@@ -99,16 +99,18 @@ class NpzArchive:
             raise
         except caught as error:
             if isinstance(error, OSError) and error.errno != errno.EINVAL:
-                raise  # of the operating system; EINVAL: a position that damage made up
+                raise  # from the operating system; EINVAL: damage led to an invalid position
             raise DataError(
-                f"{self.path}: no sparse matrix that scipy.sparse.save_npz wrote, or damaged: "
+                f"{self.path}: not a sparse matrix that scipy.sparse.save_npz wrote, or damaged: "
                 f"{error}"
             ) from error
 
 
 def scipy_npz(paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> RowFile:
-    """Rows of a .npz file of the format csr, csc or coo. Values at one place are added. Names of
-    the columns are those of `vocab.txt` beside it, if there is one. Raises `DataError`.
+    """Read the rows of a .npz file in the format csr, csc or coo.
+
+    Values at one place are added. Names of columns come from `vocab.txt` beside the file, if it
+    exists. Raises `DataError`.
     """
     if len(paths) > 1:
         raise DataError(f"{paths[1]}: an .npz file is a whole matrix; convert one by one.")
@@ -136,7 +138,7 @@ class CsrRows:
     layout: Layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         for done, X in read_csr(self.archive, self.rows, self.layout.columns, start.offset):
             yield Rows(X, Place(0, done, 0))
 
@@ -144,13 +146,13 @@ class CsrRows:
 def read_csr(
     archive: NpzArchive, rows: int, columns: int, start: int = 0
 ) -> Iterator[tuple[int, Sparse]]:
-    """Rows of a compressed matrix from `start` on, each chunk with the number of the row after."""
+    """Yield CSR rows from `start` on, each chunk with the number of the row after it."""
     with archive.sections("indptr", "indices", "data") as (indptr, indices, values):
         if indptr.size != rows + 1 or indices.size != values.size:
             raise DataError(
                 f"{archive.path}: {rows} rows with {indptr.size} offsets, {indices.size} indices "
-                f"and {values.size} values, but these must be {rows + 1}, and as many of the other "
-                "two."
+                f"and {values.size} values; must have {rows + 1} offsets, and as many indices as "
+                "values."
             )
         if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
             raise DataError(f"{archive.path}: offsets and indices must be integers.")
@@ -158,7 +160,7 @@ def read_csr(
 
 
 def csc_entries(archive: NpzArchive, rows: int, columns: int) -> Iterator[Entries]:
-    """All entries of a matrix that is stored by columns."""
+    """Yield all entries of a matrix that is stored by columns."""
     for done, X in read_csr(archive, columns, rows):
         count = X.indptr.size - 1
         numbers = np.arange(done - count, done, dtype=np.int32)
@@ -166,7 +168,7 @@ def csc_entries(archive: NpzArchive, rows: int, columns: int) -> Iterator[Entrie
 
 
 def coo_entries(archive: NpzArchive, rows: int, columns: int) -> Iterator[Entries]:
-    """All entries of a list of entries."""
+    """Yield all entries of a matrix that is stored as a list of entries."""
     name = str(archive.path)
     with archive.sections("row", "col", "data") as (row, column, value):
         if not row.size == column.size == value.size:
@@ -180,8 +182,8 @@ def coo_entries(archive: NpzArchive, rows: int, columns: int) -> Iterator[Entrie
                 wrong = np.flatnonzero((numbers < 0) | (numbers >= most))
                 if wrong.size:
                     raise DataError(
-                        f"{name}: entry {first + wrong[0]} is in {what} {numbers[wrong[0]]}, but "
-                        f"there are {most} (0 to {most - 1})."
+                        f"{name}: entry {first + wrong[0]}: {what} {numbers[wrong[0]]} must be 0 "
+                        f"to {most - 1}."
                     )
             values = check_finite(found[2], f"{name}: entries", first)
             yield Entries(found[0].astype(np.int64), found[1].astype(np.int32), values)

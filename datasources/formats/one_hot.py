@@ -1,4 +1,4 @@
-"""A target of class numbers as a target of 0 and 1 for each class."""
+"""Turn a target of class numbers into a target of 0 and 1 for each class."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,22 +12,23 @@ from ..parsing.layout import FIRST, Layout, Place, RowFile, Rows
 from ..parsing.scratch import Scratch
 
 MOST_CLASSES = 1 << 20
-EXACT = 1 << 24  # whole numbers beyond this are no longer told apart in float32
+EXACT = 1 << 24  # float32 cannot tell all larger integers apart
 
 
 class OneHot:
-    """The rows of a file with one target, a number for each class; the classes become targets, in
-    ascending order, named after their numbers. The file is read once more, to find them, unless
-    they are known: names of all classes.
+    """The rows of a file with one target, which holds class numbers.
+
+    The classes become targets of 0 and 1, in ascending order, named after their numbers. Unless
+    `known` has the names of all classes, the file is read once more to find them.
     """
 
     def __init__(
         self, name: Any, file: RowFile, scratch: Scratch, known: Sequence[str] | None = None
     ) -> None:
-        """name: of the file in messages."""
+        """Find the classes. name: of the file, in messages."""
         if file.layout.targets != 1:
             raise DataError(
-                f"{name}: {file.layout.targets} targets, but classes are the numbers of one target."
+                f"{name}: {file.layout.targets} targets; classes must be numbers of one target."
             )
         self._file, self._name = file, name
         if known is not None:
@@ -40,11 +41,11 @@ class OneHot:
 
     @property
     def layout(self) -> Layout:
-        """That of the file, with more targets."""
+        """The layout of the file, with a target for each class."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         for rows in self._file.chunks(start):
             assert rows.targets is not None
             yield replace(rows, targets=indicators(self._name, rows.targets, self._classes))
@@ -61,23 +62,26 @@ class OneHot:
 def indicators(
     name: Any, labels: npt.NDArray[np.float32], classes: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    """A table [n, classes] of 0 and 1 for labels [n, 1], one of each. Raises `DataError`."""
+    """Return 0 and 1, float32 [n, classes], for labels [n, 1]. Raises `DataError`."""
     table: npt.NDArray[np.float32] = (labels == classes).astype(np.float32)
     check_known(name, labels[table.sum(axis=1) == 0])
     return table
 
 
 def check_known(name: Any, strange: npt.NDArray[np.float32]) -> None:
-    """No label is strange."""
+    """Raise `DataError` if there are unknown labels."""
     if strange.size:
         raise DataError(
-            f"{name}: the label {spell(float(strange.flat[0]))} is none of the classes; the model "
-            "does not know it, or the file has changed while it was read."
+            f"{name}: the label {spell(float(strange.flat[0]))} is not one of the classes. The "
+            "model does not know it, or the file has changed while it was read."
         )
 
 
 def numbers_of(name: Any, classes: Sequence[str]) -> npt.NDArray[np.float32]:
-    """Classes of a model as numbers. Raises `DataError` where their names are none."""
+    """Return a model's classes as numbers.
+
+    Raises `DataError` if their names are not numbers.
+    """
     try:
         return np.array([float(known) for known in classes], np.float32)
     except ValueError as error:
@@ -88,7 +92,7 @@ def numbers_of(name: Any, classes: Sequence[str]) -> npt.NDArray[np.float32]:
 
 
 def check_classes(name: Any, count: int, largest: float) -> None:
-    """As many classes as can be targets, with numbers that float32 can tell apart."""
+    """Raise `DataError` for too many classes, or too large class numbers."""
     if count > MOST_CLASSES:
         raise DataError(f"{name}: more than {MOST_CLASSES:,} different labels; are they classes?")
     if largest > EXACT:
@@ -99,7 +103,7 @@ def check_classes(name: Any, count: int, largest: float) -> None:
 
 
 def spell(number: float) -> str:
-    """A class as a name.
+    """Return the name of a class.
 
     >>> spell(3.0), spell(-1.0), spell(0.5)
     ('3', '-1', '0.5')

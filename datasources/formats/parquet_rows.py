@@ -1,4 +1,4 @@
-"""Rows of Parquet files, wherever these lie, with a guess at which columns are features."""
+"""Read rows of Parquet files, and guess which columns are features."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +17,8 @@ from ..parsing.scratch import Scratch
 from ..remote import find, resolve
 from .source_rows import SourceRows
 
-BLOCK_ROWS = 1024  # rows that are read at a time
-MENTIONED = 5  # columns of a message
+BLOCK_ROWS = 1024  # rows that are read at once
+MENTIONED = 5  # columns named in a message
 
 
 def parquet_rows(
@@ -34,12 +34,16 @@ def parquet_rows(
     leave_out: Sequence[str] = (),
     nulls: Nulls = "error",
 ) -> SourceRows:
-    """Rows of files, folders, patterns or URLs, as for `ParquetSource`.
+    """Read the rows of files, folders, patterns or URLs, as `ParquetSource` does.
 
-    indices, values: columns of lists that make sparse rows; values: by default all are 1. Without
-    `indices`: the only column of lists of integers, with that of lists of floats, if there is one.
-    All other columns of numbers, but those with another purpose and `leave_out`, are dense
-    features; the notes of the layout name those of other types. Raises `DataError`.
+    indices: column of lists that makes rows sparse; None: the only column of lists of integers, if
+        there is one.
+    values: column of lists with their values; None: all are 1. Without `indices`: the only column
+        of lists of floats, if there is one.
+    leave_out: columns that are not read.
+
+    All other columns of numbers are dense features, except those with another role. The notes of
+    the layout name columns of other types. Raises `DataError`.
     """
     schema = read_schema(str(paths[0]))
     others = {*targets, *leave_out, *(name for name in (weights, ids) if name is not None)}
@@ -56,7 +60,7 @@ def parquet_rows(
     if not features:
         raise DataError(
             f"{paths[0]}: no features; its columns are "
-            f"{', '.join(f'{field.name} ({field.type})' for field in schema)}. Say which are: "
+            f"{', '.join(f'{field.name} ({field.type})' for field in schema)}. Name them: "
             "--indices COLUMN --values COLUMN; or which column has texts: --text COLUMN."
         )
     source = ParquetSource(
@@ -75,17 +79,20 @@ def parquet_rows(
 
 
 def left_out(fields: Sequence[pa.Field]) -> list[str]:
-    """A note that these columns are not read, if there are any."""
+    """Return a note that these columns are not read, if there are any."""
     if not fields:
         return []
     named = ", ".join(f"{field.name} ({field.type})" for field in fields[:MENTIONED])
     more = ", ..." if len(fields) > MENTIONED else ""
     hint = COUNTED if any(is_text(field.type) for field in fields) else ""
-    return [f"left out, because they are no numbers: {named}{more}{hint}"]
+    return [f"left out, because they are not numbers: {named}{more}{hint}"]
 
 
 def read_schema(path: str) -> pa.Schema:
-    """The Arrow schema of the first file that is meant. Raises `DataError` if it has none."""
+    """Return the Arrow schema of the first file of `path`.
+
+    Raises `DataError` if it has none.
+    """
     files, place, wild = resolve(path, PATIENCE)
     first = find(files, place, ENDINGS, wild)[0]
     name = files.name(first.path)
@@ -93,18 +100,18 @@ def read_schema(path: str) -> pa.Schema:
         status = files.status(first.path)
         with files.open(status) as file:
             footer = read_footer(file, status.size)
-        whole = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC  # a file of no rows
+        whole = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC  # a file without rows
         return parquet.read_schema(pa.BufferReader(whole))
     except DataError as error:
         raise DataError(f"{name}: {error}") from error
     except BROKEN as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # of the operating system
+            raise  # from the operating system
         raise DataError(f"{name}: its footer is damaged: {error}") from error
 
 
 def guess_lists(fields: Sequence[pa.Field]) -> tuple[str | None, str | None]:
-    """The columns of indices and values, None where there are none, or several that may be."""
+    """Return columns of indices and values, None if missing, both if ambiguous."""
     lists = [field for field in fields if pa.types.is_list(field.type)]
     whole = [field.name for field in lists if pa.types.is_integer(field.type.value_type)]
     numbers = [field.name for field in lists if pa.types.is_floating(field.type.value_type)]
@@ -114,7 +121,7 @@ def guess_lists(fields: Sequence[pa.Field]) -> tuple[str | None, str | None]:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a column of this type is one number per row, or as many in each."""
+    """Return whether a type has a fixed count of numbers per row."""
     if pa.types.is_fixed_size_list(kind):
         kind = kind.value_type
     return bool(

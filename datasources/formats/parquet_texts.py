@@ -1,4 +1,4 @@
-"""Documents in a column of Parquet files, wherever these lie."""
+"""Read documents from a column of Parquet files, local or remote."""
 
 import posixpath
 from collections.abc import Iterator, Sequence
@@ -20,11 +20,14 @@ from .documents import Document
 
 
 class ParquetTexts:
-    """A document per row of files, folders, patterns or URLs, as for `ParquetSource`.
+    """Reads a document per row of files, folders, patterns or URLs.
 
-    text: the column with the texts. targets: columns with numbers. ids: the column with the names,
-    text or integers; by default a document is called after its row, which is counted from 0. A
-    place is the number of a row, counted through all files.
+    text: the column with the texts.
+    targets: columns with numbers.
+    ids: the column with the names, text or integers; None: a document is named after its row,
+        counted from 0 in its file.
+
+    A place is the number of a row, counted through all files.
     """
 
     def __init__(
@@ -36,7 +39,10 @@ class ParquetTexts:
         targets: Sequence[str] = (),
         ids: str | None = None,
     ) -> None:
-        """Read the footers. Raises `DataError` where one lacks a column, or it has another type."""
+        """Read the footers.
+
+        Raises `DataError` for a missing column or an unsuitable type.
+        """
         self.name, self.targets = str(paths[0]), targets
         self._scratch, self._text, self._ids = scratch, text, ids
         named = Columns((), tuple(map(Dense, targets)), None, ids, (text,))
@@ -44,10 +50,10 @@ class ParquetTexts:
         self._columns = named.sized(self._tables[0].widths, {})
         wide = [part.column for part in self._columns.targets if part.width != 1]
         if wide:
-            raise DataError(f"{self.name}: column {wide[0]!r} has lists, but a target is a number.")
+            raise DataError(f"{self.name}: column {wide[0]!r} has lists; targets must be numbers.")
 
     def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
-        """See `Documents`."""
+        """Yield the documents; see `Documents`."""
         names = list(dict.fromkeys(self._columns.names))
         cursor = Cursor(self._tables, names, LEAST_ROWS)
         row, rows = start.offset, sum(g.rows for table in self._tables for g in table.groups)
@@ -81,7 +87,7 @@ class ParquetTexts:
         return list(map(Document, names, texts, targets.tolist()))
 
     def _tell(self, piece: Piece) -> None:
-        """Of the bytes of a file, the share of the rows of it that a piece has."""
+        """Report progress: the bytes of a file, in proportion to the rows of a piece."""
         size = piece.table.status.size
         rows = sum(group.rows for group in piece.table.groups)
         first = piece.group.first + piece.row

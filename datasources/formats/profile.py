@@ -1,4 +1,4 @@
-"""What a person wants to know of rows: how many, how full, how skewed, which numbers."""
+"""Compute statistics of rows: number, density, skew and ranges."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ import numpy.typing as npt
 from ..parsing.layout import Layout, Rows, Sparse
 
 TOP = 5  # rows and columns that are named
-MOST_COLUMNS = 1 << 26  # of which counts are kept
+MOST_COLUMNS = 1 << 26  # columns for which counts are kept, at most
 
 
 class Named(NamedTuple):
-    """A row or column: its number, its name if it has one, and its non-zeros."""
+    """A row or column: its number, its name (if it has one) and its non-zeros."""
 
     number: int
     name: str | None
@@ -24,7 +24,7 @@ class Named(NamedTuple):
 
 @dataclass
 class Range:
-    """Numbers, seen so far: how many, the least and the largest, and of what kind."""
+    """The numbers seen so far: how many, the smallest and largest, and their kind."""
 
     count: int = 0
     zeros: int = 0
@@ -34,7 +34,7 @@ class Range:
     whole: bool = True
 
     def add(self, numbers: npt.NDArray[np.float32]) -> None:
-        """See more numbers."""
+        """Add numbers."""
         if not numbers.size:
             return
         self.count += numbers.size
@@ -47,11 +47,14 @@ class Range:
 
 @dataclass
 class Profile:
-    """Statistics of rows, in the memory of a count per column.
+    """Statistics of rows; the memory is one count per column.
 
-    lengths: how many rows have how many non-zeros. columns: non-zeros of each column, int64, as
-    far as one occurred; None where there are too many. values: of what is stored, in a dense row
-    of everything. targets: of each target. remarks: see `Rows`.
+    lengths: number of rows by number of non-zeros.
+    columns: non-zeros of each column, int64, up to the last column that occurred; None if there
+        are too many columns.
+    values: range of stored values; of all values in dense rows.
+    targets: range of each target.
+    remarks: see `Rows`.
     """
 
     layout: Layout
@@ -66,13 +69,13 @@ class Profile:
     remarks: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make room for counts."""
+        """Allocate counts."""
         if self.layout.columns <= MOST_COLUMNS:
             self.columns = np.zeros(0, np.int64)
         self.targets = [Range() for _ in range(self.layout.targets)]
 
     def add(self, rows: Rows) -> None:
-        """See more rows."""
+        """Add rows."""
         if isinstance(rows.X, Sparse):
             lengths, values = np.diff(rows.X.indptr), rows.X.values
             indices: npt.NDArray[Any] = rows.X.indices
@@ -108,12 +111,12 @@ class Profile:
 
     @property
     def empty_rows(self) -> int:
-        """Rows without non-zeros."""
+        """The number of rows without non-zeros."""
         return self.lengths.get(0, 0)
 
     @property
     def empty_columns(self) -> int | None:
-        """Columns that never occur, None if nobody counted."""
+        """The number of columns that never occur; None if not counted."""
         if self.columns is None:
             return None
         return self.layout.columns - int(np.count_nonzero(self.columns))
@@ -133,7 +136,7 @@ class Profile:
 
     @property
     def share_of_fullest_columns(self) -> float | None:
-        """Share of the non-zeros that the fullest 1 % of all columns have; None: nobody counted."""
+        """Share of the non-zeros in the fullest 1 % of all columns; None if not counted."""
         if self.columns is None:
             return None
         found, counts = np.unique(self.columns[self.columns > 0], return_counts=True)
@@ -142,9 +145,9 @@ class Profile:
 
 
 def share_of_top(groups: Iterable[tuple[int, int]], count: int) -> float:
-    """Share of a sum that its largest 1 % of `count` summands make up; at least one of them.
+    """Return the share of the largest 1 % of `count` summands (at least one).
 
-    groups: (size, how many have it), the largest first; those that are not there are 0.
+    groups: (size, number of summands of this size), the largest first; missing summands are 0.
 
     >>> share_of_top([(60, 1), (1, 40)], 100)
     0.6

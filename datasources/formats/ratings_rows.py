@@ -1,4 +1,4 @@
-"""Ratings in text, a record of user, item and rating per line, as rows of users."""
+"""Read ratings in text, a record per line, as rows of users."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -36,13 +36,16 @@ def ratings_rows(
     columns: Sequence[str] | None = None,
     duplicates: Duplicates = "error",
 ) -> Grouped:
-    """Users as rows, items as columns, of records in any order; both in the order of their ids, as
-    numbers where all are whole numbers, else as text.
+    """Read records, in any order, as rows of users with items as columns.
 
-    user, item, rating: names of the columns. rating: "" where each record counts as 1; so it does
-    in files of users and items alone. duplicates: what several records of one user and item mean.
-    The files are read twice, the first time to find all ids. Memory is that of the ids, besides
-    `scratch.memory`. Raises `DataError`.
+    user, item: names of the columns.
+    rating: name of the column; "": each record counts as 1, as in files of users and items alone.
+    separator, header, columns: see `Delimited`.
+    duplicates: policy for several records of one user and item.
+
+    Users and items are sorted by id: as numbers if all ids are whole numbers, else as text. The
+    files are read twice, first to find all ids. Memory is that of the ids and `scratch.memory`.
+    Raises `DataError`.
     """
     file = Delimited(paths, scratch, separator=separator, header=header, columns=columns)
     names = Columns(user, item, rating or None).among(file.names, str(paths[0]))
@@ -57,7 +60,7 @@ def ratings_rows(
 
 
 def find_ids(file: Delimited, names: Columns, scratch: Scratch) -> tuple[Ids, Ids]:
-    """All users and all items, in order."""
+    """Return all users and all items, in order."""
     found: list[Ids] = []
 
     def side(number: int) -> Ids:
@@ -75,21 +78,21 @@ def find_ids(file: Delimited, names: Columns, scratch: Scratch) -> tuple[Ids, Id
 
 
 def check_ids(file: Delimited, chunk: Lines, column: Any, name: str) -> None:
-    """None is empty."""
+    """Raise `DataError` if an id is empty."""
     row = compute.index(compute.equal(column, ""), True).as_py()
     if row >= 0:
         raise DataError(f"{file.line(chunk, row)}: the {name} is empty.")
 
 
 class Distinct:
-    """Different texts of many, in the memory of twice as many."""
+    """Collects distinct texts, in the memory of twice their number."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without texts."""
         self._seen, self._fresh, self._waiting = empty(), [empty()], 0
 
     def add(self, column: Any) -> None:
-        """Those of an Arrow column."""
+        """Add the texts of an Arrow column."""
         fresh = compute.unique(column)
         self._fresh.append(fresh)
         self._waiting += len(fresh)
@@ -97,7 +100,7 @@ class Distinct:
             self._merge()
 
     def sorted(self) -> Ids:
-        """All of them: as numbers where all are whole numbers, else as text."""
+        """Return all texts: sorted as numbers if all are whole numbers, else as text."""
         self._merge()
         return Ids(self._seen).take(sorted_order(self._seen))
 
@@ -107,14 +110,14 @@ class Distinct:
 
 
 def empty() -> Any:
-    """No texts."""
+    """Return an Arrow array without texts."""
     return pa.array([], pa.large_string())
 
 
 def numbering(ids: Ids) -> Numbering:
-    """A function from an Arrow array of texts to their numbers among `ids`, -1 for others.
+    """Return a function that numbers an Arrow array of texts by `ids`, others -1.
 
-    Whole numbers are searched for in an array, other texts in a dictionary.
+    Whole numbers are looked up by binary search, other texts in a dictionary.
     """
     if compute.all(compute.match_substring_regex(ids.arrow, WHOLE)).as_py():
         values = ids.arrow.cast(pa.int64()).to_numpy()
@@ -139,7 +142,7 @@ def numbering(ids: Ids) -> Numbering:
 def read_entries(
     file: Delimited, names: Columns, users: Numbering, items: Numbering
 ) -> Iterator[Entries]:
-    """All records of known users and items."""
+    """Yield all records of known users and items."""
     types = {names.user: pa.large_string(), names.item: pa.large_string()}
     if names.rating is not None:
         types[names.rating] = pa.float64()

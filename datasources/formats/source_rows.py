@@ -1,4 +1,4 @@
-"""Rows of any source of blocks: a block dataset, Parquet files."""
+"""Read rows of any source of blocks: a block dataset, Parquet files."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,13 +8,16 @@ from ..source import DataSource, row_names, target_names
 
 
 class SourceRows:
-    """The rows of a source in the order of its pass 0, which must be that of the rows: unshuffled.
+    """Reads the rows of an unshuffled source, in the order of its pass 0.
 
     A place is the number of a block.
     """
 
     def __init__(self, source: DataSource, notes: Sequence[str] = ()) -> None:
-        """source: is read from here on by nobody else. notes: others than it has itself."""
+        """Wrap `source`, which no other code may read from now on.
+
+        notes: added to its own.
+        """
         shape, self.source = source.shape, source
         self._ids = row_names(source)
         self._layout = Layout(
@@ -30,11 +33,11 @@ class SourceRows:
 
     @property
     def layout(self) -> Layout:
-        """What the source says of itself."""
+        """The layout of the source."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on; arrays are valid until the next chunk is asked for."""
+        """Yield all rows from `start` on; arrays are valid until the next chunk."""
         source, layout = self.source, self._layout
         block = HostBlock(source.shape)
         for index in range(start.offset, source.blocks):

@@ -1,4 +1,4 @@
-"""Rows of a table of numbers in text: a column is a feature, a target, a weight, or names rows."""
+"""Read rows of a table of numbers in text: features, targets, weights and ids."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,12 +15,13 @@ from .delimited import Delimited, Nulls, brief
 
 
 class TableRows:
-    """Records of CSV or TSV files as dense rows.
+    """Reads records of CSV or TSV files as dense rows.
 
-    targets, weights, ids: columns that are no features, but predicted, weights, names of rows.
-    leave_out: columns that are not read. All others are features, and numbers. nulls: what an
-    empty field means: an error; in a feature, 0; or that the row is left out. separator, header,
-    columns: see `Delimited`.
+    targets: columns to predict.
+    weights, ids: columns with weights and names of rows.
+    leave_out: columns that are not read. All other columns are features and must be numbers.
+    nulls: policy for empty fields: an error, 0 (in features), or leave out the row.
+    separator, header, columns: see `Delimited`.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class TableRows:
                     f"{paths[0]}: no column {name!r}; there are {brief(self._file.names)}{hint}."
                 )
         if len(purposes) < len(others):
-            raise DataError(f"{paths[0]}: a column has two purposes among {brief(others)}.")
+            raise DataError(f"{paths[0]}: one column has two roles; see {brief(others)}.")
         self._layout = Layout(
             check_columns(paths[0], len(self._features), known),
             dense=True,
@@ -76,11 +77,11 @@ class TableRows:
 
     @property
     def layout(self) -> Layout:
-        """What the first lines say."""
+        """The layout that the first lines declare."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         types = {name: pa.float64() for name in [*self._features, *self._targets]}
         if self._weights is not None:
             types[self._weights] = pa.float64()
@@ -88,7 +89,7 @@ class TableRows:
             types[self._ids] = pa.string()
         columns = [name for name in types if name != self._ids]
         for chunk, table in self._file.tables(types, start):
-            # An empty field that is read as 0 here goes with its row below, where it should.
+            # With nulls=drop_row an empty label becomes 0 here, and its row is left out below.
             labels: Nulls = "zero" if self._nulls == "drop_row" else "error"
             features: Nulls = "error" if self._nulls == "error" else "zero"
             empty = sum(table[name].null_count for name in self._features)
@@ -106,7 +107,7 @@ class TableRows:
 
 
 def without_nulls(rows: Rows, table: pa.Table, columns: Sequence[str]) -> Rows:
-    """The rows of a table that have no null in these columns."""
+    """Return the rows of a table without those that have a null in these columns."""
     keep = np.ones(table.num_rows, np.bool_)
     for name in columns:
         if table[name].null_count:

@@ -1,4 +1,4 @@
-"""Configured data that are words counted in documents."""
+"""Configure texts as data: words counted in documents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from .word_counts import MATRICES, matching, read_counts, text_format
 
 HashBits = Annotated[
     int | None,
-    Field(ge=1, le=MOST_BITS, description="2**hash_bits hashed columns; null: one for each word"),
+    Field(ge=1, le=MOST_BITS, description="use 2**hash_bits hashed columns; null: one per word"),
 ]
 
 
@@ -26,21 +26,23 @@ class PythonDocs(MemoryKind):
     """The docstrings of Python's standard library: `{kind: python-docs}`."""
 
     kind: Literal["python-docs"] = "python-docs"
-    min_df: int = Field(4, ge=1, description="least number of documents that have a word")
-    max_df: float = Field(0.2, gt=0, le=1, description="largest share of documents that have it")
+    min_df: int = Field(4, ge=1, description="leave out words in fewer documents")
+    max_df: float = Field(
+        0.2, gt=0, le=1, description="leave out words in more than this share of documents"
+    )
     targets: Literal["kind"] | None = Field(
         None, description="kind: does it describe a class, a function or a module?"
     )
     hash_bits: HashBits = None
 
     def load(self, like: DataSource | None = None) -> Samples:
-        """Counts of all docstrings."""
+        """Load the counts of all docstrings."""
         return self.open(None if like is None else like.names).samples()
 
     def open(
         self, vocabulary: Sequence[str] | None = None, cache_dir: Path | None = None
     ) -> Corpus:
-        """Counts of all docstrings, over the words of `vocabulary` if one is given."""
+        """Count the words of all docstrings; `vocabulary`: count only these words."""
         min_df, max_df = (self.min_df, self.max_df) if vocabulary is None else (1, 1.0)
         corpus = python_docs(cache_dir, min_df=min_df, max_df=max_df, targets=self.targets)
         if vocabulary is None and self.hash_bits is not None:
@@ -56,40 +58,44 @@ class FileData(MemoryKind):
         description=".txt, .jsonl, .csv, .tsv (all perhaps .gz), .parquet, .npz or .mtx file, or a "
         "folder of .txt or .parquet files; or a pattern of such names, in quotes"
     )
-    min_df: int = Field(1, ge=1, description="least number of documents that have a word")
-    max_df: float = Field(1.0, gt=0, le=1, description="largest share of documents that have it")
+    min_df: int = Field(1, ge=1, description="leave out words in fewer documents")
+    max_df: float = Field(
+        1.0, gt=0, le=1, description="leave out words in more than this share of documents"
+    )
     targets: Path | None = Field(
         None, description=".npy, .npz or .mtx file with the targets of the documents"
     )
     weights: Path | None = Field(None, description=".npy file with the weights of the documents")
-    text: str = Field("text", description="of .jsonl and tables: field or column with the text")
+    text: str = Field("text", description="field (.jsonl) or column (tables) with the text")
     separator: str | None = Field(
         None,
         min_length=1,
         max_length=1,
-        description="between fields of .csv and .tsv; null: a tab in .tsv files, else a comma",
+        description="separates fields of .csv and .tsv; null: a tab in .tsv files, else a comma",
     )
     hash_bits: HashBits = None
 
     @field_validator("path", mode="before")
     @classmethod
     def _local(cls, path: Any) -> Any:
-        """No URL: a path would have one slash less."""
+        """Refuse URLs, because `Path` would drop one of their slashes."""
         if "://" in str(path):
             raise ValueError(
                 f"texts are read from local files, not from {path}; `learn convert {path} DIR "
-                "--text COLUMN` makes blocks of Parquet from afar"
+                "--text COLUMN` makes blocks of remote Parquet files"
             )
         return path
 
     def files(self) -> Iterator[Path]:
-        """The documents, their targets and their weights."""
+        """Yield the files of documents, targets and weights."""
         yield from matching(self.path)
         yield from (path for path in (self.targets, self.weights) if path is not None)
 
     def conversion(self, path: str) -> tuple[str, Mapping[str, Any]] | None:
-        """JSON lines and tables with the text in the same field; tables are no texts where these
-        data are counts, and of other JSON lines the name says it all.
+        """Return format and options for `learn convert`; None: chosen by file name.
+
+        JSON lines and tables have the texts in the same field. Tables are not texts if these data
+        are counts.
         """
         found = text_format(path, self.text, self.separator)
         if found == ("json-lines", {"text": "text"}) or self.path.suffix in MATRICES:
@@ -97,21 +103,21 @@ class FileData(MemoryKind):
         return found
 
     def load(self, like: DataSource | None = None) -> Samples:
-        """Counts of all documents."""
+        """Load the counts of all documents."""
         samples = self.open(None if like is None else like.names).samples()
         if self.weights is None:
             return samples
         return replace(samples, weights=read_weights(self.weights, samples.X.shape[0]))
 
     def open(self, vocabulary: Sequence[str] | None = None) -> Corpus:
-        """Counts of all documents, over the words of `vocabulary` if one is given.
+        """Count the words of all documents; `vocabulary`: count only these words.
 
-        With targets they are features, which may be negative.
+        With targets, the numbers are features and may be negative.
         """
         hashed = None if self.hash_bits is None else HashedWords(self.hash_bits)
         limited = self.min_df > 1 or self.max_df < 1.0
         if vocabulary is None and not limited:
-            vocabulary = hashed  # no list of words is ever made
+            vocabulary = hashed  # hashed columns need no list of words
         corpus = read_counts(
             self.path,
             vocabulary,

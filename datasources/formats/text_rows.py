@@ -1,4 +1,4 @@
-"""Documents as counts of their words."""
+"""Read documents as counts of their words."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,11 +18,13 @@ from .vocabulary import Vocabulary, choose_words
 
 
 class TextRows:
-    """Documents as sparse rows: how often each word (see `text.words`) is in each.
+    """Documents as sparse rows that count each word (see `text.words`).
 
-    min_df, max_df: words that are in fewer documents, or in more than this
-    share of them, are left out. hash_bits: 2**hash_bits hashed columns, any word has one. Without,
-    and where no model says which words there are, the files are read twice.
+    min_df: leave out words in fewer documents.
+    max_df: leave out words in more than this share of the documents.
+    hash_bits: use 2**hash_bits hashed columns for all words; None: one column per word.
+
+    The files are read twice if columns are not hashed and no model gives the words.
     """
 
     def __init__(
@@ -57,11 +59,11 @@ class TextRows:
 
     @property
     def layout(self) -> Layout:
-        """The vocabulary, and the targets."""
+        """The layout, from vocabulary and targets."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         bags = Bags(self._vocabulary)
         for after, documents in self._documents.chunks(start):
             names, targets = [], []
@@ -72,7 +74,7 @@ class TextRows:
                 targets.append(document.targets)
             X, unknown = bags.take()
             remarks = {UNKNOWN: int(unknown.sum())} if unknown.size else {}
-            shape = len(targets), self._layout.targets  # of no documents, too
+            shape = len(targets), self._layout.targets  # also if there are no documents
             table = np.array(targets, np.float32).reshape(shape) if self._layout.targets else None
             yield Rows(X, after, table, ids=names, remarks=remarks)
 
@@ -86,7 +88,7 @@ def text_rows(
     max_df: float = 1.0,
     hash_bits: int | None = None,
 ) -> TextRows:
-    """A document per line of the files; or, of a folder, per .txt file in it."""
+    """Read a document per line of the files, or per .txt file in a folder."""
     documents: Documents = TextLines(paths, scratch)
     if paths[0].is_dir():
         documents = TextFolder(paths[0], scratch)
@@ -105,7 +107,7 @@ def json_rows(
     max_df: float = 1.0,
     hash_bits: int | None = None,
 ) -> TextRows:
-    """A document per line of JSON; see `JsonLines`."""
+    """Read a document per line of JSON; see `JsonLines`."""
     documents = JsonLines(paths, scratch, text=text, targets=targets, ids=ids)
     return TextRows(documents, scratch, known, min_df=min_df, max_df=max_df, hash_bits=hash_bits)
 
@@ -123,7 +125,7 @@ def table_text_rows(
     max_df: float = 1.0,
     hash_bits: int | None = None,
 ) -> TextRows:
-    """A document per row of a table; see `table_texts`."""
+    """Read a document per row of a table; see `table_texts`."""
     documents = table_texts(
         paths, scratch, text=text, targets=targets, ids=ids, separator=separator
     )
@@ -139,9 +141,7 @@ def table_texts(
     ids: str | None = None,
     separator: str | None = None,
 ) -> Documents:
-    """The texts in a column of CSV or TSV files (see `CsvTexts`), or of Parquet (`ParquetTexts`),
-    which is what has no such ending.
-    """
+    """Read texts in a column: `CsvTexts` for CSV and TSV, else `ParquetTexts`."""
     if kind_of(Path(paths[0])) not in (".csv", ".tsv"):
         return ParquetTexts(paths, scratch, text=text, targets=targets, ids=ids)
     files = [Path(path) for path in paths]

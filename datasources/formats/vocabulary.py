@@ -1,6 +1,6 @@
-"""Which words become columns: a count of documents for each word, in bounded memory.
+"""Choose the words that become columns, by document counts in bounded memory.
 
-Counts are kept in a dictionary; when it is full it is written to a file, sorted, and begun anew. At
+Counts are kept in a dictionary. When it is full, it is sorted, written to a file, and emptied. At
 the end the files are merged. So only words that are kept must fit into memory.
 """
 
@@ -20,13 +20,13 @@ from ..parsing.layout import Known
 from ..parsing.scratch import Scratch
 from ..text.corpus import check_limits
 
-WORD_BYTES = 200  # that a word takes in a dictionary, about
+WORD_BYTES = 200  # memory of a word in a dictionary, approximately
 MOST_WORDS = 1 << 24
 REMEMBERED = 1 << 20
 
 
 class Vocabulary(dict[str, int]):
-    """The column of every word, -1 for one that has none.
+    """Maps words to their columns, and unknown words to -1.
 
     >>> words = Vocabulary(["to", "be"])
     >>> words["be"], words["or"]
@@ -34,13 +34,13 @@ class Vocabulary(dict[str, int]):
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        """words: in the order of the columns, or `HashedWords`."""
+        """Number the words. words: in the order of the columns, or `HashedWords`."""
         self._hashed = words if isinstance(words, HashedWords) else None
         if self._hashed is None:
             super().__init__((word, column) for column, word in enumerate(words))
 
     def __missing__(self, word: str) -> int:
-        """A hashed column is remembered for a while; others there are not."""
+        """Return the hashed column, which is cached for a while, or -1 without hashing."""
         if self._hashed is None:
             return -1
         if len(self) >= REMEMBERED:
@@ -59,11 +59,16 @@ def choose_words(
     max_df: float,
     hash_bits: int | None,
 ) -> Sequence[str]:
-    """The words that become columns.
+    """Return the words that become columns.
 
-    Those that a model knows; or hashed ones; or those in at least `min_df` and at most a share
-    `max_df` of the documents, sorted. documents: the different words of each, read only in the last
-    case. Raises `DataError` if no word is left, or more than can be kept.
+    name: of the data, in messages.
+    documents: the distinct words of each document. They are read only if words must be counted.
+    known: a model's columns; its words are used if given.
+    min_df, max_df: else choose words in at least `min_df` documents and at most a share `max_df`
+        of them, sorted.
+    hash_bits: if given, hash words instead.
+
+    Raises `DataError` if no word is left, or too many.
     """
     check_limits(min_df, max_df)
     if known is not None and known.names is not None:
@@ -73,8 +78,8 @@ def choose_words(
     if hash_bits is not None:
         if (min_df, max_df) != (1, 1.0):
             raise DataError(
-                f"{name}: hash_bits={hash_bits} with min_df={min_df}, max_df={max_df}, but hashed "
-                "words are not counted; give the one or the other."
+                f"{name}: hash_bits={hash_bits} with min_df={min_df}, max_df={max_df}: hashed "
+                "words are not counted. Set hash_bits, or min_df and max_df."
             )
         return HashedWords(hash_bits)
     counter = Counter(scratch.folder, max(1 << 10, scratch.memory // WORD_BYTES))
@@ -83,7 +88,7 @@ def choose_words(
         for words in documents:
             counter.add(words)
         if not counter.documents:
-            raise DataError(f"{name}: no documents in it.")
+            raise DataError(f"{name}: has no documents.")
         kept: list[str] = []
         most, empty = max_df * counter.documents, True
         for word, count in counter.merged():
@@ -97,12 +102,12 @@ def choose_words(
                 )
         if empty:
             raise DataError(
-                f"{name}: no words in its {counter.documents:,} documents; in texts, a word has "
-                "three or more letters and is no function word such as 'the'."
+                f"{name}: no words in its {counter.documents:,} documents; a word in a text has "
+                "three or more letters and is not a function word such as 'the'."
             )
         if not kept:
             raise DataError(
-                f"{name}: of {counter.documents:,} documents none has a word that is in at least "
+                f"{name}: none of {counter.documents:,} documents has a word that is in at least "
                 f"min_df={min_df} and at most max_df={max_df:.0%} of them; relax one of the two."
             )
         return Ids(kept)
@@ -111,24 +116,24 @@ def choose_words(
 
 
 class Counter:
-    """In how many documents a word is. most: words that are kept in memory."""
+    """Counts the documents with each word. most: words that are kept in memory."""
 
     def __init__(self, folder: Path, most: int) -> None:
-        """No document yet."""
+        """Start without documents."""
         self.documents = 0
         self._folder, self._most = folder, most
         self._counts: collections.Counter[str] = collections.Counter()
         self._files: list[Path] = []
 
     def add(self, words: Collection[str]) -> None:
-        """A document with these words, all different."""
+        """Add a document with these distinct words."""
         self.documents += 1
         self._counts.update(words)
         if len(self._counts) > self._most:
             self._spill()
 
     def merged(self) -> Iterator[tuple[str, int]]:
-        """Words and counts, sorted by word."""
+        """Yield words and counts, sorted by word."""
         if not self._files:
             yield from sorted(self._counts.items())
             return
@@ -152,7 +157,7 @@ class Counter:
 
 
 def read_run(lines: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Words and counts of a file that `Counter` wrote."""
+    """Yield words and counts of a file that `Counter` wrote."""
     pairs = iter(lines)
     for word, count in zip(pairs, pairs, strict=True):
         yield word[:-1], int(count)

@@ -1,4 +1,4 @@
-"""Vowpal Wabbit text: `label importance base 'tag|namespace:2 feature:0.5 feature |other feature`.
+"""Read Vowpal Wabbit text: `label importance base 'tag|namespace:2 feature:0.5`.
 
 https://github.com/VowpalWabbit/vowpal_wabbit/wiki/Input-format
 """
@@ -21,13 +21,13 @@ BASED = "bases (predictions to start from) are left out"
 
 
 class VowpalWabbitRows:
-    """Examples as sparse rows with their importance as weight, called after their tag or line.
+    """Reads examples as sparse rows, weighted by importance, named by tag or line.
 
-    A feature is called `namespace^feature`, or `feature` in the namespace without a name; values of
-    the same feature are added. Features without a name are called `:0`, `:1`, ... in each
-    namespace, as Vowpal Wabbit counts them. A base (the prediction to start from) is left out, with
-    a remark. The target is the label; all examples have one, or none has. min_df,
-    max_df, hash_bits: see `TextRows`. Hashes are not Vowpal Wabbit's own.
+    A feature is named `namespace^feature`, or `feature` in the namespace without a name. Values of
+    the same feature are added. Features without a name are named `:0`, `:1`, ... in each namespace,
+    as Vowpal Wabbit counts them. A base (the prediction to start from) is left out, with a remark.
+    The target is the label; all examples must have one, or none. Hashes differ from Vowpal
+    Wabbit's. min_df, max_df, hash_bits: see `TextRows`.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class VowpalWabbitRows:
         self._paths, self._scratch = paths, scratch
         first = next((x for chunk in line_chunks(paths, scratch) for _, x in examples(chunk)), None)
         if first is None:
-            raise DataError(f"{paths[0]}: no examples in it.")
+            raise DataError(f"{paths[0]}: has no examples.")
         found = choose_words(
             paths[0],
             (
@@ -64,11 +64,11 @@ class VowpalWabbitRows:
 
     @property
     def layout(self) -> Layout:
-        """The features, and whether there are labels."""
+        """The layout, from features and labels."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         bags = Bags(self._vocabulary)
         for chunk in line_chunks(self._paths, self._scratch, start):
             labels: list[float] = []
@@ -78,7 +78,7 @@ class VowpalWabbitRows:
                     here, first = ("a", "no") if self._layout.targets == 0 else ("no", "a")
                     raise DataError(
                         f"{chunk.path}:{line}: {here} label, but the first example has {first} "
-                        "label; either all have one or none has."
+                        "label; either all must have one or none."
                     )
                 labels += [] if example.label is None else [example.label]
                 based += example.base != 0.0
@@ -94,8 +94,11 @@ class VowpalWabbitRows:
 
 
 class Example(NamedTuple):
-    """One line. label: None if it has none; importance: weight of the row; base: the prediction to
-    start from.
+    """One line.
+
+    label: None if it has none.
+    importance: weight of the row.
+    base: the prediction to start from.
     """
 
     label: float | None
@@ -107,7 +110,10 @@ class Example(NamedTuple):
 
 
 def examples(chunk: Lines) -> Iterator[tuple[int, Example]]:
-    """Line and contents of every example. Raises `DataError` naming the line."""
+    """Yield line number and contents of every example.
+
+    Raises `DataError` naming the line.
+    """
     for number, line in split_lines(chunk):
         text = decode(line, chunk.path, number)
         try:
@@ -118,14 +124,14 @@ def examples(chunk: Lines) -> Iterator[tuple[int, Example]]:
 
 
 def parse_example(line: str) -> Example:
-    """What a line says. Raises `ValueError` saying what is wrong with it.
+    """Parse a line. Raises `ValueError` for an invalid one.
 
     >>> parse_example("1 2.0 'first|f:2 a b:0.5 | c :3 :4")[3:5]
     (['f^a', 'f^b', 'c', ':0', ':1'], [2.0, 1.0, 1.0, 3.0, 4.0])
     """
     head, *parts = line.split("|")
     if not parts:
-        raise ValueError("there is no |, and features stand behind one")
+        raise ValueError("a line must have a |, followed by features")
     label, importance, base, tag = parse_head(head)
     features: list[str] = []
     values: list[float] = []
@@ -145,38 +151,39 @@ def parse_example(line: str) -> Example:
             else:
                 name, value = divide(text)
             if not abs(value * factor) < TOO_LARGE:
-                raise ValueError(f"{text!r} times {factor:g} is no finite float32")
+                raise ValueError(f"{text!r} times {factor:g} is not a finite float32")
             features.append(f"{space}^{name}" if space or "^" in name else name)
             values.append(value * factor)
     return Example(label, importance, tag, features, values, base)
 
 
 def parse_head(head: str) -> tuple[float | None, float, float, str]:
-    """Label, importance, base and tag: what stands before the first `|`."""
+    """Parse label, importance, base and tag, which come before the first `|`."""
     found, tag = head.split(), ""
     if found and (found[-1].startswith("'") or not head[-1].isspace()):
         tag = found.pop()
         if not found and NUMBER.fullmatch(tag.encode()):
             raise ValueError(
-                f"{tag!r} before | is a tag, not a label; a label has a space behind it"
+                f"{tag!r} before | is a tag, not a label; a label must be followed by a space"
             )
     if len(found) > 3:
         text = " ".join(found)
-        raise ValueError(f"{text!r}, but here stand a label, an importance and a base")
+        raise ValueError(f"{text!r}: must be a label, an importance and a base")
     if found and not NUMBER.fullmatch(found[0].encode()):
         raise ValueError(
-            f"the label {found[0]!r} is no number; costs, actions and several labels are not read"
+            f"the label {found[0]!r} is not a number; costs, actions and several labels are not "
+            "supported"
         )
     numbers = [parse_float32(text.encode()) for text in found]
     label = numbers[0] if numbers else None
     _, importance, base = [*numbers, *(0.0, 1.0, 0.0)[len(numbers) :]]
     if importance < 0:
-        raise ValueError(f"the importance is {importance:g}, but a weight is 0 or more")
+        raise ValueError(f"the importance is {importance:g}, but a weight must be 0 or more")
     return label, importance, base, tag.removeprefix("'")
 
 
 def divide(text: str) -> tuple[str, float]:
-    """`name:value`, or `name` with the value 1."""
+    """Split `name:value`; `name` alone has the value 1."""
     name, colon, value = text.partition(":")
     if not name:
         raise ValueError(f"{text!r} has no name")

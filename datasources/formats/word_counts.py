@@ -1,4 +1,4 @@
-"""Word counts from a file or folder, by the end of its name."""
+"""Read word counts from a file or folder; the end of its name decides the format."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,28 +21,30 @@ MATRICES = (".npz", ".mtx")
 
 
 def is_text_or_counts(path: Path) -> bool:
-    """Whether `read_counts` can tell what is at `path`."""
-    if path.name.startswith("docword"):  # UCI's bags of words end in .txt, too
+    """Return whether `read_counts` knows the format of `path`."""
+    if path.name.startswith("docword"):  # UCI's bags of words end in .txt too
         return False
     return path.suffix in (*MATRICES, *TEXTS) or (path.is_dir() and any(path.rglob("*.txt")))
 
 
 def matching(path: Path) -> list[Path]:
-    """What is meant by a path: what has that name, else what matches it as a pattern, sorted; the
-    path itself where nothing does.
+    """Return the files that a path refers to, sorted.
+
+    This is the path itself if it exists, else the matches of a pattern, else the path.
     """
     return [path] if path.exists() else [Path(name) for name in sorted(glob(str(path)))] or [path]
 
 
 def files_at(path: str) -> Iterator[Path]:
-    """What is meant by a path, with what is in folders, at any depth, in place of these."""
+    """Yield the files that a path refers to, and those in folders at any depth."""
     for found in matching(Path(path)):
         yield from found.rglob("*") if found.is_dir() else [found]
 
 
 def is_table(path: Path) -> bool:
-    """Whether the texts at `path` are in a column of a table: a file, or a folder of Parquet files
-    without .txt files.
+    """Return whether the texts at `path` are in a column of a table.
+
+    A table is a file, or a folder of Parquet files without .txt files.
     """
     if path.is_dir():
         return not any(path.rglob("*.txt")) and any(path.rglob("*.parquet"))
@@ -52,8 +54,9 @@ def is_table(path: Path) -> bool:
 def text_format(
     path: str, text: str, separator: str | None = None
 ) -> tuple[str, Mapping[str, Any]] | None:
-    """Format and options by which `learn convert` reads the texts in a field of JSON lines, or in a
-    column of a table; None where `path`, or what is in this folder, is neither.
+    """Return format and options by which `learn convert` reads the texts at `path`.
+
+    text: field of JSON lines or column of a table. Returns None for all other files.
     """
     kinds = {text_kind(file) for file in files_at(path)} & {*TEXTS, *TABLES}
     if kinds and kinds <= {*JSON_LINES}:
@@ -76,44 +79,45 @@ def read_counts(
 ) -> Corpus:
     """Count the words of the documents at `path`.
 
-    Text: `x.txt`, a document per line; `x.jsonl`, a document per line as `{"text": ...}` (`text`:
-    the name of the field); `x.csv`, `x.tsv`, a document per record, in the column `text`
-    (separator: between fields; None: a tab in .tsv files, else a comma); all perhaps packed (`.gz`,
-    `.zst`, ...); `x.parquet`, or a folder of such files, likewise; a folder, a document per .txt
-    file; a pattern (`part-*.jsonl`) of these. All UTF-8. Words as in `text.words`, without
-    those in fewer than `min_df` documents or more than a share `max_df`.
+    path: texts, or counts; a pattern (`part-*.jsonl`) of files of texts works too.
+        `x.txt`: a document per line.
+        `x.jsonl`: a document per line as `{"text": ...}`; `text` names the field.
+        `x.csv`, `x.tsv`: a document per record, in the column `text`.
+        `x.parquet`, or a folder of such files: a document per row, in the column `text`.
+        A folder of .txt files: a document per file.
+        `x.npz` (from `scipy.sparse.save_npz`), `x.mtx` (Matrix Market): counts, a row per document.
+            `vocab.txt` beside the file has the word of each column, one per line.
+    vocabulary: a trained model's words. They are the columns, whatever their frequency, and other
+        words are counted in `dropped`. Counts without a `vocab.txt` must have its columns.
+        `HashedWords` have a column for every word.
+    min_df: leave out words in fewer documents.
+    max_df: leave out words in more than this share of the documents.
+    targets: a file with the targets of the documents, see `target_files.read_targets`.
+    signed: whether numbers in .npz and .mtx files may be negative, as features that are not counts.
+    separator: between fields of tables; None: a tab in .tsv files, else a comma.
 
-    Counts: `x.npz`, written by `scipy.sparse.save_npz`; `x.mtx`, Matrix Market. Rows are
-    documents. A file `vocab.txt` beside it holds the word of each column, one per line.
-
-    With a `vocabulary` (a trained model's) its words are the columns, whatever their frequency,
-    and others are counted in `dropped`; counts without a `vocab.txt` must have its columns.
-    `HashedWords` have a column for every word.
-
-    targets: a file with the targets of the documents, see `target_files.read_targets`. signed:
-    numbers in .npz and .mtx files may be negative, features that are no counts.
-
-    Raises `DataError` naming file and line (or row) for whatever cannot be read.
+    Texts are UTF-8 and may be packed (`.gz`, `.zst`, ...). `text.words` says which words count.
+    Raises `DataError`, naming file and line (or row), for data that cannot be read.
     """
     path = Path(path)
     paths = matching(path)
     check_limits(min_df, max_df)
     if not paths[0].exists():
-        raise DataError(f"{path}: there is no such file or folder.")
+        raise DataError(f"{path}: file or folder does not exist.")
     if path.suffix in MATRICES:
         corpus = read_matrix(path, vocabulary, signed=signed)
     elif all(file.is_dir() or text_kind(file) in (*TEXTS, *TABLES) for file in paths):
         texts = chain.from_iterable(read_texts(file, text, separator) for file in paths)
         corpus = count_words(((name, words(content)) for name, content in texts), vocabulary)
         if not corpus.documents:
-            what = "no documents in it"
+            what = "has no documents"
             if path.is_dir():
-                what = "no .txt or .parquet files in it, at any depth"
+                what = "has no .txt or .parquet files, at any depth"
             raise DataError(f"{path}: {what}.")
         if not corpus.vocabulary:
             raise DataError(
                 f"{path}: no words in its {len(corpus.documents)} documents; a word has three or "
-                "more letters and is no function word such as 'the'."
+                "more letters and is not a function word such as 'the'."
             )
     else:
         kinds = ", ".join([*TEXTS, *TABLES, *MATRICES])
@@ -125,12 +129,12 @@ def read_counts(
         table, names = read_targets(Path(targets), len(corpus.documents))
         corpus = replace(corpus, targets=table, target_names=names)
     if vocabulary is not None or (min_df, max_df) == (1, 1.0):
-        return corpus  # with all columns: counts have some that no document uses
+        return corpus  # keep all columns, also those that no document uses
     return corpus.limit(min_df=min_df, max_df=max_df)
 
 
 def read_texts(path: Path, field: str, separator: str | None) -> Iterator[tuple[str, str]]:
-    """Names and texts of the documents at `path`."""
+    """Yield names and texts of the documents at `path`."""
     if is_table(path):
         return read_table(path, field, separator)
     if path.is_dir():
@@ -139,7 +143,7 @@ def read_texts(path: Path, field: str, separator: str | None) -> Iterator[tuple[
 
 
 def read_table(path: Path, column: str, separator: str | None) -> Iterator[tuple[str, str]]:
-    """Names and texts of the documents in a column of a table."""
+    """Yield names and texts of the documents in a column of a table."""
     from ..parsing.scratch import Scratch
     from .text_rows import table_texts
 
@@ -148,7 +152,7 @@ def read_table(path: Path, column: str, separator: str | None) -> Iterator[tuple
 
 
 def text_kind(path: Path) -> str:
-    """The end of the name of a file, without that of a packer."""
+    """Return the end of a file's name, without that of a packer."""
     from ..packed.streams import kind_of
 
     return kind_of(path)

@@ -1,4 +1,4 @@
-"""HugeCTR's binary formats, Norm and Raw."""
+"""Read and write HugeCTR's binary formats, Norm and Raw."""
 
 from .kinds import HugeCTRNorm as HugeCTRNorm
 from .kinds import HugeCTRRaw as HugeCTRRaw

@@ -1,4 +1,4 @@
-"""Where the blocks of a data set begin, and how large they are: found by reading it once."""
+"""Find where the blocks of a data set begin, and their sizes, by reading it once."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from ..errors import DataError
 from .parts import Part
 from .records import COUNT, FINITE, KEY, LENGTH, MORE, SUM, Bytes, Layout, measure
 
-CHUNK = 1 << 22  # bytes that are read at a time; more where a record has more
+CHUNK = 1 << 22  # bytes that are read at once, or one record if it is larger
 
 FAULTS = {
     MORE: "is cut off, or its keys are of another size (input_key_type)",
     LENGTH: "has parts that do not fill its length; are its keys of another size (input_key_type)?",
-    COUNT: "has a number of keys that cannot be; are keys of another size (input_key_type), or is "
-    "the file damaged?",
-    SUM: "does not have the check sum that stands behind it; the file is damaged",
+    COUNT: "has an impossible number of keys; are keys of another size (input_key_type), or is the "
+    "file damaged?",
+    SUM: "does not match its check sum; the file is damaged",
     KEY: "has a key without a column in slot {place}; it must be less than the size of its slot "
     "(slot_size_array, vocabulary_size), or hashed (hash_bits)",
     FINITE: "has {number} that is not finite",
@@ -27,9 +27,15 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class Index:
-    """parts: the files. rows: their records. files, offsets: int64 [blocks + 1], the part and the
-    byte in it where each block begins, and the last one ends. nnz: most features of a block, about;
-    nbytes: most bytes. fingerprint: XXH3 of all records.
+    """The places and sizes of all blocks.
+
+    parts: the files.
+    rows: number of records in all files.
+    files, offsets: int64 [blocks + 1], the part and the byte in it where each block begins; the
+        last entry is the end of the last block.
+    nnz: features of a block, at most, approximately.
+    nbytes: bytes of a block, at most.
+    fingerprint: XXH3 of all records.
     """
 
     parts: list[Part]
@@ -42,10 +48,10 @@ class Index:
 
 
 def make_index(parts: list[Part], layout: Layout, block_rows: int) -> Index:
-    """Read all records and measure them. Raises `DataError` naming file and record."""
+    """Read and measure all records. Raises `DataError` naming file and record."""
     digest = xxhash.xxh3_64(repr(layout).encode())
     marks, buffer = [(0, parts[0].start)], np.empty(CHUNK, np.uint8)
-    rows, nnz, nbytes = 0, 0, 0  # rows of all blocks; of the block that is being measured:
+    rows, nnz, nbytes = 0, 0, 0  # rows of all blocks; sizes of the present block:
     keys, size = 0, 0
     for number, part in enumerate(parts):
         done, at = 0, part.start
@@ -76,7 +82,7 @@ def make_index(parts: list[Part], layout: Layout, block_rows: int) -> Index:
                 "number in the header or the size of keys (input_key_type) is wrong."
             )
     if not rows:
-        raise DataError(f"{parts[0].path}: no records in it.")
+        raise DataError(f"{parts[0].path}: the file has no records.")
     if rows % block_rows:
         marks.append((len(parts) - 1, parts[-1].size))
     files, offsets = np.array(marks, np.int64).T
@@ -86,7 +92,7 @@ def make_index(parts: list[Part], layout: Layout, block_rows: int) -> Index:
 def record_fault(
     part: Part, record: int, fault: int, place: int = 0, number: str = ""
 ) -> DataError:
-    """What is wrong with record `record` of a file."""
+    """Return the error for record `record` of a file."""
     text = FAULTS[fault].format(place=place, number=number)
     return DataError(f"{part.path}: record {record} (counted from 0) {text}.")
 
@@ -95,8 +101,10 @@ def record_fault(
 def measure_some(
     data: Bytes, at: int, stop: int, layout: Layout, most: int
 ) -> tuple[int, int, int, int]:
-    """`measure` up to `most` records from `at` on: how many there are, where the last one ends, how
-    many keys they have, and the fault of the next one, or 0.
+    """Measure up to `most` records from `at` on.
+
+    Returns the number of records, the end of the last one, the number of their keys, and the fault
+    of the record that follows, or 0.
     """
     count, keys = 0, 0
     while count < most:

@@ -1,4 +1,4 @@
-"""Configured data in HugeCTR's binary formats. Keys have HugeCTR's names."""
+"""Configure data in HugeCTR's binary formats. Settings have HugeCTR's names."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,17 +24,17 @@ Size = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 class HugeCTRKeys(DataKind):
-    """How keys become columns, behind those of the dense features."""
+    """The columns of keys; they follow those of the dense features."""
 
     path: Path
     slot_size_array: list[Size] | None = Field(
-        None, description="keys of each slot, numbered from 0 in each"
+        None, description="number of keys of each slot; keys start at 0 in each"
     )
     vocabulary_size: Size | None = Field(
-        None, description="keys of all slots, if slots share no number"
+        None, description="number of keys of all slots, if slots share no keys"
     )
     hash_bits: int | None = Field(
-        None, ge=1, le=MOST_BITS, description="2**hash_bits columns for keys of any size, hashed"
+        None, ge=1, le=MOST_BITS, description="hash keys of any size to 2**hash_bits columns"
     )
 
     @model_validator(mode="after")
@@ -44,15 +44,18 @@ class HugeCTRKeys(DataKind):
         return self
 
     def files(self) -> Iterator[Path]:
-        """The data, or the list of their files."""
+        """Yield the data file, or the list of data files."""
         yield self.path
 
     def elsewhere(self, path: str, *, labelled: bool) -> Self:
-        """Records of the same layout in another file; labels are part of it."""
+        """Return the settings for another file with the same layout, labels included."""
         return self.model_copy(update={"path": Path(path)})
 
     def key_columns(self, layout: Layout) -> tuple[KeyColumns, int]:
-        """Columns of keys, and how many columns there are in all. Raises `DataError`."""
+        """Return the columns of keys, and the total number of columns.
+
+        Raises `DataError`.
+        """
         slots, dense = layout.slots, layout.dense
         if self.slot_size_array is not None and len(self.slot_size_array) != slots:
             raise DataError(
@@ -71,7 +74,7 @@ class HugeCTRKeys(DataKind):
             total = 1 << (self.hash_bits or 0)
         if not 1 <= dense + total <= MAX_COLUMNS:
             raise DataError(
-                f"{self.path}: {dense + total:,} columns, but there are 1 to {MAX_COLUMNS}; "
+                f"{self.path}: {dense + total:,} columns: must be 1 to {MAX_COLUMNS}; "
                 "hash_bits hashes keys to fewer."
             )
         seeds = [xxhash.xxh3_64_intdigest(str(slot).encode()) for slot in range(slots)]
@@ -87,7 +90,7 @@ class HugeCTRNorm(HugeCTRKeys):
     input_key_type: Literal["I32", "I64"] = Field("I32", description="keys of 4 or 8 bytes")
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
-        """All files of the list, in its order."""
+        """Open all files of the list, in its order."""
         layout, parts = norm_parts(self.path, 4 if self.input_key_type == "I32" else 8)
         return HugeCTRSource(parts, layout, *self.key_columns(layout), reading)
 
@@ -101,7 +104,7 @@ class HugeCTRRaw(HugeCTRKeys):
     dense_dim: Count = 0
     slot_num: Count | None = Field(None, description="null: as many as slot_size_array has sizes")
     float_label_dense: bool = Field(
-        True, description="false: labels and dense features are int32, these to become log(1 + x)"
+        True, description="false: labels and dense features are int32; features become log(1 + x)"
     )
 
     @model_validator(mode="after")
@@ -111,7 +114,7 @@ class HugeCTRRaw(HugeCTRKeys):
         return self
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
-        """The records of the file."""
+        """Open the records of the file."""
         sizes = self.slot_size_array or []
         layout = Layout(
             self.label_dim,

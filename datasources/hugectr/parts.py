@@ -1,4 +1,4 @@
-"""The files of a data set: opened anew for each read, and still those that were looked at first."""
+"""Read the files of a data set, and verify that they are unchanged."""
 
 import os
 import struct
@@ -18,9 +18,9 @@ HEADER = struct.Struct(
 
 @dataclass(frozen=True)
 class Part:
-    """A file with `records` records, from byte `start` to byte `size`, its end.
+    """A file with `records` records, from byte `start` to its end at byte `size`.
 
-    stamp: what the file system says of it.
+    stamp: identifies the file's version; see `stamp_of`.
     """
 
     path: Path
@@ -30,7 +30,10 @@ class Part:
     stamp: tuple[int, ...]
 
     def read(self, offset: int, into: npt.NDArray[np.uint8]) -> None:
-        """Fill `into` with the bytes from `offset` on. Raises `DataError` after a change."""
+        """Fill `into` with the bytes from `offset` on.
+
+        Raises `DataError` if the file changed.
+        """
         with self.path.open("rb", buffering=0) as file:
             if stamp_of(file.fileno()) == self.stamp:
                 file.seek(offset)
@@ -41,23 +44,23 @@ class Part:
                 if filled == into.size:
                     return
         raise DataError(
-            f"{self.path}: the file has changed since it was opened; leave files alone while they "
+            f"{self.path}: the file has changed since it was opened. Leave files alone while they "
             "are in use, and start again."
         )
 
 
 def stamp_of(descriptor: int) -> tuple[int, ...]:
-    """What tells a file from one that replaces it, or from itself after a change."""
+    """Return what identifies this version of a file: device, inode, size and time."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def norm_parts(path: Path, key_bytes: int) -> tuple[Layout, list[Part]]:
-    """The files of a Norm data set: those that the file list at `path` names, or the file itself.
+    """Find the files of a Norm data set, from a file list or one data file.
 
-    File lists: the number of files, then one path per line, from the working directory as HugeCTR
-    has it, else from the folder of the list. Raises `DataError` where headers are no headers or do
-    not agree.
+    A file list has the number of files, then one path per line. A path is relative to the working
+    directory, as in HugeCTR, or else to the folder of the list. Raises `DataError` for headers that
+    are invalid or disagree.
     """
     layout, parts = None, list[Part]()
     for file in listed_files(path):
@@ -65,24 +68,24 @@ def norm_parts(path: Path, key_bytes: int) -> tuple[Layout, list[Part]]:
         parts.append(part)
         if layout is not None and here != layout:
             raise DataError(
-                f"{file}: {describe(here)}, but {parts[0].path} has {describe(layout)}; the files "
-                "of a data set are alike."
+                f"{file}: {describe(here)}, but {parts[0].path} has {describe(layout)}; all files "
+                "of a data set must have the same layout."
             )
         layout = here
     assert layout is not None
     if not any(part.records for part in parts):
-        raise DataError(f"{path}: no records in it.")
+        raise DataError(f"{path}: the data set has no records.")
     return layout, parts
 
 
 def describe(layout: Layout) -> str:
-    """What a header says, in words."""
+    """Describe a header in words."""
     check = "check sums" if layout.checked else "no check sums"
     return f"{layout.labels} labels, {layout.dense} dense features, {layout.slots} slots, {check}"
 
 
 def listed_files(path: Path) -> list[Path]:
-    """The files that a file list names, or the file at `path`, if it is none."""
+    """Return the files of a file list, or the data file at `path` itself."""
     with path.open("rb") as file:
         if not file.readline(32).strip().isdigit():
             return [path]
@@ -93,15 +96,15 @@ def listed_files(path: Path) -> list[Path]:
     names = [line.strip() for line in lines if line.strip()]
     if int(head) != len(names) or not names:
         raise DataError(
-            f"{path}:1: {head.strip()[:40]!r}, and {len(names)} lines follow; a file list starts "
-            "with the number of its files, 1 or more, and has the path of one in each further line."
+            f"{path}:1: {head.strip()[:40]!r}, and {len(names)} lines follow; a file list must "
+            "start with the number of its files, 1 or more, followed by one path per line."
         )
     files = []
     for number, name in enumerate(names, 2):
         found = [place for place in (Path(name), path.parent / name) if place.exists()]
         if not found:
             raise DataError(
-                f"{path}:{number}: there is no file {name}, neither from the working directory "
+                f"{path}:{number}: file {name} does not exist, neither from the working directory "
                 f"nor from {path.parent}."
             )
         files.append(found[0])
@@ -109,7 +112,7 @@ def listed_files(path: Path) -> list[Path]:
 
 
 def read_header(path: Path, key_bytes: int) -> tuple[Layout, Part]:
-    """What the header of a Norm file says; one with check sums is a checked record itself."""
+    """Read the header of a Norm file; one with check sums is a checked record itself."""
     with path.open("rb") as file:
         data, stamp = file.read(4 + HEADER.size + 1), stamp_of(file.fileno())
     checked = data[:4] == HEADER.size.to_bytes(4, "little")
@@ -118,13 +121,13 @@ def read_header(path: Path, key_bytes: int) -> tuple[Layout, Part]:
     if len(data) < end + checked:
         raise DataError(f"{path}: {len(data)} bytes are too few for the header of a Norm file.")
     if checked and sum(data[start:end]) % 256 != data[end]:
-        raise DataError(f"{path}: the check sum of the header does not fit; the file is damaged.")
+        raise DataError(f"{path}: the header does not match its check sum; the file is damaged.")
     check, records, labels, dense, slots, *_ = HEADER.unpack(data[start:end])
     sizes = (labels, dense, slots)
-    least = 4 * sum(sizes) + 5 * checked  # bytes of a record: a slot has at least its count
+    least = 4 * sum(sizes) + 5 * checked  # bytes of a record with no keys: each slot has a count
     if check != checked or records < 0 or min(sizes) < 0 or not sum(sizes):
         raise DataError(
-            f"{path}: no header of a Norm file: error_check {check}, number_of_records {records}, "
+            f"{path}: not a Norm file's header: error_check {check}, number_of_records {records}, "
             f"label_dim {labels}, dense_dim {dense}, slot_num {slots}."
         )
     part = Part(path, end + checked, stamp[2], records, stamp)
@@ -137,14 +140,17 @@ def read_header(path: Path, key_bytes: int) -> tuple[Layout, Part]:
 
 
 def raw_part(path: Path, layout: Layout) -> Part:
-    """The file of a Raw data set. Raises `DataError` if it does not consist of whole records."""
+    """Return the file of a Raw data set.
+
+    Raises `DataError` unless it has only whole records.
+    """
     with path.open("rb") as file:
         stamp = stamp_of(file.fileno())
     records, rest = divmod(stamp[2], layout.size)
     if rest:
         raise DataError(
-            f"{path}: {stamp[2]:,} bytes are no whole number of records of {layout.size} bytes "
+            f"{path}: {stamp[2]:,} bytes are not a whole number of records of {layout.size} bytes "
             f"({layout.labels} labels, {layout.dense} dense features and {layout.slots} keys of 4 "
-            "bytes each); it is cut off, or label_dim, dense_dim or the number of slots is wrong."
+            "bytes each). It is cut off, or label_dim, dense_dim or the number of slots is wrong."
         )
     return Part(path, 0, stamp[2], records, stamp)

@@ -1,12 +1,12 @@
-"""Records of HugeCTR's binary formats, in bytes: how long they are, and what they say.
+"""Measure and decode the records of HugeCTR's binary formats.
 
 The layouts are those of HugeCTR's documentation (Python interface, "Dataset formats": Norm and Raw)
-and of its reader (`data_readers/check_sum.hpp`: what is checked is preceded by its length in bytes,
-int32, and followed by the sum of its bytes, modulo 256). Numbers are little-endian.
+and of its reader (`data_readers/check_sum.hpp`). A checked record is preceded by its length in
+bytes, int32, and followed by the sum of its bytes, modulo 256. Numbers are little-endian.
 
 Norm: float32 labels, float32 dense features; for each slot the number of its keys, int32, and the
-keys. Raw: labels and dense features as float32, or as int32, of which dense features become
-log(1 + x); for each slot one key.
+keys. Raw: labels and dense features, all float32 or all int32; for each slot one key. int32 dense
+features become log(1 + x).
 """
 
 from typing import NamedTuple
@@ -19,19 +19,21 @@ from ..arrays.hashing import GOLDEN, mix_one
 from ..arrays.sort_row import tidy_row
 
 MORE, LENGTH, COUNT, SUM, KEY, FINITE = range(-1, -7, -1)
-"""Faults: the record is longer than what is there; its parts do not fill its length; a number of
-keys that cannot be; the sum of its bytes; a key without a column; a number that is not finite.
+"""Faults: the record exceeds the data; its parts do not fill its length; an impossible number of
+keys; a wrong check sum; a key without a column; a number that is not finite.
 """
 
 Bytes = npt.NDArray[np.uint8]
 
 
 class Layout(NamedTuple):
-    """What all records have in common.
+    """The layout that all records share.
 
-    labels, dense, slots: how many of each. key_bytes: 4 (unsigned) or 8. counted: slots say how
-    many keys they have, else each has one. checked: records have lengths and sums. integers: labels
-    and dense features are int32, else float32.
+    labels, dense, slots: how many of each.
+    key_bytes: 4 (unsigned) or 8.
+    counted: whether slots store their number of keys; otherwise each has one key.
+    checked: whether records have lengths and check sums.
+    integers: whether labels and dense features are int32; otherwise they are float32.
     """
 
     labels: int
@@ -44,15 +46,17 @@ class Layout(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of a record, where no slot is counted."""
+        """The bytes of a record without counted slots."""
         return 4 * (self.labels + self.dense) + self.key_bytes * self.slots
 
 
 class KeyColumns(NamedTuple):
-    """Columns of keys, by slot.
+    """The columns of keys, by slot.
 
-    first, sizes: int64 [slots]: key i of slot k is column first[k] + i, and less than sizes[k].
-    With bits > 0 keys are hashed to 2**bits columns from first[k] on; seeds: uint64 [slots].
+    first: int64 [slots], the first column of each slot.
+    sizes: int64 [slots]: key i < sizes[k] of slot k is column first[k] + i.
+    bits: if > 0, keys are hashed to 2**bits columns from first[k] on.
+    seeds: uint64 [slots], of the hash.
     """
 
     first: npt.NDArray[np.int64]
@@ -63,7 +67,7 @@ class KeyColumns(NamedTuple):
 
 @kernel
 def read_bits(data: Bytes, at: int) -> np.uint32:
-    """Four bytes."""
+    """Read four bytes."""
     low = np.uint32(data[at]) | (np.uint32(data[at + 1]) << np.uint32(8))
     high = np.uint32(data[at + 2]) | (np.uint32(data[at + 3]) << np.uint32(8))
     return np.uint32(low | (high << np.uint32(16)))
@@ -71,13 +75,13 @@ def read_bits(data: Bytes, at: int) -> np.uint32:
 
 @kernel
 def read_count(data: Bytes, at: int) -> int:
-    """A signed integer of four bytes."""
+    """Read a signed integer of four bytes."""
     return int(np.uint32(read_bits(data, at)).view(np.int32))
 
 
 @kernel
 def read_number(data: Bytes, at: int, integer: bool) -> float:
-    """A float32, or a signed integer, of four bytes."""
+    """Read a float32 or a signed integer of four bytes."""
     if integer:
         return float(read_count(data, at))
     return float(np.uint32(read_bits(data, at)).view(np.float32))
@@ -85,7 +89,7 @@ def read_number(data: Bytes, at: int, integer: bool) -> float:
 
 @kernel
 def read_key(data: Bytes, at: int, size: int) -> np.uint64:
-    """An unsigned integer of four bytes, or what a signed one of eight is modulo 2**64."""
+    """Read an unsigned integer of four bytes, or a signed one of eight, modulo 2**64."""
     key = np.uint64(read_bits(data, at))
     if size == 8:
         key |= np.uint64(read_bits(data, at + 4)) << np.uint64(32)
@@ -94,9 +98,9 @@ def read_key(data: Bytes, at: int, size: int) -> np.uint64:
 
 @kernel
 def measure(data: Bytes, at: int, stop: int, layout: Layout) -> tuple[int, int]:
-    """Where the record at `at` ends, and how many keys it has; or a fault, and 0.
+    """Return the end of the record at `at` and its number of keys; or a fault and 0.
 
-    Only `data[at:stop]` is looked at.
+    Only `data[at:stop]` is read.
     """
     limit = stop
     if layout.checked:
@@ -149,11 +153,12 @@ def decode(
     indices: npt.NDArray[np.int32],
     values: npt.NDArray[np.float32],
 ) -> tuple[int, int]:
-    """Write a record that was measured: its labels, and its features from `filled` on.
+    """Write a measured record: its labels, and its features from `filled` on.
 
-    Dense features are columns 0, 1, ...; zeros are left out. Keys have the value 1 (hashed: or -1,
-    by the highest bit); what shares a column is added. Columns ascend. Returns how many features
-    there are then, or a fault; and the slot or number at fault.
+    Dense features are columns 0, 1, ...; zeros are left out. A key has the value 1; a hashed key
+    has 1 or -1, by the hash's highest bit. Values in the same column are added. Columns ascend.
+
+    Returns the number of features written so far, or a fault; and the slot or number at fault.
     """
     start = filled
     at += 4 if layout.checked else 0

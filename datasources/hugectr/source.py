@@ -1,4 +1,4 @@
-"""HugeCTR's binary formats as a source of blocks."""
+"""Read HugeCTR's binary formats as blocks."""
 
 import threading
 from collections.abc import Sequence
@@ -19,19 +19,18 @@ from .records import MORE, Bytes, KeyColumns, Layout, decode, measure
 
 
 class HugeCTRSource:
-    """Records of one or several files, as sparse rows with targets.
+    """Reads the records of one or several files as sparse rows with targets.
 
     Columns are the dense features, then those of the keys; targets are the labels. Blocks are
-    consecutive records; with `shuffle` (True or "blocks") passes visit the blocks in different
-    orders. Opening reads everything once, to measure and verify it; what is kept of that is 16
-    bytes for each block. Raises `DataError` naming file and record for whatever is not as it should
-    be, then or later.
+    consecutive records. With `shuffle` (True or "blocks"), passes visit the blocks in different
+    orders. Opening reads everything once, to measure and verify it, and keeps 16 bytes per block.
+    Raises `DataError`, naming file and record, for invalid data, when opened or later.
     """
 
     def __init__(
         self, parts: list[Part], layout: Layout, keys: KeyColumns, columns: int, reading: Reading
     ) -> None:
-        """columns: of all features."""
+        """Index the files. columns: number of all features."""
         self._layout, self._keys, self._rows = layout, keys, reading.block_rows
         self._index = index = make_index(parts, layout, reading.block_rows)
         self._shape = BlockShape(
@@ -45,16 +44,16 @@ class HugeCTRSource:
         self._order = RowOrder(blocks, 1, bool(reading.shuffle), reading.seed)
         self._number = np.empty(1, np.int64)
         self._buffer = np.empty(index.nbytes, np.uint8)
-        self._reading = threading.Lock()  # for readers in several threads
+        self._reading = threading.Lock()  # several threads may call read
 
     @property
     def shape(self) -> BlockShape:
-        """Sizes of every block."""
+        """The sizes of every block."""
         return self._shape
 
     @property
     def blocks(self) -> int:
-        """Blocks of one pass, the padded one included."""
+        """The number of blocks in one pass, including the padded one."""
         return self._index.files.size - 1
 
     @property
@@ -64,11 +63,14 @@ class HugeCTRSource:
 
     @property
     def fingerprint(self) -> str:
-        """XXH3 of the records."""
+        """The XXH3 of the records."""
         return self._index.fingerprint
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with block `index` of pass `pass_` (int >= 0); one caller after another."""
+        """Fill `into` with block `index` of pass `pass_` (int >= 0).
+
+        Calls run one at a time.
+        """
         check_request(self, pass_, index, into)
         with self._reading:
             self._order.rows_of(pass_, index, self._number)
@@ -86,7 +88,10 @@ class HugeCTRSource:
             into.finish(pass_=pass_, index=index, rows=rows)
 
     def _read_bytes(self, number: int) -> int:
-        """The bytes of a block to the front of the buffer; how many they are."""
+        """Read the bytes of a block to the front of the buffer.
+
+        Return how many there are.
+        """
         index, filled = self._index, 0
         first, last = int(index.files[number]), int(index.files[number + 1])
         for file in range(first, last + 1):
@@ -106,7 +111,7 @@ class HugeCTRSource:
         return record_fault(part, row - int(ends[file]) + part.records, fault, place, number)
 
     def __repr__(self) -> str:
-        """Sizes and settings."""
+        """Show sizes and settings."""
         shape, order = self._shape, self._order
         return (
             f"HugeCTRSource({shape.total_rows} rows, {shape.columns} columns, {shape.targets} "
@@ -126,9 +131,9 @@ def fill(
     indices: npt.NDArray[np.int32],
     values: npt.NDArray[np.float32],
 ) -> tuple[int, int, int]:
-    """Decode `rows` records, which take up `data[:size]`, to the arrays of a block.
+    """Decode `rows` records in `data[:size]` into the arrays of a block.
 
-    Returns the row at fault, the fault, or 0, and the slot or number at fault.
+    Returns the row at fault, the fault (0: none), and the slot or number at fault.
     """
     at, filled = 0, 0
     indptr[0] = 0
@@ -137,7 +142,7 @@ def fill(
         if end < 0:
             return row, end, 0
         if filled + layout.dense + found > indices.size:
-            return row, MORE, 0  # the bytes are not those that were measured
+            return row, MORE, 0  # the bytes differ from those that were measured
         filled, place = decode(data, at, layout, keys, labels[row], filled, indices, values)
         if filled < 0:
             return row, filled, place

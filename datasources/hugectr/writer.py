@@ -1,4 +1,4 @@
-"""Data sets in HugeCTR's binary formats."""
+"""Write data sets in HugeCTR's binary formats."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -25,11 +25,16 @@ def write_norm(
     checked: bool = True,
     key_type: str = "I32",
 ) -> None:
-    """Write a Norm data set: the file list `path` (x.txt) and beside it x0.data, x1.data, ...
+    """Write a Norm data set: the file list `path` (x.txt), x0.data, x1.data, ...
 
-    labels [n, L] and dense [n, D] become float32. slots: for each slot, for each of the n rows, its
-    keys (integers). files: how many to deal the rows to, consecutively. checked: with check sums.
-    key_type: I32 or I64. Raises `DataError` for what does not fit.
+    labels: [n, L], become float32.
+    dense: [n, D], become float32.
+    slots: for each slot, for each of the n rows, its keys (integers).
+    files: number of files; each gets consecutive rows.
+    checked: whether to write check sums.
+    key_type: I32 or I64.
+
+    Raises `DataError` for values that do not fit.
     """
     rows = check_rows(labels, dense, [len(slot) for slot in slots])
     kind: np.dtype[Any] = np.dtype({"I32": "<u4", "I64": "<i8"}[key_type])
@@ -58,7 +63,11 @@ def write_raw(
     *,
     float_label_dense: bool = True,
 ) -> None:
-    """Write a Raw file: labels [n, L], dense [n, D], float32 or int32, and keys [n, S], uint32."""
+    """Write a Raw file.
+
+    labels, dense: [n, L] and [n, D], become float32, or int32 without `float_label_dense`.
+    keys: [n, S], become uint32.
+    """
     rows = check_rows(labels, dense, [len(keys)])
     number = np.dtype("<f4" if float_label_dense else "<i4")
     parts = [
@@ -70,18 +79,18 @@ def write_raw(
 
 
 def record(data: bytes, checked: bool) -> bytes:
-    """A record, perhaps with its length before it and its check sum behind it."""
+    """Return a record; if `checked`, between its length and its check sum."""
     if not checked:
         return data
     return len(data).to_bytes(4, "little") + data + bytes([sum(data) % 256])
 
 
 def check_rows(labels: Any, dense: Any, others: Sequence[int]) -> int:
-    """The number of rows. Raises `DataError` where it is not the same everywhere."""
+    """Return the number of rows. Raises `DataError` if it differs between arrays."""
     if labels.ndim != 2 or dense.ndim != 2:
         raise DataError(
-            f"labels have the shape {labels.shape} and dense features {dense.shape}, but both are "
-            "tables [rows, columns]; reshape(n, 0) makes one without columns."
+            f"labels have the shape {labels.shape} and dense features {dense.shape}; both must "
+            "be tables [rows, columns]. reshape(n, 0) makes one without columns."
         )
     found = {len(labels), len(dense), *others}
     if len(found) != 1:
@@ -90,17 +99,20 @@ def check_rows(labels: Any, dense: Any, others: Sequence[int]) -> int:
 
 
 def as_keys(keys: Any, kind: np.dtype[Any], row: int) -> npt.NDArray[Any]:
-    """Keys of a type. Raises `DataError` where they do not fit it; row: for the message."""
+    """Convert keys to a type.
+
+    Raises `DataError` if they do not fit. row: for the message.
+    """
     array = np.asarray(keys, np.int64)
     limits = np.iinfo(kind)
     if array.size and not (array.min() >= 0 and array.max() <= limits.max):
-        raise DataError(f"row {row}: keys {array.min()} to {array.max()} are no {kind.name}.")
+        raise DataError(f"row {row}: keys {array.min()} to {array.max()} do not fit {kind.name}.")
     return array.astype(kind)
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that is at `path` only when all of it is written."""
+    """Open a file that appears at `path` only when it is completely written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:

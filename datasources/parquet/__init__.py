@@ -1,4 +1,4 @@
-"""Tables in columns: Parquet, on local disks and remote filesystems."""
+"""Read tables from Parquet files, on local disks and remote filesystems."""
 
 from .columns import Dense as Dense
 from .columns import Feature as Feature

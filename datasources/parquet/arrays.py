@@ -1,4 +1,4 @@
-"""Columns of an Arrow batch as NumPy arrays: numbers, lists, and what is null in them."""
+"""Convert columns of an Arrow batch to NumPy arrays: numbers, lists and nulls."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ NOWHERE = np.empty(0, np.bool_)
 
 
 class Fault(Exception):
-    """Row `row` of a batch cannot be used, because of `text`."""
+    """Row `row` of a batch is unusable; `text` says why."""
 
     def __init__(self, row: int, text: str) -> None:
         super().__init__(text)
@@ -26,20 +26,25 @@ class Fault(Exception):
 class Lists(NamedTuple):
     """A list of elements for each of n rows.
 
-    offsets: [n+1] from 0, int32 or int64. elements: an Arrow array of offsets[-1] elements.
+    offsets: int32 or int64 [n+1], starting at 0.
+    elements: an Arrow array of offsets[-1] elements.
     """
 
     offsets: npt.NDArray[Any]
     elements: Any
 
     def row_of(self, place: int) -> int:
-        """The row that has element `place`."""
+        """Return the row that holds element `place`."""
         return int(np.searchsorted(self.offsets, place, side="right")) - 1
 
 
 class Entries(NamedTuple):
-    """Non-zeros of n rows: offsets as in `Lists`; indices int32 or int64; values float32, empty
-    where all are 1; holes: where an entry is to be left out, empty where nowhere.
+    """The non-zeros of n rows.
+
+    offsets: as in `Lists`.
+    indices: int32 or int64 [offsets[-1]].
+    values: float32 [offsets[-1]]; empty if all are 1.
+    holes: bool [offsets[-1]], True for entries to leave out; empty if none are left out.
     """
 
     offsets: npt.NDArray[Any]
@@ -49,14 +54,15 @@ class Entries(NamedTuple):
 
 
 def texts_of(name: str, batch: Any) -> Any:
-    """A column of text, or of integers, as an Arrow array of large strings. Raises `Fault` where
-    there is none, or it is no UTF-8.
+    """Return a column of text or integers as an Arrow array of large strings.
+
+    Raises `Fault` for a null and for text that is not valid UTF-8.
     """
     texts = plain_array(batch.column(name))
     if texts.null_count:
         raise Fault(
             texts.is_null().index(True).as_py(),
-            f"column {name!r} is null, and no text; fill or leave out such rows.",
+            f"column {name!r} is null, but must be text; fill or leave out such rows.",
         )
     texts = texts.cast(pa.large_string())
     try:
@@ -66,13 +72,13 @@ def texts_of(name: str, batch: Any) -> Any:
             try:
                 text.decode()
             except UnicodeDecodeError as reason:
-                raise Fault(row, f"column {name!r} is no UTF-8: {reason}") from error
+                raise Fault(row, f"column {name!r} is not UTF-8: {reason}") from error
         raise Fault(0, f"column {name!r}: {error}") from error
     return texts
 
 
 def plain_array(array: Any) -> Any:
-    """An Arrow array without dictionaries and extensions."""
+    """Return an Arrow array without its dictionaries and extensions."""
     while True:
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
@@ -83,7 +89,7 @@ def plain_array(array: Any) -> Any:
 
 
 def lists_of(column: Any) -> Lists:
-    """The rows of a column as lists: those of single numbers have one element each."""
+    """Return the rows of a column as lists; single numbers become lists of one."""
     column = plain_array(column)
     rows = len(column)
     if is_list(column.type):
@@ -98,7 +104,7 @@ def lists_of(column: Any) -> Lists:
 
 
 def null_rows(column: Any) -> npt.NDArray[np.bool_] | None:
-    """Which rows [n] of a column are null or have a null in them; None if none is."""
+    """Return the rows with nulls, bool [n]; None if there are none."""
     column = plain_array(column)
     lists = lists_of(column)
     if not column.null_count and not lists.elements.null_count:
@@ -111,9 +117,9 @@ def null_rows(column: Any) -> npt.NDArray[np.bool_] | None:
 
 
 def table_of(part: Dense, column: Any) -> npt.NDArray[np.float32]:
-    """The rows of a dense column, [n, width]; nulls are 0.
+    """Return the rows of a dense column, float32 [n, width]; nulls become 0.
 
-    Raises `Fault` for lists of other lengths and for numbers that no finite float32 holds.
+    Raises `Fault` for lists of the wrong length and for numbers that are not finite float32.
     """
     width = part.width or 0
     lists = lists_of(column)
@@ -123,21 +129,22 @@ def table_of(part: Dense, column: Any) -> npt.NDArray[np.float32]:
     if wrong.size:
         row = int(wrong[0])
         raise Fault(
-            row, f"column {part.column!r} has {lengths[row]} numbers, but every row has {width}."
+            row, f"column {part.column!r} has {lengths[row]} numbers; every row must have {width}."
         )
     found = floats(part.column, lists)
     if not absent.any():
         return found.reshape(-1, width)
     table = np.zeros((absent.size, width), np.float32)
     table[lengths == width] = found.reshape(-1, width)
-    table[absent] = 0.0  # what lies below a null is anything
+    table[absent] = 0.0  # Arrow leaves the values below a null undefined
     return table
 
 
 def entries_of(part: Sparse, batch: Any) -> Entries:
-    """The non-zeros of a sparse feature. An index that is null is a hole, a null value is 0.
+    """Return the non-zeros of a sparse feature.
 
-    Raises `Fault` where indices and values differ in number, and for numbers that are none.
+    A null index is a hole, a null value is 0. Raises `Fault` for rows with unequal counts of
+    indices and values, and for invalid numbers.
     """
     places = lists_of(batch.column(part.indices))
     indices = integers(part.indices, places)
@@ -153,14 +160,17 @@ def entries_of(part: Sparse, batch: Any) -> Entries:
             raise Fault(
                 row,
                 f"column {part.indices!r} has {lengths[row]} indices, but column "
-                f"{part.values!r} has {others[row]} values for them.",
+                f"{part.values!r} has {others[row]} values; the counts must be equal.",
             )
         values = floats(part.values, numbers)
     return Entries(places.offsets, indices, values, holes)
 
 
 def floats(name: str, lists: Lists) -> npt.NDArray[np.float32]:
-    """All elements as float32, nulls as 0. Raises `Fault` for one that is not finite."""
+    """Return all elements as float32, nulls as 0.
+
+    Raises `Fault` if one is not finite.
+    """
     elements = given = lists.elements
     if kinds.is_boolean(given.type):
         given = given.cast(pa.int8())
@@ -179,7 +189,7 @@ def floats(name: str, lists: Lists) -> npt.NDArray[np.float32]:
 
 
 def integers(name: str, lists: Lists) -> npt.NDArray[Any]:
-    """All elements as int32 or int64, nulls as 0."""
+    """Return all elements as int32 or int64, nulls as 0. Raises `Fault` beyond int64."""
     elements = lists.elements.fill_null(0) if lists.elements.null_count else lists.elements
     if elements.type not in (pa.int32(), pa.int64()):
         try:
@@ -187,7 +197,7 @@ def integers(name: str, lists: Lists) -> npt.NDArray[Any]:
         except pa.ArrowInvalid as error:
             large = (i for i, number in enumerate(elements.to_pylist()) if number >= 2**63)
             raise Fault(
-                lists.row_of(next(large, 0)), f"column {name!r} is no index: {error}"
+                lists.row_of(next(large, 0)), f"column {name!r} is not an index: {error}"
             ) from error
     found: npt.NDArray[Any] = elements.to_numpy(zero_copy_only=False)
     return found
@@ -195,7 +205,7 @@ def integers(name: str, lists: Lists) -> npt.NDArray[Any]:
 
 @kernel
 def first_not_finite(values: npt.NDArray[np.float32]) -> int:
-    """The first of `values` that is NaN or infinite, or -1."""
+    """Return the place of the first NaN or infinite value, or -1."""
     faults = 0
     for i in range(values.size):
         faults += not (abs(np.float64(values[i])) <= LARGEST)

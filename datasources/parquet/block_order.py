@@ -1,4 +1,4 @@
-"""Which rows of the files a block has, and when it comes: a function of seed, pass and index."""
+"""Cut the rows of files into blocks, and order the blocks by seed and pass."""
 
 import threading
 from collections.abc import Sequence
@@ -9,16 +9,18 @@ import numpy.typing as npt
 from ..errors import DataError
 from ..memory.order import Shuffle, shuffle_rows
 
-LEAST_BLOCKS = 8  # of a run, so that the short block at its end is a small part of it
+LEAST_BLOCKS = 8  # blocks in a run, so that its short last block is a small part of it
 
 
 class Cut:
-    """Consecutive rows in blocks of `block_rows`: block i has the rows starts[i] to stops[i].
+    """Blocks of `block_rows` rows: block i has the rows starts[i] to stops[i].
 
-    groups: rows of each row group, in the order of the files. shuffle: False, all rows in order;
-    "blocks", runs of row groups (the fewest that make 8 blocks, or one) are visited in another
-    order in each pass, and the rows of a run in order, because a row group is read from its start.
-    The last block of a run is short.
+    groups: rows of each row group, in the order of the files.
+    shuffle: False for all rows in order, or "blocks".
+
+    With "blocks", each pass visits runs of row groups in a different order. A run has the fewest
+    row groups that make 8 blocks (the last run may have fewer). Rows within a run keep their
+    order, because a row group is read from its start. The last block of a run may be short.
 
     >>> cut = Cut([16, 17, 16], 2, "blocks", seed=0)
     >>> cut.starts.tolist()
@@ -28,19 +30,19 @@ class Cut:
     """
 
     def __init__(self, groups: Sequence[int], block_rows: int, shuffle: Shuffle, seed: int) -> None:
-        """Draw the limits. Raises `DataError` for settings that make no order."""
+        """Compute the limits of all blocks. Raises `DataError` for invalid settings."""
         if not 1 <= block_rows < 2**31:
-            raise DataError(f"ParquetSource: block_rows={block_rows}, but it is 1 to 2**31 - 1.")
+            raise DataError(f"ParquetSource: block_rows={block_rows}: must be 1 to 2**31 - 1.")
         if not 0 <= seed < 2**64:
-            raise DataError(f"ParquetSource: seed={seed}, but a seed is 0 to 2**64 - 1.")
+            raise DataError(f"ParquetSource: seed={seed}: must be 0 to 2**64 - 1.")
         if shuffle not in (False, "blocks"):
             raise DataError(
-                f"ParquetSource: shuffle={shuffle!r}, but single rows of a Parquet file cannot be "
-                'read in any order; "blocks" visits row groups in another order in each pass, '
-                "False reads them as they are."
+                f"ParquetSource: shuffle={shuffle!r}: must be False or 'blocks', because single "
+                "rows of a Parquet file cannot be read in any order. 'blocks' visits row groups in "
+                "another order in each pass; False reads them in the order of the files."
             )
         self._seed, self._shuffled = seed, shuffle == "blocks"
-        limits = [0]  # of runs, in rows
+        limits = [0]  # limits of runs, in rows
         end = 0
         for rows in groups:
             end += rows
@@ -55,10 +57,10 @@ class Cut:
         self._counts = np.array([run.size for run in runs])  # blocks of each run
         self._lock = threading.Lock()  # two readers may be in two passes
         self._pass = -1  # the pass that _order belongs to
-        self._order = np.empty(0, np.int64)  # of blocks
+        self._order = np.empty(0, np.int64)  # blocks in the order of that pass
 
     def number(self, pass_: int, index: int) -> int:
-        """Which block comes as number `index` of the pass."""
+        """Return the block at position `index` of a pass."""
         if not self._shuffled:
             return index
         with self._lock:

@@ -1,4 +1,4 @@
-"""Which columns of a table are features, and where in a block they go."""
+"""Choose columns of a table as features, and place them in blocks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,9 +9,9 @@ from ..errors import DataError
 
 @dataclass(frozen=True)
 class Dense:
-    """A column of numbers, or of lists of `width` numbers each: every row has a value in each.
+    """A column with a number, or a list of `width` numbers, in every row.
 
-    width: None where the type of the column says it (a number, a list of fixed size).
+    width: numbers in each list; None if the column's type says it (a number, a list of fixed size).
     """
 
     column: str
@@ -19,16 +19,18 @@ class Dense:
 
     @property
     def columns(self) -> tuple[str]:
-        """The columns of the table that it reads."""
+        """The table's columns that the feature reads."""
         return (self.column,)
 
 
 @dataclass(frozen=True)
 class Sparse:
-    """Non-zeros of each row: their places in the column `indices`, lists of integers or one integer
-    each (a category), and their values in the column `values`, None if all are 1.
+    """A feature that stores the non-zeros of each row.
 
-    size: the features that it makes, 0 <= index < size; None: 1 more than the largest index found.
+    indices: the column with the places of non-zeros: a list of integers per row, or one integer
+        (a category).
+    values: the column with their values; None if all are 1.
+    size: number of features, so that 0 <= index < size; None: the largest index found plus 1.
     """
 
     indices: str
@@ -37,7 +39,7 @@ class Sparse:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the table that it reads."""
+        """The table's columns that the feature reads."""
         return (self.indices,) if self.values is None else (self.indices, self.values)
 
 
@@ -46,9 +48,14 @@ Feature = Dense | Sparse
 
 @dataclass(frozen=True)
 class Columns:
-    """What is read of a table. features: dense ones first, then sparse ones, each in the order
-    given; in this order they become the columns of a block. texts: columns of text, which make no
-    block; they are not in the `repr`, because fingerprints of blocks are made of it.
+    """The columns that are read from a table, by role.
+
+    features: dense ones first, then sparse ones, each in the order given. They become the columns
+        of a block in this order.
+    targets: columns to predict.
+    weights, ids: the columns with weights and names of rows, None if there are none.
+    texts: columns of text. They are not part of blocks, so the `repr`, which fingerprints of
+        blocks use, omits them.
     """
 
     features: tuple[Feature, ...]
@@ -65,8 +72,9 @@ class Columns:
         weights: str | None,
         ids: str | None,
     ) -> "Columns":
-        """From what people write: a name alone is a dense column. Raises `DataError` if no feature
-        is named, or a column is named twice.
+        """Make columns from a user's settings; a bare name is a dense column.
+
+        Raises `DataError` if there are no features, or if a column is named twice.
         """
         given = [features] if isinstance(features, (str, Dense, Sparse)) else list(features)
         parts = [Dense(part) if isinstance(part, str) else part for part in given]
@@ -75,11 +83,11 @@ class Columns:
         labels = tuple(Dense(part) if isinstance(part, str) else part for part in targets)
         found = cls((*dense, *sparse), labels, weights, ids)
         if not parts:
-            raise DataError("ParquetSource: no features; name columns that are.")
+            raise DataError("ParquetSource: no features; name at least one column.")
         numbers = list(found.numbers)
         for name in numbers:
             if numbers.count(name) > 1:
-                raise DataError(f"ParquetSource: column {name!r} is named twice; it has one role.")
+                raise DataError(f"ParquetSource: column {name!r} is named twice; name it once.")
         return found
 
     @property
@@ -89,12 +97,12 @@ class Columns:
 
     @property
     def sparse(self) -> tuple[Sparse, ...]:
-        """The sparse features; where there is one, blocks are sparse."""
+        """The sparse features; if there are any, blocks are sparse."""
         return tuple(part for part in self.features if isinstance(part, Sparse))
 
     @property
     def numbers(self) -> Iterator[str]:
-        """Names of the columns that make a block."""
+        """The names of the columns that make up a block."""
         for part in (*self.features, *self.targets):
             yield from part.columns
         if self.weights is not None:
@@ -102,11 +110,11 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """Names of all columns that are read."""
+        """The names of all columns that are read."""
         return [*self.numbers, *self.texts, *([] if self.ids is None else [self.ids])]
 
     def sized(self, widths: dict[str, int], sizes: dict[str, int]) -> "Columns":
-        """The same with every width and size known, from those of the tables by column."""
+        """Fill in missing widths and sizes, given by column, and return the result."""
         parts = [
             replace(part, width=widths[part.column])
             if isinstance(part, Dense)
@@ -118,17 +126,17 @@ class Columns:
 
     @property
     def starts(self) -> list[int]:
-        """The first column of a block that each feature has, and behind the last, their number."""
+        """The first block column of each feature, followed by the number of columns."""
         found = [0]
         for part in self.features:
             found.append(found[-1] + ((part.width if isinstance(part, Dense) else part.size) or 0))
         if not 1 <= found[-1] <= MAX_COLUMNS:
-            raise DataError(f"ParquetSource: {found[-1]} columns, but 1 to {MAX_COLUMNS} work.")
+            raise DataError(f"ParquetSource: {found[-1]} columns: must be 1 to {MAX_COLUMNS}.")
         return found
 
 
 def names_of(parts: Sequence[Dense]) -> list[str]:
-    """A name for each number of a row: the column's, or `column[i]` in a list.
+    """Return a name for each number of a row: `column`, or `column[i]` in a list.
 
     >>> names_of([Dense("a", 1), Dense("b", 2)])
     ['a', 'b[0]', 'b[1]']

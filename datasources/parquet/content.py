@@ -1,6 +1,4 @@
-"""A digest of what files hold: all bytes of small ones, samples of large ones, the ETag of those
-that a server tells versions of.
-"""
+"""Compute a digest of the contents of files, from all bytes, samples or ETags."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,18 +10,22 @@ from .files import Table
 
 Digest = Literal["samples", "all"]
 SAMPLE = 1 << 16  # bytes
-LEAST = 1 << 20  # bytes that are read of every file, if it has as many
-BUDGET = {True: 1 << 28, False: 0}  # bytes of all files, on a local disk or not; but see `LEAST`
+LEAST = 1 << 20  # bytes read of every file, or the whole file if it is smaller
+BUDGET = {True: 1 << 28, False: 0}  # bytes read of all files, by whether they are on a local disk
 
 
 def content_digest(tables: Sequence[Table], digest: Digest) -> bytes:
-    """XXH3 of the contents of files, in their order; not of their names and times.
+    """Return the XXH3 of the contents of files, in order.
 
-    samples: a file of at most 256 MiB / (number of files), or of 1 MiB, is read whole; of a larger
-    one so many bytes are read, 64 KiB at a time, the first and the last ones and others at even
-    distances. all: every file is read whole. Of a file with an ETag this is taken, and nothing read
-    (but with all). Raises `DataError` where a file has changed since it was opened, and
-    `RemoteError`.
+    Names and times do not matter.
+
+    digest: "samples" or "all".
+
+    With "samples", a file of at most max(1 MiB, 256 MiB / number of files) is read whole. Of a
+    larger file, that many bytes are read: 64 KiB pieces from the start, the end and evenly between.
+    Remote files are sampled with 1 MiB. A file with an ETag is not read; its ETag is used.
+    With "all", every file is read whole. Raises `DataError` for a file that has changed since it
+    was opened, and `RemoteError`.
     """
     found = xxhash.xxh3_64()
     for table in tables:
@@ -42,7 +44,7 @@ def content_digest(tables: Sequence[Table], digest: Digest) -> bytes:
 
 
 def places(size: int, most: int) -> list[int]:
-    """Where samples begin in `size` bytes, of which about `most` are to be read.
+    """Return where to read samples in `size` bytes, about `most` bytes in all.
 
     >>> places(3 * 65536, 3 * 65536), places(10 * 65536, 3 * 65536)
     ([0, 65536, 131072], [0, 294912, 589824])

@@ -1,4 +1,4 @@
-"""Rows of many Parquet files, read batch by batch from any row on."""
+"""Read the rows of many Parquet files batch by batch, starting at any row."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,12 +11,15 @@ from ..errors import DataError
 from ..remote import RemoteError
 from .files import BROKEN, RowGroup, Table
 
-LEAST_ROWS = 256  # of a batch that is decoded
+LEAST_ROWS = 256  # rows of a decoded batch, at least
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive rows of one row group. row: number of the first one within it."""
+    """Consecutive rows of one row group.
+
+    row: number of the first one within the group.
+    """
 
     batch: Any  # pyarrow.RecordBatch
     table: Table
@@ -24,7 +27,7 @@ class Piece:
     row: int
 
     def place(self, row: int) -> str:
-        """Where row `row` of the batch is, for messages."""
+        """Return the place of row `row` of the batch, for messages."""
         within = self.row + row
         return (
             f"{self.table.name}: row group {self.group.number}, row {within} "
@@ -33,10 +36,10 @@ class Piece:
 
 
 class Cursor:
-    """Reads the columns `names` of all rows of `tables`, a row group at a time.
+    """Reads the columns `names` of all rows of `tables`, one row group at a time.
 
-    Rows are numbered through all files. Going on where the last rows ended costs nothing; going
-    elsewhere costs the decoding of a row group up to that row.
+    Rows are numbered through all files. Continuing where the last read ended costs nothing. A jump
+    elsewhere decodes the row group up to that row.
     """
 
     def __init__(self, tables: Sequence[Table], names: Sequence[str], batch_rows: int) -> None:
@@ -46,14 +49,14 @@ class Cursor:
         self._batch_rows = max(batch_rows, LEAST_ROWS)
         self._stream: Iterator[Piece] = iter(())
         self._rest: Piece | None = None
-        self._row = -1  # the next one of the stream
-        self._open: tuple[int, Any] | None = None  # number of the file, and it
+        self._row = -1  # the next row of the stream
+        self._open: tuple[int, Any] | None = None  # number of the open file, and the file
 
     def pieces(self, start: int, stop: int) -> Iterator[Piece]:
-        """The rows `start` to `stop`, in pieces.
+        """Yield the rows `start` to `stop`, in pieces.
 
-        Raises `DataError` naming file and row group for what cannot be decoded, and for a file that
-        was replaced; `RemoteError` where the place it lies in cannot be reached.
+        Raises `DataError`, naming file and row group, for rows that cannot be decoded and for a
+        file that was replaced. Raises `RemoteError` if the file cannot be reached.
         """
         if start != self._row:
             self._stream, self._rest, self._row = self._read(start), None, start
@@ -67,19 +70,19 @@ class Cursor:
                     rest = piece.batch.slice(rows)
                     self._rest = Piece(rest, piece.table, piece.group, piece.row + rows)
                 yield Piece(piece.batch.slice(0, rows), piece.table, piece.group, piece.row)
-        except GeneratorExit:  # nobody wants the rest; perhaps long after others went on reading
+        except GeneratorExit:  # the caller stopped early; others may have read since, so keep state
             raise
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """Forget the place, and close the file that is open."""
+        """Forget the position and close the open file."""
         self._stream, self._rest, self._row = iter(()), None, -1
         self._close_file()
 
     def _read(self, start: int) -> Iterator[Piece]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         first = int(np.searchsorted(self._first, start, side="right")) - 1
         skip = start - int(self._first[first])
         for group in self._groups[first:]:
@@ -109,27 +112,30 @@ class Cursor:
                 yield Piece(batch.slice(rows - new), table, group, seen - new)
 
     def _file(self, number: int) -> Any:
-        """The file, open."""
+        """Return file `number`, open."""
         if self._open is None or self._open[0] != number:
             self._close_file()
             self._open = number, self._tables[number].open()
         return self._open[1]
 
     def _close_file(self) -> None:
-        """Close the file that is open, if one is."""
+        """Close the open file, if there is one."""
         if self._open is not None:
             file, self._open = self._open[1], None
             file.close()
 
     @contextmanager
     def _explained(self, table: Table, group: RowGroup, row: int) -> Iterator[None]:
-        """Errors of the decoder become ones that say where; rows are those from `row` on."""
+        """Add file, row group and row to the decoder's errors.
+
+        row: the first row being read.
+        """
         try:
             yield
         except (DataError, RemoteError):
             raise
         except BROKEN as error:
-            table.check()  # if it is another file now, that is the reason
+            table.check()  # a replaced file is the better explanation
             raise DataError(
                 f"{table.name}: row group {group.number} cannot be read from row {row} on: {error}"
             ) from error

@@ -1,4 +1,4 @@
-"""Parquet files as their footers describe them, before any row is read."""
+"""Describe Parquet files by their footers, before any row is read."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,18 +19,19 @@ from .columns import Columns
 from .footer import MAGIC, NBYTES, NULLS, VALUES, largest_in, numbers_in, read_footer
 from .types import check_schema, list_columns
 
-OPEN_AT_ONCE = 8  # footers read at the same time, where each is a wait for the network
-BUFFER = {True: 1 << 20, False: 8 << 20}  # bytes read at once of a column, on a local disk or not
+OPEN_AT_ONCE = 8  # footers read at the same time, because each read waits for the network
+BUFFER = {True: 1 << 20, False: 8 << 20}  # bytes read at once; True: local
 BROKEN = (pa.ArrowException, OSError, ValueError, EOFError, OverflowError)
 
 
 @dataclass(frozen=True)
 class Extent:
-    """What a footer says of one column in one row group.
+    """A footer's statistics of one column in one row group.
 
-    values: elements of its lists, and one more for each list that is empty or null: at least as
-    many as there are. nulls: how many are null (or empty lists), largest: the largest number; None
-    where the writer did not say.
+    values: elements of its lists, plus one for each list that is empty or null. This is an upper
+        bound of the number of elements.
+    nulls: number of nulls, including empty lists; None if the writer did not store it.
+    largest: the largest number; None if the writer did not store it.
     """
 
     values: int
@@ -40,9 +41,12 @@ class Extent:
 
 @dataclass(frozen=True)
 class RowGroup:
-    """One row group: `number` of file `file`, which has `rows` rows, `first` the first of them.
+    """One row group: `number` of file `file`.
 
-    nbytes: bytes of its columns when decoded; extents: by column.
+    first: number of its first row within the file.
+    rows: number of its rows.
+    nbytes: bytes of its columns when decoded.
+    extents: statistics by column.
     """
 
     file: int
@@ -55,7 +59,10 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class Table:
-    """One file. widths: of its dense columns; lists: sparse features whose indices are lists.
+    """One Parquet file.
+
+    widths: of its dense columns.
+    lists: sparse features whose indices are lists.
     digest: XXH3 of the footer.
     """
 
@@ -68,35 +75,38 @@ class Table:
 
     @property
     def name(self) -> str:
-        """What people call the file."""
+        """The name of the file in messages."""
         return self.files.name(self.status.path)
 
     def open(self) -> Any:
-        """A `pyarrow.parquet.ParquetFile`, if the file is the one that was there at first."""
+        """Return a `pyarrow.parquet.ParquetFile`.
+
+        Raises `DataError` if the file was replaced.
+        """
         self.check()
         return open_parquet(self.files, self.status)
 
     def check(self) -> None:
-        """Raises `DataError` if the file was replaced since it was opened first."""
+        """Raise `DataError` if the file was replaced since it was first opened."""
         if self.files.status(self.status.path).identity != self.status.identity:
             raise DataError(
-                f"{self.name}: the file was replaced or changed while it was in use; start again, "
+                f"{self.name}: the file was replaced or changed while it was in use. Start again, "
                 "and write new data to new files."
             )
 
 
 def open_parquet(files: Files, status: Status) -> Any:
-    """A `pyarrow.parquet.ParquetFile` that reads little at once and verifies what can be."""
+    """Return a `pyarrow.parquet.ParquetFile` with small reads and verified checksums."""
     return pq.ParquetFile(
         files.open(status),
         buffer_size=BUFFER[files.quick],
-        pre_buffer=False,  # else it reads whole row groups
+        pre_buffer=False,  # True would read whole row groups
         page_checksum_verification=True,
     )
 
 
 def open_tables(found: Sequence[tuple[Files, Status]], columns: Columns) -> list[Table]:
-    """All files, which agree in the widths of their columns. Raises `DataError`."""
+    """Open all files. Raises `DataError` if the widths of their columns differ."""
     numbered = list(enumerate(found))
 
     def read(item: tuple[int, tuple[Files, Status]]) -> Table:
@@ -110,7 +120,7 @@ def open_tables(found: Sequence[tuple[Files, Status]], columns: Columns) -> list
             if width != first:
                 raise DataError(
                     f"{table.name}: column {name!r} has {width} numbers in each row, but {first} "
-                    f"in {tables[0].name}."
+                    f"in {tables[0].name}; the widths must be equal."
                 )
     if not any(group.rows for table in tables for group in table.groups):
         raise DataError(
@@ -120,14 +130,17 @@ def open_tables(found: Sequence[tuple[Files, Status]], columns: Columns) -> list
 
 
 def open_table(number: int, files: Files, status: Status, columns: Columns) -> Table:
-    """File `number`, by its footer. Raises `DataError` where it has none, or lacks a column."""
+    """Read the footer of file `number`.
+
+    Raises `DataError` if it is invalid or lacks a column.
+    """
     name = files.name(status.path)
     try:
-        status = files.status(status.path)  # as it is asked for later; a listing may say less
+        status = files.status(status.path)  # a folder's listing may say less than later checks need
         with files.open(status) as file:
             footer = read_footer(file, status.size)
         ending = len(footer).to_bytes(4, "little") + MAGIC
-        with pq.ParquetFile(pa.BufferReader(MAGIC + footer + ending)) as file:  # a file of no rows
+        with pq.ParquetFile(pa.BufferReader(MAGIC + footer + ending)) as file:  # without rows
             schema, leaves, groups = file.schema_arrow, len(file.schema), file.num_row_groups
             paths = [file.schema.column(leaf).path for leaf in range(leaves)]
         widths = check_schema(columns, schema, name)
@@ -158,7 +171,7 @@ def open_table(number: int, files: Files, status: Status, columns: Columns) -> T
 
 
 def find_leaves(columns: Columns, paths: Sequence[str]) -> dict[str, int]:
-    """Which of the file's own columns, by their paths, holds the numbers of each column."""
+    """Return, by column, the index of the file's leaf column with its numbers."""
     return {
         name: next(i for i, path in enumerate(paths) if path == name or path.startswith(name + "."))
         for name in columns.names
@@ -166,13 +179,13 @@ def find_leaves(columns: Columns, paths: Sequence[str]) -> dict[str, int]:
 
 
 def extent_of(footer: bytes, noted: npt.NDArray[np.int64]) -> Extent:
-    """What is noted of a column of a row group."""
+    """Return a column's statistics in a row group from numbers of its footer."""
     nulls = int(noted[NULLS])
     return Extent(int(noted[VALUES]), None if nulls < 0 else nulls, largest_in(footer, noted))
 
 
 def check_budget(tables: Sequence[Table], memory: int) -> None:
-    """Raises `DataError` for a row group whose columns need more than `memory` bytes."""
+    """Raise `DataError` for a row group whose columns need more than `memory` bytes."""
     for table in tables:
         for group in table.groups:
             if group.nbytes > memory:

@@ -1,4 +1,4 @@
-"""Rows of a table, written into a block."""
+"""Write rows of a table into a block."""
 
 from typing import Any
 
@@ -14,18 +14,21 @@ from .columns import Columns, Dense
 
 
 class Filler:
-    """Writes batches of a table into blocks of at most `rows` rows, whose columns are `columns`
-    (sized).
+    """Writes batches of a table into blocks.
+
+    columns: the columns of the blocks, with known widths and sizes.
+    rows: rows of a block, at most.
     """
 
     def __init__(self, columns: Columns, rows: int) -> None:
         self._columns, self._starts = columns, columns.starts
-        self._ends = np.empty(rows, np.int64)  # where each new row of a block is filled up to
+        self._ends = np.empty(rows, np.int64)  # where the next entry of each new row goes
 
     def fill(self, batch: Any, into: HostBlock, row: int) -> None:
-        """Write the n rows of `batch` to the rows from `row` on; `finish` is still to be called.
+        """Write the n rows of `batch` to the block's rows from `row` on.
 
-        Raises `Fault` for a row that cannot be used, and `DataError` where the block is full.
+        The caller must still call `finish`. Raises `Fault` for an unusable row, and `DataError`
+        if the block is full.
         """
         columns, count = self._columns, batch.num_rows
         if columns.sparse:
@@ -40,7 +43,7 @@ class Filler:
         columns, count = self._columns, batch.num_rows
         parts = [entries_of(part, batch) for part in columns.sparse]
         ends = self._ends[:count]
-        ends[:] = self._starts[len(columns.dense)]  # dense columns have a value in every row
+        ends[:] = self._starts[len(columns.dense)]  # every row has a value in each dense column
         for part in parts:
             ends += np.diff(part.offsets)
         offsets = into.indptr[row : row + count + 1]
@@ -63,26 +66,29 @@ class Filler:
             if bad >= 0:
                 raise Fault(
                     int(np.searchsorted(part.offsets, bad, side="right")) - 1,
-                    f"column {feature.indices!r} has the index {part.indices[bad]}, but indices "
-                    f"are 0 to {size - 1}.",
+                    f"column {feature.indices!r} has the index {part.indices[bad]}; indices must "
+                    f"be 0 to {size - 1}.",
                 )
         tidy(offsets, ends, into.indices, into.values)
 
 
 def weights_of(name: str, batch: Any) -> npt.NDArray[np.float32]:
-    """The weights in a column. Raises `Fault` for one that is negative or not finite."""
+    """Return the weights in a column.
+
+    Raises `Fault` for a negative or non-finite weight.
+    """
     weights = floats(name, lists_of(batch.column(name)))
     bad = check_weights(weights, weights.size)
     if bad >= 0:
         raise Fault(
             bad,
-            f"column {name!r} is {weights[bad]}, but a weight is a finite number, 0 or more.",
+            f"column {name!r} is {weights[bad]}, but a weight must be a finite number, 0 or more.",
         )
     return weights
 
 
 def put_tables(parts: tuple[Dense, ...], batch: Any, into: npt.NDArray[np.float32]) -> None:
-    """Dense columns side by side into `into` [n, sum of widths]."""
+    """Write dense columns side by side into `into` [n, sum of widths]."""
     start = 0
     for part in parts:
         table = table_of(part, batch.column(part.column))
@@ -92,8 +98,9 @@ def put_tables(parts: tuple[Dense, ...], batch: Any, into: npt.NDArray[np.float3
 
 @kernel
 def make_room(offsets: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:
-    """From the lengths of n rows in `ends` make their `offsets` [n+1], counted from offsets[0] on;
-    each row is empty then, so it ends where it starts.
+    """Turn lengths of n rows in `ends` into `offsets` [n+1] from offsets[0] on.
+
+    Then set `ends` to the starts of the rows: each row is still empty.
     """
     for i in range(ends.size):
         offsets[i + 1] = offsets[i] + ends[i]
@@ -108,7 +115,7 @@ def put_table(
     indices: npt.NDArray[np.int32],
     values: npt.NDArray[np.float32],
 ) -> None:
-    """Append the rows of `table` [n, width], columns `first` on, to n rows that end at `ends`."""
+    """Append `table` [n, width] to n rows that end at `ends`, from column `first` on."""
     for i in range(ends.size):
         for column in range(table.shape[1]):
             indices[ends[i]] = first + column
@@ -128,9 +135,9 @@ def put_entries(
     indices: npt.NDArray[np.int32],
     values: npt.NDArray[np.float32],
 ) -> int:
-    """Append entries, their columns from `first` on, to n rows that end at `ends`.
+    """Append entries, as columns from `first` on, to n rows that end at `ends`.
 
-    Returns -1, or the place of the first index that is not within 0 and `size` - 1.
+    Returns -1, or the place of the first index outside 0 to `size` - 1.
     """
     for i in range(ends.size):
         end = ends[i]
@@ -154,9 +161,9 @@ def tidy(
     indices: npt.NDArray[np.int32],
     values: npt.NDArray[np.float32],
 ) -> None:
-    """Sort each row by index, add up entries of the same index, and close the gaps behind rows.
+    """Sort rows by index, add up equal indices, and close gaps between rows.
 
-    Row i has the entries offsets[i] to ends[i]; `offsets` become those of the rows as they are.
+    On entry, row i has the entries offsets[i] to ends[i]. `offsets` are updated to the new rows.
     """
     to = offsets[0]
     start = to
@@ -183,8 +190,9 @@ def tidy(
 
 @kernel
 def sort_pairs(keys: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
-    """Sort both by `keys`, in place and stable for runs that rise already: Shell's method with
-    Ciura's gaps, then halves.
+    """Sort both arrays by `keys`, in place, with Shell's method.
+
+    Runs that already ascend keep their order.
     """
     gap = 1
     while gap < keys.size // 9:

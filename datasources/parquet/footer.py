@@ -1,8 +1,8 @@
-"""The footer of a Parquet file, read without the library.
+"""Read the footer of a Parquet file without pyarrow.
 
-pyarrow ends the process where it is asked about a damaged footer (26.0: an exception crosses
-Cython code that does not expect any), though it opens such files, and reads or refuses them, in
-good order. A footer is a struct of Thrift's compact protocol: https://parquet.apache.org/docs/file-format/metadata.
+pyarrow 26.0 ends the process when it is asked about a damaged footer: an exception crosses Cython
+code that does not expect any. Opening and reading such files raises ordinary errors. A footer is a
+struct of Thrift's compact protocol: https://parquet.apache.org/docs/file-format/metadata.
 """
 
 from typing import Any
@@ -14,26 +14,29 @@ from ..arrays.compiled import kernel
 from ..errors import DataError
 
 MAGIC = b"PAR1"
-TAIL = 1 << 16  # bytes that are read at first
-DEEPEST = 32  # structs and lists inside each other
-# What is noted of a column of a row group, and -1 where it is not said: its physical type, values
-# (of lists: elements, and one for each list that is empty or null), bytes, how many are null, and
-# where in the footer the largest value stands, of how many bytes.
+TAIL = 1 << 16  # bytes of the first read
+DEEPEST = 32  # nesting of structs and lists, at most
+# Numbers kept for each column of a row group, -1 where the footer has none: physical type, values
+# (elements of lists, plus one for each empty or null list), bytes, nulls, and the place and size in
+# the footer of the largest value.
 KIND, VALUES, NBYTES, NULLS, MAX_AT, MAX_SIZE = range(6)
 NOTED = 6
 BOOL_TRUE, BOOL_FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 
 
 def read_footer(file: Any, size: int) -> bytes:
-    """The bytes of the footer of a file of `size` bytes. Raises `DataError` without a name."""
+    """Return the footer of a file of `size` bytes.
+
+    Raises `DataError` without the file's name.
+    """
     start = max(0, size - TAIL)
     file.seek(start)
     tail = file.read(size - start)
     length = int.from_bytes(tail[-8:-4], "little")
     if tail[-4:] != MAGIC or length > size - 12:
         raise DataError(
-            f"this is no whole Parquet file: of its {size:,} bytes the last four are "
-            f"{tail[-4:]!r} and not {MAGIC!r}, or its end is cut off; write or copy it again."
+            f"not a whole Parquet file: of its {size:,} bytes the last four are {tail[-4:]!r} and "
+            f"not {MAGIC!r}, or its end is cut off; write or copy it again."
         )
     if length + 8 > len(tail):
         file.seek(size - 8 - length)
@@ -42,41 +45,46 @@ def read_footer(file: Any, size: int) -> bytes:
 
 
 def numbers_in(footer: bytes, groups: int, leaves: int) -> tuple[Any, Any]:
-    """Rows of each row group, int64 [groups], and what is noted of its columns, int64
-    [groups, leaves, NOTED]. Raises `DataError` without a name.
+    """Parse a footer.
+
+    Returns:
+        The rows of each row group, int64 [groups].
+        The numbers of each column, int64 [groups, leaves, NOTED]; see `NOTED`.
+
+    Raises `DataError` without the file's name.
     """
     rows = np.full(groups, -1, np.int64)
     noted = np.full((groups, leaves, NOTED), -1, np.int64)
     found = walk(np.frombuffer(footer, np.uint8), rows, noted)
     if found != groups or (rows < 0).any() or (noted[:, :, :NULLS] < 0).any():
-        raise DataError("its footer is damaged: it does not say what is in every row group.")
+        raise DataError("its footer is damaged: it does not describe every row group.")
     return rows, noted
 
 
 def largest_in(footer: bytes, noted: npt.NDArray[np.int64]) -> int | None:
-    """The largest value of a column of integers, from what is noted of it; None if unknown."""
+    """Return the largest value of a column of integers, None if unknown."""
     at, size = int(noted[MAX_AT]), int(noted[MAX_SIZE])
     if int(noted[KIND]) not in (1, 2) or size not in (4, 8):
         return None
     number = int.from_bytes(footer[at : at + size], "little", signed=True)
-    return number if number >= 0 else None  # of unsigned numbers the large ones look negative
+    return number if number >= 0 else None  # large unsigned numbers look negative
 
 
 @kernel
 def walk(
     data: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64], noted: npt.NDArray[np.int64]
 ) -> int:
-    """Go through a footer; how many row groups it has, or -1 where it is damaged.
+    """Parse a footer into `rows` and `noted`.
 
-    A stack has the structs and lists that are open: of a struct the id of its present field, of a
-    list how many elements are left. `ids` are those of the structs alone: (4, 1, 3, 5) is field 5
-    (num_values) of field 3 (meta_data) of an element of field 1 (columns) of an element of field 4
-    (row_groups).
+    Return its number of row groups, -1 if damaged. A stack holds the open structs and lists.
+    `lefts` counts the remaining elements of a list. `ids` has the present field of each open
+    struct: (4, 1, 3, 5) is field 5 (num_values) of field 3 (meta_data) of an element of field 1
+    (columns) of an element of field 4 (row_groups).
     """
-    kinds = np.zeros(DEEPEST, np.int64)  # STRUCT, or the type of a list's elements as its negative
+    kinds = np.zeros(DEEPEST, np.int64)  # STRUCT, or for a list minus the type of its elements
     lefts = np.zeros(DEEPEST, np.int64)
     ids = np.zeros(DEEPEST, np.int64)
-    at, depth, levels = 0, 0, 1  # of the stack; of structs on it
+    at, depth, levels = 0, 0, 1  # place in data; depth of the stack; structs on the stack
     kinds[0] = STRUCT
     group, leaf = -1, -1
     while depth >= 0:
@@ -161,13 +169,13 @@ def walk(
             kinds[depth], ids[levels] = STRUCT, 0
             levels += 1
         else:
-            return -1  # maps and what is no type: there are none in a footer
+            return -1  # maps and invalid types: footers have neither
     return group + 1
 
 
 @kernel
 def varint(data: npt.NDArray[np.uint8], at: int) -> tuple[int, int]:
-    """The number of 7 bits a byte at `at`, and where it ends; -1 where it does not."""
+    """Return the variable-length number at `at`, and its end, -1 if cut off."""
     number, shift = np.int64(0), 0
     while at < data.size and shift < 64:
         byte = np.int64(data[at])

@@ -1,8 +1,8 @@
-"""The `_metadata.json` that NVTabular and HugeCTR keep beside their Parquet files.
+"""Read the `_metadata.json` that NVTabular and HugeCTR keep beside Parquet files.
 
 https://nvidia-merlin.github.io/HugeCTR, "Parquet": `labels`, `conts` and `cats` name the columns,
-`file_stats` the files and their rows. How large each category (slot) is stands in
-`slot_size_array`, there or in a file of this name, or nowhere.
+`file_stats` the files and their rows. `slot_size_array` has the size of each category (slot). It is
+an entry of the metadata or a file of this name, and may be missing.
 """
 
 import json
@@ -20,7 +20,7 @@ METADATA, SIZES = "_metadata.json", "slot_size_array"
 
 @dataclass(frozen=True)
 class Described:
-    """What the file says. paths: of the Parquet files; rows: of each."""
+    """The contents of the metadata. paths: of the Parquet files; rows: of each file."""
 
     features: Sequence[Feature]
     targets: Sequence[Dense]
@@ -29,9 +29,9 @@ class Described:
 
 
 def read_metadata(folder: str, patience: Patience, hdfs: HdfsDriver | None = None) -> Described:
-    """The metadata of a folder (a path or URL).
+    """Read the metadata of a folder (a path or URL).
 
-    Raises `FileNotFoundError` where there are none, and `DataError` for what they cannot say.
+    Raises `FileNotFoundError` if there are none, and `DataError` if they are invalid.
     """
     place = join(folder, METADATA)
     found = read_json(place, patience, hdfs)
@@ -44,7 +44,7 @@ def read_metadata(folder: str, patience: Patience, hdfs: HdfsDriver | None = Non
         sizes = found.get(SIZES)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"{place}: this is not the metadata of HugeCTR: {type(error).__name__} {error}; it has "
+            f"{place}: not HugeCTR's metadata: {type(error).__name__} {error}; it must have "
             "file_stats, labels, conts and cats."
         ) from error
     if sizes is None and names["cats"]:
@@ -61,7 +61,7 @@ def read_metadata(folder: str, patience: Patience, hdfs: HdfsDriver | None = Non
         )
     if not files or not (names["cats"] or names["conts"]):
         raise DataError(f"{place}: {len(files)} files, no cats and no conts: nothing to read.")
-    counted = sizes or [None] * len(names["cats"])  # None: when the files are opened
+    counted = sizes or [None] * len(names["cats"])  # None: counted when the files are opened
     cats = [Sparse(name, None, size) for name, size in zip(names["cats"], counted, strict=True)]
     return Described(
         [*map(Dense, names["conts"]), *cats],
@@ -72,7 +72,7 @@ def read_metadata(folder: str, patience: Patience, hdfs: HdfsDriver | None = Non
 
 
 def are_sizes(sizes: Any, count: int) -> bool:
-    """Whether this is a list of `count` sizes, or nothing."""
+    """Return whether `sizes` is a list of `count` sizes, or None."""
     if sizes is None:
         return True
     return (
@@ -83,18 +83,18 @@ def are_sizes(sizes: Any, count: int) -> bool:
 
 
 def read_json(place: str, patience: Patience, hdfs: HdfsDriver | None) -> Any:
-    """A file of JSON, wherever it lies."""
+    """Read a JSON file from a path or URL."""
     files, path, _ = resolve(place, patience, hdfs)
     with files.open(files.status(path)) as file:
         text = file.read()
     try:
         return json.loads(text)
     except ValueError as error:
-        raise DataError(f"{files.name(path)}: this is no JSON: {error}") from error
+        raise DataError(f"{files.name(path)}: not valid JSON: {error}") from error
 
 
 def join(folder: str, name: str) -> str:
-    """The path or URL of a file in a folder; options of the URL stay behind it.
+    """Return the path or URL of a file in a folder; URL options stay at the end.
 
     >>> join("s3://bucket/day?region=eu-west-1", "a.parquet")
     's3://bucket/day/a.parquet?region=eu-west-1'
@@ -104,10 +104,10 @@ def join(folder: str, name: str) -> str:
 
 
 def check_rows(found: Sequence[tuple[str, int]], expected: Sequence[int]) -> None:
-    """Each file, by name, has as many rows as the metadata say. Raises `DataError`."""
+    """Raise `DataError` unless each file has the rows that the metadata say."""
     for (name, rows), promised in zip(found, expected, strict=True):
         if rows != promised:
             raise DataError(
                 f"{name}: it has {rows:,} rows, but {METADATA} says {promised:,}; one of the two "
-                "is of another version of the data."
+                "belongs to another version of the data."
             )

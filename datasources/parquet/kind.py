@@ -1,4 +1,4 @@
-"""What a configuration may say about Parquet files."""
+"""Configure Parquet files as data."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,13 +20,15 @@ from .source import MEMORY, ParquetSource
 
 
 class DenseColumn(BaseModel, extra="forbid"):
-    """Numbers: `{dense: embedding, width: 64}`; a name alone will do where the type says it."""
+    """Numbers: `{dense: embedding, width: 64}`; a bare name is enough if the type has the width."""
 
-    dense: str = Field(description="column of numbers, or of lists of as many each")
-    width: PositiveInt | None = Field(None, description="numbers of a list; null: its type says it")
+    dense: str = Field(description="column of numbers, or of lists of equal length")
+    width: PositiveInt | None = Field(
+        None, description="length of the lists; null: from the column's type"
+    )
 
     def part(self) -> Dense:
-        """For `ParquetSource`."""
+        """Return the feature for `ParquetSource`."""
         return Dense(self.dense, self.width)
 
 
@@ -34,21 +36,23 @@ class SparseColumns(BaseModel, extra="forbid"):
     """Non-zeros: `{indices: words, values: counts, size: 50000}`."""
 
     indices: str = Field(description="column of integers (a category) or of lists of them")
-    values: str | None = Field(None, description="column with as many numbers; null: all are 1")
+    values: str | None = Field(
+        None, description="column of values for the indices; null: all are 1"
+    )
     size: PositiveInt | None = Field(
-        None, description="features: indices are below it; null: 1 more than the largest"
+        None, description="number of features, above all indices; null: the largest index plus 1"
     )
 
     def part(self) -> Sparse:
-        """For `ParquetSource`."""
+        """Return the feature for `ParquetSource`."""
         return Sparse(self.indices, self.values, self.size)
 
 
 class HdfsOptions(BaseModel, extra="forbid"):
-    """How hdfs:// is read."""
+    """Options for reading hdfs://."""
 
     driver: HdfsDriver | None = Field(
-        None, description="null: libhdfs where it is set up, else hdfs-native"
+        None, description="null: libhdfs if it is set up, else hdfs-native"
     )
 
 
@@ -56,8 +60,8 @@ class ParquetData(DataKind):
     """Parquet files: `{kind: parquet, path: s3://bucket/day-*.parquet, features: [{indices: words,
     values: counts}], targets: [click]}`.
 
-    Rows are not in memory: `shuffle: true` visits row groups in another order in each pass, as
-    `shuffle: blocks` does, and the rows of one in order.
+    Rows stay on disk. `shuffle: true` acts like `shuffle: blocks`: each pass visits row groups in
+    a different order, and the rows of each group in order.
     """
 
     kind: Literal["parquet"] = "parquet"
@@ -67,40 +71,42 @@ class ParquetData(DataKind):
     )
     features: list[str | DenseColumn | SparseColumns] | DenseColumn | SparseColumns | None = Field(
         None,
-        description="columns that are features; null: those that HugeCTR's _metadata.json in the "
-        "folder `path` names, and its labels are the targets",
+        description="feature columns; null: those of HugeCTR's _metadata.json in folder `path`, "
+        "whose labels become the targets",
     )
     targets: list[str | DenseColumn] | None = Field(
-        None, description="columns to predict, numbers; null: none, or the labels of the metadata"
+        None, description="columns of numbers to predict; null: none, or the metadata's labels"
     )
     weights: str | None = Field(None, description="column with the weights of the rows")
     ids: str | None = Field(None, description="column with the names of the rows")
-    nulls: Nulls = Field("error", description="read them as 0, or leave out rows that have one")
+    nulls: Nulls = Field(
+        "error", description="error, read nulls as 0, or leave out rows with nulls"
+    )
     memory: PositiveInt = Field(
-        MEMORY, description="most bytes of a row group, decoded, and of a block"
+        MEMORY, description="bytes of a decoded row group, and of a block, at most"
     )
     digest: Digest = Field(
         "samples",
-        description="what tells a resumed run that files have changed: samples of large files, or "
+        description="how a resumed run detects changed files: from samples of large files, or from "
         "all bytes, read once when a run starts",
     )
     hdfs: HdfsOptions = HdfsOptions()
     timeout: PositiveFloat = Field(30.0, description="seconds that a server may be silent")
-    attempts: PositiveInt = Field(10, description="how often a server is asked, in all")
+    attempts: PositiveInt = Field(10, description="requests to a server before giving up")
 
     def files(self) -> Iterator[Path]:
-        """Local paths that are no patterns."""
+        """Yield local paths that are not patterns."""
         for path in self._paths():
             if "://" not in path and not any(letter in path for letter in "*?["):
                 yield Path(path)
 
     def elsewhere(self, path: str, *, labelled: bool) -> Self:
-        """The same columns of other files."""
+        """Return the same settings for other files."""
         labels: dict[str, Any] = {} if labelled else {"targets": [], "weights": None}
         return self.model_copy(update={"path": path, **labels})
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> ParquetSource:
-        """The rows as blocks; those to evaluate on have the columns of `like`."""
+        """Open the rows as blocks; data to evaluate on get the columns of `like`."""
         patience = Patience(self.timeout, self.attempts)
         paths: Sequence[str] = self._paths()
         targets: Sequence[Dense | str] = [
@@ -110,7 +116,7 @@ class ParquetData(DataKind):
         expected: Sequence[int] | None = None
         if self.features is None:
             if len(paths) != 1:
-                raise DataError("kind: parquet: no features; name columns that are.")
+                raise DataError("kind: parquet: no features; name at least one column.")
             described = read_metadata(paths[0], patience, self.hdfs.driver)
             features, paths, expected = described.features, described.paths, described.rows
             targets = described.targets if self.targets is None else targets
@@ -141,14 +147,14 @@ class ParquetData(DataKind):
 
 
 def feature_of(given: str | DenseColumn | SparseColumns) -> Feature:
-    """A name alone is a dense column."""
+    """Return a feature; a bare name is a dense column."""
     return Dense(given) if isinstance(given, str) else given.part()
 
 
 def sized_like(features: Sequence[Feature], like: DataSource) -> Sequence[Feature]:
-    """Features with the sizes that the model was trained with, where these were counted.
+    """Replace counted sizes of features with those that the model was trained with.
 
-    like: the source it was trained on. Raises `DataError` if it has other features.
+    like: the source of the training data. Raises `DataError` if its features differ.
     """
     trained = [part for part in getattr(like, "features", ()) if isinstance(part, Sparse)]
     given = [part for part in features if isinstance(part, Sparse)]
@@ -157,7 +163,7 @@ def sized_like(features: Sequence[Feature], like: DataSource) -> Sequence[Featur
     if len(trained) != len(given):
         raise DataError(
             f"kind: parquet: {len(given)} sparse features to evaluate on, but {len(trained)} to "
-            "train on; say their sizes, or name the same ones."
+            "train on; set their sizes, or name the same ones."
         )
     sizes = {
         mine: replace(mine, size=theirs.size) for mine, theirs in zip(given, trained, strict=True)

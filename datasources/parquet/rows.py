@@ -1,4 +1,4 @@
-"""Rows of tables without those that nulls exclude; and what needs a look at some columns of all."""
+"""Leave out rows with nulls, and compute sums and names over all rows."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
@@ -20,12 +20,14 @@ Nulls = Literal["error", "zero", "drop_row"]
 def without_nulls(
     batch: Any, names: Sequence[str], nulls: Nulls
 ) -> tuple[Any, npt.NDArray[np.int64] | None]:
-    """The batch as it is to be used, and which rows of the one given are left, None if all.
+    """Apply the `nulls` policy.
 
-    names: columns that count. Raises `Fault` where `nulls` is "error" and one is there.
+    Return the batch to use, and which rows are left, None if all.
+
+    names: the columns whose nulls matter. Raises `Fault` for a null if `nulls` is "error".
     """
     if nulls == "zero":
-        return batch, None  # they are read as 0
+        return batch, None  # nulls are read as 0
     dropped = None
     for name in names:
         found = null_rows(batch.column(name))
@@ -45,20 +47,23 @@ def without_nulls(
 
 
 class Usable(NamedTuple):
-    """Rows that are used: those of `piece` that are in `batch`; left: which ones, None if all."""
+    """The usable rows of `piece`, in `batch`.
+
+    left: their row numbers, None if all are usable.
+    """
 
     piece: Piece
     batch: Any  # pyarrow.RecordBatch
     left: npt.NDArray[np.int64] | None
 
     def explain(self, fault: Fault) -> DataError:
-        """The error for a fault in the batch, with its place."""
+        """Return the error for a fault in the batch, with its place in the file."""
         row = fault.row if self.left is None else int(self.left[fault.row])
         return DataError(f"{self.piece.place(row)}: {fault.text}")
 
 
 class Scan:
-    """The rows of `tables`: `columns` (sized) count, and `nulls` says what their nulls mean."""
+    """The rows of `tables` that `columns` (with known sizes) and `nulls` select."""
 
     def __init__(
         self, tables: Sequence[Table], columns: Columns, nulls: Nulls, batch_rows: int
@@ -68,13 +73,16 @@ class Scan:
         self._names = list(columns.numbers)
 
     def cursor(self) -> Cursor:
-        """One that reads the columns that make blocks."""
+        """Return a cursor over the columns that make up blocks."""
         return Cursor(self._tables, self._names, self._batch_rows)
 
     def rows(
         self, cursor: Cursor, start: int, stop: int, names: Sequence[str] | None = None
     ) -> Iterator[Usable]:
-        """The rows `start` to `stop`; nulls in the columns `names` count (None: all numbers)."""
+        """Yield the rows `start` to `stop`.
+
+        names: the columns whose nulls matter; None: all columns of numbers.
+        """
         counting = self._names if names is None else names
         for piece in cursor.pieces(start, stop):
             try:
@@ -83,7 +91,7 @@ class Scan:
                 raise Usable(piece, piece.batch, None).explain(fault) from fault
 
     def label_sums(self, targets: int) -> tuple[float, list[float]]:
-        """The sum of the weights of all rows, and of the targets times these, one per target."""
+        """Return the sum of all row weights, and the weighted sum of each target."""
         columns, weight, sums = self._columns, 0.0, np.zeros(targets)
         roles = [part.column for part in columns.targets]
         roles += [] if columns.weights is None else [columns.weights]
@@ -101,7 +109,7 @@ class Scan:
         return weight, sums.tolist()
 
     def names(self, column: str) -> Any:
-        """The names in a column, as an Arrow array of strings."""
+        """Return the names in a column, as an Arrow array of strings."""
         parts = []
         for found in self._all([column], []):
             try:
@@ -112,7 +120,7 @@ class Scan:
         return pa.chunked_array(parts)
 
     def _all(self, needed: Sequence[str], counting: Sequence[str]) -> Iterator[Usable]:
-        """All rows with the columns `needed`, and those that say which rows are left out."""
+        """Yield all rows with the columns `needed`; nulls in `counting` leave rows out."""
         if self._nulls == "drop_row":
             needed, counting = list(dict.fromkeys([*needed, *self._names])), self._names
         cursor = Cursor(self._tables, needed or self._names[:1], self._batch_rows)

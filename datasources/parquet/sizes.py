@@ -1,5 +1,6 @@
-"""What must be known before the first block is read: from footers where these say it, else by
-reading the columns in question once.
+"""Find the sizes of blocks before the first one is read.
+
+Footers are used where they have the numbers; otherwise the columns in question are read once.
 """
 
 from collections.abc import Sequence
@@ -15,15 +16,19 @@ from .columns import Columns
 from .cursor import Cursor, Piece
 from .files import RowGroup, Table
 
-TIGHT = 1.5  # a bound of a block's non-zeros beyond this times their mean is worth a count
+TIGHT = 1.5  # count the non-zeros if the bound for a block exceeds this times their mean
 
 
 @dataclass(eq=False)
 class Survey:
-    """nnz: non-zeros of each block, at most, without those of dense columns. longest: the row with
-    the most entries in a list, and where it is; (0, "") where nobody counted. sizes: one more than
-    the largest index, of sparse features by column. nulls: rows with a null, by column. kept: rows
-    of each block that have no null. read: the columns that were read for this.
+    """Sizes of the data.
+
+    nnz: non-zeros of each block, at most, without those of dense columns.
+    longest: the most entries in a list of one row, and the place of this row; (0, "") if unknown.
+    sizes: the largest index plus 1, by column of sparse features.
+    nulls: rows with a null, by column.
+    kept: rows of each block without a null.
+    read: the columns that were read for this.
     """
 
     nnz: npt.NDArray[np.int64]
@@ -37,7 +42,7 @@ class Survey:
 def survey(
     tables: Sequence[Table], columns: Columns, cut: Cut, *, count_nulls: bool, batch_rows: int
 ) -> Survey:
-    """Look at everything. Raises `DataError` for what cannot be read."""
+    """Find all sizes. Raises `DataError` for data that cannot be read."""
     groups = [group for table in tables for group in table.groups if group.rows]
     indices = [part.indices for part in columns.sparse]
     lists = [name for name in indices if any(name in table.lists for table in tables)]
@@ -62,13 +67,14 @@ def survey(
         count(found, Cursor(tables, found.read, batch_rows), cut, counted, sized, suspects)
     for name, size in found.sizes.items():
         if size < 1:
-            raise DataError(f"{tables[0].name}: column {name!r} has no index; say its size.")
+            raise DataError(f"{tables[0].name}: column {name!r} has no index; set its size.")
     return found
 
 
 def bound_of(name: str, tables: Sequence[Table], cut: Cut) -> npt.NDArray[np.int64]:
-    """How many indices the rows of each block have in a column of lists, at most: as many as the
-    row groups have that it is part of.
+    """Return an upper bound of the indices in a column of lists, for each block.
+
+    The bound is the number of indices in the row groups that the block overlaps.
     """
     groups = [group for table in tables for group in table.groups]
     ends = np.cumsum([group.rows for group in groups])
@@ -80,7 +86,7 @@ def bound_of(name: str, tables: Sequence[Table], cut: Cut) -> npt.NDArray[np.int
 
 
 def may_be_null(name: str, groups: Sequence[RowGroup]) -> bool:
-    """Whether the footers leave room for nulls (they count empty lists among them)."""
+    """Return whether footers allow for nulls; they count empty lists as nulls."""
     return any(group.extents[name].nulls != 0 for group in groups)
 
 
@@ -92,7 +98,7 @@ def count(
     sized: Sequence[str],
     suspects: Sequence[str],
 ) -> None:
-    """Read all rows once, and note what the footers did not say."""
+    """Read all rows once, and find the sizes that the footers do not have."""
     try:
         for block, (start, stop) in enumerate(zip(cut.starts, cut.stops, strict=True)):
             for piece in cursor.pieces(int(start), int(stop)):
@@ -107,7 +113,7 @@ def count(
 
 
 def count_entries(found: Survey, block: int, piece: Piece, name: str) -> None:
-    """Add the entries of a piece to its block; remember the row that has the most."""
+    """Add the entries of a piece to its block, and update the longest row."""
     lengths = np.diff(lists_of(piece.batch.column(name)).offsets)
     found.nnz[block] += int(lengths.sum())
     row = int(lengths.argmax())
@@ -116,7 +122,7 @@ def count_entries(found: Survey, block: int, piece: Piece, name: str) -> None:
 
 
 def size_of(piece: Piece, name: str) -> int:
-    """One more than the largest index of a piece."""
+    """Return the largest index of a piece plus 1."""
     try:
         indices = integers(name, lists_of(piece.batch.column(name)))
     except Fault as fault:
@@ -125,7 +131,7 @@ def size_of(piece: Piece, name: str) -> int:
 
 
 def count_nulls_of(found: Survey, piece: Piece, suspects: Sequence[str]) -> int:
-    """Add the rows with a null to those of their columns; how many rows have one at all."""
+    """Count the rows with a null in each column. Return how many rows have any null."""
     union = np.zeros(piece.batch.num_rows, np.bool_)
     for name in suspects:
         nulls = null_rows(piece.batch.column(name))

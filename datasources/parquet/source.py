@@ -1,4 +1,4 @@
-"""Blocks of rows from Parquet files, wherever these lie."""
+"""Read blocks of rows from Parquet files, local or remote."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from .sizes import survey
 
 
 class ColumnNames(Sequence[str]):
-    """`count` names; `load` reads them all, as an Arrow array of strings, at the first question."""
+    """A sequence of `count` names, read by `load` (an Arrow array) on first use."""
 
     def __init__(self, count: int, load: Callable[[], Any]) -> None:
         self._count, self._load = count, load
@@ -41,7 +41,7 @@ class ColumnNames(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        """A name, or a list of them."""
+        """Return a name, or a list of names for a slice."""
         places = range(self._count)[index]
         if isinstance(places, int):
             return str(self._names[places].as_py())
@@ -58,29 +58,31 @@ PATIENCE = Patience()
 
 
 class ParquetSource:
-    """Rows of Parquet files as blocks.
+    """Reads rows of Parquet files as blocks.
 
     paths: a file, a folder, a pattern (`part-*.parquet`), or a list of these; local, or URLs
-    (hdfs, webhdfs, s3, gs, az, http, https, memory and what else fsspec knows). features: columns
-    by name: a name or `Dense` for numbers, `Sparse` for indices with or without values; dense ones
-    become the first columns of a block, and if there is a sparse one, blocks are sparse. targets,
-    weights: columns of numbers. ids: a column with names of the rows.
+        (hdfs, webhdfs, s3, gs, az, http, https, memory and other schemes of fsspec).
+    features: columns by name: a name or `Dense` for numbers, `Sparse` for indices with or without
+        values. Dense ones become the first columns of a block. Any sparse feature makes blocks
+        sparse.
+    targets, weights: columns of numbers.
+    ids: a column with names of the rows.
+    nulls: "error"; "zero": a null number is 0 and a null index is no entry; "drop_row": rows with
+        a null are left out. `notes` has their number.
+    block_rows: rows of a block.
+    shuffle: False, or "blocks": row groups in another order in each pass, drawn from
+        `(seed, pass)`; see `Cut`.
+    memory: bytes that one row group may take in the columns that are read, when decoded, and that
+        a block may take.
+    hdfs: the driver that reads hdfs://, see `resolve`.
+    patience: timeouts and retries for servers.
+    digest: input of `fingerprint`: "samples" of large files or "all" bytes, see `content_digest`.
 
-    nulls: "error"; "zero", a null number is 0 and a null index no entry; "drop_row", rows with a
-    null are left out. `notes` says how many there were.
-
-    block_rows: rows of a block. shuffle: False, or "blocks": row groups in another order in each
-    pass, drawn from `(seed, pass)`; see `Cut`. memory: most bytes that the columns of one row group
-    may have when decoded, and most bytes of a block.
-
-    hdfs: what reads hdfs://, see `resolve`. patience: with servers. digest: what `fingerprint` is
-    made of, "samples" of large files or "all" bytes; see `content_digest`.
-
-    Files are read a row group at a time and a batch of rows at a time, never whole. What blocks
-    need to know beforehand comes from the footers where these say it: the most non-zeros of a block
-    do so for categories, and for lists where a block has about as many rows as a row group or more.
-    Otherwise the indices are read once when the source is opened. Equal indices of a row are added
-    up. Raises `DataError`, `FileNotFoundError`, `PermissionError`, `RemoteError`.
+    A file is read one row group and one batch of rows at a time, never whole. The non-zeros of a
+    block must be bounded beforehand. Footers suffice for categories, and for lists if a block has
+    about as many rows as a row group or more. Otherwise the indices are read once when the source
+    is opened. Values with equal indices in a row are added up. Raises `DataError`,
+    `FileNotFoundError`, `PermissionError`, `RemoteError`.
     """
 
     def __init__(
@@ -100,17 +102,17 @@ class ParquetSource:
         patience: Patience = PATIENCE,
         digest: Digest = "samples",
     ) -> None:
-        """Read all footers, and what else must be known."""
+        """Read all footers, and columns where footers do not suffice."""
         if digest not in ("samples", "all"):
             raise DataError(f"ParquetSource: digest={digest!r}: must be samples or all.")
         self._digest: Digest = digest
         if nulls not in ("error", "zero", "drop_row"):
-            raise DataError(f"ParquetSource: nulls={nulls!r}, but it is error, zero or drop_row.")
+            raise DataError(f"ParquetSource: nulls={nulls!r}: must be error, zero or drop_row.")
         named = Columns.of(features, targets, weights, ids)
         listed = [paths] if isinstance(paths, (str, Path)) else list(paths)
         found = parquet_files(listed, patience, hdfs)
         if not found:
-            raise DataError("ParquetSource: no files were named.")
+            raise DataError("ParquetSource: no files were named; name at least one.")
         self._tables = open_tables(found, named)
         check_budget(self._tables, memory)
         groups = [group.rows for table in self._tables for group in table.groups]
@@ -123,14 +125,14 @@ class ParquetSource:
         kept = self._cut.stops - self._cut.starts
         if nulls == "drop_row":
             kept = seen.kept
-        self._first = np.concatenate([[0], np.cumsum(kept)])  # row number of each block
+        self._first = np.concatenate([[0], np.cumsum(kept)])  # number of the first row of blocks
         self._shape = self._make_shape(seen.nnz, block_rows)
         self._check_memory(seen.longest, memory)
         self._notes = self._make_notes(seen.nulls, seen.sizes, seen.read)
         self._filler = Filler(self._columns, block_rows)
         self._scan = Scan(self._tables, self._columns, nulls, block_rows)
         self._cursor = self._scan.cursor()
-        self._reading = threading.Lock()  # for readers in several threads
+        self._reading = threading.Lock()  # several threads may call read
 
     def _make_shape(self, nnz: npt.NDArray[np.int64], block_rows: int) -> BlockShape:
         columns = self._columns
@@ -166,23 +168,23 @@ class ParquetSource:
         notes = [f"{rows:,} of {total:,} rows have a null in {name!r}, which {fate}"
                  for name, rows in nulls.items() if rows]  # fmt: skip
         notes += [
-            f"the largest index in {name!r} makes its size {size:,}; say so (size: {size}) if the "
-            "model shall meet other files"
+            f"the largest index in {name!r} makes its size {size:,}; set size: {size} if the "
+            "model will read other files"
             for name, size in sizes.items()
         ]
         if read:
             listed = ", ".join(map(repr, read))
-            notes.append(f"{listed} had to be read once beforehand: the footers do not say enough")
+            notes.append(f"{listed} had to be read once beforehand: the footers lack their sizes")
         return notes
 
     @property
     def shape(self) -> BlockShape:
-        """Sizes of every block."""
+        """The sizes of every block."""
         return self._shape
 
     @property
     def blocks(self) -> int:
-        """Blocks of one pass."""
+        """The number of blocks in one pass."""
         return self._cut.blocks
 
     @property
@@ -192,32 +194,32 @@ class ParquetSource:
 
     @property
     def files(self) -> list[tuple[str, int]]:
-        """Name and rows of every file, in order."""
+        """The name and number of rows of every file, in order."""
         return [(table.name, sum(group.rows for group in table.groups)) for table in self._tables]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all files together."""
+        """The bytes of all files together."""
         return sum(table.status.size for table in self._tables)
 
     @property
     def row_groups(self) -> list[tuple[int, int]]:
-        """Rows and decoded bytes (of the columns that are read) of every row group, in order."""
+        """The rows and decoded bytes (in the columns read) of all row groups, in order."""
         return [(group.rows, group.nbytes) for table in self._tables for group in table.groups]
 
     @property
     def names(self) -> Sequence[str] | None:
-        """Names of the columns where all features are dense, else None."""
+        """The names of the columns if all features are dense, else None."""
         return None if self._columns.sparse else names_of(self._columns.dense)
 
     @property
     def target_names(self) -> Sequence[str] | None:
-        """Names of the targets, or None where there are none."""
+        """The names of the targets, or None if there are none."""
         return names_of(self._columns.targets) or None
 
     @property
     def row_names(self) -> Sequence[str] | None:
-        """The ids, read when one is asked for; None where no column has them."""
+        """The ids, read lazily; None without a column of ids."""
         return self._row_names
 
     @cached_property
@@ -229,16 +231,14 @@ class ParquetSource:
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know of the data: nulls, sizes that were found, columns that were read
-        to open it.
-        """
+        """Notes for the user: nulls, sizes that were found, columns read when opening."""
         return self._notes
 
     @cached_property
     def fingerprint(self) -> str:
-        """XXH3 of the footers, of samples of the bytes or of all (see `content_digest`), and of the
-        roles of columns. Copied files have the same one; the same rows written anew may have
-        another.
+        """The XXH3 of footers, contents (see `content_digest`) and column roles.
+
+        Copies of files have equal fingerprints. The same rows written again may differ.
         """
         digest = xxhash.xxh3_64(f"{self._columns} {self._nulls}".encode())
         for table in self._tables:
@@ -247,7 +247,10 @@ class ParquetSource:
         return digest.hexdigest()
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with block `index` of pass `pass_` (int >= 0); one caller after another."""
+        """Fill `into` with block `index` of pass `pass_` (int >= 0).
+
+        Calls run one at a time.
+        """
         check_request(self, pass_, index, into)
         with self._reading:
             number = self._cut.number(pass_, index)
@@ -268,13 +271,14 @@ class ParquetSource:
             into.finish(pass_=pass_, index=index, rows=rows)
 
     def label_sums(self) -> tuple[float, list[float]]:
-        """The sum of the weights of all rows, and of the targets times these, one per target; from
-        one pass over these columns alone.
+        """Return the sum of all row weights, and the weighted sum of each target.
+
+        This reads the columns of weights and targets once.
         """
         return self._scan.label_sums(self._shape.targets)
 
     def __repr__(self) -> str:
-        """Sizes and settings."""
+        """Show sizes and settings."""
         shape = self._shape
         kind = "dense" if shape.dense else "sparse"
         return (
@@ -286,7 +290,7 @@ class ParquetSource:
 def parquet_files(
     paths: Sequence[str | Path], patience: Patience = PATIENCE, hdfs: HdfsDriver | None = None
 ) -> list[tuple[Files, Status]]:
-    """The files that paths, folders, patterns and URLs mean."""
+    """Find the files that paths, folders, patterns and URLs refer to."""
     found: list[tuple[Files, Status]] = []
     for path in paths:
         files, place, wild = resolve(str(path), patience, hdfs)

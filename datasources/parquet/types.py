@@ -1,4 +1,4 @@
-"""Which Arrow types serve as numbers, as indices, as lists."""
+"""Check which Arrow types serve as numbers, indices and lists."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -11,12 +11,12 @@ from .columns import Columns, Dense
 
 
 def is_list(kind: Any) -> bool:
-    """Lists of any length."""
+    """Return whether a type is a list of variable length."""
     return bool(kinds.is_list(kind) or kinds.is_large_list(kind))
 
 
 def plain(kind: Any) -> Any:
-    """The type below dictionaries and extensions."""
+    """Return the type below dictionaries and extensions."""
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
@@ -27,7 +27,7 @@ def plain(kind: Any) -> Any:
 
 
 def is_number(kind: Any) -> bool:
-    """Integers, floats, decimals, booleans."""
+    """Return whether a type is an integer, float, decimal or boolean."""
     kind = plain(kind)
     return bool(
         kinds.is_integer(kind)
@@ -38,12 +38,12 @@ def is_number(kind: Any) -> bool:
 
 
 def is_text(kind: Any) -> bool:
-    """Text, not below a dictionary or an extension."""
+    """Return whether a type is text, not inside a dictionary or an extension."""
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
 
 
 def element(kind: Any) -> Any:
-    """The type of the elements of a list; of anything else, itself."""
+    """Return the element type of a list, and any other type unchanged."""
     kind = plain(kind)
     if is_list(kind) or kinds.is_fixed_size_list(kind):
         return plain(kind.value_type)
@@ -51,7 +51,10 @@ def element(kind: Any) -> Any:
 
 
 def width_of(part: Dense, kind: Any, file: str) -> int:
-    """How many numbers a row has in a dense column of this type. Raises `DataError`."""
+    """Return how many numbers a row has in a dense column of this type.
+
+    Raises `DataError`.
+    """
     kind = plain(kind)
     if is_number(kind):
         width = 1
@@ -60,8 +63,8 @@ def width_of(part: Dense, kind: Any, file: str) -> int:
     elif is_list(kind) and is_number(kind.value_type):
         if part.width is None:
             raise DataError(
-                f"{file}: column {part.column!r} has lists of any length ({kind}); say how long "
-                "they all are (width), or name it as the indices of a sparse feature."
+                f"{file}: column {part.column!r} has lists of any length ({kind}); set their "
+                "common length (width), or name the column as the indices of a sparse feature."
             )
         return part.width
     else:
@@ -78,9 +81,9 @@ def width_of(part: Dense, kind: Any, file: str) -> int:
 
 
 def check_schema(columns: Columns, schema: Any, file: str) -> dict[str, int]:
-    """The width of every dense column, if all columns are there and of types that serve.
+    """Return the width of every dense column.
 
-    Raises `DataError` naming file, column and type.
+    Raises `DataError`, naming file, column and type, for a missing column or an unsuitable type.
     """
     for name in columns.names:
         found = schema.get_all_field_indices(name)
@@ -96,8 +99,8 @@ def check_schema(columns: Columns, schema: Any, file: str) -> dict[str, int]:
         kind = plain(schema.field(part.indices).type)
         if not kinds.is_integer(element(kind)) or kinds.is_fixed_size_list(kind):
             raise DataError(
-                f"{file}: column {part.indices!r} is of type {kind}, but indices are integers or "
-                "lists of integers (list<int32>)."
+                f"{file}: column {part.indices!r} is of type {kind}, but indices must be integers "
+                "or lists of integers (list<int32>)."
             )
         if part.values is None:
             continue
@@ -105,24 +108,28 @@ def check_schema(columns: Columns, schema: Any, file: str) -> dict[str, int]:
         if not is_number(element(other)) or is_list(kind) != is_list(other):
             raise DataError(
                 f"{file}: column {part.values!r} is of type {other}, but the values of the indices "
-                f"{part.indices!r} ({kind}) are "
+                f"{part.indices!r} ({kind}) must be "
                 + ("lists of numbers of the same lengths." if is_list(kind) else "numbers.")
             )
     if columns.weights is not None and not is_number(schema.field(columns.weights).type):
         kind = schema.field(columns.weights).type
-        raise DataError(f"{file}: column {columns.weights!r} is of type {kind}: no weights.")
+        raise DataError(
+            f"{file}: column {columns.weights!r} is of type {kind}, but weights must be numbers."
+        )
     if columns.ids is not None:
         kind = plain(schema.field(columns.ids).type)
         if not (kinds.is_integer(kind) or is_text(kind)):
             raise DataError(
-                f"{file}: column {columns.ids!r} is of type {kind}, but ids are text or integers."
+                f"{file}: column {columns.ids!r} is of type {kind}, but ids must be text or "
+                "integers."
             )
     for name in columns.texts:
         kind = plain(schema.field(name).type)
         if not is_text(kind):
             listed = ", ".join(part.name for part in schema if is_text(plain(part.type))) or "none"
             raise DataError(
-                f"{file}: column {name!r} is of type {kind}, no text; columns of text are {listed}."
+                f"{file}: column {name!r} is of type {kind}, not text; columns of text are "
+                f"{listed}."
             )
     return {
         part.column: width_of(part, schema.field(part.column).type, file)
@@ -131,6 +138,6 @@ def check_schema(columns: Columns, schema: Any, file: str) -> dict[str, int]:
 
 
 def list_columns(columns: Columns, schema: Any) -> frozenset[str]:
-    """The sparse features whose indices are lists."""
+    """Return the sparse features whose indices are lists."""
     names = [part.indices for part in columns.sparse]
     return frozenset(name for name in names if is_list(plain(schema.field(name).type)))

@@ -1,1 +1,1 @@
-"""What files are read with: lines, numbers, layouts of rows, files of arrays."""
+"""Parse files: lines, numbers, layouts of rows, files of arrays."""

@@ -1,4 +1,4 @@
-"""Arrays and matrices in files of NumPy, SciPy and Matrix Market, read whole into memory."""
+"""Read whole arrays and matrices of NumPy, SciPy and Matrix Market files."""
 
 import math
 import zipfile
@@ -14,15 +14,15 @@ from ..errors import DataError
 from .market_files import load_market
 from .npy import read_header
 
-KINDS = "biufcSUMmV"  # of dtypes: all but Python objects
-INFLATED = 1100  # bytes that a byte of a zip archive can become, at most
+KINDS = "biufcSUMmV"  # kinds of dtypes: all but Python objects
+INFLATED = 1100  # bytes that one byte of a zip archive can inflate to, at most
 
 
 @contextmanager
 def read_as(path: Path, what: str) -> Iterator[None]:
-    """Turns what NumPy and SciPy raise over a file into a `DataError` that names it.
+    """Turn errors of NumPy and SciPy about a file into a `DataError` that names it.
 
-    They raise whatever the damage leads to: `zlib.error`, `TokenError`, `AttributeError`.
+    Damaged files raise many types: `zlib.error`, `TokenError`, `AttributeError`.
     """
     try:
         yield
@@ -33,19 +33,21 @@ def read_as(path: Path, what: str) -> Iterator[None]:
 
 
 def load_file(path: Path, what: str) -> Any:
-    """Returns the array in a .npy file, or the matrix in a .npz or .mtx file; `READERS` has the
-    ends of names.
+    """Read the array in a .npy file, or the matrix in a .npz or .mtx file.
+
+    `READERS` has the supported ends of names.
 
     Raises:
-        DataError: the file is missing, damaged, or does not hold what it announces.
+        DataError: the file is missing or damaged, or differs from its header.
     """
     with read_as(path, what):
         return READERS[path.suffix](path)
 
 
 def load_npy(path: Path) -> Any:
-    """Returns the array in a .npy file. Raises `ValueError` where the file is shorter than its
-    header says, before memory is taken.
+    """Read the array in a .npy file.
+
+    Raises `ValueError`, before it allocates memory, if the file is shorter than its header says.
     """
     with path.open("rb") as file:
         check_size(file, file.seek(0, 2))
@@ -53,7 +55,10 @@ def load_npy(path: Path) -> Any:
 
 
 def load_npz(path: Path) -> Any:
-    """Returns the matrix that `scipy.sparse.save_npz` wrote. Raises as `check_archive` does."""
+    """Read the matrix that `scipy.sparse.save_npz` wrote.
+
+    Raises as `check_archive` does.
+    """
     with path.open("rb") as file:
         check_archive(file)
         return sparse.load_npz(file)
@@ -67,10 +72,10 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 
 def check_archive(file: BinaryIO) -> None:
-    """Looks at the header of every array in an archive; the file is at its beginning then.
+    """Check the header of every array in an archive, then rewind the file.
 
     Raises:
-        ValueError: an array is larger than what is there of it.
+        ValueError: an array is larger than its bytes in the archive.
     """
     size = file.seek(0, 2)
     with zipfile.ZipFile(file) as archive:
@@ -84,8 +89,9 @@ def check_archive(file: BinaryIO) -> None:
 
 
 def check_size(file: BinaryIO, size: int) -> None:
-    """Compares the header of an array with the bytes of its file; the file is at its beginning
-    then. Raises `ValueError`.
+    """Compare an array's header with the bytes in its file, then rewind it.
+
+    Raises `ValueError` if they differ.
     """
     file.seek(0)
     head = read_header(file, KINDS)

@@ -1,4 +1,4 @@
-"""Lines of `row column value`, counted from 1: the definition, and a kernel for plain ones."""
+"""Parse lines of `row column value`, counted from 1; plain ones by a kernel."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -19,7 +19,7 @@ SPACE, TAB, RETURN, NEWLINE, PERCENT = (ord(c) for c in " \t\r\n%")
 
 
 class Entries(NamedTuple):
-    """Entries of a matrix, counted from 0: rows int64, columns int32, values float32, all [n]."""
+    """Entries of a matrix, from 0: rows int64, columns int32, values float32; [n]."""
 
     rows: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int32]
@@ -27,7 +27,10 @@ class Entries(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Of a matrix, as its file declares it; valued: its entries have values, else each is 1."""
+    """The size that a file declares.
+
+    valued: whether entries have values; otherwise each is 1.
+    """
 
     rows: int
     columns: int
@@ -36,7 +39,9 @@ class Size(NamedTuple):
 
 
 def parse_entry(line: bytes, size: Size) -> tuple[int, int, float] | None:
-    """What a line says, None if it is empty or a comment. Raises `ValueError` saying what is wrong.
+    """Parse a line; None if it is empty or a comment.
+
+    Raises `ValueError` for an invalid line.
 
     >>> parse_entry(b"3 1 -2.5e3", Size(3, 2, 1))
     (2, 0, -2500.0)
@@ -45,19 +50,19 @@ def parse_entry(line: bytes, size: Size) -> tuple[int, int, float] | None:
     if not words or words[0].startswith(b"%"):
         return None
     if len(words) != 2 + size.valued:
-        raise ValueError(f"{show(line)}, but a line has {2 + size.valued} numbers")
+        raise ValueError(f"{show(line)}: a line must have {2 + size.valued} numbers")
     found = []
     for what, text, most in [("row", words[0], size.rows), ("column", words[1], size.columns)]:
         if not INTEGER.fullmatch(text):
-            raise ValueError(f"{show(text)} is no {what} number")
+            raise ValueError(f"{show(text)} is not a {what} number")
         if not 1 <= int(text) <= most:
-            raise ValueError(f"{what} {int(text)}, but they are 1 to {most}")
+            raise ValueError(f"{what} {int(text)}: must be 1 to {most}")
         found.append(int(text) - 1)
     return found[0], found[1], parse_float32(words[2]) if size.valued else 1.0
 
 
 def parse_entries(chunk: Lines, size: Size) -> Entries:
-    """All entries of a chunk. Raises `DataError` naming file and line."""
+    """Parse all entries of a chunk. Raises `DataError` naming file and line."""
     data = np.frombuffer(chunk.data, np.uint8)
     most = int(np.count_nonzero(data == NEWLINE))
     rows, columns = np.empty(most, np.int64), np.empty(most, np.int32)
@@ -76,7 +81,10 @@ def parse_entries(chunk: Lines, size: Size) -> Entries:
 
 
 def read_entries(path: Path, size: Size, body: Place, scratch: Scratch) -> Iterator[Entries]:
-    """All entries from `body` on. Raises `DataError` if they are not as many as declared."""
+    """Yield all entries from `body` on.
+
+    Raises `DataError` if their number is not as declared.
+    """
     count = 0
     for chunk in line_chunks([path], scratch, body):
         entries = parse_entries(chunk, size)
@@ -87,7 +95,7 @@ def read_entries(path: Path, size: Size, body: Place, scratch: Scratch) -> Itera
     if count != size.entries:
         found = "more" if count > size.entries else f"only {count:,}"
         raise DataError(
-            f"{path}: {size.entries:,} entries declared, but there are {found}; is it cut off?"
+            f"{path}: {size.entries:,} entries declared, but {found} found; is it cut off?"
         )
 
 
@@ -101,11 +109,12 @@ def plain_entries(
     columns: npt.NDArray[np.int32],
     values: npt.NDArray[np.float32],
 ) -> tuple[int, int]:
-    """Parse lines from `at` on, until one is not plain; where that begins, or the end of data, and
-    how many entries there are. done: how many there were.
+    """Parse lines from `at` on, up to the first line that is not plain.
 
-    Plain are lines of numbers within `size` that `read_float` is certain of, so they have the bits
-    of Python's.
+    A plain line has numbers within `size` that `read_float` reads with certainty, bit for bit as
+    Python does. done: number of entries parsed before.
+
+    Returns where parsing stopped, and the number of entries parsed so far.
     """
     end = data.size
     while at < end:
@@ -133,7 +142,7 @@ def plain_entries(
 
 @kernel
 def skip_blanks(data: npt.NDArray[np.uint8], at: int) -> int:
-    """Where the next word begins, or the line ends."""
+    """Return where the next word begins or the line ends."""
     while data[at] == SPACE or data[at] == TAB or data[at] == RETURN:
         at += 1
     return at

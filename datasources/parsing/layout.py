@@ -1,4 +1,4 @@
-"""What every format gives: rows in chunks, and what is known of all of them beforehand."""
+"""Define what every format yields: rows in chunks, and their layout."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +14,10 @@ from ..errors import DataError
 
 
 class Place(NamedTuple):
-    """Where a chunk begins: number of the file, then the byte and the line in it (text, after
-    decompression) or the row (everything else; line is 0).
+    """Where a chunk begins.
+
+    The number of the file; then the byte (after decompression) and line of a text file, or the row
+    of another file (with line 0).
     """
 
     file: int = 0
@@ -25,12 +27,15 @@ class Place(NamedTuple):
 
 FIRST = Place()
 UNKNOWN = "words are left out because no column is theirs"
-COUNTED = "; --text COLUMN counts the words of texts"  # of tables that are read as numbers
+COUNTED = "; --text COLUMN counts the words of texts"  # hint for tables that are read as numbers
 
 
 class Sparse(NamedTuple):
-    """CSR: indptr int64 [n+1] from 0; indices int32 and values float32 [nnz], ascending and unique
-    in a row.
+    """A CSR matrix of n rows.
+
+    indptr: int64 [n+1], starting at 0.
+    indices: int32 [nnz], ascending and unique in each row.
+    values: float32 [nnz].
     """
 
     indptr: npt.NDArray[np.int64]
@@ -42,10 +47,13 @@ class Sparse(NamedTuple):
 class Rows:
     """Consecutive rows.
 
-    X: sparse, or a table float32 [n, columns]. targets: float32 [n, T]; weights: float32 [n];
-    ids: the name of each row; each None where the layout has none. next: where the chunk after
-    this one begins, None if that is no place to begin at. remarks: how often something was done
-    that a user should know, by what it was: `{"empty fields are read as 0": 3}`.
+    X: `Sparse`, or a table float32 [n, columns].
+    targets: float32 [n, T]; None if the layout has none.
+    weights: float32 [n]; None if the layout has none.
+    ids: the name of each row; None if the layout has none.
+    next: where the chunk after this one begins; None if reading cannot resume there.
+    remarks: counts of what the reader changed or left out, by description:
+        `{"empty fields are read as 0": 3}`.
     """
 
     X: Sparse | npt.NDArray[np.float32]
@@ -56,11 +64,11 @@ class Rows:
     remarks: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return self.X.indptr.size - 1 if isinstance(self.X, Sparse) else len(self.X)
 
     def tail(self, first: int) -> "Rows":
-        """The rows from `first` on; `remarks` stay."""
+        """Return the rows from `first` on, with the same `remarks`."""
         if not first:
             return self
         X: Sparse | npt.NDArray[np.float32]
@@ -81,11 +89,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class Layout:
-    """What all rows of a file have in common.
+    """The layout that all rows of a file share.
 
-    columns: features. dense: rows are tables. names: of the columns. targets: columns of the
-    targets; target_names: theirs. weighted: rows have weights; named: they have names. notes:
-    what the reader had to choose, or leave out, in sentences for the user.
+    columns: number of features.
+    dense: whether rows are tables.
+    names: of the columns.
+    targets: number of columns of the targets.
+    target_names: of these.
+    weighted: whether rows have weights.
+    named: whether rows have names.
+    notes: sentences for the user about what the reader chose or left out.
     """
 
     columns: int
@@ -99,9 +112,10 @@ class Layout:
 
 
 class Known(NamedTuple):
-    """The columns that data must have because a model was trained on them, and their names.
+    """The columns that data must have because a model was trained on them.
 
-    classes: names of the targets where these are classes, in their order.
+    columns: how many. names: of the columns.
+    classes: names of the targets if these are classes, in their order.
     """
 
     columns: int
@@ -110,22 +124,26 @@ class Known(NamedTuple):
 
 
 class RowFile(Protocol):
-    """A file, or several, whose rows can be read from any place that a chunk began at."""
+    """One or several files whose rows can be read from the start of any chunk."""
 
     @property
     def layout(self) -> Layout:
-        """What the rows have in common."""
+        """The layout that all rows share."""
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on. Raises `DataError` naming file and line (or row)."""
+        """Yield all rows from `start` on.
+
+        Raises `DataError` naming file and line (or row).
+        """
 
 
 def check_columns(path: Any, columns: int, known: Known | None = None, hint: str = "") -> int:
-    """`columns` if an int32 can number them and they are as many as is `known`; hint: what may be
-    wrong where they are not.
+    """Return `columns` if an int32 can number them and `known` has as many.
+
+    Otherwise raises `DataError`. hint: added to the message if the model has another number.
     """
     if not 1 <= columns <= MAX_COLUMNS:
-        raise DataError(f"{path}: {columns} columns, but there are 1 to {MAX_COLUMNS}.")
+        raise DataError(f"{path}: {columns} columns: must be 1 to {MAX_COLUMNS}.")
     if known is not None and columns != known.columns:
         raise DataError(f"{path}: {columns} columns, but the model has {known.columns}{hint}.")
     return columns
@@ -139,13 +157,16 @@ def checked_csr(
     columns: int,
     first: int = 0,
 ) -> Sparse:
-    """CSR of any integers and real numbers, verified, with indices that ascend and are unique.
+    """Verify CSR of any integer and real types; sort and add up duplicates.
 
-    indptr: valid, from 0. Values at one place are added. Raises `DataError` naming the row, counted
-    from `first`, of an index that is out of bounds or of a number that is no finite float32.
+    indptr: int64 [n+1], must be valid and start at 0.
+    first: number of the first row in messages.
+
+    Raises `DataError`, naming the row, for an index out of bounds or a number that is not a finite
+    float32.
     """
     inside = (indices >= 0) & (indices < columns)
-    kept = np.where(inside, indices, -1).astype(np.int32)  # an index outside would be cut otherwise
+    kept = np.where(inside, indices, -1).astype(np.int32)  # the cast would wrap large indices
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
     rows = indptr.size - 1
@@ -168,8 +189,10 @@ def checked_csr(
 def check_finite(
     values: npt.NDArray[Any], name: str, row: int = 0, columns: Sequence[str] | None = None
 ) -> npt.NDArray[np.float32]:
-    """A table [n, T] or a list [n] of numbers as float32. Raises `DataError` naming the first row,
-    counted from `row`, with a number that is not finite there.
+    """Return a table [n, T] or a list [n] of numbers as float32.
+
+    row: number of the first row in messages. Raises `DataError` naming the first row with a number
+    that is not finite.
     """
     with np.errstate(over="ignore"):
         single: npt.NDArray[np.float32] = np.ascontiguousarray(values, np.float32)

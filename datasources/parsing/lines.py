@@ -1,4 +1,4 @@
-"""Text files as chunks of whole lines."""
+"""Read text files as chunks of whole lines."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Lines(NamedTuple):
-    """Whole lines of a file: the bytes, ending with a newline, and where the first one is."""
+    """Whole lines of a file, ending with a newline, and the first line's place."""
 
     path: Path
     data: bytes
@@ -24,8 +24,9 @@ class Lines(NamedTuple):
     next: Place
 
     def parse(self, at: int, end: int, parse: Callable[[bytes], Parsed]) -> Parsed:
-        """What `parse` makes of the line `data[at:end]`; its `ValueError` becomes a `DataError`
-        that names file and line.
+        """Parse the line `data[at:end]`.
+
+        A `ValueError` of `parse` becomes a `DataError` that names file and line.
         """
         try:
             return parse(self.data[at:end])
@@ -35,10 +36,10 @@ class Lines(NamedTuple):
 
 
 def line_chunks(paths: Sequence[Path], scratch: Scratch, start: Place = FIRST) -> Iterator[Lines]:
-    """The lines of all files from `start` on, some `scratch.chunk_bytes` at a time.
+    """Yield lines from `start` on, about `scratch.chunk_bytes` at a time.
 
-    A byte order mark is left out; a last line without a newline gets one. Raises `DataError` for a
-    file that is cut off (where it is packed), is UTF-16, or has a line of 256 MB.
+    A byte order mark is left out; a last line without a newline gets one. Raises `DataError` for
+    UTF-16, for a packed file that is cut off, and for a line of 256 MB.
     """
     for number in range(start.file, len(paths)):
         place = start if number == start.file else Place(number)
@@ -46,7 +47,7 @@ def line_chunks(paths: Sequence[Path], scratch: Scratch, start: Place = FIRST) -
 
 
 def file_chunks(path: Path, scratch: Scratch, place: Place) -> Iterator[Lines]:
-    """`line_chunks` of one file."""
+    """Yield the lines of one file; see `line_chunks`."""
     with opened(path, scratch.tell, place.offset) as stream:
         rest = b""
         while True:
@@ -76,7 +77,7 @@ def file_chunks(path: Path, scratch: Scratch, place: Place) -> Iterator[Lines]:
 
 
 def split_lines(chunk: Lines) -> Iterator[tuple[int, bytes]]:
-    """Number and text of every line, without its end."""
+    """Yield number and text of every line, without its end."""
     for i, line in enumerate(chunk.data[:-1].split(b"\n")):
         yield chunk.place.line + i, line.removesuffix(b"\r")
 
@@ -84,7 +85,7 @@ def split_lines(chunk: Lines) -> Iterator[tuple[int, bytes]]:
 def placed_lines(
     path: Path, scratch: Scratch, start: Place = FIRST
 ) -> Iterator[tuple[int, bytes, Place]]:
-    """Number and text of every line from `start` on, and where the next one begins."""
+    """Yield number and text of lines from `start` on, and the next line's place."""
     for chunk in file_chunks(path, scratch, start):
         place = chunk.place
         for number, raw in enumerate(chunk.data[:-1].split(b"\n"), place.line):
@@ -93,11 +94,11 @@ def placed_lines(
 
 
 def decode(line: bytes, path: Path, number: int) -> str:
-    """A line as text. Raises `DataError` if it is no UTF-8."""
+    """Return a line as text. Raises `DataError` if it is not UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}:{number}: byte {line[error.start]:#04x} is no UTF-8; convert the file, for "
+            f"{path}:{number}: byte {line[error.start]:#04x} is not UTF-8; convert the file, for "
             "example with iconv -f latin1 -t utf-8."
         ) from error

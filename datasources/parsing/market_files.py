@@ -1,6 +1,6 @@
-"""Matrix Market files as matrices in memory: coordinate files and arrays, every line checked.
+"""Read Matrix Market files whole into memory, with every line checked.
 
-SciPy's reader takes `0x10` for 0, passes over what follows a number, and reads float64.
+SciPy's reader takes `0x10` for 0, ignores what follows a number, and reads float64.
 """
 
 import tempfile
@@ -20,10 +20,10 @@ from .scratch import Scratch
 
 
 def load_market(path: Path) -> Any:
-    """Returns the matrix in a file, float32: a `coo_array` of coordinates, or an array.
+    """Read a file's float32 matrix: a `coo_array` for coordinates, else an array.
 
     Raises:
-        DataError: the file is no Matrix Market file of real numbers, or is damaged; names the line.
+        DataError: not a valid Matrix Market file of real numbers; names the line.
     """
     with tempfile.TemporaryDirectory(prefix="blocklearn-") as folder:
         scratch = Scratch(Path(folder))
@@ -41,16 +41,17 @@ def load_market(path: Path) -> Any:
 
 
 def read_array(path: Path, scratch: Scratch, banner: list[str]) -> Any:
-    """A dense matrix: sizes, then a number a line, column by column; of a symmetric matrix, those
-    on and below the diagonal.
+    """Read a dense matrix: sizes, then one number per line, column by column.
+
+    A symmetric matrix has only the numbers on and below the diagonal.
     """
     if len(banner) != 5 or banner[0] != "%%matrixmarket" or banner[4] not in SYMMETRIES:
-        raise DataError(f"{path}:1: {' '.join(banner)[:60]!r} is no banner of a real matrix.")
+        raise DataError(f"{path}:1: {' '.join(banner)[:60]!r} is not the banner of a real matrix.")
     lines = array_lines(path, scratch)
     number, line = next(lines, (1, b""))
     words = line.split()
     if len(words) != 2 or not all(INTEGER.fullmatch(word) for word in words):
-        raise DataError(f"{path}:{number}: {show(line)}, but here stand rows and columns.")
+        raise DataError(f"{path}:{number}: {show(line)}: must be the numbers of rows and columns.")
     rows, columns = map(int, words)
     if banner[4] != "general" and rows != columns:
         raise DataError(f"{path}:{number}: {banner[4]}, but {rows} x {columns} is not square.")
@@ -67,14 +68,14 @@ def read_array(path: Path, scratch: Scratch, banner: list[str]) -> Any:
     if banner[4] == "general":
         return np.array(values, np.float32).reshape(columns, rows).T
     table = np.zeros((rows, rows), np.float32)
-    upper = np.triu_indices(rows, int(skew))  # row by row: the lower ones, column by column
+    upper = np.triu_indices(rows, int(skew))  # by row; by symmetry the lower part by column
     table.T[upper] = values
     table[upper] = -table.T[upper] if skew else table.T[upper]
     return table
 
 
 def array_lines(path: Path, scratch: Scratch) -> Iterator[tuple[int, bytes]]:
-    """Number and text of the lines behind the banner that say something."""
+    """Yield number and text of lines after the banner, without comments and blanks."""
     for number, line, _ in placed_lines(path, scratch):
         if number > 1 and line.strip() and not line.startswith(b"%"):
             yield number, line

@@ -1,4 +1,4 @@
-"""What a Matrix Market file says before its entries, and what its symmetry implies.
+"""Read the head of a Matrix Market file, and apply its symmetry to entries.
 
 R. F. Boisvert, R. Pozo, K. A. Remington, The Matrix Market exchange formats, NISTIR 5935 (1996).
 """
@@ -21,7 +21,7 @@ SYMMETRIES = ("general", "symmetric", "skew-symmetric")
 
 
 class Head(NamedTuple):
-    """What a file says before its entries, and where these begin."""
+    """The head of a file, and where its entries begin."""
 
     size: Size
     symmetry: str
@@ -29,7 +29,10 @@ class Head(NamedTuple):
 
 
 def read_head(path: Path, scratch: Scratch) -> Head:
-    """The banner, comments and sizes. Raises `DataError` for what is no coordinate matrix."""
+    """Read banner, comments and sizes.
+
+    Raises `DataError` unless it is a coordinate matrix.
+    """
     banner: list[str] = []
     for number, line, after in placed_lines(path, scratch):
         words = line.split()
@@ -39,8 +42,8 @@ def read_head(path: Path, scratch: Scratch) -> Head:
         elif words and not words[0].startswith(b"%"):
             if len(words) != 3 or not all(INTEGER.fullmatch(word) for word in words):
                 raise DataError(
-                    f"{path}:{number}: {show(line)}, but here stand the numbers of rows, columns "
-                    "and entries."
+                    f"{path}:{number}: {show(line)}: must be the numbers of rows, columns and "
+                    "entries."
                 )
             rows, columns, entries = map(int, words)
             size = Size(rows, columns, entries, banner[3] != "pattern")
@@ -50,22 +53,22 @@ def read_head(path: Path, scratch: Scratch) -> Head:
 
 
 def check_banner(place: str, banner: list[str], line: bytes) -> None:
-    """Five words, of kinds that can be rows."""
+    """Raise `DataError` unless the banner declares a supported matrix."""
     if len(banner) != 5 or banner[0] != "%%matrixmarket" or banner[1] != "matrix":
         raise DataError(
-            f"{place}: {show(line)}, but a Matrix Market file begins with a line such as "
+            f"{place}: {show(line)}: a Matrix Market file must begin with a line such as "
             "%%MatrixMarket matrix coordinate real general."
         )
     kind = " ".join(banner[2:])
     if banner[2] != "coordinate" or banner[3] not in FIELDS or banner[4] not in SYMMETRIES:
         raise DataError(
-            f"{place}: a matrix that is {kind}, but it must be coordinate; {', '.join(FIELDS)}; "
+            f"{place}: a matrix that is {kind}: must be coordinate; {', '.join(FIELDS)}; "
             f"{', '.join(SYMMETRIES)}."
         )
 
 
 def check_size(place: str, size: Size, symmetry: str) -> None:
-    """Numbers that a matrix can have."""
+    """Raise `DataError` for sizes that no matrix can have."""
     if not size.rows or not size.columns:
         raise DataError(f"{place}: a matrix of {size.rows} rows and {size.columns} columns.")
     if symmetry != "general" and size.rows != size.columns:
@@ -76,7 +79,7 @@ def check_size(place: str, size: Size, symmetry: str) -> None:
 
 
 def mirrored(found: Iterator[Entries], symmetry: str) -> Iterator[Entries]:
-    """All entries, with those on the other side of the diagonal that `symmetry` implies."""
+    """Yield all entries, and those that `symmetry` implies across the diagonal."""
     for entries in found:
         yield entries
         if symmetry != "general":

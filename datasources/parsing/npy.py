@@ -1,4 +1,4 @@
-"""NumPy's .npy files: a table of numbers, rows as its first dimension."""
+"""Read NumPy's .npy files: tables of numbers, with rows as the first dimension."""
 
 import tokenize
 import warnings
@@ -22,7 +22,7 @@ BAD_HEADER = (SyntaxError, tokenize.TokenError, TypeError, RecursionError, Memor
 
 
 class Header(NamedTuple):
-    """Shape and dtype, and whether the first index runs fastest."""
+    """The shape and dtype of an array, and whether the first index varies fastest."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -30,13 +30,15 @@ class Header(NamedTuple):
 
 
 def read_header(stream: BinaryIO, kinds: str = "biuf") -> Header:
-    """The header; the stream is then at the first number. Raises `ValueError` if there is none, or
-    its dtype is of no kind (a letter of `dtype.kind`) in `kinds`.
+    """Read the header, up to the first number.
+
+    kinds: allowed letters of `dtype.kind`. Raises `ValueError` for a missing header or another
+    kind.
     """
     version = npy.read_magic(stream)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that Python 2 wrote it
+        warnings.simplefilter("ignore")  # NumPy warns about headers written by Python 2
         try:
             shape, fortran, dtype = read(stream)
         except BAD_HEADER as error:
@@ -49,9 +51,9 @@ def read_header(stream: BinaryIO, kinds: str = "biuf") -> Header:
 
 
 class NpyFile:
-    """Rows of a .npy file, of an array [rows, columns] or [rows] of real numbers, in either order.
+    """Reads the rows of a .npy file with real numbers [rows, columns] or [rows].
 
-    Raises `DataError` for anything else.
+    Both memory orders work. Raises `DataError` for any other file.
     """
 
     def __init__(self, paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> None:
@@ -63,11 +65,11 @@ class NpyFile:
             try:
                 head = read_header(file)
             except (ValueError, EOFError) as error:
-                raise DataError(f"{self._path}: no array of numbers: {error}") from error
+                raise DataError(f"{self._path}: not an array of numbers: {error}") from error
             self._begin = file.tell()
         if len(head.shape) not in (1, 2) or 0 in head.shape:
             raise DataError(
-                f"{self._path}: an array of shape {head.shape}, but it needs at least one row and "
+                f"{self._path}: an array of shape {head.shape}: must have at least one row and "
                 "one column, and no third dimension."
             )
         size = self._begin + prod(head.shape) * head.dtype.itemsize
@@ -84,11 +86,11 @@ class NpyFile:
 
     @property
     def layout(self) -> Layout:
-        """What the header says."""
+        """The layout that the header declares."""
         return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
-        """All rows from `start` on."""
+        """Yield all rows from `start` on."""
         rows, columns = self._head.shape
         step = max(1, CHUNK_NUMBERS // columns)
         with BufferedReader(Metered(self._path, self._scratch.tell), 1 << 18) as stream:

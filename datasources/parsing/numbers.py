@@ -1,11 +1,11 @@
-"""Decimal numbers in bytes, read as Python reads them.
+"""Parse decimal numbers in bytes, bit for bit as Python does.
 
-Every number is what `numpy.float32(float(text))` is. Kernels read what they can be certain of and
-leave the rest (more digits than fit, `1e400`, a mistake) to Python, which also knows what to say
-about it. How: an integer w below 2**64 and a power of ten give an approximation in float64. If both
-are exact (Clinger, How to read floating point numbers accurately, PLDI 1990) it is `float`'s
-result; otherwise it is off by less than a share of 2**-50, and counts only if all that lies within
-this distance rounds to one float32.
+Every number equals `numpy.float32(float(text))`. Kernels read the numbers they are certain of. The
+rest (too many digits, `1e400`, a mistake) is left to Python, which also writes the error messages.
+Method: an integer w below 2**64 times a power of ten approximates the number in float64. If both
+are exact, the result is that of `float` (Clinger, How to read floating point numbers accurately,
+PLDI 1990). Otherwise its relative error is below 2**-50, and it is certain only if all numbers
+within this distance round to one float32.
 """
 
 import re
@@ -16,23 +16,26 @@ import numpy.typing as npt
 from ..arrays.compiled import kernel
 from ..arrays.validate import LARGEST
 
-TOO_LARGE = 2.0**128 - 2.0**103  # numbers from here on round to infinity in float32
+TOO_LARGE = 2.0**128 - 2.0**103  # the least number that rounds to infinity in float32
 POWERS = np.array([float(f"1e{i}") for i in range(61)])
-EXACT_POWER = 22  # 10**22 is the largest that float64 holds exactly
+EXACT_POWER = 22  # 10**22 is the largest power of ten that float64 holds exactly
 PLUS, MINUS, DOT, ZERO, NINE, UPPER_E, LOWER_E = (ord(c) for c in "+-.09Ee")
 INTEGER = re.compile(rb"\d{1,18}")
 NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity|nan)", re.I)
 
 
 def parse_number(text: bytes) -> float:
-    """The number that `text` is. Raises `ValueError`, also for `1_000`, which Python would take."""
+    """Return `text` as a number.
+
+    Raises `ValueError`, also for `1_000`, which Python accepts.
+    """
     if not NUMBER.fullmatch(text):
-        raise ValueError(f"{show(text)} is no number")
+        raise ValueError(f"{show(text)} is not a number")
     return float(text)
 
 
 def parse_float32(text: bytes) -> float:
-    """The number that `text` is, for float32. Raises `ValueError` if it is none, or none there."""
+    """Return `text` as a number. Raises `ValueError` unless it is a finite float32."""
     value = parse_number(text)
     if not abs(value) < TOO_LARGE:
         raise ValueError(
@@ -42,15 +45,15 @@ def parse_float32(text: bytes) -> float:
 
 
 def show(text: bytes) -> str:
-    """What stands in a file, for a message: not too long, in quotes."""
+    """Return text of a file for a message: shortened and in quotes."""
     return repr(text[:40].decode("utf-8", "replace") + ("..." if len(text) > 40 else ""))
 
 
 @kernel
 def read_index(data: npt.NDArray[np.uint8], at: int, end: int) -> tuple[np.int64, int]:
-    """An integer >= 0 of at most 18 digits at `data[at:end]`, and where it ends.
+    """Read an integer >= 0 of at most 18 digits at `data[at:end]`.
 
-    -1 if there is none or it has more digits.
+    Return it and its end. The integer is -1 if it is missing or has more digits.
     """
     start, value = at, np.int64(0)
     while at < end and ZERO <= data[at] <= NINE:
@@ -63,9 +66,10 @@ def read_index(data: npt.NDArray[np.uint8], at: int, end: int) -> tuple[np.int64
 
 @kernel
 def read_float(data: npt.NDArray[np.uint8], at: int, end: int) -> tuple[np.float32, int, bool]:
-    """A decimal number at `data[at:end]`, where it ends, and whether it is certain.
+    """Read a decimal number at `data[at:end]`.
 
-    What is not is for `parse_number`. Certain numbers are finite.
+    Return it, its end, and whether it is certain. Certain numbers are finite. The others are for
+    `parse_number`.
     """
     negative = False
     if at < end and (data[at] == PLUS or data[at] == MINUS):
@@ -74,7 +78,7 @@ def read_float(data: npt.NDArray[np.uint8], at: int, end: int) -> tuple[np.float
     w, exponent, digits, seen = np.uint64(0), 0, 0, 0
     while at < end and ZERO <= data[at] <= NINE:
         w = w * np.uint64(10) + np.uint64(data[at] - ZERO)
-        digits += 1 if digits > 0 or data[at] != ZERO else 0  # w itself may wrap around to 0
+        digits += 1 if digits > 0 or data[at] != ZERO else 0  # w may wrap around to 0, so count
         seen += 1
         at += 1
     if at < end and data[at] == DOT:
@@ -103,7 +107,7 @@ def read_float(data: npt.NDArray[np.uint8], at: int, end: int) -> tuple[np.float
 
 @kernel
 def scale(w: np.uint64, exponent: int) -> tuple[np.float32, bool]:
-    """w * 10**exponent as float32, and whether this is certain and finite."""
+    """Return w * 10**exponent as float32, and whether it is certain and finite."""
     if w == 0:
         return np.float32(0.0), True
     if not -60 <= exponent <= 60:

@@ -1,4 +1,4 @@
-"""What a reader may use besides its file: a folder, memory, and somebody who wants to hear."""
+"""Give readers a folder, memory and a progress callback."""
 
 import json
 import os
@@ -15,17 +15,17 @@ MEMORY = 1 << 28
 
 
 def silent(count: int) -> None:
-    """Hear of progress and say nothing."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """What a reader may use.
+    """The resources of a reader.
 
-    folder: exists; for what is set down between two passes over a file (a vocabulary, sorted
-    parts). What is complete in it is used again, so it belongs to one reader of one file. memory:
-    bytes that a reader's buffers may take, about. tell: hears how many more bytes of the file, as
-    it lies on disk, have been read.
+    folder: an existing folder for data between two passes over a file (a vocabulary, sorted
+        parts). Complete files in it are reused, so it must belong to one reader of one file.
+    memory: bytes that the reader's buffers may take, approximately.
+    tell: called with the number of bytes of the file, as stored on disk, read since the last call.
     """
 
     folder: Path
@@ -34,11 +34,14 @@ class Scratch:
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of a file to read at a time."""
+        """The bytes of a file to read at a time."""
         return max(1 << 10, self.memory // 32)
 
     def remember(self, name: str, find: Callable[[], Any]) -> Any:
-        """What `find` returns, a value of JSON; found once, then kept in the file `name`."""
+        """Return the result of `find`, a JSON value.
+
+        Compute it once, keep it in file `name`.
+        """
         path = self.folder / name
         if path.exists():
             return json.loads(path.read_text(encoding="utf-8"))
@@ -47,7 +50,7 @@ class Scratch:
         return found
 
     def remember_names(self, name: str, find: Callable[[], Ids]) -> Ids:
-        """The same for names, in an Arrow file."""
+        """Return the names that `find` returns, computed once and kept in an Arrow file."""
         path = self.folder / name
         if not path.exists():
             found = find()
@@ -60,7 +63,7 @@ class Scratch:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Put a text at `path`, completely or not at all."""
+    """Write a text to `path`, completely or not at all."""
     temporary = path.with_name(f"{path.name}.part")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""CSR in three sections of a file (offsets, indices, values), read side by side."""
+"""Read CSR from three sections of a file (offsets, indices, values) side by side."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ CHUNK_NUMBERS = 1 << 20
 
 
 class Section(NamedTuple):
-    """`size` numbers of one dtype in a stream, from its present position on."""
+    """`size` numbers of one dtype in a stream, starting at its current position."""
 
     stream: BinaryIO
     dtype: np.dtype[Any]
@@ -24,21 +24,23 @@ class Section(NamedTuple):
     name: str
 
     def read(self, count: int) -> npt.NDArray[Any]:
-        """The next `count` numbers. Raises `EOFError` if there are not so many."""
+        """Return the next `count` numbers. Raises `EOFError` if fewer are left."""
         data = read_exactly(self.stream, count * self.dtype.itemsize, self.name)
         return np.frombuffer(data, self.dtype)
 
     def skip(self, count: int) -> None:
-        """Pass over the next `count` numbers."""
+        """Skip the next `count` numbers."""
         for done in range(0, count, CHUNK_NUMBERS):
             self.read(min(CHUNK_NUMBERS, count - done))
 
 
 @dataclass(frozen=True)
 class Csr:
-    """A matrix in sections of a file that `name` names in messages.
+    """A matrix in sections of a file.
 
-    indptr: of rows + 1 integers; indices: None where each row has the columns 0, 1, 2, ...
+    name: of the file, in messages.
+    indptr: rows + 1 integers.
+    indices: None if each row has the columns 0, 1, 2, ...
     """
 
     name: str
@@ -48,10 +50,10 @@ class Csr:
     values: Section
 
     def read(self, start: int) -> Iterator[tuple[int, Sparse]]:
-        """Rows from `start` on, in chunks, each with the number of the row after it.
+        """Yield rows from `start` on in chunks, each with the number of the row after it.
 
-        Indices that do not ascend are sorted, values at one place added. Raises `DataError` naming
-        the row that is not valid, and `EOFError` where a section is too short.
+        Indices are sorted, and values at one place are added. Raises `DataError`, naming the row,
+        for invalid rows, and `EOFError` if a section is too short.
         """
         rows = self.indptr.size - 1
         self.indptr.skip(start)
@@ -67,7 +69,7 @@ class Csr:
             self._check_offsets(offsets, first)
             last = int(ends[-1])
             cut = 0
-            while cut < ends.size:  # at least a row at a time
+            while cut < ends.size:  # each chunk has at least one row
                 limit = offsets[cut] + CHUNK_NUMBERS
                 stop = max(cut + 1, int(np.searchsorted(offsets, limit, side="right")) - 1)
                 yield first + stop, self._chunk(offsets[cut : stop + 1], first + cut)
@@ -83,7 +85,7 @@ class Csr:
             row = int(wrong[0])
             raise DataError(
                 f"{self.name}: row {first + row} spans the offsets {offsets[row]} to "
-                f"{offsets[row + 1]}, but offsets never fall and end within the "
+                f"{offsets[row + 1]}, but offsets must never fall and must end within the "
                 f"{self.values.size} stored numbers."
             )
 

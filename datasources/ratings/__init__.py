@@ -1,4 +1,4 @@
-"""Who rated what and how: files of ratings, and ratings as a matrix of users and items."""
+"""Read files of ratings, and hold ratings as a matrix of users and items."""
 
 from .files import read_ratings as read_ratings
 from .matrix import Duplicates as Duplicates

@@ -1,4 +1,4 @@
-"""Ratings from a file, by the end of its name."""
+"""Read ratings from a file; the end of its name decides the format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .table import Coded, Columns, Places, Table, coded, times_of
 from .text import read_text
 
 TEXTS = (".csv", ".tsv", ".txt")
-BATCH = 1 << 17  # records of a Parquet file that are decoded at a time
+BATCH = 1 << 17  # records of a Parquet file that are decoded at once
 
 
 def read_ratings(
@@ -33,31 +33,33 @@ def read_ratings(
     users: Sequence[str] | None = None,
     items: Sequence[str] | None = None,
 ) -> Ratings:
-    """The ratings in a file, as a matrix of users and items.
+    """Read the ratings in a file as a matrix of users and items.
 
-    Text (.csv, .tsv, .txt, each perhaps with .gz): a record per line, UTF-8, fields may be in
-    double quotes; `separator`: by default a tab in .tsv files, else a comma; `columns`: names of
-    all columns, where the first line does not have them. Parquet: the same columns. .npz: arrays
-    with these names, or a matrix of users x items from `scipy.sparse.save_npz`; .mtx: Matrix
-    Market; of a matrix, the ids are the numbers of its rows and columns.
+    path: one of these files, by the end of its name:
+        .csv, .tsv, .txt (perhaps with .gz): UTF-8 text, a record per line; fields may be in double
+            quotes.
+        .parquet: the same columns.
+        .npz: arrays with the names of the columns, or a matrix of users x items from
+            `scipy.sparse.save_npz`.
+        .mtx: a Matrix Market file of users x items.
+        Ids of a matrix are the numbers of its rows and columns.
+    user, item, timestamp: names of the columns. Ids are text or whole numbers.
+    rating: name of the column; None: each record counts as 1, as in files of users and items alone.
+    columns: names of all columns, if the first line does not have them.
+    separator: None: a tab in .tsv files, else a comma.
+    duplicates: policy for several records of one user and item: "error", "sum", "mean" or "last"
+        (by time if there are times, else by position in the file).
+    users, items: ids that a model knows, in its order. They become the rows and columns. Records
+        of other ids are counted in `dropped`.
 
-    user, item, rating, timestamp: names of the columns. Ids are text or whole numbers. rating:
-    None: each record counts as 1; so it does in a file of users and items alone. Users and items
-    are in the order of their ids: as numbers where all are, else as text. duplicates: what several
-    records of one user and item mean: "error"; "last" (by time where there are times, else in the
-    file), "sum" or "mean" of them.
-
-    users, items: ids that a model knows, in its order; they become the rows and columns, and
-    records of others are counted in `dropped`.
-
-    Raises `DataError` naming file and line for whatever cannot be read, a rating that is not
-    finite, an empty id.
+    Without `users` and `items`, ids are sorted: as numbers if all are numbers, else as text. Raises
+    `DataError`, naming file and line, for unreadable records, non-finite ratings and empty ids.
     """
     path = Path(path)
     names = Columns(user, item, rating, timestamp)
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     if not path.exists():
-        raise DataError(f"{path}: there is no such file.")
+        raise DataError(f"{path}: file does not exist.")
     if suffix in TEXTS:
         table = read_text(path, names, separator, columns)
     elif path.suffix in BINARY:
@@ -69,7 +71,7 @@ def read_ratings(
 
 
 def read_parquet(path: Path, columns: Columns) -> Table:
-    """All records of a Parquet file, decoded part by part."""
+    """Read all records of a Parquet file, decoded part by part."""
     import pyarrow as pa
     from pyarrow import compute, parquet
 
@@ -81,11 +83,11 @@ def read_parquet(path: Path, columns: Columns) -> Table:
                 for batch in file.iter_batches(BATCH, columns=columns.wanted)
             ]
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the operating system
+        if isinstance(error, OSError) and error.errno is not None:  # from the operating system
             raise
         raise DataError(f"{path}: cannot be read as Parquet: {error}") from error
     if not parts:
-        raise DataError(f"{path}: no ratings in it.")
+        raise DataError(f"{path}: the file has no ratings.")
     table, places = pa.Table.from_batches(parts), numbered_places(path, "record")
     for what, name in (("user", columns.user), ("item", columns.item)):
         if table[name].null_count:
@@ -103,7 +105,7 @@ def read_parquet(path: Path, columns: Columns) -> Table:
 
 
 def batch_of_ids(batch: Any, columns: Columns, path: str) -> Any:
-    """A batch with ids as dictionaries and ratings as float32, where a gap is NaN."""
+    """Return ids as dictionaries and ratings as float32, missing ones as NaN."""
     import pyarrow as pa
 
     found = {}
@@ -116,7 +118,7 @@ def batch_of_ids(batch: Any, columns: Columns, path: str) -> Any:
             text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
             if not (text or pa.types.is_integer(kind)):
                 raise DataError(
-                    f"{path}: the column {name!r} is of type {kind}, but ids are text or whole "
+                    f"{path}: the column {name!r} is of type {kind}, but ids must be text or whole "
                     "numbers."
                 )
             column = column.dictionary_encode()
@@ -125,14 +127,14 @@ def batch_of_ids(batch: Any, columns: Columns, path: str) -> Any:
                 column = column.cast(pa.float32(), safe=False).fill_null(float("nan"))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise DataError(
-                    f"{path}: the column {name!r} is of type {kind}, but ratings are numbers."
+                    f"{path}: the column {name!r} is of type {kind}, but ratings must be numbers."
                 ) from error
         found[name] = column
     return pa.RecordBatch.from_pydict(found)
 
 
 def read_arrays(path: Path, columns: Columns) -> Table:
-    """A .npz file: arrays named like columns, or a SciPy matrix."""
+    """Read a .npz file: arrays named like columns, or a SciPy matrix."""
     import pyarrow as pa
 
     with read_as(path, "ratings"), path.open("rb") as raw:
@@ -146,13 +148,13 @@ def read_arrays(path: Path, columns: Columns) -> Table:
             arrays = {name: file[name] for name in columns.wanted}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        raise DataError(f"{path}: arrays of different lengths, {lengths}.")
+        raise DataError(f"{path}: arrays of different lengths, {lengths}; they must be equal.")
     rating, time = columns.rating, columns.timestamp
     for name in (columns.user, columns.item):
         if arrays[name].dtype.kind not in "iuU":
             raise DataError(
-                f"{path}: the array {name!r} is of dtype {arrays[name].dtype}, but ids are text or "
-                "whole numbers."
+                f"{path}: the array {name!r} is of dtype {arrays[name].dtype}, but ids must be "
+                "text or whole numbers."
             )
     return Table(
         str(path),
@@ -165,19 +167,19 @@ def read_arrays(path: Path, columns: Columns) -> Table:
 
 
 def read_market(path: Path, columns: Columns) -> Table:
-    """A Matrix Market file: users x items."""
+    """Read a Matrix Market file of users x items."""
     matrix = load_file(path, "Matrix Market")
     return table_of_matrix(sparse.coo_array(matrix), str(path))
 
 
 def table_of_matrix(matrix: Any, path: str) -> Table:
-    """Stored entries of a sparse matrix of users x items as records."""
+    """Return the stored entries of a sparse matrix of users x items as records."""
     try:
-        if matrix.format in ("csr", "csc", "bsr"):  # else indices out of bounds would crash
+        if matrix.format in ("csr", "csc", "bsr"):  # indices out of bounds would crash below
             matrix.check_format(full_check=True)
         entries = matrix.tocoo()
     except ValueError as error:
-        raise DataError(f"{path}: no valid matrix of users x items: {error}") from error
+        raise DataError(f"{path}: not a valid matrix of users x items: {error}") from error
     rows, columns = entries.coords
     return Table(
         path,
@@ -190,15 +192,18 @@ def table_of_matrix(matrix: Any, path: str) -> Table:
 
 
 def as_ratings(values: Any, path: str) -> Any:
-    """Numbers as float32."""
+    """Return numbers as float32.
+
+    Raises `DataError` for dtypes other than real numbers.
+    """
     if values.dtype.kind not in "biuf":
-        raise DataError(f"{path}: ratings of dtype {values.dtype}, but they are real numbers.")
-    with np.errstate(over="ignore"):  # found later, by record
+        raise DataError(f"{path}: ratings of dtype {values.dtype}: must be real numbers.")
+    with np.errstate(over="ignore"):  # `check_values` reports overflows with their record
         return values.astype(np.float32)
 
 
 def numbered_places(path: str | Path, word: str) -> Places:
-    """`ratings.npz: entry 17`, counted from 0, for records that stand in no line."""
+    """Return a function that names entries, from 0: `ratings.npz: entry 17`."""
     return lambda numbers: [f"{path}: {word} {number}" for number in numbers]
 
 

@@ -1,4 +1,4 @@
-"""Configured data that are ratings."""
+"""Configure ratings as data."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ log = logging.getLogger(__name__)
 
 
 class RatingsKind(MemoryKind):
-    """A kind of data that are ratings: users are rows, items columns."""
+    """A kind of ratings: users are rows, items are columns."""
 
     @abstractmethod
     def open(
         self, users: Sequence[str] | None = None, items: Sequence[str] | None = None
     ) -> Ratings:
-        """The ratings, of the users and items that a model knows, where these are given."""
+        """Read the ratings. users, items: keep only these, the ids that a model knows."""
 
     def load(self, like: DataSource | None = None) -> Samples:
-        """All ratings; those of users and items that `like` does not have are left out."""
+        """Load all ratings, without users and items that `like` does not have."""
         if like is None:
             return self.open().samples()
         return self.open(
@@ -42,13 +42,13 @@ class RatingsKind(MemoryKind):
     def hold_out(
         self, share: float, reading: Reading, held: Reading, by: HoldBy | None = None
     ) -> tuple[DataSource, DataSource]:
-        """Both parts have all users and all items."""
+        """Split the ratings into two parts; both have all users and all items."""
         train, other = split_ratings(self.open(), share, reading.seed, by or "entries")
         return train.samples().source(reading), other.samples().source(held)
 
 
 class RatingsData(RatingsKind):
-    """Who rated what, from a file: `{kind: ratings, path: ratings.csv}`. Users become rows."""
+    """Ratings from a file: `{kind: ratings, path: ratings.csv}`. Users become rows."""
 
     kind: Literal["ratings"] = "ratings"
     path: Path = Field(description=".csv, .tsv or .txt (perhaps .gz), .parquet, .npz or .mtx file")
@@ -59,23 +59,23 @@ class RatingsData(RatingsKind):
     )
     timestamp: str | None = Field(None, description="name of the column of times, if any")
     columns: list[str] | None = Field(
-        None, description="names of all columns, where the first line does not have them"
+        None, description="names of all columns, if the first line does not have them"
     )
     separator: str | None = Field(
         None, min_length=1, max_length=1, description="null: a tab in .tsv files, else a comma"
     )
     duplicates: Duplicates = Field(
-        "error", description="what several records of one user and item mean"
+        "error", description="policy for several records of one user and item"
     )
 
     def files(self) -> Iterator[Path]:
-        """The one file."""
+        """Yield the file."""
         yield self.path
 
     def open(
         self, users: Sequence[str] | None = None, items: Sequence[str] | None = None
     ) -> Ratings:
-        """The ratings, of the users and items that a model knows, where these are given."""
+        """Read the ratings. users, items: keep only these, the ids that a model knows."""
         ratings = read_ratings(
             self.path, **self.model_dump(exclude={"kind", "path"}), users=users, items=items
         )

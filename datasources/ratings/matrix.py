@@ -1,4 +1,4 @@
-"""Ratings as a matrix: records sorted by user and item, what is there twice, what is no number."""
+"""Make ratings a matrix: sort records, merge duplicates, check numbers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Duplicates = Literal["error", "last", "sum", "mean"]
-WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"  # numbers that an int64 holds, written in the one way
+WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"  # integers that fit an int64, in their only spelling
 
 
 @dataclass(frozen=True)
 class Ratings:
-    """Who rated what: `matrix`, a SciPy `csr_array` float32 [users, items], indices ascending.
+    """Ratings of items by users.
 
-    A rating of 0 is stored like any other. users, items: their ids. times: of the stored ratings
-    [nnz], int64 or float64, None where nobody knows them. dropped: records of users and items that
-    given ids did not know. unrated: the file says only who and what, each counts as 1.
+    matrix: SciPy `csr_array`, float32 [users, items], with ascending indices. A rating of 0 is
+        stored like any other.
+    users, items: their ids.
+    times: int64 or float64 [nnz], the times of the stored ratings; None if unknown.
+    dropped: number of records whose user or item is not among the given ids.
+    unrated: whether the file has only users and items, so that each record counts as 1.
     """
 
     matrix: Any
@@ -40,11 +43,11 @@ class Ratings:
     unrated: bool = False
 
     def samples(self) -> Samples:
-        """Users as rows to train on."""
+        """Return the users as rows to train on."""
         return Samples(self.matrix, names=self.items, row_names=self.users)
 
     def only(self, kept: npt.NDArray[np.bool_]) -> Ratings:
-        """The same users and items with those ratings that `kept` [nnz] marks."""
+        """Keep the ratings that `kept`, bool [nnz], marks, and all users and items."""
         matrix = self.matrix
         before = np.concatenate([[0], np.cumsum(kept)])
         parts = (matrix.data[kept], matrix.indices[kept], before[matrix.indptr])
@@ -58,9 +61,9 @@ def assemble(
     users: Sequence[str] | None = None,
     items: Sequence[str] | None = None,
 ) -> Ratings:
-    """The records of a file as a matrix; see `read_ratings`."""
+    """Build the matrix from the records of a file; see `read_ratings`."""
     if not table.users.codes.size:
-        raise DataError(f"{table.path}: no ratings in it.")
+        raise DataError(f"{table.path}: the file has no ratings.")
     check_values(table)
     rows, user_ids = numbered(table, table.users, "user", users)
     columns, item_ids = numbered(table, table.items, "item", items)
@@ -91,20 +94,21 @@ def assemble(
 
 
 def check_values(table: Table) -> None:
-    """Every rating is a finite float32."""
+    """Raise `DataError` unless every rating is a finite float32."""
     if table.values is not None and not np.isfinite(table.values).all():
         record = int(np.flatnonzero(~np.isfinite(table.values))[0])
         raise DataError(
-            f"{table.places([record])[0]}: the rating {table.values[record]} is no finite number; "
-            "leave the record out."
+            f"{table.places([record])[0]}: the rating {table.values[record]}: must be finite. "
+            "Leave the record out."
         )
 
 
 def numbered(
     table: Table, column: Coded, what: str, known: Sequence[str] | None
 ) -> tuple[npt.NDArray[np.int32], Ids]:
-    """Numbers of the ids of all records: in the order of `known`, -1 for others; or in their own
-    order, all of them.
+    """Return the number of the id in each record, and the ids.
+
+    known: ids to number by, other ids get -1; None: number all ids in sorted order.
     """
     from pyarrow import compute
 
@@ -126,7 +130,7 @@ def numbered(
 
 
 def sorted_order(ids: pa.Array) -> npt.NDArray[np.int64]:
-    """What sorts distinct ids: as numbers if all are whole numbers, else as text by code points."""
+    """Return the order of distinct ids: numeric if all are integers, else as text."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -137,11 +141,11 @@ def sorted_order(ids: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def repeated(table: Table, order: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> str:
-    """The message about the first user and item that come together twice."""
+    """Return the message about the first pair of user and item that occurs twice."""
     lengths = np.diff(np.append(starts, order.size))
     again = np.flatnonzero(lengths > 1)
     groups = np.minimum.reduceat(order, starts)[again]
-    first = int(again[np.argmin(groups)])  # the pair whose first record comes first
+    first = int(again[np.argmin(groups)])  # the pair whose first record is earliest
     records = np.sort(order[starts[first] : starts[first] + lengths[first]])
     user, item = (
         Ids(column.ids)[int(column.codes[records[0]])] for column in (table.users, table.items)
@@ -149,15 +153,15 @@ def repeated(table: Table, order: npt.NDArray[np.int64], starts: npt.NDArray[np.
     before, here = table.places([int(record) for record in records[:2]])
     return (
         f"{here}: user {user!r} and item {item!r} come together again, after {before}; of all "
-        f"pairs, {again.size:,} come more than once. Say what that means with duplicates: last, "
-        "sum or mean."
+        f"pairs, {again.size:,} come more than once. Choose how to merge them with duplicates: "
+        "last, sum or mean."
     )
 
 
 def merged(
     values: npt.NDArray[np.float32], starts: npt.NDArray[np.int64], duplicates: Duplicates
 ) -> npt.NDArray[np.float32]:
-    """One value for each group of records; groups begin at `starts`."""
+    """Merge each group of records to one value; groups begin at `starts`."""
     ends = np.append(starts[1:], values.size)
     if duplicates == "last":
         found: npt.NDArray[np.float32] = values[ends - 1]
@@ -165,7 +169,7 @@ def merged(
     sums = np.add.reduceat(values.astype(np.float64), starts)
     if duplicates == "mean":
         sums /= ends - starts
-    with np.errstate(over="ignore"):  # found by who asked
+    with np.errstate(over="ignore"):  # the caller reports overflows
         return sums.astype(np.float32)
 
 
@@ -176,9 +180,9 @@ def sort_pairs(
     n_columns: int,
     records: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """`records` sorted by row and column; those that agree in both stay in their order.
+    """Sort `records` by row and column with a stable counting sort, in O(n).
 
-    rows, columns: of record i, in [0, n_rows) and [0, n_columns). By counting, in O(n).
+    rows, columns: int32 [n], of each record, in [0, n_rows) and [0, n_columns).
     """
     by_column, order = np.empty_like(records), np.empty_like(records)
     sort_by_count(columns, records, np.zeros(n_columns + 1, np.int64), by_column)
@@ -193,7 +197,10 @@ def sort_by_count(
     starts: npt.NDArray[np.int64],
     into: npt.NDArray[np.int64],
 ) -> None:
-    """`records` sorted by `keys[record]`, in [0, m); stable. starts: [m + 1] zeros."""
+    """Write `records` to `into`, stably sorted by `keys[record]` < m.
+
+    starts: [m + 1] zeros.
+    """
     for record in records:
         starts[keys[record] + 1] += 1
     for key in range(1, starts.size):

@@ -1,4 +1,4 @@
-"""Which ratings are held out for evaluation; users and items stay the same in both parts."""
+"""Hold out ratings for evaluation; both parts keep all users and items."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from .matrix import Ratings
 def split_ratings(
     ratings: Ratings, share: float, seed: int, by: HoldBy = "entries"
 ) -> tuple[Ratings, Ratings]:
-    """The ratings to train on and those held out.
+    """Split ratings into those to train on and those held out.
 
-    "entries": a rating is held out if hash(seed, user, item) < share, so it stays on its side
-    whatever other ratings there are; but each user keeps one rating at least to train on. "time":
-    the newest share of all ratings, of whichever users; where several are of the time at the
-    border, all of these are trained on. Raises `DataError` if a part is empty.
+    by: "entries" or "time".
+
+    With "entries", a rating is held out if hash(seed, user, item) < share. It stays on its side
+    when other ratings change. Each user keeps at least one rating to train on. With "time", the
+    newest `share` of all ratings is held out. Ratings with the same time as the newest one to train
+    on are all trained on. Raises `DataError` if a part is empty.
     """
     if by in ("rows", "contents"):
         raise DataError(
-            "holdout: whole users cannot be held out of ratings, since what is known of a user "
-            "comes from the others of his ratings; use by: entries, or by: time."
+            "holdout: whole users cannot be held out of ratings, because factors of a user "
+            "come from this user's other ratings; use by: entries, or by: time."
         )
     matrix = ratings.matrix
     held = np.zeros(matrix.nnz, np.bool_)
@@ -51,7 +53,7 @@ def hold_entries(
     limit: np.uint64,
     held: npt.NDArray[np.bool_],
 ) -> None:
-    """Mark the entries of CSR rows that are held out; see `split_ratings`."""
+    """Mark the entries of CSR rows to hold out; see `split_ratings`."""
     for row in range(indptr.size - 1):
         of_row = mix_one(start + np.uint64(row + 1) * GOLDEN)
         left, largest, kept = 0, np.uint64(0), indptr[row]

@@ -1,4 +1,4 @@
-"""Ratings as they stand in a file: a user, an item and a number, record by record."""
+"""Ratings as records of a file: a user, an item and a number each."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ Places = Callable[[Sequence[int]], list[str]]
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a file are called. rating: None where each record counts as 1.
-    timestamp: None where there is none.
+    """The names of the columns of a file.
+
+    rating: None if each record counts as 1.
+    timestamp: None if there are no times.
     """
 
     user: str = "user"
@@ -29,11 +31,11 @@ class Columns:
     timestamp: str | None = None
 
     def among(self, names: Sequence[str], place: str, hint: str = "") -> Columns:
-        """These columns of a file that has columns called `names`, at `place`.
+        """Match these columns with `names`, the columns of the file at `place`.
 
-        A file of users and items alone (and times) has no ratings: each record counts as 1. Raises
-        `DataError` for a column that the file does not have, or has twice, or that is said to be
-        two things; its message ends with `hint`.
+        A file with only users, items and perhaps times has no ratings: each record counts as 1.
+        Raises `DataError`, ending with `hint`, for a column that is missing, is twice in the file,
+        or has two roles.
         """
         rating = self.rating
         if rating not in names and set(names) <= {self.user, self.item, self.timestamp}:
@@ -61,15 +63,17 @@ class Columns:
 
     @property
     def wanted(self) -> list[str]:
-        """Their names."""
+        """The names of the columns to read."""
         names = (self.user, self.item, self.rating, self.timestamp)
         return [name for name in names if name is not None]
 
 
 @dataclass(frozen=True)
 class Coded:
-    """A column of ids: record i has the id `ids[codes[i]]`. codes: int [n]; ids: distinct, an Arrow
-    array of strings or whole numbers.
+    """A column of ids: record i has the id `ids[codes[i]]`.
+
+    codes: int [n].
+    ids: an Arrow array of distinct strings or whole numbers.
     """
 
     codes: npt.NDArray[Any]
@@ -80,8 +84,10 @@ class Coded:
 class Table:
     """n records of one file.
 
-    path: of the file. values: float32 [n], None: 1 each; times: numbers [n], None where there are
-    none. places: says where the records with these numbers stand (`ratings.csv:17`), for messages.
+    path: of the file.
+    values: float32 [n]; None if all are 1.
+    times: numbers [n]; None if there are none.
+    places: returns the places of records by number (`ratings.csv:17`), for messages.
     """
 
     path: str
@@ -93,7 +99,7 @@ class Table:
 
 
 def coded(column: pa.ChunkedArray) -> Coded:
-    """A column of ids, strings or whole numbers, without gaps; as dictionaries or not."""
+    """Encode a column of strings or whole numbers without nulls, dictionary or plain."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type):
@@ -103,15 +109,15 @@ def coded(column: pa.ChunkedArray) -> Coded:
 
 
 def times_of(column: pa.ChunkedArray, name: str, path: str) -> npt.NDArray[Any]:
-    """A column of times as numbers that ascend with time: int64, or float64 where it has fractions.
+    """Return a column of times as int64 numbers, or float64 if it has fractions.
 
-    Numbers are taken as they are, dates and times in nanoseconds. Raises `DataError` for others.
+    Numbers stay as they are; dates and times become nanoseconds. Raises `DataError` for others.
     """
     import pyarrow as pa
 
     kind = column.type
     if column.null_count:
-        raise DataError(f"{path}: the column {name!r} has {column.null_count:,} gaps.")
+        raise DataError(f"{path}: the column {name!r} has {column.null_count:,} gaps; fill them.")
     if pa.types.is_date(kind):
         column = column.cast(pa.timestamp("s"))
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
@@ -125,5 +131,5 @@ def times_of(column: pa.ChunkedArray, name: str, path: str) -> npt.NDArray[Any]:
     if times.dtype.kind != "f":
         return times.astype(np.int64, copy=False)
     if not np.isfinite(times).all():
-        raise DataError(f"{path}: the column {name!r} has a value that is no finite number.")
+        raise DataError(f"{path}: the column {name!r} has a value that is not a finite number.")
     return times.astype(np.float64, copy=False)

@@ -1,6 +1,6 @@
-"""Ratings from text: a record per line, fields between separators.
+"""Read ratings from text: a record per line, fields between separators.
 
-Arrow reads; only where something is wrong is the file read again, slowly, to say in which line.
+Arrow reads the file. After an error the file is read again, slowly, to name the line.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from ..errors import DataError
 from ..separators import separator_hint
 from .table import Columns, Table, coded, times_of
 
-PARSED = 1 << 22  # bytes that a thread parses at a time
+PARSED = 1 << 22  # bytes that a thread parses at once
 
 
 @dataclass(frozen=True)
 class TextFile:
     """A text file of records, which may be compressed (.gz).
 
-    header: whether the first record has the names of the columns; names: of all of them.
+    header: whether the first record has the names of the columns.
+    names: of all columns.
     """
 
     path: Path
@@ -35,8 +36,10 @@ class TextFile:
 
     @classmethod
     def at(cls, path: Path, separator: str | None, names: Sequence[str] | None) -> TextFile:
-        """The file at `path`. separator: None: a tab in .tsv files, else a comma. names: None: they
-        are in the first record.
+        """Describe the file at `path`.
+
+        separator: None: a tab in .tsv files, else a comma.
+        names: of all columns; None: the first record has them.
         """
         if separator is None:
             separator = "\t" if ".tsv" in path.suffixes[-2:] else ","
@@ -44,18 +47,18 @@ class TextFile:
             return cls(path, separator, False, names)
         first = next(records(path, separator), None)
         if first is None:
-            raise DataError(f"{path}: no ratings in it.")
+            raise DataError(f"{path}: the file has no ratings.")
         return cls(path, separator, True, first[1])
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Line and fields of every record but the header."""
+        """Yield line number and fields of every record, without the header."""
         found = records(self.path, self.separator)
         if self.header:
             next(found, None)
         return found
 
     def places(self, numbers: Sequence[int]) -> list[str]:
-        """`ratings.csv:17`, for records by number."""
+        """Return the places of records by number, such as `ratings.csv:17`."""
         wanted, lines = set(numbers), {}
         for number, (line, _) in enumerate(self.records()):
             if number in wanted:
@@ -65,24 +68,24 @@ class TextFile:
         return [f"{self.path}:{lines[number]}" for number in numbers]
 
     def fault(self, columns: Columns) -> str | None:
-        """What is wrong with the first record that is not as it should be."""
+        """Return what is wrong with the first faulty record, None if all are valid."""
         rating = None if columns.rating is None else list(self.names).index(columns.rating)
         for line, fields in self.records():
             place = f"{self.path}:{line}"
             if len(fields) != len(self.names):
                 return (
-                    f"{place}: {len(fields)} fields, but there are {len(self.names)} columns: "
+                    f"{place}: {len(fields)} fields, but the file has {len(self.names)} columns: "
                     f"{', '.join(map(repr, self.names))} (separator {self.separator!r})."
                 )
             if any("\udc80" <= letter <= "\udcff" for field in fields for letter in field):
-                return f"{place}: a byte that is no UTF-8; convert the file with iconv -t utf-8."
+                return f"{place}: a byte is not UTF-8; convert the file with iconv -t utf-8."
             if rating is not None and not is_number(fields[rating]):
-                return f"{place}: the rating {fields[rating]!r} is no number."
+                return f"{place}: the rating {fields[rating]!r} is not a number."
         return None
 
 
 def records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and fields of every record that is not empty; bytes that are no UTF-8 as surrogates."""
+    """Yield line and fields of non-empty records; invalid UTF-8 as surrogates."""
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file, delimiter=separator)
@@ -97,7 +100,7 @@ def records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def is_number(text: str) -> bool:
-    """Whether it is one, perhaps not a finite one."""
+    """Return whether `text` is a number, finite or not."""
     try:
         float(text)
     except ValueError:
@@ -108,7 +111,7 @@ def is_number(text: str) -> bool:
 def read_text(
     path: Path, columns: Columns, separator: str | None, names: Sequence[str] | None
 ) -> Table:
-    """All records. Raises `DataError` naming the line of whatever is wrong."""
+    """Read all records. Raises `DataError` naming the faulty line."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 

@@ -1,4 +1,4 @@
-"""Files on other machines, by URL: HDFS, WebHDFS, S3 and whatever fsspec knows."""
+"""Read remote files by URL: HDFS, WebHDFS, S3 and the schemes of fsspec."""
 
 from .errors import DriverMissingError as DriverMissingError
 from .errors import RemoteError as RemoteError

@@ -1,19 +1,19 @@
-"""What can go wrong between here and a file that lies elsewhere."""
+"""Define the errors of reading remote files."""
 
 from blocklearn.matcache.errors import BlocklearnError
 
 
 class RemoteError(BlocklearnError, OSError):
-    """A file could not be read, after all retries: no connection, silence, a wrong reply."""
+    """A file could not be read after all retries: no answer or a wrong reply."""
 
 
 class Passing(RemoteError):
-    """A fault that may be gone at the next try."""
+    """A fault that the next try may not meet."""
 
 
 class TooLong(RemoteError):
-    """A server sends more than it was asked for."""
+    """A server sends more bytes than requested."""
 
 
 class DriverMissingError(BlocklearnError, ImportError):
-    """Nothing that is installed can read this kind of URL; the message says what can."""
+    """No installed driver can read this kind of URL; the message says which can."""

@@ -1,4 +1,4 @@
-"""What every place that holds files offers, and files that are read by ranges."""
+"""Define the interface of file systems, and files that are read by ranges."""
 
 import io
 from collections.abc import Callable
@@ -10,10 +10,11 @@ from .errors import RemoteError
 
 @dataclass(frozen=True)
 class Status:
-    """One file or folder.
+    """The status of one file or folder.
 
-    path: as its file system names it. size: bytes. identity: another one when the file has been
-    replaced or changed (its time of change, ETag, ...).
+    path: as its file system names it.
+    size: bytes.
+    identity: changes when the file is replaced or changed (its time of change, ETag, ...).
     """
 
     path: str
@@ -23,33 +24,39 @@ class Status:
 
 
 class Files(Protocol):
-    """A file system, as much of it as reading needs. Calls may come from several threads."""
+    """The part of a file system that reading needs.
+
+    Calls may come from several threads.
+    """
 
     @property
     def quick(self) -> bool:
-        """Whether `status` costs microseconds, as it does on a local disk."""
+        """Whether `status` takes microseconds, as on a local disk."""
 
     def name(self, path: str) -> str:
-        """What people call the file: its URL, or its path where it is local."""
+        """Return the file's name for messages: its URL, or its path if it is local."""
 
     def status(self, path: str) -> Status:
-        """Of a file or folder. Raises `FileNotFoundError`, `PermissionError`, `RemoteError`."""
+        """Return the status of a file or folder.
+
+        Raises `FileNotFoundError`, `PermissionError`, `RemoteError`.
+        """
 
     def children(self, path: str) -> list[Status]:
-        """What a folder holds, in any order. Raises as `status` does."""
+        """List a folder, in any order. Raises as `status` does."""
 
     def open(self, status: Status) -> Any:
-        """The file for reading at any place: a file that `pyarrow.parquet.ParquetFile` takes."""
+        """Open the file for random access, as `pyarrow.parquet.ParquetFile` needs it."""
 
 
 class RangeFile(io.RawIOBase):
-    """A file of `size` bytes that `fetch(offset, length)` reads; what it returns is that long.
+    """A file of `size` bytes; `fetch(offset, length)` must return `length` bytes.
 
     >>> file = RangeFile("abc", 3, lambda offset, length: b"xyz"[offset : offset + length])
     >>> file.seek(1), file.read()
     (1, b'yz')
 
-    Raises `RemoteError` where it is shorter or longer: bytes are never missing in silence.
+    Raises `RemoteError` if a result is shorter or longer, so that no bytes are lost silently.
     """
 
     def __init__(self, name: str, size: int, fetch: Callable[[int, int], bytes]) -> None:
@@ -58,30 +65,30 @@ class RangeFile(io.RawIOBase):
         self._place = 0
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Where the next `read` starts."""
+        """Return where the next `read` starts."""
         return self._place
 
     def size(self) -> int:
-        """Bytes in the file."""
+        """Return the bytes in the file."""
         return self._size
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to `offset` from the start, from here, or from the end."""
+        """Move to `offset` from the start, the current place, or the end."""
         self._place = (
             offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
         )
         return self._place
 
     def read(self, size: int | None = -1) -> bytes:
-        """`size` bytes from here on, fewer only at the end of the file."""
+        """Return the next `size` bytes, fewer only at the end of the file."""
         left = max(0, self._size - self._place)
         length = left if size is None or size < 0 else min(size, left)
         data = self._fetch(self._place, length) if length else b""

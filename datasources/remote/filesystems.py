@@ -1,4 +1,4 @@
-"""Stores of objects in buckets: S3, Google Cloud Storage, Azure Blob Storage, by Arrow."""
+"""Open file systems: S3, Google Cloud and Azure (by Arrow), fsspec, local disks."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from .http_request import Patience
 
 
 class ArrowFiles:
-    """A `pyarrow.fs.FileSystem`. prefix: what stands before a path in a URL ("s3://")."""
+    """A `pyarrow.fs.FileSystem`. prefix: the start of its URLs ("s3://")."""
 
     quick = False
 
@@ -25,25 +25,25 @@ class ArrowFiles:
         self._filesystem, self._prefix = filesystem, prefix
 
     def name(self, path: str) -> str:
-        """The URL."""
+        """Return the URL."""
         return self._prefix + path
 
     def status(self, path: str) -> Status:
-        """Size, and as identity the ETag where there is one, else the time of change."""
+        """Return size and identity: the ETag if there is one, else the time of change."""
         status = self._status(self._filesystem.get_file_info(path))
         if status.folder or not isinstance(self._filesystem, fs.S3FileSystem):
             return status
-        with self._filesystem.open_input_file(path) as file:  # nothing but a request for the head
+        with self._filesystem.open_input_file(path) as file:  # only requests the head
             tag = file.metadata().get(b"ETag", b"").decode()
         return Status(path, status.size, f"{status.size} {tag}")
 
     def children(self, path: str) -> list[Status]:
-        """What a folder holds."""
+        """List a folder."""
         selector = fs.FileSelector(path)
         return [self._status(info) for info in self._filesystem.get_file_info(selector)]
 
     def open(self, status: Status) -> Any:
-        """Read by C++, which checks lengths and tries again."""
+        """Open the file in C++, which checks lengths and retries."""
         return self._filesystem.open_input_file(status.path)
 
     def _status(self, info: Any) -> Status:
@@ -54,7 +54,7 @@ class ArrowFiles:
 
 
 def open_s3(bucket: str, options: dict[str, str], patience: Patience) -> fs.FileSystem:
-    """S3 and what speaks its protocol; keys come from the environment or the AWS files."""
+    """Open S3 or a compatible store; keys come from the environment or the AWS files."""
     check_options("s3", options, {"region", "endpoint_override", "scheme", "anonymous"})
     region = options.get("region") or os.environ.get("AWS_REGION")
     endpoint = options.get("endpoint_override") or os.environ.get("AWS_ENDPOINT_URL")
@@ -71,7 +71,7 @@ def open_s3(bucket: str, options: dict[str, str], patience: Patience) -> fs.File
 
 
 def open_google(bucket: str, options: dict[str, str], patience: Patience) -> fs.FileSystem:
-    """Google Cloud Storage; keys come from the environment."""
+    """Open Google Cloud Storage; keys come from the environment."""
     check_options("gs", options, {"endpoint_override", "scheme", "anonymous"})
     return fs.GcsFileSystem(
         anonymous=options.get("anonymous", "") == "true",
@@ -82,7 +82,7 @@ def open_google(bucket: str, options: dict[str, str], patience: Patience) -> fs.
 
 
 def open_azure(container: str, options: dict[str, str], patience: Patience) -> fs.FileSystem:
-    """Azure Blob Storage: `az://container/path`; the account comes from the environment."""
+    """Open Azure Blob Storage; the account comes from options or the environment."""
     check_options("az", options, {"account", "authority", "scheme"})
     account = options.get("account") or os.environ.get("AZURE_STORAGE_ACCOUNT")
     if not account:
@@ -108,17 +108,17 @@ BUCKETS: dict[str, Callable[[str, dict[str, str], Patience], fs.FileSystem]] = {
 
 
 def check_options(scheme: str, options: dict[str, str], known: set[str]) -> None:
-    """Options that do nothing are mistakes."""
+    """Raise `DataError` for an unknown option."""
     for name in options.keys() - known:
         raise DataError(
-            f"{scheme}://: option {name!r} is not known; there are {', '.join(sorted(known))}."
+            f"{scheme}://: unknown option {name!r}; choose from {', '.join(sorted(known))}."
         )
 
 
 class FsspecFiles:
-    """An fsspec file system. scheme: the start of its URLs, "memory".
+    """An fsspec file system. scheme: the start of its URLs, such as "memory".
 
-    Some of its drivers return fewer bytes than asked without a word; `RangeFile` does not.
+    Some of its drivers silently return fewer bytes than requested; `RangeFile` detects that.
     """
 
     quick = False
@@ -127,20 +127,20 @@ class FsspecFiles:
         self._filesystem, self._scheme = filesystem, scheme
 
     def name(self, path: str) -> str:
-        """The URL."""
+        """Return the URL."""
         return f"{self._scheme}://{path}"
 
     def status(self, path: str) -> Status:
-        """Size, and as identity all that the driver knows of the file."""
+        """Return size and identity: everything that the driver knows of the file."""
         return to_status(self._filesystem.info(path))
 
     def children(self, path: str) -> list[Status]:
-        """What a folder holds."""
+        """List a folder."""
         self._filesystem.invalidate_cache()
         return [to_status(info) for info in self._filesystem.ls(path, detail=True)]
 
     def open(self, status: Status) -> RangeFile:
-        """The file, read by ranges."""
+        """Open the file, to be read by ranges."""
         return RangeFile(self.name(status.path), status.size, partial(self._fetch, status.path))
 
     def _fetch(self, path: str, offset: int, length: int) -> bytes:
@@ -148,31 +148,31 @@ class FsspecFiles:
 
 
 def to_status(info: dict[str, Any]) -> Status:
-    """What fsspec says about a file; drivers differ in all but name, size and type."""
+    """Convert fsspec's information; drivers agree only on name, size and type."""
     return Status(
         info["name"], info.get("size") or 0, repr(sorted(info.items())), info["type"] == "directory"
     )
 
 
 class LocalFiles:
-    """The file system of this machine; a path is what it is."""
+    """The file system of this machine; paths are unchanged."""
 
     quick = True
 
     def name(self, path: str) -> str:
-        """The path itself."""
+        """Return the path."""
         return path
 
     def status(self, path: str) -> Status:
-        """By `stat`: links are followed."""
+        """Return the result of `stat`; links are followed."""
         found = os.stat(path)
         identity = f"{found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns}"
         return Status(path, found.st_size, identity, stat.S_ISDIR(found.st_mode))
 
     def children(self, path: str) -> list[Status]:
-        """What the folder holds."""
+        """List a folder."""
         return [self.status(os.path.join(path, name)) for name in os.listdir(path)]
 
     def open(self, status: Status) -> Any:
-        """Read without the interpreter lock."""
+        """Open the file; reads release the interpreter lock."""
         return pa.OSFile(status.path)

@@ -1,4 +1,4 @@
-"""From what a user writes, one path, folder or glob, to the files it means."""
+"""Find the files that a path, folder or pattern refers to."""
 
 import posixpath
 from fnmatch import fnmatchcase
@@ -8,12 +8,14 @@ from .files import Files, Status
 
 
 def find(files: Files, path: str, endings: tuple[str, ...], wild: str = "*?[") -> list[Status]:
-    """The files that `path` means, by name: one file; all in a folder and the folders in it whose
-    names end with one of `endings`; all that match a pattern.
+    """Return the files that `path` refers to, sorted by name.
 
-    wild: the characters that make a path a pattern; `*` stays within one folder. Names that start
-    with `_` or `.` are left out of folders, as every writer of such folders means it. Raises
-    `FileNotFoundError` for a path that is not there and `DataError` where no file is meant.
+    path: a file; a folder, for all files in it, at any depth, whose names end with one of
+        `endings`; or a pattern.
+    wild: the characters that make a path a pattern; `*` stays within one folder.
+
+    In folders, names that start with `_` or `.` are left out, as is the convention. Raises
+    `FileNotFoundError` for a path that does not exist, and `DataError` if no file is found.
     """
     if any(letter in path for letter in wild) and not (files.quick and there(files, path)):
         return match(files, path, wild)
@@ -30,7 +32,7 @@ def find(files: Files, path: str, endings: tuple[str, ...], wild: str = "*?[") -
 
 
 def there(files: Files, path: str) -> bool:
-    """Whether something has exactly this name, letters of patterns included."""
+    """Return whether a file has exactly this name, pattern characters included."""
     try:
         files.status(path)
     except OSError:
@@ -39,7 +41,7 @@ def there(files: Files, path: str) -> bool:
 
 
 def walk(files: Files, folder: Status) -> list[Status]:
-    """All files below a folder, hidden ones left out."""
+    """Return all files below a folder, without hidden ones."""
     found = []
     for child in files.children(folder.path):
         if posixpath.basename(child.path.rstrip("/")).startswith(("_", ".")):
@@ -49,7 +51,7 @@ def walk(files: Files, folder: Status) -> list[Status]:
 
 
 def match(files: Files, pattern: str, wild: str) -> list[Status]:
-    """The files whose path matches, folder by folder."""
+    """Return the files whose path matches, folder by folder."""
     parts = pattern.split("/")
     first = next(i for i, part in enumerate(parts) if any(letter in part for letter in wild))
     root = "/".join(parts[:first]) or ("/" if pattern.startswith("/") else ".")

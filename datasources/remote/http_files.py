@@ -1,4 +1,4 @@
-"""`http://` and `https://`: files that a web server hands out by ranges of bytes."""
+"""Read files from web servers (`http://`, `https://`) by ranges of bytes."""
 
 import errno
 import re
@@ -15,10 +15,10 @@ MOVED = (301, 302, 303, 307, 308)
 
 
 class HttpFiles:
-    """Web servers; a path is a URL. There are no folders.
+    """Files on web servers; a path is a URL. There are no folders.
 
-    A file's identity is its ETag, or else its time of change. Ranges are asked for under the
-    condition that the ETag is the same. Proxies named in the environment are not used.
+    A file's identity is its ETag, or else its time of change. Requests for ranges require the same
+    ETag. Proxies named in the environment are not used.
     """
 
     quick = False
@@ -27,21 +27,21 @@ class HttpFiles:
         self._patience = patience
 
     def name(self, path: str) -> str:
-        """The URL without a user and what follows a question mark, which may be a signature."""
+        """Return the URL without its user and query, which may be a signature."""
         return hidden_url(path.partition("?")[0])
 
     def status(self, path: str) -> Status:
-        """Size and identity, from a request for the first byte."""
+        """Return size and identity, from a request for the first byte."""
         reply = self._ask(path, 0, 1, {})
         size = self._range(path, reply)[2]
         return Status(path, size, f"{size} {validator(reply)}")
 
     def children(self, path: str) -> list[Status]:
-        """Raises `DataError`: web servers have no folders."""
+        """Raise `DataError`: web servers have no folders."""
         raise DataError(f"{self.name(path)}: a web server does not list its files; name every one.")
 
     def open(self, status: Status) -> RangeFile:
-        """The file, read by ranges."""
+        """Open the file, to be read by ranges."""
         return RangeFile(self.name(status.path), status.size, partial(self._fetch, status))
 
     def _fetch(self, status: Status, offset: int, length: int) -> bytes:
@@ -60,7 +60,7 @@ class HttpFiles:
         return reply.body
 
     def _ask(self, path: str, offset: int, length: int, headers: dict[str, str]) -> Reply:
-        """A part of a file, wherever it has moved to. Whatever is not the file is an error."""
+        """Request a part of a file and follow redirects. Any other reply is an error."""
         name = self.name(path)
         headers = {"Range": f"bytes={offset}-{offset + length - 1}", **headers}
 
@@ -94,7 +94,7 @@ class HttpFiles:
         return reply
 
     def _range(self, path: str, reply: Reply) -> tuple[int, int, int]:
-        """From where to where the reply has bytes, and the size of the file."""
+        """Return first byte, end and total size from the reply's range."""
         text = reply.headers.get("content-range", "")
         found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", text)
         if found and int(found[2]) + 1 - int(found[1]) == len(reply.body):
@@ -103,17 +103,17 @@ class HttpFiles:
             return 0, 0, 0
         raise RemoteError(
             f"{self.name(path)}: the server sent {len(reply.body):,} bytes and called them "
-            f"{text!r}, which is no range of a file of known size."
+            f"{text!r}, which is not a range of a file of known size."
         )
 
 
 def validator(reply: Reply) -> str:
-    """What tells one version of a file from another; "" where the server says nothing."""
+    """Return what identifies a version of a file; "" if the server does not say."""
     return reply.headers.get("etag") or reply.headers.get("last-modified", "")
 
 
 def no_ranges(name: str, what: str = "") -> RemoteError:
-    """The error for a server that sends other things than the bytes it was asked for."""
+    """Return the error for a server that does not send the requested bytes."""
     return RemoteError(
         f"{name}: the server does not send the part of the file that it was asked for{what}; "
         "without ranges it cannot be read from there: copy the file."
@@ -121,16 +121,16 @@ def no_ranges(name: str, what: str = "") -> RemoteError:
 
 
 def changed(name: str) -> RemoteError:
-    """The error of a file that is not what it was."""
+    """Return the error for a file that has changed."""
     return RemoteError(f"{name}: the file was replaced while it was being read; start again.")
 
 
 def said(reply: Reply, url: str) -> str:
-    """The start of what a server says to `url`, without the secrets of it that it repeats."""
+    """Return the start of a reply to `url`, without secrets of the URL."""
     return without_secrets_of(url, shorten(reply.body))
 
 
 def shorten(body: bytes) -> str:
-    """The start of an error's text, on one line."""
+    """Return the start of an error's text, on one line."""
     text = " ".join(body.decode("utf-8", "replace").split())
     return text if len(text) <= 200 else text[:200] + "..."

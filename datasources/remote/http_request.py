@@ -1,4 +1,4 @@
-"""One HTTP request and its reply, every byte of which is accounted for."""
+"""Send one HTTP request, and read its reply with every byte accounted for."""
 
 import http.client
 import io
@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 
 from .errors import Passing, RemoteError, TooLong
 
-SLOWEST = 64 * 1024  # bytes a second, on average; a reply that is slower counts as silence
-ERROR_TEXT = 1 << 16  # bytes that are read of a reply that is an error
+SLOWEST = 64 * 1024  # bytes a second, on average; a slower reply counts as a timeout
+ERROR_TEXT = 1 << 16  # bytes that are read of an error's reply
 KINDS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a server said. headers: names in lower case."""
+    """A server's reply. headers: names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -29,10 +29,13 @@ class Reply:
 def ask(
     url: str, timeout: float, *, most: int = 1 << 26, headers: Mapping[str, str] | None = None
 ) -> Reply:
-    """GET `url`, without following it elsewhere. most: bytes that the reply may have.
+    """Send a GET request to `url`, without following redirects.
 
-    Raises `Passing` where there is no connection, no reply in time, or not all of it, and
-    `TooLong` for a reply that is that.
+    timeout: seconds.
+    most: bytes that the reply may have.
+
+    Raises `Passing` if there is no connection, no reply in time, or an incomplete one, and
+    `TooLong` if the reply is too long.
     """
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -60,7 +63,7 @@ def ask(
 
 
 def receive(response: http.client.HTTPResponse, most: int, place: str) -> Reply:
-    """The reply with its whole body, as long as the server announced; the start of an error's."""
+    """Read the whole body with the announced length; of an error, only the start."""
     headers = {name.lower(): value for name, value in response.getheaders()}
     if response.status >= 300:
         return Reply(response.status, headers, response.read(ERROR_TEXT))
@@ -74,18 +77,18 @@ def receive(response: http.client.HTTPResponse, most: int, place: str) -> Reply:
 
 
 class TimedReader(io.RawIOBase):
-    """The receiving end of a socket; everything must have come by `deadline` (monotonic)."""
+    """The receiving end of a socket; all bytes must arrive by `deadline` (monotonic)."""
 
     def __init__(self, sock: socket.socket, silence: float, deadline: float) -> None:
         super().__init__()
         self._sock, self._silence, self._deadline = sock, silence, deadline
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def readinto(self, into: memoryview) -> int:  # type: ignore[override]
-        """What has arrived; waits for `silence` seconds, and for none beyond the deadline."""
+        """Read bytes; wait for at most `silence` seconds, and never beyond the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -94,7 +97,7 @@ class TimedReader(io.RawIOBase):
 
 
 class TimedSocket:
-    """What `http.client` uses of a socket; a reply is read with a deadline."""
+    """The part of a socket that `http.client` uses; replies are read with a deadline."""
 
     def __init__(self, sock: socket.socket, silence: float, deadline: float) -> None:
         self._sock = sock
@@ -105,11 +108,11 @@ class TimedSocket:
         self._sock.sendall(data)
 
     def makefile(self, mode: str) -> io.BufferedIOBase:
-        """What the reply is read from."""
+        """Return a file to read the reply from."""
         return self._reader
 
     def close(self) -> None:
-        """Nothing: the reply is still to be read, and who opened the socket closes it."""
+        """Do nothing: the reply is still to be read, and the owner closes the socket."""
 
 
 T = TypeVar("T")
@@ -118,8 +121,11 @@ LONGEST_PAUSE = 5.0  # seconds
 
 @dataclass(frozen=True)
 class Patience:
-    """timeout: seconds of silence, while connecting or reading, that end a try. attempts: tries in
-    all. pause: seconds before the second try; doubled before each one that follows.
+    """Timeouts and retries.
+
+    timeout: seconds of silence, while connecting or reading, that end a try.
+    attempts: number of tries in all.
+    pause: seconds before the second try; doubled before each further one.
     """
 
     timeout: float = 30.0
@@ -127,10 +133,10 @@ class Patience:
     pause: float = 0.1
 
     def keep_trying(self, name: str, attempt: Callable[[], T]) -> T:
-        """What `attempt` returns when it does not raise `Passing`.
+        """Call `attempt` until it does not raise `Passing`, and return its result.
 
-        Raises `RemoteError` about the file `name` when all tries have failed, and at once
-        whatever else `attempt` raises.
+        Raises `RemoteError` about the file `name` when all tries have failed. Other errors of
+        `attempt` are raised at once.
         """
         pause = self.pause
         for left in range(self.attempts - 1, -1, -1):
@@ -142,6 +148,6 @@ class Patience:
                         f"{name}: {error} (tried {self.attempts} times; see the servers' logs, or "
                         "allow more attempts)"
                     ) from error
-            time.sleep(pause * random.uniform(0.5, 1.0))  # not all workers at once
+            time.sleep(pause * random.uniform(0.5, 1.0))  # spread the tries of many workers
             pause = min(2 * pause, LONGEST_PAUSE)
-        raise RemoteError(f"{name}: attempts={self.attempts}, but at least one is needed.")
+        raise RemoteError(f"{name}: attempts={self.attempts}: must be at least 1.")

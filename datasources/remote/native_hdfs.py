@@ -1,4 +1,4 @@
-"""`hdfs://` through the hdfs-native package: HDFS's own protocol, without Java."""
+"""Read `hdfs://` through the hdfs-native package, without Java."""
 
 import errno
 from functools import partial
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class NativeHdfs:
-    """A client of hdfs-native, made for `root` ("hdfs://namenode:8020") with `settings`.
+    """A client of hdfs-native for `root` ("hdfs://namenode:8020") with `settings`.
 
-    The driver tries again by itself, other datanodes and namenodes too, but waits for ever for a
-    namenode that accepts a question and does not answer (0.14). So a call that takes longer than
-    all tries together may is given up.
+    The driver retries by itself, also with other datanodes and namenodes. Version 0.14 waits for
+    ever if a namenode accepts a request and does not answer. A call is therefore abandoned when it
+    takes longer than all tries together may.
     """
 
     quick = False
@@ -32,19 +32,19 @@ class NativeHdfs:
         self._longest = patience.attempts * (patience.timeout + LONGEST_PAUSE)
 
     def name(self, path: str) -> str:
-        """The URL."""
+        """Return the URL."""
         return hidden_url(self._root + path)
 
     def status(self, path: str) -> Status:
-        """As the namenode knows it."""
+        """Ask the namenode for the status."""
         return to_status(self._call(path, self._client.get_file_info, path))
 
     def children(self, path: str) -> list[Status]:
-        """What a folder holds."""
+        """List a folder."""
         return [to_status(found) for found in self._call(path, self._list, path)]
 
     def open(self, status: Status) -> RangeFile:
-        """The file, read by ranges; the driver checks HDFS's own checksums."""
+        """Open the file, to be read by ranges; the driver checks HDFS's checksums."""
         reader = self._call(status.path, self._client.read, status.path)
         fetch = partial(self._call, status.path, reader.read_range)
         return RangeFile(self.name(status.path), status.size, fetch)
@@ -53,14 +53,14 @@ class NativeHdfs:
         return list(self._client.list_status(path))
 
     def _call(self, path: str, function: Any, *arguments: Any) -> Any:
-        """What `function` returns, in time; its errors name the file."""
+        """Call `function` with a time limit; its errors name the file."""
         name = self.name(path)
         answer: SimpleQueue[Any] = SimpleQueue()
 
         def work() -> None:
             try:
                 answer.put((function(*arguments), None))
-            except BaseException as error:  # the driver's panics are no Exception
+            except BaseException as error:  # the driver's panics are not Exceptions
                 answer.put((None, error))
 
         start(Thread(target=work, name="blocklearn-hdfs", daemon=True))
@@ -78,7 +78,7 @@ class NativeHdfs:
 
 
 def settings(patience: Patience) -> dict[str, str]:
-    """Patience as Hadoop's settings say it; those of $HADOOP_CONF_DIR hold for all else."""
+    """Convert patience to Hadoop settings; $HADOOP_CONF_DIR has all other settings."""
     return {
         "dfs.client.socket-timeout": f"{patience.timeout * 1000:.0f}",
         "dfs.client.failover.max.attempts": str(patience.attempts),
@@ -87,6 +87,6 @@ def settings(patience: Patience) -> dict[str, str]:
 
 
 def to_status(found: Any) -> Status:
-    """A `FileStatus` of hdfs-native."""
+    """Convert a `FileStatus` of hdfs-native."""
     identity = f"{found.length} {found.modification_time}"
     return Status(found.path, found.length, identity, found.isdir)

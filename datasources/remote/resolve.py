@@ -1,4 +1,7 @@
-"""From a URL to the file system it names. No scheme is left to a registry that others write to."""
+"""Find the file system of a URL.
+
+The schemes listed here bypass fsspec's registry, because other packages can change that.
+"""
 
 import importlib.util
 import os
@@ -24,14 +27,15 @@ LOCAL_WILD = "*?["
 
 
 def resolve(url: str, patience: Patience, hdfs: HdfsDriver | None = None) -> tuple[Files, str, str]:
-    """The file system of a URL or local path, the path in it, and the characters of patterns.
+    """Return a URL's (or path's) file system, path in it, and pattern characters.
 
-    hdfs: which driver reads hdfs://; None: libhdfs where it is set up, else hdfs-native. patience:
-    with all servers but those of libhdfs, which has settings of its own. Options follow a question
-    mark:
+    hdfs: the driver that reads hdfs://; None: libhdfs if it is set up, else hdfs-native.
+    patience: with all servers but those of libhdfs, which has its own settings.
+
+    Options follow a question mark:
     `s3://bucket/key?region=eu-west-1&endpoint_override=localhost:9000&scheme=http`.
 
-    Raises `DriverMissingError` where no driver is installed and `DataError` for a URL that is none.
+    Raises `DriverMissingError` if no driver is installed, and `DataError` for an invalid URL.
     """
     if "://" not in url:
         return LocalFiles(), url, LOCAL_WILD
@@ -55,7 +59,7 @@ def resolve(url: str, patience: Patience, hdfs: HdfsDriver | None = None) -> tup
 
 
 def open_hdfs(authority: str, driver: HdfsDriver | None, patience: Patience) -> Files:
-    """The driver that was chosen, or the first that can work."""
+    """Open HDFS with the chosen driver, or with the first available one."""
     native = importlib.util.find_spec("hdfs_native") is not None
     if driver is None:
         driver = "libhdfs" if libhdfs_is_set_up() else "hdfs-native" if native else None
@@ -68,7 +72,7 @@ def open_hdfs(authority: str, driver: HdfsDriver | None, patience: Patience) -> 
         )
     if driver == "libhdfs" and libhdfs_is_set_up():
         return ArrowFiles(fs.HadoopFileSystem.from_uri(root or "hdfs://default"), hidden_url(root))
-    wanted = f"hdfs.driver is {driver}, but it is not there" if driver else "no driver is there"
+    wanted = f"hdfs.driver={driver}: not installed" if driver else "no driver is installed"
     raise DriverMissingError(
         f"{hidden_url(root)}: {wanted}. There are three ways. (1) hdfs-native, without Java: "
         "pip install 'blocklearn[hdfs]'. (2) libhdfs, with Java and Hadoop: set HADOOP_HOME or "
@@ -78,7 +82,10 @@ def open_hdfs(authority: str, driver: HdfsDriver | None, patience: Patience) -> 
 
 
 def libhdfs_is_set_up() -> bool:
-    """Whether Arrow could load libhdfs; trying it without the class path can end the process."""
+    """Return whether Arrow can load libhdfs.
+
+    Without the class path a try can end the process.
+    """
     homes = [os.environ.get("ARROW_LIBHDFS_DIR"), os.environ.get("HADOOP_HOME")]
     places = [Path(home, *more) for home in homes if home for more in [(), ("lib", "native")]]
     there = any((place / "libhdfs.so").exists() for place in places)
@@ -86,7 +93,7 @@ def libhdfs_is_set_up() -> bool:
 
 
 def open_fsspec(url: str) -> tuple[Files, str]:
-    """The file system that fsspec has for a URL, and the path in it."""
+    """Return fsspec's file system for a URL, and the path in it."""
     scheme = url.partition("://")[0]
     try:
         from fsspec.core import url_to_fs
@@ -99,5 +106,5 @@ def open_fsspec(url: str) -> tuple[Files, str]:
     except ImportError as error:
         raise DriverMissingError(f"{scheme}://: {error}") from error
     except ValueError as error:
-        raise DataError(f"{scheme}://: no file system has this name ({error}).") from error
+        raise DataError(f"{scheme}://: unknown file system ({error}).") from error
     return FsspecFiles(filesystem, scheme), str(path)

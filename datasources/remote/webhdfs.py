@@ -1,4 +1,4 @@
-"""`webhdfs://`: HDFS by its REST interface. Names come from a namenode, bytes from datanodes.
+"""Read `webhdfs://`: metadata from a namenode, bytes from datanodes, over REST.
 
 https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/WebHDFS.html
 """
@@ -23,10 +23,11 @@ FORBIDDEN = {"AccessControlException", "SecurityException", "AuthorizationExcept
 class WebHdfs:
     """One HDFS, reached through `namenodes` ("host:port"), of which one is active.
 
-    scheme: "webhdfs" or "swebhdfs" (TLS). user: who asks, where the cluster believes it (there is
-    no Kerberos here: use the hdfs:// drivers). Every reply must have status, kind and length as
-    asked; a datanode that fails is left out of the next try, and so is a namenode that is on
-    standby or gone.
+    scheme: "webhdfs" or "swebhdfs" (TLS).
+    user: the name to send, for clusters that trust it. Kerberos needs the hdfs:// drivers.
+
+    Every reply must have the requested status, kind and length. The next try avoids a datanode that
+    failed, and a namenode that is on standby or down.
     """
 
     quick = False
@@ -39,25 +40,25 @@ class WebHdfs:
         self._user = {} if user is None else {"user.name": user}
 
     def name(self, path: str) -> str:
-        """The URL."""
+        """Return the URL."""
         return f"{self._scheme}://{','.join(self._namenodes)}{path}"
 
     def status(self, path: str) -> Status:
-        """As the namenode knows it."""
+        """Ask the namenode for the status."""
         return to_status(path, self._say(path, "GETFILESTATUS", "FileStatus"))
 
     def children(self, path: str) -> list[Status]:
-        """What a folder holds."""
+        """List a folder."""
         found = self._say(path, "LISTSTATUS", "FileStatuses")["FileStatus"]
         folder = path.rstrip("/")
         return [to_status(f"{folder}/{child['pathSuffix']}", child) for child in found]
 
     def open(self, status: Status) -> RangeFile:
-        """The file, read by ranges."""
+        """Open the file, to be read by ranges."""
         return RangeFile(self.name(status.path), status.size, partial(self._fetch, status.path))
 
     def _say(self, path: str, op: str, key: str) -> Any:
-        """What the namenode says to a question, as JSON: the value of `key`."""
+        """Ask the namenode, and return the value of `key` in its JSON reply."""
         name = self.name(path)
         reply = self._patience.keep_trying(name, lambda: self._ask_namenode(path, op, {}))
         if reply.status != 200:
@@ -71,7 +72,7 @@ class WebHdfs:
             ) from error
 
     def _ask_namenode(self, path: str, op: str, more: dict[str, str]) -> Reply:
-        """The reply of the namenode that is active: the next time it is asked first."""
+        """Return the reply of the active namenode, and ask that one first next time."""
         query = urlencode({"op": op, **self._user, **more})
         fault = Passing("no namenode was named")
         for namenode in list(self._namenodes):
@@ -95,20 +96,20 @@ class WebHdfs:
         )
 
     def _stream(self, path: str, offset: int, length: int, failed: set[str]) -> bytes:
-        """One try: ask the namenode which datanode has these bytes, and get them there."""
+        """Try once: ask the namenode for a datanode with these bytes, and get them there."""
         more = {"offset": str(offset), "length": str(length)}
         if failed:
             more["excludedatanodes"] = ",".join(sorted(failed))
         try:
             reply = self._ask_namenode(path, "OPEN", more)
         except Passing:
-            failed.clear()  # perhaps none is left without them
+            failed.clear()  # perhaps no other datanode is left
             raise
         datanode = ""
         if reply.status in (302, 307):
             datanode = urlsplit(reply.headers.get("location", "")).netloc
             if not datanode:
-                raise Passing("the namenode sends us on, but does not say where to")
+                raise Passing("the namenode redirects, but does not say where to")
             try:
                 reply = ask(reply.headers["location"], self._patience.timeout, most=length)
                 if reply.status >= 400 and exception(reply)[0] not in MISSING | FORBIDDEN:
@@ -120,18 +121,18 @@ class WebHdfs:
             raise refusal(reply, self.name(path))
         if len(reply.body) != length:
             failed.add(datanode.rpartition(":")[0])
-            raise Passing(f"{datanode} sent {len(reply.body):,} bytes where {length:,} were asked")
+            raise Passing(f"{datanode} sent {len(reply.body):,} bytes; {length:,} were requested")
         return reply.body
 
 
 def to_status(path: str, found: dict[str, Any]) -> Status:
-    """A `FileStatus` of the REST interface."""
+    """Convert a `FileStatus` of the REST interface."""
     identity = f"{found.get('fileId')} {found['length']} {found['modificationTime']}"
     return Status(path, int(found["length"]), identity, found["type"] == "DIRECTORY")
 
 
 def exception(reply: Reply) -> tuple[str, str]:
-    """Name and text of the Java exception that a reply tells of; ("", "") if of none."""
+    """Return name and text of the Java exception in a reply, ("", "") if none."""
     if reply.status < 400:
         return "", ""
     try:
@@ -142,7 +143,7 @@ def exception(reply: Reply) -> tuple[str, str]:
 
 
 def refusal(reply: Reply, name: str) -> OSError:
-    """The error for a reply that will not change."""
+    """Return the error for a reply that a retry cannot change."""
     kind, text = exception(reply)
     if kind in MISSING:
         return FileNotFoundError(errno.ENOENT, "HDFS has no such file", name)

@@ -196,7 +196,7 @@ def test_file_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for text, message in [
         ("2\nlist0.data\n", "list.txt:1: '2', and 1 lines follow"),
         ("0\n", "list.txt:1: '0', and 0 lines follow"),
-        ("1\nlist7.data\n", "list.txt:2: there is no file list7.data"),
+        ("1\nlist7.data\n", "list.txt:2: file list7.data does not exist"),
         ("one\nlist0.data\n", "list.txt: 15 bytes are too few for the header"),
         ("", "list.txt: 0 bytes are too few for the header"),
         ("1\n\xff\n", "list.txt: neither a file list nor a data file"),
@@ -227,21 +227,24 @@ RECORD = struct.pack("<ffiI", 1, 2, 1, 3)
         (edited((0, 1, 1, 1, 1), RECORD[:-1]), "record 0 .* is cut off"),
         (edited((0, 2, 1, 1, 1), RECORD), "80 bytes are too few for 2 records of 12 bytes or more"),
         (edited((0, 1, 1, 1, 1), RECORD + b"1"), "1 bytes follow its 1 records"),
-        (edited((0, 0, 1, 1, 1)), "no records in it"),
-        (edited((0, 1, 0, 0, 0)), "no header of a Norm file: .*slot_num 0"),
+        (edited((0, 0, 1, 1, 1)), "the data set has no records"),
+        (edited((0, 1, 0, 0, 0)), "not a Norm file's header: .*slot_num 0"),
         (edited((0, -1, 1, 1, 1), RECORD), "number_of_records -1"),
         (edited((0, 1, -1, 1, 1), RECORD), "label_dim -1"),
         (edited((2, 1, 1, 1, 1), RECORD), "error_check 2"),
         (edited((1, 1, 1, 1, 1), RECORD), "error_check 1"),
         (edited((0, 2**62, 1, 1, 1), RECORD), "too few for 4,611,686,018,427,387,904 records"),
         (edited((0, 1, 2**40, 1, 1), RECORD), "too few for 1 records of"),
-        (edited((0, 1, 1, 1, 1), struct.pack("<ffi", 1, 2, -1)), "number of keys that cannot be"),
+        (
+            edited((0, 1, 1, 1, 1), struct.pack("<ffi", 1, 2, -1)),
+            "has an impossible number of keys",
+        ),
         (edited((0, 1, 1, 1, 1), struct.pack("<ffi", 1, 2, 2**30)), "record 0 .* is cut off"),
         (edited((0, 1, 1, 1, 1), struct.pack("<ffiI", 1, 2, 1, 4)), "without a column in slot 0"),
         (edited((0, 1, 1, 1, 1), struct.pack("<ffi", np.nan, 2, 0)), "label 0 that is not finite"),
         (edited((0, 1, 1, 1, 1), struct.pack("<ffi", 1, np.inf, 0)), "dense feature 0 that is not"),
         (edited((0, 1, 1, 1, 1))[:40], "40 bytes are too few for the header"),
-        (b"\x40" + bytes(90), "check sum of the header does not fit|no header"),
+        (b"\x40" + bytes(90), "header does not match its check sum|not a Norm file's header"),
     ],
 )
 def test_faults_of_norm_are_named(tmp_path: Path, data: bytes, message: str) -> None:
@@ -315,12 +318,12 @@ def replace_file(path: Path, contents: bytes) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"dense_dim": 3, "slot_size_array": [4]}, "no whole number of records of 20 bytes"),
+        ({"dense_dim": 3, "slot_size_array": [4]}, "not a whole number of records of 20 bytes"),
         ({"slot_size_array": [4, 1]}, "record 1 .* without a column in slot 1"),
         ({"slot_num": 2, "slot_size_array": [4]}, "2 slots, but slot_size_array has 1 sizes"),
         ({"label_dim": 0, "slot_num": 0, "hash_bits": 4}, "without labels, dense features and"),
         ({"slot_num": 1, "vocabulary_size": 2**31 - 1, "dense_dim": 1}, "2,147,483,648 columns"),
-        ({"slot_size_array": [2**31 - 1, 5]}, "2,147,483,652 columns, but there are 1 to"),
+        ({"slot_size_array": [2**31 - 1, 5]}, "2,147,483,652 columns: must be 1 to"),
         ({"dense_dim": 2, "slot_size_array": []}, "dense feature 1 that is not finite"),
     ],
 )
@@ -347,9 +350,9 @@ def test_what_does_not_fit_is_not_written(tmp_path: Path) -> None:
     none = np.zeros((2, 0))
     with pytest.raises(DataError, match=r"have \[2, 3\] rows"):
         write_norm(tmp_path / "x.txt", np.zeros((2, 1)), none, [[[1]] * 3])
-    with pytest.raises(DataError, match="row 1: keys -1 to -1 are no uint32"):
+    with pytest.raises(DataError, match="row 1: keys -1 to -1 do not fit uint32"):
         write_norm(tmp_path / "x.txt", np.zeros((2, 1)), none, [[[1], [-1]]])
-    with pytest.raises(DataError, match="row 0: keys 1 to 4294967296 are no uint32"):
+    with pytest.raises(DataError, match="row 0: keys 1 to 4294967296 do not fit uint32"):
         write_raw(tmp_path / "x.bin", np.zeros((2, 1)), none, np.array([[1], [2**32]]))
     with pytest.raises(DataError, match=r"labels have the shape \(2,\)"):
         write_raw(tmp_path / "x.bin", np.zeros(2), none, np.zeros((2, 1)))

@@ -78,7 +78,7 @@ def test_capacity_is_counted_not_guessed(tmp_path):
     exact = MatrixSource(X, block_rows=64).shape.nnz
     source = ParquetSource(write(tmp_path, csr_columns(X), 2, 130), PAIR, block_rows=64)
     assert source.shape.nnz == exact
-    assert source.notes == ["'i' had to be read once beforehand: the footers do not say enough"]
+    assert source.notes == ["'i' had to be read once beforehand: the footers lack their sizes"]
 
 
 def test_footers_are_enough_for_large_blocks_and_for_categories(tmp_path):
@@ -91,8 +91,7 @@ def test_footers_are_enough_for_large_blocks_and_for_categories(tmp_path):
     source = ParquetSource(folder, ["x", Sparse("c")], block_rows=10)
     assert (source.shape.nnz, source.shape.columns) == (20, 8)
     assert source.notes == [
-        "the largest index in 'c' makes its size 7; say so (size: 7) if the model shall meet other "
-        "files"
+        "the largest index in 'c' makes its size 7; set size: 7 if the model will read other files"
     ]
 
 
@@ -312,7 +311,7 @@ def test_order_depends_on_seed_and_pass_alone(tmp_path):
     assert order(0, 3) == order(0, 3)
     assert len({tuple(order(seed, pass_)) for seed in range(2) for pass_ in range(3)}) == 6
     with pytest.raises(
-        DataError, match='shuffle=True, but single rows.*"blocks" visits row groups'
+        DataError, match="shuffle=True: must be False or 'blocks', because single rows.*row groups"
     ):
         ParquetSource(folder, ["x"], shuffle=True)
 
@@ -392,9 +391,9 @@ def test_hugectr_metadata(tmp_path, where):
         ({"file_stats": [{"file_name": "part-00.parquet", "num_rows": 51}]}, "50 rows, but _meta"),
         ({"slot_size_array": [1]}, r"slot_size_array is \[1\]"),
         ({"slot_size_array": [0, 3]}, "must be one size, 1 or more"),
-        ({"cats": [{"name": "C1"}]}, "this is not the metadata of HugeCTR: KeyError 'col_name'"),
+        ({"cats": [{"name": "C1"}]}, "not HugeCTR's metadata: KeyError 'col_name'"),
         ({"file_stats": []}, "nothing to read"),
-        ({"file_stats": None}, "this is not the metadata"),
+        ({"file_stats": None}, "not HugeCTR's metadata"),
         ({"cats": [{"col_name": "C9"}]}, "no column 'C9'; it has label, I1, C1, C2"),
     ],
 )  # fmt: skip
@@ -406,7 +405,7 @@ def test_hugectr_metadata_that_are_wrong(tmp_path, more, text):
 
 def test_hugectr_metadata_that_are_none(tmp_path):
     (tmp_path / "_metadata.json").write_text("{")
-    with pytest.raises(DataError, match="_metadata.json: this is no JSON"):
+    with pytest.raises(DataError, match="_metadata.json: not valid JSON"):
         ParquetData(path=str(tmp_path)).open_source(Reading())
     with pytest.raises(FileNotFoundError, match="none/_metadata.json"):
         ParquetData(path=str(tmp_path / "none")).open_source(Reading())
@@ -422,7 +421,7 @@ def test_evaluation_data_have_the_sizes_of_training_data(tmp_path):
     other = kind.model_copy(update={"path": str(held)}).open_source(Reading(block_rows=8), source)
     assert other.shape.columns == source.shape.columns == 51
     far = kind.model_copy(update={"path": str(beyond)}).open_source(Reading(block_rows=8), source)
-    with pytest.raises(DataError, match="has the index 50, but indices are 0 to 49"):
+    with pytest.raises(DataError, match="has the index 50; indices must be 0 to 49"):
         whole_pass(far)
     with pytest.raises(DataError, match="1 sparse features to evaluate on, but 0 to train on"):
         kind.open_source(Reading(), MatrixSource(np.ones((3, 51))))
@@ -488,4 +487,4 @@ out: run
     with pytest.raises(SystemExit) as stop:
         main(["train", "--config", "run.yaml", "--out", "other"])
     assert stop.value.code == 65
-    assert "train/part-01.parquet: this is no whole Parquet file" in capsys.readouterr().err
+    assert "train/part-01.parquet: not a whole Parquet file" in capsys.readouterr().err

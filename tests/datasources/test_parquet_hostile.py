@@ -34,15 +34,15 @@ def pairs(indices: list, values: list) -> dict[str, object]:
 
 PAIR = Sparse("i", "v", 4)
 BAD_ROWS = [
-    (pairs([[0], [1, -1]], [[1], [1, 1]]), PAIR, "row 1.*'i' has the index -1, but indices are"),
-    (pairs([[0], [4]], [[1], [1]]), PAIR, "row 1.*'i' has the index 4, but indices are 0 to 3"),
+    (pairs([[0], [1, -1]], [[1], [1, 1]]), PAIR, "row 1.*'i' has the index -1; indices must be"),
+    (pairs([[0], [4]], [[1], [1]]), PAIR, "row 1.*'i' has the index 4; indices must be 0 to 3"),
     (pairs([[0], [2**40]], [[1], [1]]), PAIR, "row 1.*has the index 1099511627776"),
     (pairs([[0], [1, 2]], [[1], [1]]), PAIR, "row 1.*'i' has 2 indices, but .*'v' has 1 v"),
     (pairs([[0], [1]], [[1], [float("nan")]]), PAIR, "row 1.*'v' is nan, but every value"),
     (pairs([[0], [1, 2]], [[1], [1, float("-inf")]]), PAIR, "row 1.*'v' is -inf"),
     (pairs([[0], [1]], [[1], [1e39]]), PAIR, r"row 1.*'v' is 1e\+39"),
     ({"x": [0.0, float("inf")]}, "x", "row 1.*'x' is inf"),
-    ({"c": pa.array([1, 2**63], pa.uint64())}, Sparse("c", None, 4), "row 1.*'c' is no index"),
+    ({"c": pa.array([1, 2**63], pa.uint64())}, Sparse("c", None, 4), "row 1.*'c' is not an index"),
     ({"e": pa.array([[1, 2], [3]], pa.list_(pa.float32()))}, Dense("e", 2), "row 1.*'e' has 1 num"),
 ]  # fmt: skip
 
@@ -81,11 +81,11 @@ def test_bad_targets_and_weights(tmp_path):
 WRONG_TYPES = [
     ({"x": ["a", "b"]}, "x", "column 'x' is of type string, but must be a number"),
     ({"x": pa.array([1, 2], pa.timestamp("s"))}, "x", "'x' is of type timestamp"),
-    ({"x": [[1.0], [2.0]]}, "x", r"'x' has lists of any length .* say how long"),
+    ({"x": [[1.0], [2.0]]}, "x", r"'x' has lists of any length .* set their common length"),
     ({"x": pa.array([[1, 2]], pa.list_(pa.float32(), 2))}, Dense("x", 3), "has 2 numbers in each"),
-    ({"x": [1.5, 2]}, Sparse("x", None, 3), "'x' is of type double, but indices are integers"),
+    ({"x": [1.5, 2]}, Sparse("x", None, 3), "'x' is of type double, but indices must be integers"),
     ({"x": [[1], [2]], "v": [1.0, 2]}, Sparse("x", "v", 3), r"'v' is of type double.*same lengths"),
-    ({"x": [1, 2], "v": [[1.0], [2]]}, Sparse("x", "v", 3), r"'v' is of type list.*are numbers"),
+    ({"x": [1, 2], "v": [[1.0], [2]]}, Sparse("x", "v", 3), r"'v' is of type list.*must be num"),
     ({"x": [1, 2]}, "y", "no column 'y'; it has x"),
     ({"x": [{"a": 1}]}, "x", "'x' is of type struct"),
 ]  # fmt: skip
@@ -116,7 +116,7 @@ def test_no_rows(tmp_path):
     (tmp_path / "b.parquet").write_bytes(as_bytes({"x": np.arange(5.0)}, 2))
     (tmp_path / "c.parquet").write_bytes(as_bytes(empty))
     assert whole_pass(ParquetSource(tmp_path, "x"))[1][:, 0].tolist() == [0, 1, 2, 3, 4]
-    with pytest.raises(DataError, match="column 'i' has no index; say its size"):
+    with pytest.raises(DataError, match="column 'i' has no index; set its size"):
         columns = {"i": pa.array([[], []], pa.list_(pa.int32()))}
         ParquetSource(write(tmp_path / "i", columns), Sparse("i"))
 
@@ -157,7 +157,7 @@ def test_truncated_anywhere(tmp_path):
     path = tmp_path / "x.parquet"
     for length in [0, 1, 4, 8, 11, 12, 13, *range(100, len(data), 61), len(data) - 1]:
         path.write_bytes(data[:length])
-        with pytest.raises(DataError, match=r"x.parquet: .*(no whole Parquet file|its footer)"):
+        with pytest.raises(DataError, match=r"x.parquet: .*(not a whole Parquet file|its footer)"):
             ParquetSource(path, Sparse("i", "v", 50))
 
 

@@ -142,7 +142,7 @@ def test_matrices_have_numbers_for_ids(tmp_path: Path) -> None:
         broken = rows.copy()
         setattr(broken, name, np.array(array, np.int32))
         sp.save_npz(tmp_path / "b.npz", broken)
-        with pytest.raises(DataError, match="b.npz: no valid matrix of users x items"):
+        with pytest.raises(DataError, match="b.npz: not a valid matrix of users x items"):
             read_ratings(tmp_path / "b.npz")
 
 
@@ -177,7 +177,7 @@ def test_duplicates_are_an_error_that_names_both_lines(tmp_path: Path) -> None:
         read_ratings(path)
     assert str(error.value) == (
         f"{path}:5: user 'a' and item 'b' come together again, after {path}:2; of all pairs, 2 "
-        "come more than once. Say what that means with duplicates: last, sum or mean."
+        "come more than once. Choose how to merge them with duplicates: last, sum or mean."
     )
 
 
@@ -209,20 +209,20 @@ def test_sums_and_order_are_those_of_a_dictionary(
 @pytest.mark.parametrize(
     "text, message",
     [
-        (HEADER + "a,b,3\n\na,c\n", "r.csv:4: 2 fields, but there are 3 columns"),
+        (HEADER + "a,b,3\n\na,c\n", "r.csv:4: 2 fields, but the file has 3 columns"),
         (HEADER + "a,b,3\na,c,2,1\n", "r.csv:3: 4 fields"),
-        (HEADER + "a,b,3\na,c,x\n", "r.csv:3: the rating 'x' is no number"),
-        (HEADER + "a,b,3\na,c,\n", "r.csv:3: the rating '' is no number"),
-        (HEADER + "a,b,3\n\n\na,c,nan\n", "r.csv:5: the rating nan is no finite number"),
-        (HEADER + "a,b,-inf\n", "r.csv:2: the rating -inf is no finite number"),
-        (HEADER + "a,b,1e39\n", "r.csv:2: the rating inf is no finite number"),
+        (HEADER + "a,b,3\na,c,x\n", "r.csv:3: the rating 'x' is not a number"),
+        (HEADER + "a,b,3\na,c,\n", "r.csv:3: the rating '' is not a number"),
+        (HEADER + "a,b,3\n\n\na,c,nan\n", "r.csv:5: the rating nan: must be finite"),
+        (HEADER + "a,b,-inf\n", "r.csv:2: the rating -inf: must be finite"),
+        (HEADER + "a,b,1e39\n", "r.csv:2: the rating inf: must be finite"),
         (HEADER + "a,b,3\na,,2\n", "r.csv:3: the item '' is empty"),
         (HEADER + ",b,3\n", "r.csv:2: the user '' is empty"),
         (HEADER + 'a,"b\nc",3\n', r"r.csv:2: the item 'b\\nc' has a line break"),
         (HEADER + 'a,"b,3\nc,d,4\n', "r.csv:2: 2 fields"),
-        (HEADER.encode() + b"a,b,1\na,\xe9,3\n", "r.csv:3: a byte that is no UTF-8"),
-        ("", "r.csv: no ratings in it"),
-        (HEADER, "r.csv: no ratings in it"),
+        (HEADER.encode() + b"a,b,1\na,\xe9,3\n", "r.csv:3: a byte is not UTF-8"),
+        ("", "r.csv: the file has no ratings"),
+        (HEADER, "r.csv: the file has no ratings"),
         ("a,b,3\n", r"no column 'user'; its columns are 'a', 'b', '3'. `user: NAME` says"),
         ("user,item,stars\na,b,3\n", "no column 'rating'.*or counts each record as 1: null"),
         ("user,item,rating,user\na,b,3,c\n", "two columns 'user'"),
@@ -239,7 +239,7 @@ def test_faults_of_text(tmp_path: Path, text: str | bytes, message: str) -> None
 
 
 @pytest.mark.parametrize("when, message", [("soon", "such as 'soon'"), ("", "such as ''"),
-                                           ("nan", "no finite number")])  # fmt: skip
+                                           ("nan", "not a finite number")])  # fmt: skip
 def test_faults_of_times(tmp_path: Path, when: str, message: str) -> None:
     path = put(tmp_path, f"user,item,rating,t\na,b,3,{when}\n")
     with pytest.raises(DataError, match=message):
@@ -267,12 +267,12 @@ def test_files_without_ratings(tmp_path: Path) -> None:
         pa.table({"user": none, "item": none, "rating": none}), tmp_path / "p.parquet"
     )
     for name in ("a.npz", "m.npz", "p.parquet"):
-        with pytest.raises(DataError, match=f"{name}: no ratings in it"):
+        with pytest.raises(DataError, match=f"{name}: the file has no ratings"):
             read_ratings(tmp_path / name)
 
 
 def test_files_that_are_not_there_or_unknown(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="file does not exist"):
         read_ratings(tmp_path / "r.csv")
     with pytest.raises(DataError, match="unknown kind"):
         read_ratings(put(tmp_path, "", "r.json"))
@@ -284,7 +284,7 @@ def test_files_that_are_not_there_or_unknown(tmp_path: Path) -> None:
         ({"user": ["a", None]}, "record 1: the user is missing"),
         ({"item": [1.5, 2.0]}, "'item' is of type double, but ids"),
         ({"rating": [1.0, None]}, "record 1: the rating nan"),
-        ({"rating": ["x", "y"]}, "'rating' is of type string, but ratings are numbers"),
+        ({"rating": ["x", "y"]}, "'rating' is of type string, but ratings must be numbers"),
         ({"rating": [1.0, float("inf")]}, "record 1: the rating inf"),
     ],
 )

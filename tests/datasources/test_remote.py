@@ -257,17 +257,17 @@ def test_hdfs_names_the_three_ways(monkeypatch):
     for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
         monkeypatch.delenv(name, raising=False)
     text = r"pip install 'blocklearn\[hdfs\]'.*HADOOP_HOME.*webhdfs://namenode:9870"
-    with pytest.raises(DriverMissingError, match=f"hdfs.driver is libhdfs.*{text}"):
+    with pytest.raises(DriverMissingError, match=f"hdfs.driver=libhdfs: not installed.*{text}"):
         resolve("hdfs://namenode:8020/a", QUICK, "libhdfs")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DriverMissingError, match=f"no driver is there.*{text}"):
+    with pytest.raises(DriverMissingError, match=f"no driver is installed.*{text}"):
         resolve("hdfs://namenode:8020/a", QUICK)
-    with pytest.raises(DriverMissingError, match="hdfs.driver is hdfs-native"):
+    with pytest.raises(DriverMissingError, match="hdfs.driver=hdfs-native: not installed"):
         resolve("hdfs://namenode:8020/a", QUICK, "hdfs-native")
 
 
 def test_options_and_schemes_that_nobody_knows():
-    with pytest.raises(DataError, match="option 'regoin' is not known; there are anonymous"):
+    with pytest.raises(DataError, match="unknown option 'regoin'; choose from anonymous"):
         resolve("s3://bucket/a?regoin=eu", QUICK)
     with pytest.raises(DataError, match="which account"):
         resolve("az://container/a", QUICK)

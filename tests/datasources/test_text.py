@@ -150,11 +150,11 @@ def test_folder_of_texts(tmp_path: Path) -> None:
         ("x.csv", b"a,b", r"x\.csv: no column 'text'; there are 'a', 'b'.*`text` says which"),
         ("x.npz", b"no zip", r"x\.npz: cannot be read as a sparse matrix"),
         ("x.npz", b"", r"x\.npz: cannot be read as a sparse matrix"),
-        ("x.mtx", b"hello", r"x\.mtx:1: 'hello', but a Matrix Market file begins with a line"),
+        ("x.mtx", b"hello", r"x\.mtx:1: 'hello': a Matrix Market file must begin with a line"),
         (
             "x.mtx",
             b"%%MatrixMarket matrix coordinate real general\n2 2 1\n9 9 1\n",
-            r"x\.mtx:3: row 9, but they are 1 to 2",
+            r"x\.mtx:3: row 9: must be 1 to 2",
         ),
         (
             "x.mtx",
@@ -177,9 +177,9 @@ def test_faults_name_file_and_line(
 
 
 def test_missing_files(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file or folder"):
+    with pytest.raises(DataError, match="file or folder does not exist"):
         read_counts(tmp_path / "none.txt")
-    with pytest.raises(DataError, match="no .txt or .parquet files in it, at any depth"):
+    with pytest.raises(DataError, match="has no .txt or .parquet files, at any depth"):
         read_counts(tmp_path)
 
 

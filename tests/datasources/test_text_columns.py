@@ -95,7 +95,7 @@ def test_a_pattern_of_files(learn: Learn) -> None:
     assert len(learn("predict", "both", "--data", "*.jsonl")[1].splitlines()) == 2 * len(TEXTS)
     assert len(read_counts("*.jsonl", text="body").documents) == 2 * len(TEXTS)
     assert list(FileData(path=Path("*.jsonl")).files()) == [Path("a.jsonl"), Path("b.jsonl")]
-    with pytest.raises(DataError, match=r"x\*\.jsonl: there is no such file"):
+    with pytest.raises(DataError, match=r"x\*\.jsonl: file or folder does not exist"):
         read_counts("x*.jsonl")
     code, _, err = learn(*SETTINGS, "--set", "data.train={kind: file, path: *.jsonl}")
     assert code and "a value that starts with * is written in quotes" in err
@@ -107,7 +107,7 @@ def test_texts_from_afar_are_converted_first(learn: Learn) -> None:
     assert learn("convert", "a.jsonl", "here", "--text", "body", "-q")[0] == 0
     first, second = BlockSource([Path("afar")]), BlockSource([Path("here")])
     assert first.names == second.names and first.shape == second.shape
-    assert "only Parquet is read from afar" in learn("convert", f"{here}.csv", "x", "-q",
+    assert "only Parquet is read remotely" in learn("convert", f"{here}.csv", "x", "-q",
                                                      "--format", "csv")[2]  # fmt: skip
     code, _, err = learn(*SETTINGS, "--set", "data.train.path=s3://bucket/a.parquet")
     assert code and "`learn convert s3://bucket/a.parquet DIR --text COLUMN` makes blocks" in err

@@ -50,7 +50,7 @@ def test_a_banner_that_is_none_is_an_error_and_not_the_end(
     path.write_text(MARKET)
     assert load(path).X.shape[0] == 4
     path.write_text(MARKET.replace("Market", "Maket"))
-    with pytest.raises(DataError, match=r"m\.mtx:1: .*begins with a line such as"):
+    with pytest.raises(DataError, match=r"m\.mtx:1: .*begin with a line such as"):
         load(path)
 
 
@@ -85,10 +85,10 @@ def test_matrices_as_scipy_writes_them(tmp_path: Path, kind: str, form: str) -> 
     [
         ("array real general\n2 2\n1\n2\n3\n", "3 numbers, but it declares 4"),
         ("array real general\n2 2\n1\n2\n3\n4\n5\n", "5 numbers, but it declares 4"),
-        ("array real general\n2 2\n1\n0x2\n3\n4\n", r"m\.mtx:4: '0x2' is no number"),
-        ("array real general\n2\n1\n", "here stand rows and columns"),
+        ("array real general\n2 2\n1\n0x2\n3\n4\n", r"m\.mtx:4: '0x2' is not a number"),
+        ("array real general\n2\n1\n", "must be the numbers of rows and columns"),
         ("array real symmetric\n2 3\n1\n", "2 x 3 is not square"),
-        ("array real hermitian\n2 2\n1\n", "no banner of a real matrix"),
+        ("array real hermitian\n2 2\n1\n", "not the banner of a real matrix"),
         ("array real general\n999999999999 999999999999\n1\n", "1 numbers, but it declares"),
     ],
 )

@@ -101,7 +101,7 @@ def test_targets_from_a_file_of_their_own(tmp_path: Path) -> None:
     found = rows_of(BlockSource([tmp_path / "dst"]))
     np.testing.assert_array_equal(found["X"], X.toarray())
     np.testing.assert_array_equal(found["targets"], Y.toarray())
-    for rows, message in [(4999, "targets of 4,999 rows, but there are more"),
+    for rows, message in [(4999, "targets of 4,999 rows, but data have more"),
                           (5001, "more rows of targets than the 5,000 rows")]:  # fmt: skip
         np.save(tmp_path / "z.npy", np.ones(rows))
         with pytest.raises(DataError, match=message):
@@ -144,7 +144,7 @@ def test_bad_input_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     path, dst = tmp_path / "a.svm", tmp_path / "deep" / "dst"
     big(path, bad="1 1:x\n")
     assert learn("convert", path, dst, "--block-rows", 100) == ExitCode.DATA
-    assert f"{path}:30001: 'x' is no number" in capsys.readouterr().err
+    assert f"{path}:30001: 'x' is not a number" in capsys.readouterr().err
     assert not dst.exists()
 
 

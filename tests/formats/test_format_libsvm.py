@@ -124,7 +124,7 @@ def test_classes_become_targets(tmp_path: Path) -> None:
     assert chunk.targets.tolist() == [[0, 1], [1, 0], [0, 1]]
     path.write_text("1,2 1:1\n")
     (tmp_path / "b").mkdir()
-    with pytest.raises(DataError, match="2 targets, but classes are the numbers of one"):
+    with pytest.raises(DataError, match="2 targets; classes must be numbers of one"):
         OneHot(path, LibsvmFile([path], Scratch(tmp_path / "b")), scratch)
 
 
@@ -149,18 +149,18 @@ def test_parts_are_one_file_after_the_other(tmp_path: Path) -> None:
         ("1 1:1\n1 0:3\n", "a.svm:2: index 0, but indices count from 1"),
         ("1 1:1 1:2\n", "a.svm:1: index 1 comes twice."),
         ("1 2:1 1:2 1:3\n", "a.svm:1: index 1 comes twice."),
-        ("1 4294967297:1\n", "a.svm:1: index 4294967297, but at most 2147483647 columns"),
-        ("1 99999999999999999999:1\n", "a.svm:1: '99999999999999999999:1' is no index:value."),
+        ("1 4294967297:1\n", "a.svm:1: index 4294967297: must be at most 2147483647"),
+        ("1 99999999999999999999:1\n", "a.svm:1: '99999999999999999999:1' is not index:value."),
         ("1 1:nan\n", "a.svm:1: 'nan', but every number must be a finite float32"),
         ("inf 1:1\n", "a.svm:1: 'inf', but every number"),
         ("1 1:1e39\n", "a.svm:1: '1e39', but every number"),
-        ("1 -1:1\n", "a.svm:1: '-1:1' is no index:value"),
-        ("1 1:1 2\n", "a.svm:1: '2' is no index:value"),
-        ("1 1:1_0\n", "a.svm:1: '1_0' is no number"),
-        ("\n\nspam 1:1\n", "a.svm:3: 'spam' is no number"),
-        ("\x00\x01\x02\n", "a.svm:1: '\\x00\\x01\\x02' is no number"),
-        ("", "a.svm: no rows in it"),
-        ("# only this\n", "a.svm: no rows in it"),
+        ("1 -1:1\n", "a.svm:1: '-1:1' is not index:value"),
+        ("1 1:1 2\n", "a.svm:1: '2' is not index:value"),
+        ("1 1:1_0\n", "a.svm:1: '1_0' is not a number"),
+        ("\n\nspam 1:1\n", "a.svm:3: 'spam' is not a number"),
+        ("\x00\x01\x02\n", "a.svm:1: '\\x00\\x01\\x02' is not a number"),
+        ("", "a.svm: has no rows"),
+        ("# only this\n", "a.svm: has no rows"),
         ("1\n2\n", "a.svm: no features in its 2 rows"),
         ("1,2 1:1\n16777217000 1:1\n", "a.svm: a label of 16,777,217,024; beyond 16,777,216"),
     ],

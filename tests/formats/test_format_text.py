@@ -76,14 +76,14 @@ def test_fields_of_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", "a.jsonl: no documents in it"),
+        ("", "a.jsonl: has no documents"),
         (
             '{"text": "some words"}\n{"text": 1}',
             "a.jsonl:2: a line must be an object with a string",
         ),
-        ('{"text": "some words"}\n\n{"text": "s"', "a.jsonl:3: no valid JSON"),
-        ("[" * 100_000, "a.jsonl:1: no valid JSON"),
-        ('{"text": "a b c"}', "a.jsonl: no words in its 1 documents; in texts, a word has"),
+        ('{"text": "some words"}\n\n{"text": "s"', "a.jsonl:3: not valid JSON"),
+        ("[" * 100_000, "a.jsonl:1: not valid JSON"),
+        ('{"text": "a b c"}', "a.jsonl: no words in its 1 documents; a word in a text has"),
         ('{"text": "words", "y": NaN}', "a.jsonl:1: the target 'y' is nan"),
         ('{"text": "words", "y": 1e39}', "a.jsonl:1: the target 'y' is 1e+39"),
         ('{"text": "words", "y": "1"}', "a.jsonl:1: the target 'y' is '1'"),
@@ -154,16 +154,16 @@ def test_a_folder_and_several_files_of_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "a.csv: no documents in it, and no names of columns"),
-        ("body,y\n", "a.csv: no documents in it, but a header."),
+        ("", "a.csv: has no documents and no names of columns"),
+        ("body,y\n", "a.csv: has a header but no documents."),
         ("text,y\nword,1\n", "a.csv: no column 'body'; there are 'text', 'y'. `text` says which"),
         ("boddy,y\nword,1\n", "Did you mean 'boddy'? `text` says which column has the texts."),
         ("body;y\nword;1\n", "separator: ';'"),
-        ("body,body,y\nword,word,1\n", "a.csv: the column 'body' is there twice"),
-        ("body,y\nword,1\nmore, words,1\n", "a.csv:3: 3 fields, but there are 2 columns"),
-        ('body,y\nword,1\n"two\nlines",one\n', "a.csv:3: the target 'y': 'one' is no number"),
+        ("body,body,y\nword,word,1\n", "a.csv: the column 'body' occurs twice"),
+        ("body,y\nword,1\nmore, words,1\n", "a.csv:3: 3 fields, but the file has 2 columns"),
+        ('body,y\nword,1\n"two\nlines",one\n', "a.csv:3: the target 'y': 'one' is not a number"),
         ("body,y\nword,1e39\n", "a.csv:2: the target 'y': '1e39', but every number must be"),
-        ("body,y\nword,\n", "a.csv:2: the target 'y': '' is no number"),
+        ("body,y\nword,\n", "a.csv:2: the target 'y': '' is not a number"),
         ('body,y\nword,1\n"never closed,1\nmore,2\n', "a.csv:3: the record that begins here"),
         ('body,y\n"a"b,1\n', "a.csv:2: the record that begins here cannot be divided"),
     ],
@@ -186,12 +186,12 @@ def test_mistakes_in_texts_of_a_table_are_named(tmp_path: Path, text: str, messa
         ),
         (
             {"body": pa.array([b"ok", b"a\xff"]).cast(pa.string(), safe=False), "y": [1, 2]},
-            "row 1 of the file): column 'body' is no UTF-8",
+            "row 1 of the file): column 'body' is not UTF-8",
         ),
-        ({"body": [3, 4], "title": ["a", "b"], "y": [1, 2]}, "'body' is of type int64, no text"),
+        ({"body": [3, 4], "title": ["a", "b"], "y": [1, 2]}, "'body' is of type int64, not text"),
         (
             {"body": [b"\xff"], "y": [1]},
-            "'body' is of type binary, no text; columns of text are no",
+            "'body' is of type binary, not text; columns of text are no",
         ),
         ({"boddy": ["word"], "y": [1]}, "it has boddy, y. Did you mean 'boddy'? `text` says which"),
         ({"body": ["word"], "y": ["1"]}, "'y' is of type string, but must be a number"),
@@ -213,7 +213,7 @@ def test_what_makes_a_table_one_of_texts(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,y\nsome words,1\nmore words,2\n")
     assert read(path, min_df=2).layout.names == ["words"]
-    with pytest.raises(DataError, match=r"a\.csv:2: column 'text' is 'some words', no .*--text"):
+    with pytest.raises(DataError, match=r"a\.csv:2: column 'text' is 'some words', not .*--text"):
         read(path)
     table = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"text": ["some words"], "y": [1]}), table)
@@ -226,7 +226,7 @@ def test_what_makes_a_table_one_of_texts(tmp_path: Path) -> None:
 def test_bytes_that_are_no_utf8_and_limits(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"fine words\nna\xefve words\n")
-    with pytest.raises(DataError, match=r"a.txt:2: byte 0xef is no UTF-8"):
+    with pytest.raises(DataError, match=r"a.txt:2: byte 0xef is not UTF-8"):
         read(path)
     path.write_text("fine words\nother words\n")
     with pytest.raises(DataError, match="min_df=3 .* relax one of the two"):
@@ -325,18 +325,18 @@ def test_heads_of_examples(line: str, label: Any, importance: float, tag: str) -
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", "a.vw: no examples in it"),
-        ("1 a b\n", "a.vw:1: there is no |"),
+        ("", "a.vw: has no examples"),
+        ("1 a b\n", "a.vw:1: a line must have a |"),
         ("1|a b\n", "a.vw:1: '1' before | is a tag, not a label"),
-        ("1 2 3 4 |a b\n", "a.vw:1: '1 2 3 4', but here stand a label, an importance and a"),
-        ("1:2:0.5 |a b\n", "a.vw:1: the label '1:2:0.5' is no number; costs"),
-        ("1,2 |a b\n", "a.vw:1: the label '1,2' is no number"),
+        ("1 2 3 4 |a b\n", "a.vw:1: '1 2 3 4': must be a label, an importance and a"),
+        ("1:2:0.5 |a b\n", "a.vw:1: the label '1:2:0.5' is not a number; costs"),
+        ("1,2 |a b\n", "a.vw:1: the label '1,2' is not a number"),
         ("1 -2 |a b\n", "a.vw:1: the importance is -2"),
-        ("1 |a b:x\n", "a.vw:1: 'x' is no number"),
-        ("1 |a b:\n", "a.vw:1: '' is no number"),
+        ("1 |a b:x\n", "a.vw:1: 'x' is not a number"),
+        ("1 |a b:\n", "a.vw:1: '' is not a number"),
         ("1 |:3 a\n", "a.vw:1: ':3' has no name"),
         ("1 |a b:1e39\n", "a.vw:1: '1e39', but every number must be a finite float32"),
-        ("1 |a:1e30 b:1e30\n", "a.vw:1: 'b:1e30' times 1e+30 is no finite float32"),
+        ("1 |a:1e30 b:1e30\n", "a.vw:1: 'b:1e30' times 1e+30 is not a finite float32"),
         ("1 |a^b c\n", "a.vw:1: the namespace 'a^b' has a ^"),
         ("1 |a b\n\n|a c\n", "a.vw:3: no label, but the first example has a label"),
         ("|a b\n1 |a c\n", "a.vw:2: a label, but the first example has no label"),

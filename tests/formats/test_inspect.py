@@ -143,7 +143,7 @@ def test_advice_on_parquet(tmp_path: Path) -> None:
     report = inspect([str(path)], Silent())
     assert report["columns"] == 2
     assert report["notes"] == [
-        "left out, because they are no numbers: words (string); --text COLUMN counts the words of "
+        "left out, because they are not numbers: words (string); --text COLUMN counts the words of "
         "texts"
     ]
 
@@ -205,7 +205,7 @@ def test_models_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_what_is_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert learn("inspect", tmp_path / "no.csv") == ExitCode.NO_INPUT
     assert learn("inspect", tmp_path) == ExitCode.DATA
-    assert "no data in this folder" in capsys.readouterr().err
+    assert "the folder has no data" in capsys.readouterr().err
     (tmp_path / "a.csv").write_text("1\nx\n")
     with pytest.raises(DataError, match="a.csv:2"):
         inspect([str(tmp_path / "a.csv")], Silent())

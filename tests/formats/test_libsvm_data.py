@@ -70,7 +70,7 @@ def test_data_to_evaluate_on_have_the_same_columns(tmp_path: Path) -> None:
     assert few.X.shape == (1, 9) and few.target_names == ["0", "1", "2"]
     assert few.targets.tolist() == [[0, 0, 1]]
     (tmp_path / "few").write_text("7 1:3\n")
-    with pytest.raises(DataError, match="the label 7 is none of the classes"):
+    with pytest.raises(DataError, match="the label 7 is not one of the classes"):
         LibsvmData(path=tmp_path / "few", classes=True).load(like=train)
     (tmp_path / "few").write_text("1 12:3\n")
     with pytest.raises(DataError, match="12 columns, but the model has 9"):
@@ -107,7 +107,7 @@ def test_indices_from_zero_stay_so_in_predictions(learn: Learn) -> None:
     [
         ("1 0:1\n", "train:1: "),
         ("1 1:1\n1 x\n", "train:2: "),
-        ("", "no rows in it"),
+        ("", "has no rows"),
         ("1 1:1\n1:2\n", "1 of 2 rows have no label"),
     ],
 )

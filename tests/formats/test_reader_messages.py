@@ -67,7 +67,7 @@ def test_a_name_that_occurs_twice_in_a_wide_table(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     names = [f"c{i}" for i in range(300_000)]
     path.write_text(",".join([*names, "c7"]) + "\n" + "1," * 300_000 + "1\n")
-    with pytest.raises(DataError, match="the column 'c7' is there twice"):
+    with pytest.raises(DataError, match="the column 'c7' occurs twice"):
         Delimited([path], Scratch(tmp_path, 1 << 26))
 
 
@@ -111,8 +111,8 @@ def test_bases_and_features_without_names(line: str, expected: tuple[object, ...
 
 @pytest.mark.parametrize(
     "line, text",
-    [("1 2 3 4 |f a", "a label, an importance and a base"), ("1 |f :", "no number"),
-     ("1 |f :a", "no number"), ("1 2 x |f a", "no number"), ("1 |:2 a", "has no name")],
+    [("1 2 3 4 |f a", "a label, an importance and a base"), ("1 |f :", "not a number"),
+     ("1 |f :a", "not a number"), ("1 2 x |f a", "not a number"), ("1 |:2 a", "has no name")],
 )  # fmt: skip
 def test_what_stands_for_neither(line: str, text: str) -> None:
     with pytest.raises(ValueError, match=text):

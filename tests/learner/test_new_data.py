@@ -179,7 +179,7 @@ def test_classes_of_the_model_are_those_of_new_data(tmp_path: Path) -> None:
         assert rows_of(found)["targets"].tolist() == want
         assert found.shape.columns == 12 and list(found.target_names or []) == ["1", "3", "7"]
     path.write_text("4 1:1\n")
-    with pytest.raises(DataError, match="the label 4 is none of the classes"):
+    with pytest.raises(DataError, match="the label 4 is not one of the classes"):
         converted(learner, str(path), None, 64, labelled=True)
 
 
