@@ -1,4 +1,4 @@
-"""Where blocks come from: matrices in memory, a reader that runs ahead, word counts of text."""
+"""Sources of blocks: matrices in memory, files and text, and the reader that reads ahead."""
 
 from .arrays.feature_hashing import HashedWords as HashedWords
 from .arrays.feature_hashing import hash_features as hash_features

@@ -1,4 +1,4 @@
-"""One block of rows in host memory: allocated once, refilled in place for ever."""
+"""One block of rows in host memory: allocated once, then refilled in place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from .arrays.validate import GOOD, check_csr, check_dense, check_weights, descri
 from .errors import DataError
 
 Zeros = Callable[[tuple[int, ...], Any], npt.NDArray[Any]]
-"""Makes an array of a shape and dtype, of zeros."""
+"""Makes an array of zeros from a shape and a dtype."""
 
 MAX_COLUMNS = 2**31 - 1  # column indices of a block are int32
 
@@ -47,12 +47,15 @@ class _SortRoom(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockShape:
-    """What a model must know to allocate, before any data is read.
+    """The sizes that a model needs to allocate its memory, before any data is read.
 
-    rows: rows of every block; a shorter one is padded to it with empty rows.
-    columns: features. nnz: most non-zeros that one block can hold; 0 for a dense source.
-    total_rows: true rows of one pass. dense: blocks are tables, not sparse matrices.
-    targets: columns of the targets, 0 for data without. weighted: rows have weights of their own.
+    - rows: rows of every block; a shorter block is padded with empty rows.
+    - columns: number of features.
+    - nnz: most non-zeros of one block; 0 for a dense source.
+    - total_rows: true rows of one pass, without padding.
+    - dense: whether blocks are tables instead of sparse matrices.
+    - targets: columns of the targets; 0 for data without targets.
+    - weighted: whether rows have weights of their own.
     """
 
     rows: int
@@ -74,19 +77,20 @@ class BlockShape:
         ]:
             value = getattr(self, name)
             if not smallest <= value <= largest:
-                raise DataError(f"BlockShape: {name}={value}, but it is {smallest} to {largest}.")
+                raise DataError(f"BlockShape: {name}={value}: must be {smallest} to {largest}.")
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a `HostBlock` of this shape, scratch included."""
+        """The bytes of a `HostBlock` of this shape, including its scratch."""
         return block_bytes(self)
 
 
 @dataclass(frozen=True, eq=False)
 class KeptBlock:
-    """The sparse part of a finished block, in arrays of its own that are never written to.
+    """The sparse part of a finished block, in read-only arrays of its own.
 
-    turned: its transposed index, if that is kept too; n_active: features in it.
+    - turned: its transposed index, or None where that is not kept.
+    - n_active: number of features in the transposed index.
     """
 
     rows: int
@@ -99,25 +103,34 @@ class KeptBlock:
 class HostBlock:
     """Host buffers of one block. A source fills them and calls `finish`.
 
-    row_ids: int64 [shape.rows], source row of each row, -1 for padding.
+    Every block:
 
-    Sparse (CSR): indptr int64 [shape.rows+1]; indices int32 and values float32 [shape.nnz], of
-    which the first `nnz` count; the indices of a row ascend and are unique.
+    - row_ids: int64 [shape.rows], the number of each row in the source; -1 for padding.
+    - targets: float32 [shape.rows, shape.targets]; padding rows are 0.
+    - weights: float32 [shape.rows], not negative; padding rows are 0. If the source is not
+      `shape.weighted`, it leaves them alone and `finish` sets those of true rows to 1.
+    - pass_, index: which block this is.
+    - rows, nnz: true rows and true non-zeros, without padding.
 
-    Its transposed index, filled by `transpose`, of the `n_active` features that occur:
-    active int32, ascending; starts int64, where each one's entries begin (and one more, the end);
-    t_rows int32 [shape.nnz], the rows of a feature, ascending; t_pos [shape.nnz], their positions
-    in `values` (int32, or int64 from 2**31 non-zeros on).
+    Sparse blocks (CSR); only the first `nnz` entries count:
 
-    Dense: dense float32 [shape.rows, shape.columns], padding rows zero.
+    - indptr: int64 [shape.rows+1], offsets of the rows.
+    - indices: int32 [shape.nnz], columns; unique and ascending within a row.
+    - values: float32 [shape.nnz].
 
-    targets: float32 [shape.rows, shape.targets], padding rows zero. weights: float32 [shape.rows],
-    not negative, padding rows 0; a source that is not `shape.weighted` leaves them alone, and
-    true rows get 1.
+    The transposed index of a sparse block, filled by `transpose`:
 
-    The arrays of the other kind have length 0. pass_, index: which block this is; rows: its true
-    row count; nnz: its true non-zeros. A source writes to the arrays, but never replaces them;
-    consumers only read (the arrays may be those of a `KeptBlock`).
+    - active: int32, the `n_active` features that occur, ascending.
+    - starts: int64, where the entries of each active feature begin, and the end of the last.
+    - t_rows: int32 [shape.nnz], the rows of each feature, ascending.
+    - t_pos: [shape.nnz], positions in `values`: int32, or int64 from 2**31 non-zeros on.
+
+    Dense blocks:
+
+    - dense: float32 [shape.rows, shape.columns]; padding rows are 0.
+
+    The arrays of the other kind have length 0. A source writes to the arrays but never replaces
+    them. Consumers only read: the arrays may belong to a `KeptBlock`.
 
     >>> block = HostBlock(BlockShape(rows=3, columns=9, nnz=4, total_rows=2))
     >>> block.indptr[:3], block.indices[:3], block.values[:3] = [0, 2, 3], [1, 8, 8], [1., 2., 3.]
@@ -131,9 +144,10 @@ class HostBlock:
     """
 
     def __init__(self, shape: BlockShape, *, indexed: bool = True, zeros: Zeros = np.zeros) -> None:
-        """Allocate everything that blocks of `shape` need. indexed: False for whoever never reads
-        the transposed index; there is none then, and its arrays have length 0. zeros: makes the
-        arrays, such as in memory that a device can copy from.
+        """Allocate everything that blocks of `shape` need.
+
+        - indexed: False leaves out the transposed index; its arrays then have length 0.
+        - zeros: makes the arrays, for example in memory that a device can copy from.
         """
         self.shape = shape
         self.indexed = indexed and not shape.dense
@@ -154,45 +168,46 @@ class HostBlock:
 
     @property
     def indptr(self) -> npt.NDArray[np.int64]:
-        """Offsets of the rows."""
+        """The offsets of the rows."""
         return self.csr.indptr
 
     @property
     def indices(self) -> npt.NDArray[np.int32]:
-        """Columns of the non-zeros."""
+        """The columns of the non-zeros."""
         return self.csr.indices
 
     @property
     def values(self) -> npt.NDArray[np.float32]:
-        """Values of the non-zeros."""
+        """The values of the non-zeros."""
         return self.csr.values
 
     @property
     def active(self) -> npt.NDArray[np.int32]:
-        """Features that occur."""
+        """The features that occur in the block."""
         return self.turned.active
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
-        """Offsets of the features that occur."""
+        """The offsets of the features that occur."""
         return self.turned.starts
 
     @property
     def t_rows(self) -> npt.NDArray[np.int32]:
-        """Rows of the non-zeros, by feature."""
+        """The rows of the non-zeros, sorted by feature."""
         return self.turned.t_rows
 
     @property
     def t_pos(self) -> npt.NDArray[np.signedinteger[Any]]:
-        """Positions of the non-zeros in `values`, by feature."""
+        """The positions of the non-zeros in `values`, sorted by feature."""
         return self.turned.t_pos
 
     def finish(self, *, pass_: int, index: int, rows: int, checked: bool = False) -> None:
-        """Declare `rows` rows filled: pad the rest, check everything, forget the old transpose.
+        """Declare `rows` rows filled: pad the rest, check everything, drop the old transpose.
 
-        checked: the source knows, by a digest, that these very numbers were found good before.
-        Raises `DataError` for offsets, indices, values, targets or weights that are not what the
-        class promises.
+        checked: True if a digest shows that these very numbers passed the check before.
+
+        Raises `DataError` where offsets, indices, values, targets or weights break the rules of
+        the class.
         """
         self._finish_rows(pass_, index, rows, checked)
         if self.shape.dense:
@@ -203,7 +218,7 @@ class HostBlock:
     def transpose(self) -> None:
         """Fill the transposed index from the CSR part, in O(nnz), without allocating.
 
-        Nothing happens where there is one already, or none.
+        Does nothing if the index is filled already, or if the block has none.
         """
         if not self.indexed or self._transposed:
             return
@@ -222,10 +237,10 @@ class HostBlock:
         self._transposed = True
 
     def show(self, kept: KeptBlock, *, pass_: int, index: int) -> None:
-        """`finish` with the arrays of `kept`, which are neither copied nor checked again.
+        """Finish the block with the arrays of `kept`, neither copied nor checked again.
 
-        Its transposed index counts if both have one. row_ids, targets and weights are filled as by
-        `finish`.
+        The transposed index is used if both have one. row_ids, targets and weights are padded as
+        by `finish`.
         """
         self._finish_rows(pass_, index, kept.rows, checked=True)
         self.csr, self.turned = kept.csr, self._own_turned
@@ -234,21 +249,21 @@ class HostBlock:
             self.turned, self.n_active, self._transposed = kept.turned, kept.n_active, True
 
     def borrow(self, indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
-        """Let these arrays be the block's columns and values until `write`, `borrow` or `show`.
+        """Use these arrays as columns and values until `write`, `borrow` or `show`.
 
-        They are C-contiguous, never written to, and as long as the offsets say.
+        They must be C-contiguous and as long as the offsets say. They are never written to.
         """
         self.csr = CsrArrays(self._own_csr.indptr, indices, values)
 
     def write(self) -> None:
-        """Make the block's arrays its own again, after `show` or `borrow`."""
+        """Return to the block's own arrays, after `show` or `borrow`."""
         self.csr, self.turned = self._own_csr, self._own_turned
 
     def _finish_rows(self, pass_: int, index: int, rows: int, checked: bool = False) -> None:
-        """What all kinds of blocks have: numbers, row_ids, targets and weights."""
+        """Finish the part that all blocks share: numbers, row_ids, targets and weights."""
         if not 0 <= rows <= self.shape.rows:
             name = f"block {index} of pass {pass_}"
-            raise DataError(f"{name}: {rows} rows, but a block holds 0 to {self.shape.rows}.")
+            raise DataError(f"{name}: rows={rows}: must be 0 to {self.shape.rows}.")
         self.row_ids[rows:] = -1
         self.pass_, self.index, self.rows, self.nnz, self.n_active = pass_, index, rows, 0, 0
         self._transposed = False
@@ -259,7 +274,7 @@ class HostBlock:
         if bad >= 0:
             raise DataError(
                 f"{self._name()}: {self._row_name(bad)} has the weight {self.weights[bad]}, but "
-                "a weight is a finite number, 0 or more."
+                "a weight must be a finite number, 0 or more."
             )
         self._finish_table("targets: ", self.targets, checked)
 
@@ -297,7 +312,7 @@ class HostBlock:
 
 
 def block_bytes(shape: BlockShape, *, indexed: bool = True) -> int:
-    """Bytes of a `HostBlock`, with or without a transposed index."""
+    """Return the bytes of a `HostBlock`, with or without a transposed index."""
     sizes = buffers(shape, indexed=indexed).values()
     return sum(prod(size) * np.dtype(dtype).itemsize for size, dtype in sizes)
 
@@ -305,7 +320,7 @@ def block_bytes(shape: BlockShape, *, indexed: bool = True) -> int:
 def buffers(
     shape: BlockShape, *, indexed: bool = True
 ) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
-    """Size and dtype of every array of a `HostBlock`, by name."""
+    """Return size and dtype of every array of a `HostBlock`, by name."""
     capacity = 0 if shape.dense else shape.nnz
     sparse = 0 if shape.dense else 1
     turned = capacity if indexed else 0  # non-zeros of the transposed index

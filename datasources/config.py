@@ -1,10 +1,14 @@
-"""What a configuration may say about data: the kinds, one line each.
+"""The kinds of data that a configuration can name, one line each.
 
-A kind is added in three steps. 1. A class with its keys as fields and `kind: Literal["name"]`, in a
-module beside what it reads: a `MemoryKind` with `load` where all rows fit in memory, else a
-`DataKind` with `open_source` (and, where it reads files, `files`, and `elsewhere` for `learn
-predict`). 2. A line in `Kind` below: that puts it into the YAML files, `learn schema` and the
-messages about mistakes. 3. A test that trains on it through the command line.
+To add a kind:
+
+1. Write a class with `kind: Literal["name"]` and the keys as fields, beside the code that reads
+   the data. If all rows fit in memory, it is a `MemoryKind` with `load`; otherwise it is a
+   `DataKind` with `open_source`. If it reads files, add `files`, and `elsewhere` for
+   `learn predict`.
+2. Add a line to `Kind` below. YAML files, `learn schema` and the messages about mistakes then
+   know it.
+3. Write a test that trains on it through the command line.
 """
 
 from typing import Annotated, Literal
@@ -23,10 +27,11 @@ from .tables.kind import TableData
 
 
 class Holdout(BaseModel, extra="forbid"):
-    """A part of the training data, set aside: `{kind: holdout, share: 0.05}`.
+    """A part of the training data that is set aside: `{kind: holdout, share: 0.05}`.
 
-    Which rows, a hash of each row's number decides (`split_rows`), or of what is in it
-    (`split_by_contents`), which no reordering of the data changes; which ratings, `split_ratings`.
+    A hash of each row's number chooses the rows (`split_rows`). With `by: contents` it is a hash of
+    the row's contents, which no reordering changes (`split_by_contents`). Ratings are chosen by
+    `split_ratings`.
     """
 
     kind: Literal["holdout"] = "holdout"

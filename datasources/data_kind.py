@@ -1,4 +1,4 @@
-"""What every kind of configured data offers: how it becomes a source of blocks."""
+"""The base classes of configured data: how each kind becomes a source of blocks."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -15,55 +15,66 @@ from .source import DataSource
 
 
 class DataKind(BaseModel, extra="forbid"):
-    """A mapping of the YAML file below `data.train` or `data.eval`, told apart by its `kind`.
+    """A mapping below `data.train` or `data.eval` in the YAML file, selected by its `kind`.
 
-    Fields are the keys. A kind that streams writes `open_source`; one whose rows are all in
-    memory subclasses `MemoryKind` and writes `load`.
+    The fields are the keys. A kind that streams implements `open_source`. A kind whose rows are
+    all in memory subclasses `MemoryKind` and implements `load`.
     """
 
     def files(self) -> Iterator[Path]:
-        """Local files and folders that must exist; they are looked for before anything is read."""
+        """Yield the local files and folders that must exist; checked before anything is read."""
         yield from ()
 
     def in_memory(self) -> Iterator[Path]:
-        """Those of `files` whose contents are all in memory at once."""
+        """Yield those of `files` that are read into memory whole."""
         yield from ()
 
     def settled(self, train: "DataKind | None" = None) -> Self:
-        """The same with what only the data can say: that is what a run writes down, and reads new
-        data by. train: of data to evaluate on, the settled kind of the training data.
+        """Return a copy with every setting that only the data can provide.
+
+        A run stores this copy and reads new data with it.
+
+        train: the settled kind of the training data, if `self` is the data to evaluate on.
         """
         return self
 
     @abstractmethod
     def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
-        """The data as blocks.
+        """Open the data as a source of blocks.
 
-        like: the source that the model is trained on, for data that it is evaluated on: these
-        have its columns (same number, same meaning) and its targets. Raises `DataError`.
+        like: the source that the model is trained on, if these data are to evaluate on. They then
+        get its columns (same number, same meaning) and its targets.
+
+        Raises `DataError`.
         """
 
     def elsewhere(self, path: str, *, labelled: bool) -> Self | None:
-        """The same kind of data from another place, for a model that was trained on these; None
-        where the end of a name says how to read it. labelled: with targets and weights.
+        """Return the same kind of data at another path, to predict from with a trained model.
+
+        labelled: read targets and weights too. Returns None where the file name alone decides how
+        to read it.
         """
         return None
 
     def conversion(self, path: str) -> tuple[str, Mapping[str, Any]] | None:
-        """Format and options by which `learn convert` would read such data elsewhere, where no
-        `elsewhere` says how, and the name does not say it all.
+        """Return the format and options with which `learn convert` reads such data.
+
+        Needed only where `elsewhere` returns None and the file name does not decide everything.
         """
         return None
 
     def hold_out(
         self, share: float, reading: Reading, held: Reading, by: HoldBy | None = None
     ) -> tuple[DataSource, DataSource]:
-        """The source to train on, and one of the rows that are held out of it.
+        """Return a source of the rows to train on and a source of the rows held out.
 
-        reading, held: how each part is read. Which rows, `split_rows` says: a share of all, by a
-        hash of the row's number, whatever the order they are read in; by: "contents", a hash of
-        what is in it. Here both sources read all rows and each drops those of the other. Raises
-        `DataError` if a part is empty.
+        - share: the share of the rows to hold out.
+        - reading, held: how each of the two parts is read.
+        - by: None or "rows" chooses rows by a hash of their number (`split_rows`), whatever the
+          order of reading; "contents" by a hash of their contents (`split_by_contents`).
+
+        Here both sources read all rows, and each drops the rows of the other. Raises `DataError`
+        if a part is empty.
         """
         check_rows_held(by)
         train, other = self.open_source(reading), self.open_source(held)
@@ -79,28 +90,28 @@ class MemoryKind(DataKind):
     """A kind of data whose rows are all read into memory at once."""
 
     def in_memory(self) -> Iterator[Path]:
-        """All of them."""
+        """Yield all of `files`."""
         yield from self.files()
 
     @abstractmethod
     def load(self, like: DataSource | None = None) -> Samples:
-        """All rows; like: as for `open_source`. Raises `DataError`."""
+        """Read all rows; `like` is as for `open_source`. Raises `DataError`."""
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
-        """The rows as blocks."""
+        """Load the rows and return them as blocks."""
         return self.load(like).source(reading)
 
     def hold_out(
         self, share: float, reading: Reading, held: Reading, by: HoldBy | None = None
     ) -> tuple[DataSource, DataSource]:
-        """Both parts, each with its own rows only."""
+        """Return both parts, each with its own rows in memory only."""
         check_rows_held(by)
         train, other = self.load().split(share, reading.seed, contents=by == "contents")
         return train.source(reading), other.source(held)
 
 
 def check_rows_held(by: HoldBy | None) -> None:
-    """Raises `DataError` for what only ratings can be held out by."""
+    """Raise `DataError` if `by` is a rule that only ratings have."""
     if by not in (None, "rows", "contents"):
         raise DataError(
             f"holdout: by: {by} is for ratings; of these data whole rows are held out: by: rows, "

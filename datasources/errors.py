@@ -1,11 +1,11 @@
-"""What can go wrong with data."""
+"""The errors of data sources."""
 
 from blocklearn.matcache.errors import BlocklearnError
 
 
 class DataError(BlocklearnError, ValueError):
-    """Data that cannot be used as they are: wrong shape, kind, number, file or folder."""
+    """The data cannot be used: wrong shape, kind, number, file or folder."""
 
 
 class ReadError(DataError):
-    """A block could not be read; `__cause__` says why."""
+    """A block could not be read; `__cause__` is the reason."""

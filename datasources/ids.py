@@ -8,12 +8,13 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-CHUNK = 1 << 16  # names that are made Python strings at a time
+CHUNK = 1 << 16  # names converted to Python strings at a time
 
 
 class Ids(Sequence[str]):
-    """Names in order: a sequence of str that takes some bytes each, where a list takes sixty, and
-    that finds the number of a name again.
+    """A compact sequence of names that also finds the number of a name.
+
+    A name takes a few bytes, where a list of str takes about sixty.
 
     >>> ids = Ids(["ann", "bob", "Zoë"])
     >>> ids[1], len(ids), ids.numbers(["Zoë", "eve"]).tolist()
@@ -21,7 +22,7 @@ class Ids(Sequence[str]):
     """
 
     def __init__(self, names: Any) -> None:
-        """names: str, in a sequence, an Arrow array or other `Ids`."""
+        """Copy `names`: a sequence of str, an Arrow array or other `Ids`."""
         import pyarrow as pa
 
         if isinstance(names, Ids):
@@ -34,13 +35,13 @@ class Ids(Sequence[str]):
 
     @classmethod
     def numbered(cls, n: int) -> Ids:
-        """ "0", "1", ... for what has numbers only."""
+        """Return the names "0", "1", ... for `n` things that have only numbers."""
         import pyarrow as pa
 
         return cls(pa.array(np.arange(n)))
 
     def numbers(self, names: Any) -> npt.NDArray[np.int64]:
-        """Where each of `names` (as for `Ids`) stands, -1 where it is not among these."""
+        """Return the number of each of `names` (as for `Ids`), or -1 if it is unknown."""
         from pyarrow import compute
 
         places = compute.index_in(Ids(names).arrow, value_set=self.arrow)
@@ -48,13 +49,13 @@ class Ids(Sequence[str]):
         return found.astype(np.int64)
 
     def take(self, numbers: npt.NDArray[Any]) -> Ids:
-        """The names with these numbers."""
+        """Return the names with these numbers."""
         import pyarrow as pa
 
         return Ids(self.arrow.take(pa.array(numbers)))
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of names."""
         return len(self.arrow)
 
     @overload
@@ -62,18 +63,18 @@ class Ids(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        """The name with this number, or those of a slice."""
+        """Return the name with this number, or the names of a slice."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         return str(self.arrow[int(index)].as_py())
 
     def __iter__(self) -> Iterator[str]:
-        """All of them."""
+        """Yield all names."""
         for start in range(0, len(self), CHUNK):
             yield from self.arrow.slice(start, CHUNK).to_pylist()
 
     def __eq__(self, other: object) -> bool:
-        """The same names in the same order, in whatever sequence."""
+        """Whether `other` is a sequence of the same names in the same order."""
         if isinstance(other, Ids):
             return bool(self.arrow.equals(other.arrow))
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -81,6 +82,6 @@ class Ids(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """The first ones."""
+        """Show the first three names and the count."""
         more = ", ..." if len(self) > 3 else ""
         return f"Ids({', '.join(map(repr, self[:3]))}{more}; {len(self):,})"

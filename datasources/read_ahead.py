@@ -1,4 +1,4 @@
-"""The threads behind a `Reader`: blocks of a ring are filled by them, and come out in order."""
+"""The threads behind a `Reader`: they fill the blocks of a ring, which come out in order."""
 
 import threading
 from collections import deque
@@ -21,10 +21,11 @@ READ_AHEAD_BYTES = 1 << 30
 def ring_size(
     block_bytes: int, readers: int = 1, lend: int = 1, *, budget: int = READ_AHEAD_BYTES
 ) -> int:
-    """Blocks of a ring: `lend` in use, one for each of `readers` threads to fill, and one that
-    waits; fewer where these are more than `budget` bytes, but one more than `lend` at least.
+    """Return the number of blocks of a ring.
 
-    Threads without a block to fill wait, so memory is bounded whatever the speed of the disks.
+    These are `lend` blocks in use, one for each of `readers` threads to fill, and one that waits.
+    The ring is smaller where that exceeds `budget` bytes, but never below `lend` + 1. Threads
+    without a block to fill wait, so memory is bounded whatever the speed of the disks.
 
     >>> ring_size(2**20), ring_size(2**20, readers=4), ring_size(2**28, readers=4), ring_size(2**40)
     (3, 6, 4, 2)
@@ -35,7 +36,7 @@ def ring_size(
 
 @dataclass(eq=False)
 class PassOrder:
-    """What is wanted: these blocks of pass `number`, until it is cancelled."""
+    """A request for these blocks of pass `number`, valid until it is cancelled."""
 
     number: int
     blocks: range
@@ -44,9 +45,10 @@ class PassOrder:
 
 @dataclass(eq=False)
 class Place:
-    """One host block of the ring, and what it is asked to hold.
+    """One host block of the ring, and the number of the block that it is to hold.
 
-    task: the order to a thread; None where the block is at hand: the consumer reads it itself.
+    task: the order to a thread; None where the source has the block at hand, so that the consumer
+    reads it itself.
     """
 
     block: HostBlock
@@ -60,10 +62,13 @@ class Place:
 
 
 class Task:
-    """An order to a thread: read the block that `place` is asked to hold.
+    """An order to a thread: read the block that `place` is to hold.
 
-    A thread claims it before it begins, the consumer when the block is no longer wanted; whoever
-    comes second leaves it alone. over: a thread has finished it. error: what was in the way.
+    A thread claims the task before it begins; the consumer claims it when the block is no longer
+    wanted. Only the first claim counts.
+
+    - over: whether a thread has finished the task.
+    - error: the error that stopped it, or None.
     """
 
     def __init__(self, order: PassOrder, place: Place) -> None:
@@ -79,14 +84,14 @@ class Task:
         return self._claims.setdefault("first", claimant) is claimant
 
     def finish(self, error: BaseException | None) -> None:
-        """It is over."""
+        """Mark the task as over, with the error that stopped it, if any."""
         self.error = error
         self.over = True
         with suppress(RuntimeError):  # twice is fine
             self._reading.release()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it is over, at most `seconds`; whether it is."""
+        """Wait at most `seconds` until the task is over; return whether it is."""
         if not self.over:
             self._reading.acquire(timeout=seconds)
         return self.over
@@ -96,10 +101,10 @@ class ReadAhead:
     """Fills and transposes the blocks of a ring in threads, one pass at a time.
 
     A place of the ring is free, asked for (`_ahead`, in the order of the pass) or lent to the
-    consumer. The consumer asks, in `next`, for as many blocks as there are free places; threads
-    take tasks in the order in which they were asked for, so the block that comes next is always
-    at work, whatever the number of threads. What a thread has taken it finishes;
-    where no thread lives that could take the rest, waits end with an error.
+    consumer. In `next` the consumer asks for as many blocks as there are free places. Threads take
+    tasks in that order, so the next block is always in progress, whatever the number of threads.
+    A thread finishes each task that it has taken. If no thread is alive to take the rest, waits
+    end with an error.
     """
 
     def __init__(
@@ -111,9 +116,11 @@ class ReadAhead:
         indexed: bool = True,
         zeros: Zeros = np.zeros,
     ) -> None:
-        """Allocate `ring` > `lend` blocks, by default as `ring_size` says; threads start when
-        there is something to read. indexed: whether blocks are to be transposed. zeros: makes
-        their arrays.
+        """Allocate the ring; threads start with the first block that they must read.
+
+        - ring: number of blocks, more than `lend`; None: as many as `ring_size` returns.
+        - indexed: whether to transpose the blocks.
+        - zeros: makes the arrays of the blocks.
         """
         self._source = source
         self._keeping = source if isinstance(source, KeepingSource) else None
@@ -130,28 +137,28 @@ class ReadAhead:
         self._indices: Iterator[int] = iter(())
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._ended: BaseException | None = None  # what ended a thread, unless it was `stop`
+        self._ended: BaseException | None = None  # the error that ended a thread, if any
         self.order: PassOrder | None = None  # the pass that is being read
         self.stopped = False
         self.nbytes = sum(place.block.nbytes for place in self._ring)
 
     @property
     def ready(self) -> float:
-        """The share of the blocks asked for that are read or at hand; 0 where there are none."""
+        """The share of the requested blocks that are read or at hand; 0 without requests."""
         ready = sum(place.ready for place in self._ahead)
         return ready / max(len(self._ahead), 1)
 
     def start(self, order: PassOrder) -> None:
-        """Begin with `order`; the one before must have ended."""
+        """Begin `order`; the order before it must have ended."""
         self.order = order
         self._indices = iter(order.blocks)
 
     def next(self) -> HostBlock | None:
-        """Take back the block that was lent first if `lend` are lent, and lend the next one; None
-        at the end of the order.
+        """Lend the next block and return it; None at the end of the order.
 
-        Raises `ReadError`, with its cause, instead of a block that could not be read, and
-        `ThreadStartError` where no thread can be started to read it.
+        If `lend` blocks are lent already, the oldest of them is taken back first. Raises
+        `ReadError`, with its cause, if the block could not be read, and `ThreadStartError` if no
+        thread can be started.
         """
         assert self.order is not None
         self._take_back(self._lend - 1)
@@ -172,7 +179,7 @@ class ReadAhead:
         return place.block
 
     def end(self) -> None:
-        """Cancel the order, if there is one, and wait until no thread works on it."""
+        """Cancel the current order, if any, and wait until no thread works on it."""
         if self.order is None:
             return
         self.order.cancelled = True
@@ -182,12 +189,12 @@ class ReadAhead:
                     self._await(place.task)  # a thread has begun with it
         self._ahead.clear()
         self._lent.clear()
-        self._free.clear()  # whatever was interrupted: now each place is free, once
+        self._free.clear()  # an interrupt may have left a place in two queues, or in none
         self._free.extend(self._ring)
         self.order = None
 
     def stop(self) -> None:
-        """End the order and the threads, and wait until they have gone. Twice is fine."""
+        """End the order and the threads, and wait for them. A second call does nothing."""
         self.stopped = True
         try:
             self.end()
@@ -200,12 +207,12 @@ class ReadAhead:
                         thread.join()
 
     def _take_back(self, but: int = 0) -> None:
-        """Blocks that are lent become free, the last `but` of them excepted."""
+        """Free all lent blocks except the last `but`."""
         while len(self._lent) > but:
             self._free.append(self._lent.popleft())
 
     def _ask(self) -> None:
-        """Ask for the next blocks of the order, as long as there are places for them."""
+        """Ask for the next blocks of the order while places are free."""
         assert self.order is not None
         while self._free and (index := next(self._indices, None)) is not None:
             place, kept = self._free[0], False
@@ -219,15 +226,15 @@ class ReadAhead:
                 self._tasks.put(place.task)
 
     def _start_threads(self) -> None:
-        """Those that do not live. One that cannot be started is tried again next time."""
+        """Start the missing threads. A failed start is tried again at the next call."""
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         while len(self._threads) < self._readers:
             thread = threading.Thread(target=self._run, name="blocklearn-reader", daemon=True)
-            self._threads.append(thread)  # first: an interrupt must not let it go unnoticed
+            self._threads.append(thread)  # before it starts, so that an interrupt cannot lose it
             start(thread)
 
     def _await(self, task: Task) -> BaseException | None:
-        """Wait until a thread is done with `task`; why it could not do it, or None."""
+        """Wait until a thread is done with `task`; return its error, or None."""
         while not task.wait(MOMENT):
             alive = any(thread.is_alive() for thread in self._threads)
             if not alive and task.claim(self):

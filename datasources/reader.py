@@ -1,4 +1,4 @@
-"""Blocks are read ahead by threads while the model computes."""
+"""The reader: threads read blocks ahead while the model computes."""
 
 import weakref
 from collections.abc import Iterator
@@ -14,14 +14,17 @@ from .source import DataSource
 
 
 class Reader(Closing):
-    """A ring of host blocks, filled and transposed by threads ahead of their use.
+    """A ring of host blocks that threads fill and transpose before they are needed.
 
-    source: where blocks come from; `readers` of it, where it says so, is the number of threads,
-    else there is one. Blocks that it has kept are read without a thread. ring: how many blocks
-    exist; one is in use, the others are being read or wait. By default two more than threads, or
-    as many as fit in 1 GiB (see `ring_size`). lend: how many may be in use at a time. They are
-    allocated here, and no array after that. indexed: False for whoever never reads the transposed
-    index of a block, so that nobody makes one. zeros: makes the arrays of blocks.
+    - source: where blocks come from. If it has `readers`, that is the number of threads; otherwise
+      one thread reads. Blocks that the source has kept are read without a thread.
+    - ring: number of blocks. None: two more than threads, or as many as fit in 1 GiB (see
+      `ring_size`).
+    - lend: how many blocks may be in use at a time; the others are being read or wait.
+    - indexed: False leaves out the transposed index of the blocks.
+    - zeros: makes the arrays of the blocks.
+
+    All arrays are allocated here, none later.
 
     >>> import numpy as np
     >>> from blocklearn.datasources import MatrixSource
@@ -40,10 +43,10 @@ class Reader(Closing):
         indexed: bool = True,
         zeros: Zeros = np.zeros,
     ) -> None:
-        """Allocate `ring` > `lend` blocks; threads start with the first that they must read."""
+        """Allocate the blocks; threads start with the first block that they must read."""
         if ring is not None and ring <= lend:
             raise DataError(
-                f"Reader: ring={ring}, but reading ahead needs at least {lend + 1} blocks."
+                f"Reader: ring={ring}: must be at least {lend + 1} blocks, to read ahead."
             )
         self._source = source
         self._ahead = ReadAhead(source, ring, lend, indexed=indexed, zeros=zeros)
@@ -53,33 +56,36 @@ class Reader(Closing):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all blocks of the ring."""
+        """The bytes of all blocks of the ring."""
         return self._ahead.nbytes
 
     @property
     def ready(self) -> float:
-        """The share of the blocks asked for that can be had without waiting, 0 to 1."""
+        """The share of the requested blocks that are ready, 0 to 1."""
         return self._ahead.ready
 
     def blocks(self, pass_: int, start: int = 0) -> Iterator[HostBlock]:
-        """The blocks `start`, `start` + 1, ... of pass `pass_`, in order.
+        """Yield the blocks `start`, `start` + 1, ... of pass `pass_`, in order.
 
-        A block is valid until the next one is asked for (or the one after `lend` others). Leaving
-        the loop early is fine. Raises `ReadError`, with its cause, where a block could not be read,
-        and `DataError` at once where another pass of this reader has not ended or the reader is
-        closed.
+        A block is valid until `lend` further blocks have been asked for. The loop may be left
+        early.
+
+        Raises:
+            ReadError: a block could not be read; the error has its cause.
+            DataError: another pass of this reader has not ended, or the reader is closed. Raised
+                by the call itself, before the first block.
         """
         count = self._source.blocks
         if pass_ < 0 or not 0 <= start <= count:
             raise DataError(
                 f"Reader: pass {pass_} from block {start}, but passes start at 0 and blocks are "
-                f"0 to {count - 1}."
+                f"0 to {count - 1}; choose among these."
             )
         self._check_idle()
         return self._iterate(PassOrder(pass_, range(start, count)))
 
     def close(self) -> None:
-        """End the pass, if one runs, and the threads; wait until they are gone. Twice is fine."""
+        """End the current pass and the threads, and wait for them. May be called twice."""
         self._stop()
 
     def _check_idle(self) -> None:

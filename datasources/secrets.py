@@ -1,7 +1,7 @@
-"""What is secret in a text: the one list of patterns, and texts without it.
+"""Removes secrets from texts: the one list of patterns.
 
-Users, passwords, tokens and signatures are in URLs, in the messages of other libraries, and in
-variables of the environment. Whatever is written to a file, printed or logged passes through here.
+URLs, messages of other libraries and environment variables contain users, passwords, tokens and
+signatures. All text that is written to a file, printed or logged passes through here.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 MARK = "***"
-"""What stands where a secret was."""
+"""Replaces a secret."""
 
 PUBLIC_OPTIONS = frozenset(
     "account anonymous authority endpoint endpoint_override format op project region scheme "
     "version".split()
 )
-"""Options of URLs (`?region=eu-west-1`) whose values are shown; any other may be a signature."""
+"""URL options (`?region=eu-west-1`) whose values are shown; any other may be a signature."""
 
 CONTAINER_SCHEMES = frozenset(["abfs", "abfss", "wasb", "wasbs"])
 """Schemes that write a container before the `@`, not a user."""
@@ -48,14 +48,14 @@ SECRET_VARIABLE = re.compile(
     r"(?i)(?:^|_)(?:password|passwd|secret|token|key|apikey|signature|sas|credential)(?:_id)?$"
 )
 SHORTEST = 8
-"""Letters of a variable's value that is looked for: a shorter one may be a word."""
+"""Least letters of a variable's value to be hidden: a shorter one may be an ordinary word."""
 
 
 def hidden(text: str, environ: Mapping[str, str] | None = None) -> str:
-    """`text` with `***` in place of every secret.
+    """Return `text` with `***` in place of every secret.
 
-    environ: variables whose values are hidden where their names say that they are secret (they end
-    in `TOKEN`, `PASSWORD`, `KEY`, ...). None: those of this process.
+    environ: variables whose values are hidden if their names mark a secret (they end in `TOKEN`,
+    `PASSWORD`, `KEY`, ...). None: the environment of this process.
 
     >>> hidden("https://ann:pw@host/x.parquet?sig=a1b2&region=eu: not found", {})
     'https://***@host/x.parquet?sig=***&region=eu: not found'
@@ -67,9 +67,9 @@ def hidden(text: str, environ: Mapping[str, str] | None = None) -> str:
 
 
 def hidden_url(url: str, *, references: bool = False) -> str:
-    """`url` with `***` in place of user, password and the values of options that are not public.
+    """Return `url` with `***` for user, password and values of options that are not public.
 
-    references: `${NAME}` stays, which holds no secret itself.
+    references: whether to keep `${NAME}`, which holds no secret itself.
 
     >>> hidden_url("https://ann:pw@host/x?sig=a1b2")
     'https://***@host/x?sig=***'
@@ -91,7 +91,7 @@ def hidden_url(url: str, *, references: bool = False) -> str:
 
 
 def without_secrets_of(url: str, text: str) -> str:
-    """`text` without what `hidden_url` leaves out of `url`, wherever it is repeated.
+    """Return `text` without the secrets of `url`, wherever they are repeated.
 
     >>> without_secrets_of("https://host/x?sig=a1b2", "<Signature>a1b2</Signature>")
     '<Signature>***</Signature>'
@@ -106,8 +106,9 @@ def without_secrets_of(url: str, text: str) -> str:
 
 
 def hidden_leaves(tree: Any, *, references: bool = False) -> Any:
-    """A tree of dicts, lists and scalars whose URLs have no secrets; see `hidden_url`. Other texts
-    stay, so that settings mean what they meant.
+    """Return a tree of dicts, lists and scalars with the secrets of its URLs hidden.
+
+    See `hidden_url`. Other texts stay, so that settings keep their meaning.
     """
     if isinstance(tree, Mapping):
         return {name: hidden_leaves(value, references=references) for name, value in tree.items()}
@@ -119,12 +120,12 @@ def hidden_leaves(tree: Any, *, references: bool = False) -> Any:
 
 
 def is_hidden(text: str) -> bool:
-    """Whether `text` is a URL from which something was left out."""
+    """Whether `text` is a URL with a hidden part."""
     return "://" in text and MARK in text
 
 
 def _without_values(text: str, environ: Mapping[str, str] | None) -> str:
-    """`text` without the values of variables whose names say that they are secret."""
+    """Return `text` without the values of variables whose names mark a secret."""
     for name, value in (os.environ if environ is None else environ).items():
         if len(value) >= SHORTEST and SECRET_VARIABLE.search(name):
             text = text.replace(value, MARK)
@@ -132,14 +133,14 @@ def _without_values(text: str, environ: Mapping[str, str] | None) -> str:
 
 
 def _url_in_text(found: str) -> str:
-    """A URL in a sentence: what closes the sentence is no part of it."""
+    """Hide the secrets of a URL in a sentence; closing punctuation is not part of the URL."""
     closing = CLOSING.search(found)
     end = closing.start() if closing else len(found)
     return hidden_url(found[:end]) + found[end:]
 
 
 def _option(option: str, references: bool) -> str:
-    """One of `?name=value`, `&name=value`, `#name`; a value without a name may be a token."""
+    """Hide the value of `?name=value`, `&name=value` or `#name` (which may be a token)."""
     separator, (name, equals, value) = option[0], option[1:].partition("=")
     if not equals:
         return option if not name else separator + _masked(name, references)

@@ -1,4 +1,4 @@
-"""Tables whose fields are split at something else than was thought."""
+"""A hint for tables that were read with the wrong separator."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,9 @@ OTHERS = (";", "\t", "|", ",")
 
 
 def separator_hint(names: Sequence[str]) -> str:
-    """A sentence on what to set for a header that was not split; "" if it was, or has nothing to
-    split it at.
+    """Return a sentence that names the separator of a header that was not split.
+
+    Returns "" if the header was split, or contains no other separator.
 
     >>> separator_hint(["user;item;rating"])
     "Its first line is not split: say what is between its fields: separator: ';'."

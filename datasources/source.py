@@ -1,7 +1,7 @@
-"""What every source of blocks offers, and what some offer besides.
+"""The protocol of a source of blocks, and protocols for what only some sources offer.
 
-What is besides is a Protocol of its own members alone: whether a source has them is then known
-without a look at any other, `fingerprint` say, which may have to read all data.
+Each optional protocol has only its own members. So a check for it never touches others, such as
+`fingerprint`, which may have to read all data.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,15 @@ from .errors import DataError
 
 
 class DataSource(Protocol):
-    """Blocks by number. Whatever has these five members is a source; nothing is inherited.
+    """A source of blocks by number: any object with these five members. Do not inherit from it.
 
-    The order of a pass is a function of the source's seed and of `pass_` alone, and any block can
-    be read at any time, so a run resumes by starting at a later block. `read` is called from the
-    reader's thread, one call at a time, unless it is a `ParallelSource` or a `KeepingSource`. Two
-    readers of one source (training, and scores of the training data meanwhile) call it from two
-    threads, so a source that keeps a place in between takes a lock.
+    The order of a pass depends only on the source's seed and on `pass_`. Any block can be read at
+    any time, so a run resumes by starting at a later block.
+
+    `read` is called from the reader's thread, one call at a time, unless the source is a
+    `ParallelSource` or a `KeepingSource`. Two readers of one source (training, and scoring of the
+    training data meanwhile) call it from two threads. So a source that keeps a position between
+    calls needs a lock.
 
     A source of multiples of 0.5, one row for each of ten numbers, two columns:
 
@@ -39,31 +41,30 @@ class DataSource(Protocol):
     >>> block.rows, block.values[:block.nnz].tolist(), block.indptr.tolist()
     (2, [4.0, 4.5], [0, 1, 2, 2, 2])
 
-    A source with labels says so in its shape (`targets`, `weighted`), and `read` fills
-    `into.targets` and `into.weights`; one that does not has none of that. `LabelledSource` names
-    its targets.
+    A source with labels sets `targets` and `weighted` in its shape, and its `read` fills
+    `into.targets` and `into.weights`. `LabelledSource` adds names of the targets.
     """
 
     @property
     def shape(self) -> BlockShape:
-        """Sizes of every block, known before any is read."""
+        """The sizes of every block, known before any is read."""
 
     @property
     def blocks(self) -> int:
-        """Blocks of one pass."""
+        """The number of blocks of one pass."""
 
     @property
     def names(self) -> Sequence[str] | None:
-        """Names of the columns (for text, the vocabulary), or None where nobody knows them."""
+        """The names of the columns (for text, the vocabulary), or None if unknown."""
 
     @property
     def fingerprint(self) -> str:
-        """XXH3 of the contents, in hexadecimal: equal contents, equal fingerprint."""
+        """The XXH3 of the contents, in hexadecimal: equal contents, equal fingerprint."""
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_` and call its `finish`.
 
-        Must not allocate arrays; raises `DataError` naming what is wrong and where.
+        Must not allocate arrays. Raises `DataError` that names the fault and its place.
         """
 
 
@@ -73,11 +74,11 @@ class LabelledSource(Protocol):
 
     @property
     def target_names(self) -> Sequence[str] | None:
-        """Names of the targets, `shape.targets` of them, or None where nobody knows them."""
+        """The names of the targets, `shape.targets` of them, or None if unknown."""
 
 
 def target_names(source: DataSource) -> Sequence[str] | None:
-    """Names of the targets of any source; None where there are none, or none are known."""
+    """Return the names of the targets of any source; None without targets or names."""
     return source.target_names if isinstance(source, LabelledSource) else None
 
 
@@ -86,7 +87,7 @@ class TwoSidedSource(Protocol):
     """A source that has its data in both orientations."""
 
     def transposed(self) -> DataSource:
-        """The same data with rows and columns exchanged, in blocks of as many rows."""
+        """Return the same data with rows and columns exchanged, in blocks of as many rows."""
 
 
 @runtime_checkable
@@ -95,11 +96,11 @@ class NamedRowsSource(Protocol):
 
     @property
     def row_names(self) -> Sequence[str] | None:
-        """Names of the rows, `shape.total_rows` of them, or None where nobody knows them."""
+        """The names of the rows, `shape.total_rows` of them, or None if unknown."""
 
 
 def row_names(source: DataSource) -> Sequence[str] | None:
-    """Names of the rows of any source; None where none are known."""
+    """Return the names of the rows of any source; None if unknown."""
     return source.row_names if isinstance(source, NamedRowsSource) else None
 
 
@@ -109,32 +110,32 @@ class ParallelSource(Protocol):
 
     @property
     def readers(self) -> int:
-        """How many threads make it fastest, 1 or more."""
+        """The number of threads with which it reads fastest, 1 or more."""
 
 
 def readers_of(source: DataSource) -> int:
-    """How many threads may read any source at once."""
+    """Return how many threads may read a source at once."""
     return source.readers if isinstance(source, ParallelSource) else 1
 
 
 def notes_of(source: DataSource | None) -> Sequence[str]:
-    """What a source chose or left out by itself, in lines for the user: its `notes`, if any."""
+    """Return the `notes` of a source, if any: lines for the user about its own choices."""
     return getattr(source, "notes", ())
 
 
 @runtime_checkable
 class KeepingSource(Protocol):
-    """A source that has some of its blocks at hand, to be shown without work worth a thread.
+    """A source that keeps some blocks at hand, whose reading is not worth a thread.
 
-    The thread that trains reads these itself, while another one may be reading other blocks.
+    The training thread reads these itself, while another thread may be reading other blocks.
     """
 
     def kept(self, pass_: int, index: int) -> bool:
-        """Whether block `index` of pass `pass_` is at hand. Once it is, it stays so."""
+        """Whether block `index` of pass `pass_` is at hand. A block at hand stays at hand."""
 
 
 def check_request(source: DataSource, pass_: int, index: int, into: HostBlock) -> None:
-    """Raises `DataError` unless `source` has block `index` of pass `pass_`, and `into` room for it.
+    """Raise `DataError` unless the block exists in `source` and fits in `into`.
 
     >>> import numpy as np
     >>> from blocklearn.datasources import MatrixSource

@@ -1,4 +1,4 @@
-"""What a user hands over as a matrix, brought into one of two forms and verified: CSR or table."""
+"""Verifies matrices of users and brings them into one of two forms: CSR or table."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,9 @@ from .validate import GOOD, ORDER, check_csr, check_dense, describe_csr, not_fin
 class CSR:
     """A verified matrix: every row's indices ascend and are unique, every value is finite.
 
-    indptr: int64 [rows+1]; indices: int32 or int64, values: any real dtype, both [nnz or more].
+    - indptr: int64 [rows+1].
+    - indices: int32 or int64 [nnz or more].
+    - values: any real dtype [nnz or more].
     """
 
     indptr: npt.NDArray[np.int64]
@@ -25,13 +27,14 @@ class CSR:
 
 
 def accept(matrix: Any, name: str = "MatrixSource: X") -> CSR | npt.NDArray[Any]:
-    """`matrix` as verified CSR, or as a verified 2-d array if it is dense.
+    """Return `matrix` as verified CSR, or as a verified 2-d array if it is dense.
 
-    Nothing is copied but what must change: a CSR matrix keeps its indices and values (and 32-bit
-    offsets are widened), a dense one its array. Other sparse kinds become CSR with float32
-    values; so does a CSR matrix with unsorted or repeated indices, and repeated ones are summed.
-    Raises `DataError` for what is no matrix of finite real numbers, naming row and column; its
-    message starts with `name`.
+    Only what must change is copied. A dense matrix keeps its array. A CSR matrix keeps its indices
+    and values; 32-bit offsets are widened. Other sparse kinds become CSR with float32 values. So
+    does a CSR matrix with unsorted or repeated indices; values of repeated ones are summed.
+
+    Raises `DataError` unless it is a matrix of finite real numbers. The message starts with `name`
+    and gives row and column.
     """
     if sparse.issparse(matrix):
         check_kind(matrix, name)
@@ -48,7 +51,7 @@ def accept(matrix: Any, name: str = "MatrixSource: X") -> CSR | npt.NDArray[Any]
 
 
 def check_kind(matrix: Any, name: str) -> None:
-    """Two dimensions, none of them empty, real numbers."""
+    """Raise `DataError` unless `matrix` is two-dimensional, not empty, and real."""
     if matrix.ndim != 2:
         raise DataError(
             f"{name} has the shape {matrix.shape}, but needs two dimensions, rows "
@@ -66,7 +69,7 @@ def check_kind(matrix: Any, name: str) -> None:
 
 
 def accept_dense(table: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """A table of any real dtype, kept unless kernels cannot read its dtype."""
+    """Verify a table of any real dtype; copy it only if kernels cannot read its dtype."""
     table = readable(table)
     row, column = check_dense(table, len(table))
     if row >= 0:
@@ -75,14 +78,14 @@ def accept_dense(table: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 
 def accept_sparse(matrix: Any, name: str) -> CSR:
-    """A SciPy matrix or array of any kind as CSR with valid, ascending, unique indices."""
+    """Convert a SciPy matrix of any kind to CSR with valid, ascending, unique indices."""
     if matrix.format in ("csc", "bsr"):  # converting out-of-bounds indices would crash
         try:
             matrix.check_format(full_check=True)
         except ValueError as error:
             raise DataError(f"{name} is no valid {matrix.format} matrix: {error}") from error
     if matrix.format != "csr":
-        with np.errstate(over="ignore"):  # found below, by row and column
+        with np.errstate(over="ignore"):  # the check below names row and column
             matrix = matrix.astype(np.float32).tocsr()  # first float32: sums of bytes would wrap
     indptr = np.ascontiguousarray(matrix.indptr, np.int64)
     indices, values = np.ascontiguousarray(matrix.indices), readable(matrix.data)
@@ -103,8 +106,8 @@ def accept_sparse(matrix: Any, name: str) -> CSR:
 
 
 def readable(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """`values` if kernels can read their dtype (native, up to 8 bytes), else a float32 copy."""
+    """Return `values` if kernels can read their dtype (native, up to 8 bytes), else as float32."""
     if values.dtype.isnative and values.dtype.itemsize <= 8 and values.dtype != np.float16:
         return values
-    with np.errstate(over="ignore"):  # found by the check that follows
+    with np.errstate(over="ignore"):  # the caller's check finds them
         return values.astype(np.float32)

@@ -1,4 +1,4 @@
-"""How loops of this folder are compiled: machine code that runs without the interpreter lock."""
+"""Compiles the loops of this folder to machine code that needs no interpreter lock."""
 
 from collections.abc import Callable
 from typing import TypeVar, cast

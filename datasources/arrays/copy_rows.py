@@ -1,4 +1,4 @@
-"""Rows of a matrix, copied into a block."""
+"""Copies rows of a matrix into a block."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from .compiled import kernel
 
 @kernel
 def count_up(start: int, into: npt.NDArray[np.int64]) -> None:
-    """start, start + 1, ... into `into` [n]."""
+    """Fill `into` [n] with start, start + 1, ..."""
     for i in range(into.size):
         into[i] = start + i
 
@@ -39,7 +39,7 @@ def gather_csr(
             return i
         from_indices, here = indices[start:stop], to_indices[filled:end]
         from_values, there = values[start:stop], to_values[filled:end]
-        for j in range(here.size):  # slices, from 0: this becomes vectors, at once of both
+        for j in range(here.size):  # slices from 0, so that the compiler vectorises both copies
             here[j], there[j] = from_indices[j], from_values[j]
         filled = end
         to_indptr[i + 1] = filled
@@ -66,10 +66,9 @@ def expand_csr(
     values: npt.NDArray[Any],
     to_values: npt.NDArray[np.float32],
 ) -> int:
-    """Write the rows `ids` [r] of a CSR matrix with d columns as a table to `to_values` [r.., d].
+    """Write the rows `ids` [r] of a CSR matrix as a table to `to_values` [r or more, d].
 
-    Returns -1, or the first i whose row is out of bounds. The cost is that of r x d zeros and of
-    the non-zeros.
+    Returns -1, or the first i whose row is out of bounds. Costs O(r * d + nnz).
     """
     for i in range(ids.size):
         to_row = to_values[i]

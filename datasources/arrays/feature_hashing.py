@@ -1,10 +1,10 @@
-"""Features without a vocabulary: text and whole numbers, and products of features, by hash.
+"""Feature hashing: text, whole numbers and products of features without a vocabulary.
 
-Feature hashing: Weinberger, Dasgupta, Langford, Smola, Attenberg, Feature hashing for large scale
-multitask learning, ICML 2009. A feature's column is the lower bits of its hash; the highest bit
-chooses its sign, so that features which share a column cancel on average and products of rows
-keep their expectation. Text is hashed by XXH3 (seeded by the name of its column), numbers by
-SplitMix64's finalizer: the same columns in every process, on every machine.
+Weinberger, Dasgupta, Langford, Smola, Attenberg, Feature hashing for large scale multitask
+learning, ICML 2009. The lower bits of a feature's hash are its column. The highest bit is its sign:
+features that share a column then cancel on average, and products of rows keep their expectation.
+Text is hashed by XXH3, seeded by the name of its column; numbers by SplitMix64's finalizer. So
+columns are the same in every process, on every machine.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +21,16 @@ from .compiled import kernel
 from .hashing import GOLDEN, mix, mix_one
 
 MOST_BITS = 30  # 2**31 columns would not be numbered by an int32
-Hashes = tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]  # of each row; is there a value?
+Hashes = tuple[
+    npt.NDArray[np.uint64], npt.NDArray[np.bool_]
+]  # of each row: the hash, and whether it has a value
 
 
 class HashedWords(Sequence[str]):
-    """The vocabulary of hashed words: 2**bits columns whose words nobody keeps.
+    """The vocabulary of hashed words: 2**bits columns whose words are not kept.
 
-    first: names of columns that stand before these, and are not hashed.
+    - bits: 1 to 30.
+    - first: names of columns that come before the hashed ones.
 
     >>> words = HashedWords(20)
     >>> len(words), words[5], words.column("socket") == words.column("socket")
@@ -37,16 +40,16 @@ class HashedWords(Sequence[str]):
     """
 
     def __init__(self, bits: int, first: Sequence[str] = ()) -> None:
-        """bits: 1 to 30."""
+        """Check the number of bits."""
         self.bits = check_bits("HashedWords", bits)
         self.first = list(first)
 
     def column(self, word: str) -> int:
-        """The column that a word is hashed to, whatever word it is."""
+        """Return the column that any word is hashed to."""
         return len(self.first) + (xxhash.xxh3_64_intdigest(word.encode()) & ((1 << self.bits) - 1))
 
     def __len__(self) -> int:
-        """Number of columns."""
+        """Return the number of columns."""
         return len(self.first) + (1 << self.bits)
 
     @overload
@@ -54,7 +57,7 @@ class HashedWords(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        """What a column is called."""
+        """Return the name of a column: one of `first`, or "#" and its number."""
         numbers = range(len(self))[index]
         if not isinstance(numbers, int):
             return [self[i] for i in numbers]
@@ -62,13 +65,13 @@ class HashedWords(Sequence[str]):
         return self.first[numbers] if numbers < before else f"#{numbers - before}"
 
     def __eq__(self, other: object) -> bool:
-        """The same columns for the same words."""
+        """Whether both give the same words the same columns."""
         if not isinstance(other, HashedWords):
             return False
         return self.bits == other.bits and self.first == other.first
 
     def __hash__(self) -> int:
-        """By the number of bits."""
+        """Hash the number of bits."""
         return hash(self.bits)
 
 
@@ -80,17 +83,19 @@ def hash_features(
     seed: int = 0,
     signed: bool = True,
 ) -> Any:
-    """Columns of text or whole numbers as one sparse matrix with 2**hash_bits columns.
+    """Hash columns of text or whole numbers to one sparse matrix with 2**hash_bits columns.
 
-    columns: by name, one value per row each: a sequence of str (None: nothing), or integers or
-    booleans (masked: nothing). Every (name, value) is a feature of its own, so 7 in two columns is
-    two features; 7 and "7" are two as well. interactions: pairs of names; every pair of values is
-    a feature, too, where there are both ("user from Oslo sees ad 7"); the order in a pair does not
-    matter. signed: the value of a feature is +1 or -1 by its hash; without, 1.
+    - columns: by name, each with one value per row. Values are str (None: missing), or integers or
+      booleans (masked: missing). Every pair (name, value) is a feature of its own: 7 in two columns
+      is two features, and so are 7 and "7".
+    - interactions: pairs of names. Where a row has both values, the pair of values is a feature
+      too ("user from Oslo sees ad 7"). The order within a pair does not matter.
+    - signed: whether the hash of a feature makes its value +1 or -1; otherwise it is 1.
 
-    Returns a `csr_array` float32 [rows, 2**hash_bits], indices ascending; features of a row that
-    share a column are added. Memory and time follow the number of values, not 2**hash_bits. Raises
-    `DataError` for other kinds of values (numbers with a fraction are features already).
+    Returns a `csr_array` float32 [rows, 2**hash_bits] with ascending indices. Features of a row
+    that share a column are added. Memory and time grow with the number of values, not with
+    2**hash_bits. Raises `DataError` for other kinds of values: a number with a fraction is a
+    feature as it is.
 
     >>> X = hash_features({"city": ["Rome", "Oslo", "Rome"], "day": [1, 2, 1]}, 10)
     >>> X.shape, bool((X[[0]] != X[[2]]).nnz == 0), X.nnz
@@ -98,7 +103,7 @@ def hash_features(
     """
     bits = check_bits("hash_features", hash_bits)
     if not columns:
-        raise DataError("hash_features: there are no columns.")
+        raise DataError("hash_features: columns={}: must have at least one column.")
     found: dict[str, Hashes] = {}
     for name, values in columns.items():
         found[name] = hash_column(name, values, seed)
@@ -115,7 +120,7 @@ def hash_features(
 
 
 def cross(columns: Mapping[str, Hashes], a: str, b: str) -> Hashes:
-    """The hash of every pair of values of two columns, and whether there are both."""
+    """Return the hash of every pair of values of two columns, and whether both exist."""
     for name in (a, b):
         if name not in columns:
             raise DataError(
@@ -129,12 +134,16 @@ def cross(columns: Mapping[str, Hashes], a: str, b: str) -> Hashes:
 
 
 def interactions(A: Any, B: Any, hash_bits: int = 20, *, seed: int = 0, signed: bool = True) -> Any:
-    """Products of the features of two matrices, row by row, hashed into 2**hash_bits columns.
+    """Hash the products of the features of two matrices, row by row, to 2**hash_bits columns.
 
-    A: [rows, a], B: [rows, b], SciPy sparse of any kind. For every non-zero A[r, i] and B[r, j]
-    the row r has A[r, i] * B[r, j] in the column that the hash of (i, j) names, with the sign that
-    it chooses (`signed`). Returns a `csr_array` float32 [rows, 2**hash_bits] with as many
-    non-zeros per row as A's times B's, less those that share a column. Raises `DataError`.
+    - A: SciPy sparse matrix of any kind [rows, a].
+    - B: SciPy sparse matrix of any kind [rows, b].
+    - signed: whether the hash also chooses the sign of a product.
+
+    For all non-zeros A[r, i] and B[r, j], row r gets A[r, i] * B[r, j] in the column given by the
+    hash of (i, j). Returns a `csr_array` float32 [rows, 2**hash_bits]. A row has at most as many
+    non-zeros as those of A times those of B; products that share a column are added. Raises
+    `DataError`.
 
     >>> A, B = sparse.csr_array([[2.0, 0.0], [0.0, 3.0]]), sparse.csr_array([[5.0], [7.0]])
     >>> abs(interactions(A, B, 8)).sum(axis=1).tolist()
@@ -158,27 +167,28 @@ def interactions(A: Any, B: Any, hash_bits: int = 20, *, seed: int = 0, signed: 
 
 
 def check_bits(name: str, bits: int) -> int:
-    """`bits` if so many can number columns."""
+    """Return `bits`; raise `DataError` unless so many bits can number columns."""
     if not 1 <= bits <= MOST_BITS:
-        raise DataError(f"{name}: hash_bits={bits}, but it is 1 to {MOST_BITS}.")
+        raise DataError(f"{name}: hash_bits={bits}: must be 1 to {MOST_BITS}.")
     return bits
 
 
 def hash_column(name: str, values: Any, seed: int) -> Hashes:
-    """A hash of every value of one column, and whether there is a value."""
+    """Return a hash of every value of one column, and whether the value exists."""
     seed = xxhash.xxh3_64_intdigest(name.encode(), seed)
     array = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=None)
     if array.ndim != 1:
         raise DataError(
-            f"hash_features: column {name!r} has the shape {array.shape}, but is one value per row."
+            f"hash_features: column {name!r} has the shape {array.shape}; it must be one value per "
+            "row."
         )
     if array.dtype.kind in "biu":
         numbers = np.ma.getdata(array).astype(np.int64).view(np.uint64)
         return mix(numbers * GOLDEN + np.uint64(seed)), ~np.ma.getmaskarray(array)
     if array.dtype.kind not in "OUT":
         raise DataError(
-            f"hash_features: column {name!r} is of dtype {array.dtype}, but holds text or whole "
-            "numbers; a number with a fraction is a feature as it is."
+            f"hash_features: column {name!r} has the dtype {array.dtype}, but must be text or "
+            "whole numbers; a number with a fraction is a feature as it is."
         )
     known = hash_texts(name, array.tolist(), seed)
     hashes = np.fromiter((known[value] for value in array.tolist()), np.uint64, array.size)
@@ -186,7 +196,7 @@ def hash_column(name: str, values: Any, seed: int) -> Hashes:
 
 
 def hash_texts(name: str, values: Iterable[Any], seed: int) -> dict[Any, int]:
-    """The hash of every different text; that of None is not looked at."""
+    """Return the hash of every distinct text; the hash of None is never used."""
     known: dict[Any, int] = {None: 0}
     for row, value in enumerate(values):
         if value in known:
@@ -194,7 +204,7 @@ def hash_texts(name: str, values: Iterable[Any], seed: int) -> dict[Any, int]:
         if not isinstance(value, str):
             raise DataError(
                 f"hash_features: row {row} of column {name!r} is {value!r}, but must be text, or "
-                "None where there is nothing."
+                "None where it is missing."
             )
         known[value] = xxhash.xxh3_64_intdigest(value.encode(), seed)
     return known
@@ -207,7 +217,7 @@ def to_csr(
     signed: bool,
     values: npt.NDArray[np.float32] | None = None,
 ) -> Any:
-    """Hashed features [nnz] of rows as a matrix; values: 1 by default, times the sign."""
+    """Return hashed features [nnz] of rows as a matrix; values: 1 by default, times the sign."""
     if values is None:
         values = np.ones(hashes.size, np.float32)
     if signed:
@@ -230,7 +240,7 @@ def multiply_rows(
     hashes: npt.NDArray[np.uint64],
     values: npt.NDArray[np.float32],
 ) -> None:
-    """Hash and product of every pair of non-zeros of a row of A and the same row of B, in order."""
+    """Write hash and product of every pair of non-zeros of a row of A and of B, in order."""
     filled = 0
     for row in range(a_indptr.size - 1):
         for p in range(a_indptr[row], a_indptr[row + 1]):

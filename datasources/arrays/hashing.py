@@ -1,4 +1,4 @@
-"""A digest of what a matrix contains, whatever kind and dtype hold it."""
+"""Digests the contents of a matrix, whatever its kind and dtype."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ import xxhash
 from .accept import CSR
 from .compiled import kernel
 
-HASH_CHUNK = 1 << 20  # numbers that are converted at a time
+HASH_CHUNK = 1 << 20  # numbers converted at a time
 
 
 def hash_matrix(digest: xxhash.xxh3_64, matrix: CSR | npt.NDArray[Any]) -> None:
@@ -33,11 +33,11 @@ def hash_numbers(
         digest.update(np.ascontiguousarray(numbers[start : start + HASH_CHUNK], dtype).data)
 
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # what the generator adds at each step
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # added by the generator at each step
 
 
 def mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64's finalizer, on uint64 that wrap around."""
+    """Apply SplitMix64's finalizer to uint64 numbers, which wrap around."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -45,7 +45,7 @@ def mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @kernel
 def mix_one(z: np.uint64) -> np.uint64:
-    """`mix` of one number, for kernels."""
+    """Return `mix` of one number, for kernels."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""Mean and standard deviation of numbers that come part by part."""
+"""Computes mean and standard deviation of numbers that come part by part."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 @dataclass
 class Moments:
-    """Of all numbers added so far; squares: the sum of (x - mean)^2.
+    """Mean and standard deviation of all numbers added so far.
+
+    squares: the sum of (x - mean)^2.
 
     Chan, Golub, LeVeque, *Updating formulae ... for computing sample variances*, 1979, eq. 2.1.
 
@@ -25,7 +27,7 @@ class Moments:
     squares: float = 0.0
 
     def add(self, part: npt.NDArray[Any]) -> None:
-        """More numbers [n]."""
+        """Add the numbers of `part` [n]."""
         if not part.size:
             return
         mean, count = float(part.mean()), self.count + part.size
@@ -36,5 +38,5 @@ class Moments:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of these numbers; 1 where they are all the same."""
+        """The standard deviation of these numbers; 1 if they are all the same."""
         return float(np.sqrt(self.squares / self.count)) if self.squares else 1.0

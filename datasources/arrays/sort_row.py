@@ -1,4 +1,4 @@
-"""A row's features in order, each once."""
+"""Sorts the features of a row and merges repeated ones."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +10,10 @@ SHORT = 64
 
 @kernel
 def tidy_row(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> int:
-    """Sort a row by index in place, add up what has the same index; how many are left, in front.
+    """Sort a row by index in place and add up equal indices; return how many entries remain.
 
-    In O(n log n), without further memory. Equal indices are added in the order of the sort.
+    The remaining entries are at the front. Takes O(n log n) time and no further memory. Equal
+    indices are added in the order of the sort.
     """
     falls = False
     for i in range(1, indices.size):

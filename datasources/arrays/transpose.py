@@ -1,10 +1,14 @@
-"""The transposed index of a sparse block, doubly compressed: only features that occur.
+"""Makes the transposed index of a sparse block, doubly compressed: only features that occur.
 
-With many columns a least-significant-digit radix sort of the non-zeros by column, whose cost
-follows the non-zeros of the block, never the number of columns; with few, one counting sort over
-all columns, which is faster. Both are stable, so the rows of a feature ascend.
-Differs from SciPy's `csr_tocsc`: 1. no array longer than the non-zeros; 2. positions instead of
-copies of the values, which may still change; 3. all memory is the caller's.
+With many columns, a least-significant-digit radix sort orders the non-zeros by column. Its cost
+grows with the non-zeros of the block, not with the number of columns. With few columns, one
+counting sort over all columns is faster. Both are stable, so the rows of a feature ascend.
+
+Differs from SciPy's `csr_tocsc`:
+
+1. No array is longer than the non-zeros.
+2. It stores positions instead of copies of the values, which may still change.
+3. The caller owns all memory.
 """
 
 from typing import Any
@@ -25,7 +29,7 @@ def count_columns(columns: int, capacity: int) -> bool:
 
 
 def plan_digits(columns: int) -> tuple[int, int]:
-    """`(passes, bits per pass)` that sort all numbers below `columns`."""
+    """Return `(passes, bits per pass)` that sort all numbers below `columns`."""
     bits = max(1, (columns - 1).bit_length())
     passes = -(-bits // DIGIT_BITS)
     return passes, -(-bits // passes)
@@ -33,7 +37,7 @@ def plan_digits(columns: int) -> tuple[int, int]:
 
 @kernel
 def _counts_to_starts(count: npt.NDArray[np.int64]) -> None:
-    """Exclusive prefix sums in place."""
+    """Turn counts into exclusive prefix sums, in place."""
     total = np.int64(0)
     for digit in range(count.size):
         here = count[digit]
@@ -51,7 +55,7 @@ def _sort_csr(
     t_rows: npt.NDArray[np.int32],
     t_pos: npt.NDArray[Any],
 ) -> None:
-    """The first pass, by the lowest digit, straight from the CSR arrays."""
+    """Do the first pass, by the lowest digit, straight from the CSR arrays."""
     mask = count.size - 1
     count[:] = 0
     for pos in range(indptr[0], indptr[rows]):
@@ -77,7 +81,7 @@ def _sort_digit(
     t_rows: npt.NDArray[np.int32],
     t_pos: npt.NDArray[Any],
 ) -> None:
-    """A later pass, by the digit that starts at bit `shift`."""
+    """Do a later pass, by the digit that starts at bit `shift`."""
     mask = count.size - 1
     count[:] = 0
     for i in range(nnz):
@@ -108,15 +112,18 @@ def transpose_csr(
 ) -> int:
     """Fill `t_rows`, `t_pos`, `active`, `starts`; return how many features occur.
 
-    indptr: [rows+1] from 0, indices: [nnz]; count: [2**bits] with `passes, bits` from
-    `plan_digits`; the spare arrays, keys, t_rows and t_pos: [nnz] (the spare ones are not touched
-    in one pass); active: [features that occur], starts: one longer.
+    - indptr: [rows+1], from 0.
+    - indices, keys, t_rows, t_pos: [nnz].
+    - count: [2**bits], with `passes, bits` from `plan_digits`.
+    - spare_keys, spare_rows, spare_pos: [nnz]; not used if `passes` is 1.
+    - active: [features that occur].
+    - starts: [features that occur + 1].
     """
     bits = 0
     while (1 << bits) < count.size:
         bits += 1
     nnz = indptr[rows]
-    # The passes alternate between two sets of arrays such that the last one ends in t_rows, t_pos.
+    # The passes alternate between two sets of arrays; the last one must end in t_rows, t_pos.
     if passes % 2 == 1:
         _sort_csr(indptr, indices, rows, count, keys, t_rows, t_pos)
     else:
@@ -152,7 +159,7 @@ def transpose_by_counting(
     active: npt.NDArray[np.int32],
     starts: npt.NDArray[np.int64],
 ) -> int:
-    """As `transpose_csr`, with `count` [columns] of the type of `t_pos`, in O(nnz + columns)."""
+    """Do the work of `transpose_csr` in O(nnz + columns); count: [columns], dtype of `t_pos`."""
     count[:] = 0
     for pos in range(indptr[0], indptr[rows]):
         count[indices[pos]] += 1

@@ -1,4 +1,4 @@
-"""Are these numbers a valid CSR matrix, or a finite table? And if not, what is wrong."""
+"""Checks CSR matrices, tables and weights, and describes their first fault."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def _csr_is_good(
     rows: int,
     columns: int,
 ) -> bool:
-    """Whether there is no fault at all: sums of faults over flat loops, which become SIMD code."""
+    """Whether a CSR matrix has no fault; flat loops that sum faults become SIMD code."""
     limit = min(indices.size, values.size)
     if indptr[0] < 0 or indptr[rows] > limit:
         return False
@@ -52,11 +52,12 @@ def check_csr(
     rows: int,
     columns: int,
 ) -> tuple[int, int, int]:
-    """First fault of a CSR matrix: `(code, row, position)`, with code `GOOD` if there is none.
+    """Return the first fault of a CSR matrix as `(code, row, position)`; code `GOOD`: none.
 
-    indptr: [rows+1], indices and values: [nnz or more]. Offsets must start at or above 0, not
-    fall, and stay inside `indices`; indices must lie in [0, columns) and rise strictly within a
-    row (`ORDER` is reported only when nothing else is wrong); values must fit a finite float32.
+    - indptr: [rows+1]; must start at or above 0, not fall, and stay inside `indices`.
+    - indices: [nnz or more]; must lie in [0, columns) and rise strictly within a row. `ORDER` is
+      reported only if nothing else is wrong.
+    - values: [nnz or more]; must fit a finite float32.
     """
     if _csr_is_good(indptr, indices, values, rows, columns):
         return GOOD, -1, -1
@@ -83,7 +84,7 @@ def check_csr(
 
 @kernel
 def check_dense(values: npt.NDArray[Any], rows: int) -> tuple[int, int]:
-    """`(row, column)` of the first of `rows` x columns values that is no finite float32, or -1s."""
+    """Return `(row, column)` of the first value that is no finite float32, or `(-1, -1)`."""
     for row in range(rows):
         faults = 0
         for column in range(values.shape[1]):
@@ -98,7 +99,7 @@ def check_dense(values: npt.NDArray[Any], rows: int) -> tuple[int, int]:
 
 @kernel
 def check_weights(weights: npt.NDArray[Any], rows: int) -> int:
-    """The first of `rows` weights that is not a finite float32 >= 0, or -1."""
+    """Return the first of `rows` weights that is not a finite float32 >= 0, or -1."""
     for row in range(rows):
         weight = np.float64(weights[row])
         if not (weight >= 0.0 and weight <= LARGEST):
@@ -114,7 +115,7 @@ def describe_csr(
     columns: int,
     row_name: str,
 ) -> str:
-    """A sentence for a fault that `check_csr` found; `row_name` says which row it is."""
+    """Return a sentence for a fault that `check_csr` found in the row called `row_name`."""
     code, row, pos = fault
     if code == OFFSETS:
         return (
@@ -135,7 +136,7 @@ def describe_csr(
 
 
 def not_finite(row_name: str, column: int, value: Any) -> str:
-    """The sentence for a value that is NaN, infinite or beyond float32."""
+    """Return the sentence for a value that is NaN, infinite or beyond float32."""
     return (
         f"{row_name}, column {column} is {value}, but every value must be a finite float32 "
         f"(at most {LARGEST:.3g} in size); clean or rescale the data."

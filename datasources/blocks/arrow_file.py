@@ -1,7 +1,7 @@
-"""An Arrow IPC file that is written batch by batch, and of each batch where it lies and its digest.
+"""Writes an Arrow IPC file batch by batch, with the place and the digest of each batch.
 
-pyarrow makes every byte of it but the list of batches at its end. So a file whose writing was
-interrupted can be cut after any batch and gone on with, which pyarrow's own writer cannot do.
+pyarrow makes every byte of it except the list of batches at its end. So an interrupted file can be
+cut after any batch and continued, which pyarrow's own writer cannot do.
 """
 
 import os
@@ -19,10 +19,10 @@ BLOCK = struct.Struct("<qi4xq")  # offset, bytes of the description, bytes of th
 
 
 def batch_buffers(message: bytes) -> list[tuple[int, int]]:
-    """`(offset, length)` of every buffer of a record batch, from the start of its message.
+    """Return `(offset, length)` of every buffer of a record batch, from the start of its message.
 
     message: with its prefix; the body may be missing. Buffers come in the order of the schema,
-    those for missing values included.
+    including those for missing values.
     """
     size = struct.unpack_from("<i", message, 4)[0]
     table = _follow(message, 8)
@@ -34,10 +34,11 @@ def batch_buffers(message: bytes) -> list[tuple[int, int]]:
 
 
 def footer(empty: bytes, batches: Sequence[tuple[int, int, int]]) -> bytes:
-    """The footer of a file with these batches: `(offset, bytes of description, of body)` each.
+    """Return the footer of a file with these batches.
 
-    empty: the footer of a file of the same schema without batches. Its list of batches is put
-    behind its end, where there is room.
+    - empty: the footer of a file of the same schema without batches; the list of batches is
+      appended to it.
+    - batches: `(offset, bytes of the description, bytes of the body)` each.
     """
     data = bytearray(empty)
     place = _field(data, _follow(data, 0), BATCHES)
@@ -51,26 +52,29 @@ def footer(empty: bytes, batches: Sequence[tuple[int, int, int]]) -> bytes:
 
 
 def _follow(data: bytes | bytearray, at: int) -> int:
-    """Where the offset at `at` points."""
+    """Return the place that the offset at `at` points to."""
     return at + int(struct.unpack_from("<I", data, at)[0])
 
 
 def _field(data: bytes | bytearray, table: int, number: int) -> int:
-    """Where field `number` of a table lies; it must be there."""
+    """Return the place of field `number` of a table; the field must exist."""
     names = table - int(struct.unpack_from("<i", data, table)[0])
     return table + int(struct.unpack_from("<H", data, names + 4 + 2 * number)[0])
 
 
 Codec = Literal["raw", "lz4"]
 MAGIC = b"ARROW1\0\0"
-END = b"\xff\xff\xff\xff\0\0\0\0"  # of the batches
+END = b"\xff\xff\xff\xff\0\0\0\0"  # marks the end of the batches
 PAD = 8  # bytes that messages and buffers are padded to
 
 
 class Batch(NamedTuple):
-    """Where one batch lies in its file: its description (`head` bytes), and behind it its buffers.
+    """The place of one batch in its file: a description, then the buffers.
 
-    xxh3: of all `bytes` of it, 16 hexadecimal digits.
+    - offset: of the description, from the start of the file.
+    - head: bytes of the description.
+    - bytes: bytes of description and buffers.
+    - xxh3: digest of all these bytes, 16 hexadecimal digits.
     """
 
     offset: int
@@ -80,10 +84,10 @@ class Batch(NamedTuple):
 
 
 class ArrowFile:
-    """Writes the batches of `schema` to `path`, and a list of them at the end.
+    """Writes batches of `schema` to the file `path`, and a list of them at the end.
 
-    end: where the last batch ends of a file that is to be gone on with; what is behind it is cut
-    off. Without, a file that is there is replaced: who reads it keeps the old one.
+    end: the end of the last batch, to continue an interrupted file; bytes after it are cut off.
+    None: replace any existing file. A process that reads the old file keeps it.
     """
 
     def __init__(self, path: Path, schema: Any, codec: Codec, end: int | None = None) -> None:
@@ -102,7 +106,7 @@ class ArrowFile:
             size = path.stat().st_size
             if size < end:
                 raise DataError(
-                    f"{path}: {size:,} bytes, but {end:,} were stored; it cannot be gone on with. "
+                    f"{path}: {size:,} bytes, but {end:,} were stored; cannot resume writing it. "
                     "Begin again without resuming."
                 )
             self._file = path.open("r+b", buffering=0)
@@ -111,8 +115,9 @@ class ArrowFile:
             self._end = end
 
     def append(self, batch: Any) -> tuple[Batch, list[tuple[int, int]]]:
-        """Write a `pyarrow.RecordBatch`: where it lies, and of each of its buffers the offset
-        within it and the length.
+        """Write a `pyarrow.RecordBatch`; return its place and that of its buffers.
+
+        A buffer is given by its offset within the batch and its length.
         """
         import pyarrow as pa
 
@@ -128,11 +133,11 @@ class ArrowFile:
         return found, buffers
 
     def sync(self) -> None:
-        """Wait until all that was written is on disk."""
+        """Wait until all written bytes are on disk."""
         os.fsync(self._file.fileno())
 
     def finish(self, batches: Iterable[Batch]) -> int:
-        """Write the list of all `batches` and close the file, which is on disk then; its bytes."""
+        """Write the list of all `batches`, sync and close the file; return its bytes."""
         import pyarrow as pa
 
         sink = pa.BufferOutputStream()
@@ -156,11 +161,11 @@ class ArrowFile:
         try:
             while view:
                 view = view[self._file.write(view) :]
-        except OSError as error:  # a full disk, mostly: say which
+        except OSError as error:  # mostly a full disk: name the file
             raise OSError(error.errno, error.strerror, str(self.path)) from error
         self._end += len(data)
 
 
 def padded(length: Any) -> Any:
-    """`length`, a number or an array, rounded up to what the next buffer starts at."""
+    """Round `length`, a number or an array, up to the start of the next buffer."""
     return -(-length // PAD) * PAD

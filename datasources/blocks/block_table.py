@@ -1,4 +1,4 @@
-"""Where the batches of a dataset lie in their files, as JSON holds it."""
+"""The table of a dataset's batches and their places in the files, as stored in JSON."""
 
 from typing import Annotated
 
@@ -8,17 +8,19 @@ from pydantic import BaseModel, Field, ValidationError
 from .arrow_file import Batch, Codec, padded
 from .layout import MOST_NNZ, Kind
 
-LZ4_RATIO = 255  # of a byte that is stored to those it can stand for, at most
+LZ4_RATIO = 255  # most bytes that one stored byte can stand for
 Count = Annotated[int, Field(ge=0, lt=2**62)]
 Counts = list[Count]
 Digests = list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]]
 
 
 class Blocks(BaseModel, extra="forbid", strict=True):
-    """What is known of every block: lists of one length, block i of each at i.
+    """A table of all blocks: lists of equal length, with block i at index i.
 
-    rows, nnz: true ones. offset, head, bytes, xxh3: see `Batch`. stored: bytes of each of its
-    parts in the file (see `Kind.parts`). content: XXH3 of its numbers, however they are stored.
+    - rows, nnz: true rows and non-zeros.
+    - offset, head, bytes, xxh3: see `Batch`.
+    - stored: bytes of each part of the block in the file (see `Kind.parts`).
+    - content: XXH3 of the block's numbers, however they are stored.
     """
 
     rows: Counts = []
@@ -34,30 +36,32 @@ class Blocks(BaseModel, extra="forbid", strict=True):
         return len(self.rows)
 
     def add(self, rows: int, nnz: int, batch: Batch, stored: list[int], content: str) -> None:
-        """Add a block at the end."""
+        """Append a block."""
         for name, value in zip(LISTS, (rows, nnz, *batch, stored, content), strict=True):
             getattr(self, name).append(value)
 
     def extend(self, more: "Blocks") -> None:
-        """Add other blocks at the end."""
+        """Append other blocks."""
         for name in LISTS:
             getattr(self, name).extend(getattr(more, name))
 
     def since(self, start: int) -> "Blocks":
-        """The blocks from `start` on."""
+        """Return the blocks from `start` on."""
         return Blocks.model_construct(**{name: getattr(self, name)[start:] for name in LISTS})
 
     def batch(self, block: int) -> Batch:
-        """Where a block lies in its file."""
+        """Return the place of a block in its file."""
         return Batch(self.offset[block], self.head[block], self.bytes[block], self.xxh3[block])
 
     def of_stripe(self, stripe: int, stripes: int) -> list[Batch]:
-        """Where the blocks in the file of a stripe lie."""
+        """Return the places of all blocks in the file of a stripe."""
         return [self.batch(block) for block in range(stripe, len(self), stripes)]
 
     def check(self, kind: Kind, codec: Codec, files: Counts) -> None:
-        """Raise `ValueError` where blocks do not lie one behind another in files of these sizes, or
-        do not consist of the parts that rows of `kind` have.
+        """Raise `ValueError` unless the blocks fit the files and the kind of rows.
+
+        Blocks must lie one after another in files of these sizes, and consist of the parts that
+        rows of `kind` have.
         """
         if len({len(getattr(self, name)) for name in LISTS}) != 1 or not self.rows:
             raise ValueError("its lists of blocks are empty or differ in length")
@@ -73,14 +77,19 @@ class Blocks(BaseModel, extra="forbid", strict=True):
             ends = (offset + bytes_)[mine]
             wrong[mine] |= (ends > size) | (offset[mine] < np.append(0, ends[:-1])[: len(ends)])
         if wrong.any():
-            raise ValueError(f"block {int(wrong.argmax())} does not lie where it can")
+            raise ValueError(f"block {int(wrong.argmax())} has an impossible place or size")
 
 
 LISTS = list(Blocks.model_fields)
 
 
 class NamesFile(BaseModel, extra="forbid", strict=True):
-    """A file of names. lengths: how many each of its batches has. integers: they are numbers."""
+    """A file of names.
+
+    - integers: whether the names are numbers.
+    - lengths: number of names of each batch.
+    - batches: place of each batch.
+    """
 
     integers: bool = False
     lengths: Counts = []
@@ -88,17 +97,17 @@ class NamesFile(BaseModel, extra="forbid", strict=True):
 
     @property
     def count(self) -> int:
-        """How many names there are."""
+        """The number of names."""
         return sum(self.lengths)
 
     def since(self, start: int) -> "NamesFile":
-        """The batches from `start` on."""
+        """Return the batches from `start` on."""
         return NamesFile(
             integers=self.integers, lengths=self.lengths[start:], batches=self.batches[start:]
         )
 
 
 def first_fault(error: ValidationError) -> str:
-    """What JSON that does not fit is told, in one line: the first place, and what is wrong."""
+    """Describe the first fault of invalid JSON in one line: its place and the reason."""
     fault = error.errors()[0]
     return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"

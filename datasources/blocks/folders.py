@@ -1,4 +1,4 @@
-"""The folders of a dataset: found or made before writing, cleared of what was left."""
+"""The folders of a dataset: opens them, makes them, and clears them of old files."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,18 +16,21 @@ from .unfinished import FILE as UNFINISHED
 
 @dataclass(frozen=True)
 class Dataset:
-    """folders: by stripe, whatever order they were named in."""
+    """The folders and the manifest of a dataset.
+
+    folders: ordered by stripe, whatever order they were named in.
+    """
 
     folders: Sequence[Path]
     manifest: Manifest
 
     def files(self, side: Side) -> list[Path]:
-        """The files with the blocks of an orientation, by stripe."""
+        """Return the files with the blocks of an orientation, by stripe."""
         n = len(self.folders)
         return [folder / stripe_file(side, i, n) for i, folder in enumerate(self.folders)]
 
     def names(self, what: What) -> Sequence[str] | None:
-        """Names of the columns, rows or targets, or None where nobody knows them."""
+        """Return the names of the columns, rows or targets, or None if unknown."""
         listed = self.manifest.names.get(what)
         if listed is None:
             return None
@@ -37,17 +40,17 @@ class Dataset:
 
 
 def open_dataset(paths: Sequence[str | Path]) -> Dataset:
-    """The dataset in the folders `paths`, in any order.
+    """Open the dataset in the folders `paths`, in any order.
 
-    Raises `FileNotFoundError` for a folder without a dataset, and `DataError` for folders that do
-    not make one whole dataset.
+    Raises `FileNotFoundError` if a folder has no dataset, and `DataError` unless the folders make
+    one whole dataset.
     """
     if isinstance(paths, str | Path) or not paths:
-        raise DataError(f"BlockSource: paths={paths!r}, but it is a list of folders.")
+        raise DataError(f"BlockSource: paths={paths!r}: must be a list of folders.")
     folders = [Path(path) for path in paths]
     if (folders[0] / UNFINISHED).exists() and not (folders[0] / FILE).exists():
         raise DataError(
-            f"{folders[0]}: an unfinished dataset, its conversion was interrupted; resume it, or "
+            f"{folders[0]}: an unfinished dataset: its conversion was interrupted. Resume it, or "
             "convert the data again."
         )
     manifest = read_manifest(folders[0])
@@ -58,8 +61,8 @@ def open_dataset(paths: Sequence[str | Path]) -> Dataset:
         other = read_manifest(folder)
         if other.id != manifest.id or other.stripes != manifest.stripes:
             raise DataError(
-                f"{folder / FILE}: of dataset {other.id} (origin {other.origin!r}), but "
-                f"{folders[0]} is of dataset {manifest.id} (origin {manifest.origin!r}); name the "
+                f"{folder / FILE}: belongs to dataset {other.id} (origin {other.origin!r}), but "
+                f"{folders[0]} to dataset {manifest.id} (origin {manifest.origin!r}); name the "
                 "folders of one dataset."
             )
     found = {
@@ -81,7 +84,7 @@ def open_dataset(paths: Sequence[str | Path]) -> Dataset:
 
 OURS = (
     manifest.FILE,  # first: without it the folder is no dataset
-    f".{manifest.FILE}.*",  # of a process that was killed while it wrote one
+    f".{manifest.FILE}.*",  # left by a process killed while writing it
     journal.FILE,
     "rows-*-of-*.arrow",
     "columns-*-of-*.arrow",
@@ -93,22 +96,21 @@ OURS = (
 
 
 def prepare(paths: Sequence[str | Path]) -> list[Path]:
-    """The folders, which exist then."""
+    """Make the folders that do not exist, and return all of them."""
     folders = [Path(path) for path in paths]
     if isinstance(paths, str | Path) or not 1 <= len(folders) <= manifest.MOST_STRIPES:
         raise DataError(
-            f"BlockWriter: paths={paths!r}, but it is a list of 1 to {manifest.MOST_STRIPES} "
-            "folders."
+            f"BlockWriter: paths={paths!r}: must be a list of 1 to {manifest.MOST_STRIPES} folders."
         )
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
     if len({folder.resolve() for folder in folders}) < len(folders):
-        raise DataError(f"BlockWriter: paths={paths!r} names a folder twice.")
+        raise DataError(f"BlockWriter: paths={paths!r}: names a folder twice; name each once.")
     return folders
 
 
 def clear(folders: Sequence[Path], *, overwrite: bool) -> None:
-    """Delete what a dataset consists of, finished or not; a finished one only to `overwrite` it."""
+    """Delete the files of a dataset; of a finished one, only if `overwrite` is set."""
     for folder in folders:
         if not overwrite and (folder / manifest.FILE).exists():
             raise DataError(
@@ -122,7 +124,7 @@ def clear(folders: Sequence[Path], *, overwrite: bool) -> None:
 
 
 def remove_empty(folders: Sequence[Path]) -> None:
-    """Remove the folders that nothing is in."""
+    """Remove the empty folders."""
     for folder in folders:
         with suppress(OSError):
             folder.rmdir()

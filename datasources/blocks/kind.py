@@ -16,8 +16,8 @@ from .source import BlockSource
 class BlocksData(DataKind):
     """A block dataset: `{kind: blocks, paths: [/disk0/acl, /disk1/acl]}`.
 
-    Blocks have the rows that they were written with, whatever `data.block_rows` says. With
-    `data.shuffle` other than false they come in another order in each pass.
+    Blocks keep the rows that they were written with, whatever `data.block_rows` says. Unless
+    `data.shuffle` is false, each pass reads the blocks in a new order.
     """
 
     kind: Literal["blocks"] = "blocks"
@@ -29,11 +29,11 @@ class BlocksData(DataKind):
     )
 
     def files(self) -> Iterator[Path]:
-        """The folders."""
+        """Yield the folders."""
         yield from self.paths
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> BlockSource:
-        """The rows as blocks; those to evaluate on must have the columns of `like`."""
+        """Open the dataset; data to evaluate on must have the columns of `like`."""
         source = BlockSource(
             self.paths,
             shuffle="blocks" if reading.shuffle else False,
@@ -47,7 +47,7 @@ class BlocksData(DataKind):
 
 
 def check_names(path: Path, names: Sequence[str] | None, known: Sequence[str] | None) -> None:
-    """Raise `DataError` where columns are not those that the model knows by the same numbers."""
+    """Raise `DataError` if a column has another name than in the data to train on."""
     if names is None or known is None or len(names) != len(known):
         return
     for column, (name, other) in enumerate(zip(names, known, strict=True)):

@@ -1,7 +1,7 @@
-"""What a batch holds: its Arrow schema, and its numbers in the order in which they lie on disk.
+"""The layout of a batch: its Arrow schema, and the order of its numbers on disk.
 
-A sparse block is `indices` and `values`, two lists per row with the same offsets: an Arrow list
-array is CSR. No column has missing values.
+A sparse block has the columns `indices` and `values`: two lists per row with the same offsets, so
+an Arrow list array is CSR. No column has missing values.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,11 @@ MOST_NNZ = 2**31 - 1  # offsets of Arrow's lists are int32
 
 @dataclass(frozen=True)
 class Kind:
-    """What rows have. dense: features of a dense row, 0 for a sparse one; targets: of each row;
-    weighted: rows have weights.
+    """The kind of all rows of a dataset.
+
+    - dense: features of a dense row; 0 for sparse rows.
+    - targets: targets of each row.
+    - weighted: whether rows have weights.
     """
 
     dense: int = 0
@@ -26,7 +29,7 @@ class Kind:
     weighted: bool = False
 
     def schema(self) -> Any:
-        """The `pyarrow.Schema` of every batch."""
+        """Return the `pyarrow.Schema` of every batch."""
         import pyarrow as pa
 
         fields = {"row": pa.int64()}
@@ -42,13 +45,13 @@ class Kind:
         return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields.items()])
 
     def fields(self) -> dict[str, str]:
-        """Names and types of the columns, in words."""
+        """Return the names of the columns with their types as text."""
         return {field.name: str(field.type) for field in self.schema()}
 
     def parts(self, rows: int, nnz: int) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
-        """Size and dtype of all numbers of a batch, in the order of the file.
+        """Return shape and dtype of each part of a batch, in the order of the file.
 
-        `starts` are the offsets of the indices, `value_starts` those of the values: the same.
+        `starts` are the offsets of the indices, `value_starts` the equal offsets of the values.
 
         >>> list(Kind(weighted=True).parts(2, 5))
         ['row', 'starts', 'indices', 'value_starts', 'values', 'weights']
@@ -66,13 +69,13 @@ class Kind:
         return found
 
     def lengths(self, rows: Any, nnz: Any) -> list[Any]:
-        """Bytes of each of `parts`; of one block or, given arrays [blocks], of many."""
+        """Return the bytes of each of `parts`, of one block or, given arrays [blocks], of many."""
         return [
             prod(size) * np.dtype(dtype).itemsize for size, dtype in self.parts(rows, nnz).values()
         ]
 
     def batch(self, arrays: Arrays) -> Any:
-        """`arrays`, those of `parts`, as a `pyarrow.RecordBatch`; nothing is copied."""
+        """Return `arrays`, by the names of `parts`, as a `pyarrow.RecordBatch`, without a copy."""
         import pyarrow as pa
 
         schema = self.schema()
@@ -96,7 +99,7 @@ class Kind:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def places(self) -> list[int]:
-        """Which of the buffers of a batch hold `parts`; the others are for missing values."""
+        """Return the numbers of the buffers that hold `parts`; others mark missing values."""
         import pyarrow as pa
 
         found, first = [], 0
@@ -113,7 +116,7 @@ class Kind:
 
 
 def _list(item: Any, length: int = -1) -> Any:
-    """Lists without missing items; of `length` items each, or of any number."""
+    """Return the type of lists without missing items, of `length` items each or of any length."""
     import pyarrow as pa
 
     return pa.list_(pa.field("item", item, nullable=False), length)

@@ -1,7 +1,7 @@
-"""LZ4 frames, decoded into memory that exists.
+"""Decodes LZ4 frames into existing memory.
 
 https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md and lz4_Block_format.md. Libraries that
-decode a stream allocate a megabyte for each; blocks of a dataset are read too often for that.
+decode a stream allocate a megabyte for each. Blocks of a dataset are read too often for that.
 """
 
 from typing import Any
@@ -17,8 +17,8 @@ from ..arrays.compiled import kernel
 
 Bytes = npt.NDArray[np.uint8]
 MAGIC = 0x184D2204
-WIDTH = 8  # bytes that are copied at a time
-# By distance of a match: its least multiple of WIDTH or more.
+WIDTH = 8  # bytes copied at a time
+# For each distance of a match: its least multiple that is at least WIDTH.
 FAR = np.array([0, *(d * -(-WIDTH // d) for d in range(1, WIDTH))])
 STORED = 1 << 31  # set in the size of a block that is not compressed
 
@@ -26,7 +26,7 @@ STORED = 1 << 31  # set in the size of a block that is not compressed
 def decode_frame(packed: memoryview, into: memoryview) -> None:
     """Decode the one frame in `packed` so that it fills `into`.
 
-    Raises ValueError where it does not, and for a frame that is damaged or needs a dictionary.
+    Raises ValueError if it does not fill `into`, is damaged, or needs a dictionary.
     """
     source, target = np.frombuffer(packed, np.uint8), np.frombuffer(into, np.uint8)
     if len(packed) < 7 or number(packed, 0) != MAGIC:
@@ -67,20 +67,20 @@ def decode_frame(packed: memoryview, into: memoryview) -> None:
 
 
 def number(packed: memoryview, at: int) -> int:
-    """The unsigned integer in the 4 bytes from `at` on. Raises ValueError where it is cut off."""
+    """Return the unsigned integer in the 4 bytes from `at` on. Raises ValueError if cut off."""
     if at + 4 > len(packed):
         raise ValueError("its LZ4 frame is cut off")
     return int.from_bytes(packed[at : at + 4], "little")
 
 
 def check_sum(packed: memoryview, at: int, found: memoryview) -> None:
-    """Raises ValueError unless the checksum at `at` is that of `found`."""
+    """Raise ValueError unless the checksum at `at` is that of `found`."""
     if number(packed, at) != xxhash.xxh32_intdigest(found):
         raise ValueError("a checksum of its LZ4 frame does not match")
 
 
 def _copy_vector(context: Any, source: Any, place: Any, into: Any, at: Any) -> Any:
-    """into[at : at + WIDTH] = source[place : place + WIDTH], all read before any is written."""
+    """Do into[at : at + WIDTH] = source[place : place + WIDTH]; all reads precede all writes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         vector = ir.VectorType(ir.IntType(8), WIDTH).as_pointer()
@@ -100,9 +100,9 @@ copy_vector: Any = intrinsic(_copy_vector)
 
 @kernel
 def decode_block(packed: Bytes, into: Bytes, at: int) -> int:
-    """Decode an LZ4 block to into[at:]: where it ends there, or -1 if it is damaged or too long.
+    """Decode an LZ4 block to into[at:]; return its end in `into`, or -1 if it is invalid.
 
-    Matches may begin in what was decoded before, into[:at].
+    Invalid is a block that is damaged or too long. Matches may begin in earlier output, into[:at].
     """
     place: Any = 0
     end, room = packed.size, into.size
@@ -121,7 +121,7 @@ def decode_block(packed: Bytes, into: Bytes, at: int) -> int:
         if length > end - place or length > room - at:
             return -1
         if length + WIDTH <= end - place and length + WIDTH <= room - at:
-            for i in range(0, length, WIDTH):  # may write beyond the end: that is written next
+            for i in range(0, length, WIDTH):  # may write past the end, which is overwritten next
                 copy_vector(packed, place + i, into, at + i)
         else:
             for i in range(length):
@@ -150,7 +150,7 @@ def decode_block(packed: Bytes, into: Bytes, at: int) -> int:
             return -1
         stop = at + length
         if length + WIDTH <= room - at:
-            # A match that overlaps what it makes repeats itself: a multiple of `back` will do.
+            # An overlapping match repeats with period `back`, so any multiple of it works too.
             far, first = back, at
             if back < WIDTH:
                 far = FAR[back]

@@ -1,7 +1,7 @@
-"""`manifest.json`: all that must be known of a block dataset before a block is read.
+"""`manifest.json`: everything about a block dataset that is needed before reading a block.
 
-Each folder of a dataset has the same one. It is written last, so a folder without is no dataset;
-and a digest of its own tells whether a number in it has changed.
+Each folder of a dataset has the same manifest. It is written last, so a folder without a manifest
+is no dataset. It contains its own digest, which reveals any change.
 """
 
 import json
@@ -24,7 +24,7 @@ from .layout import Kind
 FILE = "manifest.json"
 FORMAT = "blocklearn blocks"
 VERSION = 1
-"""Of the format. Raised when an older blocklearn could not read a newer dataset."""
+"""The version of the format. Raise it when an older blocklearn could not read new datasets."""
 REMEDY = "copy the file from another folder of the dataset (all have the same), or convert again."
 MOST_STRIPES = 1000  # each is an open file
 
@@ -32,14 +32,19 @@ Side = Literal["rows", "columns"]
 
 
 class Sums(BaseModel, extra="forbid", strict=True):
-    """Of all stored values, of the rows' weights, and of their targets times these, in float64."""
+    """Sums over rows, in float64.
+
+    - values: of all stored values.
+    - weights: of the weights of the rows.
+    - targets: of weight times target, one per target.
+    """
 
     values: FiniteFloat = 0.0
     weights: FiniteFloat = 0.0
     targets: list[FiniteFloat] = []
 
     def plus(self, other: "Sums") -> "Sums":
-        """With those of other rows, which have as many targets."""
+        """Return these sums plus those of other rows with as many targets."""
         targets = [a + b for a, b in zip(self.targets, other.targets, strict=True)]
         return Sums(
             values=self.values + other.values,
@@ -51,7 +56,9 @@ class Sums(BaseModel, extra="forbid", strict=True):
 class Part(BaseModel, extra="forbid", strict=True):
     """One orientation of the data.
 
-    columns: features. block_rows: most rows of a block. files: bytes of the file of each stripe.
+    - columns: number of features.
+    - block_rows: most rows of a block.
+    - files: bytes of the file of each stripe.
     """
 
     rows: Annotated[int, Field(ge=1, lt=2**62)]
@@ -67,11 +74,11 @@ class Part(BaseModel, extra="forbid", strict=True):
 
     @property
     def kind(self) -> Kind:
-        """What its rows have."""
+        """The kind of its rows."""
         return Kind(self.columns if self.dense else 0, self.targets, self.weighted)
 
     def check(self, stripes: int, codec: Codec) -> None:
-        """Raise `ValueError` where numbers contradict each other."""
+        """Raise `ValueError` if numbers contradict each other."""
         found, kind = self.blocks.rows, self.kind
         if len(self.files) != stripes:
             raise ValueError(f"it has {len(self.files)} files in {stripes} folders")
@@ -90,7 +97,7 @@ class Part(BaseModel, extra="forbid", strict=True):
 
 
 class HashedColumns(BaseModel, extra="forbid", strict=True):
-    """Columns whose names nobody keeps: 2**hash_bits."""
+    """2**hash_bits hashed columns, whose names are not kept."""
 
     hash_bits: Annotated[int, Field(ge=1, le=MOST_BITS)]
 
@@ -100,13 +107,16 @@ Listed = dict[What, NamesFile | HashedColumns]
 
 
 class Manifest(BaseModel, extra="forbid", strict=True):
-    """A dataset. id: of this making of it. stripes: folders. origin: what it was made from.
+    """The contents of a dataset.
 
-    columns: the data with rows and columns exchanged, where they are there. names: of `columns`,
-    `rows` and `targets`, where they are known.
+    - id: digest of the contents, see `identify`.
+    - stripes: number of folders.
+    - origin: the data that it was made from, in words or as a digest.
+    - columns: the data with rows and columns exchanged, or None.
+    - names: names of `columns`, `rows` and `targets`, where they are known.
     """
 
-    digest: Annotated[str, Field(exclude=True)] = ""  # of the file, behind its first line
+    digest: Annotated[str, Field(exclude=True)] = ""  # of the file after its first line
     format: Literal["blocklearn blocks"] = "blocklearn blocks"
     version: Literal[1] = 1
     id: str
@@ -118,11 +128,11 @@ class Manifest(BaseModel, extra="forbid", strict=True):
     names: Listed = {}
 
     def part(self, side: Side) -> Part | None:
-        """The orientation `side`, if it is there."""
+        """Return the orientation `side`, or None if it is not stored."""
         return self.rows if side == "rows" else self.columns
 
     def check(self) -> None:
-        """Raise `ValueError` where numbers contradict each other."""
+        """Raise `ValueError` if numbers contradict each other."""
         for part in (self.rows, self.columns):
             if part is not None:
                 part.check(self.stripes, self.codec)
@@ -140,7 +150,7 @@ class Manifest(BaseModel, extra="forbid", strict=True):
 
 
 def identify(rows: Part, columns: Part | None, names: Listed) -> str:
-    """XXH3 of all that is stored: folders whose manifests differ in it do not belong together."""
+    """Return the XXH3 of all contents; folders with different ids do not belong together."""
     digest = xxhash.xxh3_64()
     for part in (rows, columns):
         if part is not None:
@@ -151,7 +161,7 @@ def identify(rows: Part, columns: Part | None, names: Listed) -> str:
 
 
 def stripe_file(side: Side, stripe: int, stripes: int) -> str:
-    """Name of the file with every `stripes`-th block of an orientation, from block `stripe` on.
+    """Return the name of the file with every `stripes`-th block, from block `stripe` on.
 
     >>> stripe_file("rows", 0, 2)
     'rows-0-of-2.arrow'
@@ -160,7 +170,7 @@ def stripe_file(side: Side, stripe: int, stripes: int) -> str:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Put the manifest into `folder`, on disk, in one step."""
+    """Write the manifest to `folder` in one step and wait until it is on disk."""
     content = manifest.model_dump(mode="json")
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in content.items()]
     body = (",\n".join(lines) + "\n}\n").encode()
@@ -169,9 +179,9 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest in `folder`.
+    """Read the manifest in `folder`.
 
-    Raises `FileNotFoundError` if there is none, and `DataError` if it is damaged or of another
+    Raises `FileNotFoundError` if it does not exist, and `DataError` if it is damaged or of another
     version.
     """
     path = folder / FILE

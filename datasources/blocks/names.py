@@ -1,6 +1,6 @@
-"""Files of names, of columns, rows or targets: written in batches, read batch by batch when asked.
+"""Files of names of columns, rows or targets, written and read in batches.
 
-Nobody needs the names of a hundred million rows in memory.
+Batches are read on demand: the names of a hundred million rows need not be in memory.
 """
 
 import os
@@ -24,12 +24,12 @@ Names = Sequence[str] | npt.ArrayLike
 
 
 def names_file(what: What) -> str:
-    """Name of the file with the names of `what`."""
+    """Return the name of the file with the names of `what`."""
     return f"{what}-names.arrow"
 
 
 def names_schema(integers: bool) -> Any:
-    """The `pyarrow.Schema` of a file of names."""
+    """Return the `pyarrow.Schema` of a file of names."""
     import pyarrow as pa
 
     kind = pa.int64() if integers else pa.string()
@@ -37,7 +37,7 @@ def names_schema(integers: bool) -> Any:
 
 
 class NamesWriter:
-    """Writes names to `path`, behind those that are `written`; of each `append` as a batch."""
+    """Writes names to `path`, after the names already `written`."""
 
     def __init__(self, path: Path, written: NamesFile) -> None:
         """Open the file."""
@@ -47,7 +47,7 @@ class NamesWriter:
         self._file = ArrowFile(path, self._schema, "lz4", end)
 
     def append(self, names: Any) -> None:
-        """Write an Arrow array of the type that was said, in batches of at most `STEP` names."""
+        """Write an Arrow array of the type of `written`, in batches of at most `STEP` names."""
         import pyarrow as pa
 
         for start in range(0, len(names), STEP):
@@ -57,11 +57,11 @@ class NamesWriter:
             self.written.batches.append(batch)
 
     def sync(self) -> None:
-        """Wait until all that was written is on disk."""
+        """Wait until all written names are on disk."""
         self._file.sync()
 
     def finish(self) -> NamesFile:
-        """Complete the file, which is on disk then."""
+        """Complete the file and wait until it is on disk."""
         self._file.finish(self.written.batches)
         return self.written
 
@@ -71,7 +71,7 @@ class NamesWriter:
 
 
 def write_names(folder: Path, what: What, names: Sequence[str]) -> NamesFile | HashedColumns:
-    """Write `names` to their file in `folder`; of hashed words only the number of bits is kept."""
+    """Write `names` to their file in `folder`; `HashedWords` keep only the number of bits."""
     import pyarrow as pa
 
     if isinstance(names, HashedWords):
@@ -88,10 +88,13 @@ def write_names(folder: Path, what: What, names: Sequence[str]) -> NamesFile | H
 
 
 class StoredNames(Sequence[str]):
-    """The names in the file `path`; integers become text. Raises `DataError` for damaged ones."""
+    """The names in the file `path`, read on demand; integers become text.
+
+    Raises `DataError` if the file is damaged.
+    """
 
     def __init__(self, path: Path, listed: NamesFile) -> None:
-        """Nothing is read before a name is asked for."""
+        """Read nothing yet: batches are read on demand."""
         self._path, self._listed = path, listed
         self._count = listed.count
         self._starts = [0]
@@ -101,7 +104,7 @@ class StoredNames(Sequence[str]):
         self._last: tuple[int, list[str]] = (-1, [])  # the batch that was read last
 
     def __len__(self) -> int:
-        """Number of names."""
+        """Return the number of names."""
         return self._count
 
     @overload
@@ -109,17 +112,17 @@ class StoredNames(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        """A name, or a list of them."""
+        """Return a name, or a list of names."""
         places = range(self._count)[index]
         return self._name(places) if isinstance(places, int) else [self._name(i) for i in places]
 
     def __iter__(self) -> Iterator[str]:
-        """All names."""
+        """Yield all names."""
         for batch in range(len(self._listed.batches)):
             yield from self._read(batch)
 
     def __eq__(self, other: object) -> bool:
-        """The same names in the same order."""
+        """Whether `other` is a sequence of the same names in the same order."""
         if not isinstance(other, Sequence) or len(other) != self._count:
             return False
         return all(a == b for a, b in zip(self, other, strict=True))
@@ -136,7 +139,7 @@ class StoredNames(Sequence[str]):
             return self._last[1][place - self._starts[batch]]
 
     def _read(self, batch: int) -> list[str]:
-        """The names of a batch, which pyarrow sees only if its digest is right."""
+        """Read the names of a batch; pyarrow parses it only if its digest is right."""
         import pyarrow as pa
 
         listed = self._listed.batches[batch]
@@ -159,7 +162,7 @@ IdKind = Literal["none", "text", "numbers"]
 
 
 def accept_ids(ids: Names | None, first: int, count: int) -> Any:
-    """`ids` [count] as an Arrow array of text or of integers, None where there are none.
+    """Return `ids` [count] as an Arrow array of text or of integers; None stays None.
 
     first: number of the first of their rows. Raises `DataError`.
     """
@@ -183,17 +186,17 @@ def accept_ids(ids: Names | None, first: int, count: int) -> Any:
 
 
 def kind_of(ids: Any) -> IdKind:
-    """Of what `accept_ids` returned."""
+    """Return the kind of ids that `accept_ids` returned."""
     import pyarrow as pa
 
     return "none" if ids is None else "numbers" if pa.types.is_integer(ids.type) else "text"
 
 
 class RowIds:
-    """Ids of `kind` in their file in `folder`, behind those that are `written`."""
+    """Writes ids of `kind` to their file in `folder`, after the ids already `written`."""
 
     def __init__(self, folder: Path, kind: IdKind, written: NamesFile) -> None:
-        """Open the file, if there are ids."""
+        """Open the file, unless `kind` is "none"."""
         self._file = None
         if kind != "none":
             self._file = NamesWriter(folder / names_file("rows"), written)
@@ -201,16 +204,18 @@ class RowIds:
         self._committed = len(written.batches)
 
     def add(self, ids: Any, stored: int) -> None:
-        """Take the ids of the next rows, of `kind`; those of the first `stored` rows are written
-        when there are many.
+        """Take the ids of the next rows.
+
+        Ids of the first `stored` rows are written once there are `STEP` of them.
         """
         if self._file is not None:
             self._waiting.append(ids)
             self._write(stored, least=STEP)
 
     def commit(self, rows: int) -> NamesFile:
-        """Write those of the first `rows` rows and wait until they are on disk; the batches that
-        came since the last time.
+        """Write the ids of the first `rows` rows and wait until they are on disk.
+
+        Returns the batches since the last `commit`.
         """
         if self._file is None:
             return NamesFile()
@@ -221,7 +226,7 @@ class RowIds:
         return fresh
 
     def finish(self) -> NamesFile | None:
-        """Complete the file, which is on disk then."""
+        """Complete the file and wait until it is on disk."""
         return None if self._file is None else self._file.finish()
 
     def close(self) -> None:
@@ -230,7 +235,7 @@ class RowIds:
             self._file.close()
 
     def _write(self, rows: int, least: int) -> None:
-        """Those of the first `rows` rows, if these are `least` or more."""
+        """Write the unwritten ids of the first `rows` rows, if they are `least` or more."""
         import pyarrow as pa
 
         assert self._file is not None

@@ -1,7 +1,7 @@
-"""Rows and columns of a dataset exchanged, with a bounded amount of memory.
+"""Exchanges rows and columns of a dataset with a bounded amount of memory.
 
-The non-zeros are dealt to files, each for a range of columns that fits in memory, in the order of
-the rows; then each file is sorted by column, which is stable, and written as rows.
+First the non-zeros are dealt, in the order of the rows, to files for ranges of columns that fit in
+memory. Then each file is sorted by column, stably, and written as rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ Entries = npt.NDArray[np.int32]  # [n, 3]: column, row, and the bits of the valu
 
 
 def check_exchangeable(kind: Kind, rows: int) -> None:
-    """Raise `DataError` for data that cannot be written with rows and columns exchanged."""
+    """Raise `DataError` if rows and columns of such data cannot be exchanged."""
     if kind.dense:
         raise DataError(
             "BlockWriter: both orientations are for sparse data, but these are dense; a model of "
@@ -43,7 +43,7 @@ def check_exchangeable(kind: Kind, rows: int) -> None:
 def exchange(
     folders: Sequence[Path], part: Part, codec: Codec, block_rows: int, budget_bytes: int
 ) -> Part:
-    """Write the files of the other orientation of `part`, the rows of which are complete."""
+    """Write the files of the other orientation of `part`, whose rows are complete."""
     check_exchangeable(part.kind, part.rows)
     stripes = len(folders)
     paths = [folder / stripe_file("rows", i, stripes) for i, folder in enumerate(folders)]
@@ -69,7 +69,7 @@ def exchange(
 
 
 def blocks(reader: PartReader) -> Iterator[HostBlock]:
-    """All blocks in order, one after another in the same memory."""
+    """Yield all blocks in order, one after another in the same memory."""
     block = HostBlock(reader.shape, indexed=False)
     for number in range(len(reader.rows)):
         reader.read(number, block, pass_=0, index=number)
@@ -77,7 +77,7 @@ def blocks(reader: PartReader) -> Iterator[HostBlock]:
 
 
 def count_columns(reader: PartReader) -> npt.NDArray[np.int64]:
-    """Non-zeros of each column."""
+    """Return the number of non-zeros of each column."""
     counts = np.zeros(reader.shape.columns, np.int64)
     for block in blocks(reader):
         _count(block.indices[: block.nnz], counts)
@@ -85,7 +85,7 @@ def count_columns(reader: PartReader) -> npt.NDArray[np.int64]:
 
 
 def bucket_ends(counts: npt.NDArray[np.int64], capacity: int) -> npt.NDArray[np.int64]:
-    """Ends of consecutive ranges of columns with at most `capacity` non-zeros, or one column.
+    """Return the ends of ranges of columns with at most `capacity` non-zeros, or one column.
 
     >>> bucket_ends(np.array([2, 1, 9, 1, 1, 1]), 3).tolist()
     [2, 3, 6]
@@ -100,12 +100,13 @@ def bucket_ends(counts: npt.NDArray[np.int64], capacity: int) -> npt.NDArray[np.
 
 
 class Buckets:
-    """Files of non-zeros, one for each range of columns, that `capacity` of them are dealt to at
-    a time.
+    """Files of non-zeros, one for each range of columns.
+
+    capacity: non-zeros that are dealt to the files at a time.
     """
 
     def __init__(self, folders: Sequence[Path], ends: npt.NDArray[np.int64], capacity: int) -> None:
-        """Empty files."""
+        """Make empty files."""
         self._paths = [folders[i % len(folders)] / f"bucket-{i}.spill" for i in range(len(ends))]
         self._digests = [xxhash.xxh3_64() for _ in ends]
         widths = np.diff(ends, prepend=0)
@@ -116,7 +117,7 @@ class Buckets:
             path.write_bytes(b"")
 
     def add(self, block: HostBlock) -> None:
-        """Take the non-zeros of a block."""
+        """Add the non-zeros of a block."""
         if self._filled + block.nnz > len(self._entries):
             self.flush()
         self._filled = _enter(
@@ -125,7 +126,7 @@ class Buckets:
         )  # fmt: skip
 
     def flush(self) -> None:
-        """Deal what was taken to the files."""
+        """Deal the waiting non-zeros to the files."""
         ends = np.zeros(len(self._paths), np.int64)
         _deal(self._entries[: self._filled], self._of_column, ends, self._dealt)
         start = 0
@@ -139,22 +140,29 @@ class Buckets:
         self._filled = 0
 
     def end(self) -> None:
-        """Deal what is left; nothing is taken after that."""
+        """Deal the last non-zeros and free the memory; `add` no longer works."""
         self.flush()
         self._entries = self._dealt = np.empty((0, 3), np.int32)
 
     def take(self, bucket: int) -> Entries:
-        """All non-zeros of a range, in the order they were taken; its file is deleted."""
+        """Return all non-zeros of a range in the order of `add`, and delete its file."""
         path = self._paths[bucket]
         entries = np.fromfile(path, np.int32).reshape(-1, 3)
         if xxhash.xxh3_64_digest(entries.data) != self._digests[bucket].digest():
-            raise DataError(f"{path}: not what was written to it a moment ago; check the disk.")
+            raise DataError(
+                f"{path}: does not contain what was just written to it; check the disk."
+            )
         path.unlink()
         return entries
 
 
 def sort_bucket(entries: Entries, counts: npt.NDArray[np.int64], first: int, columns: int) -> Rows:
-    """The non-zeros of the columns from `first` on as rows; `counts` says how many each has."""
+    """Return the non-zeros of columns as rows.
+
+    - counts: non-zeros of each column.
+    - first: number of the first column.
+    - columns: columns of the result.
+    """
     indptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=indptr[1:])
     indices = np.empty(len(entries), np.int32)
@@ -180,7 +188,7 @@ def _enter(
     entries: Entries,
     filled: int,
 ) -> int:
-    """Write the non-zeros of `rows` rows to `entries` from place `filled` on; the place after."""
+    """Write the non-zeros of `rows` rows to `entries` from `filled` on; return their end."""
     for row in range(rows):
         for pos in range(indptr[row], indptr[row + 1]):
             entries[filled, 0] = indices[pos]
@@ -197,7 +205,7 @@ def _deal(
     ends: npt.NDArray[np.int64],
     dealt: Entries,
 ) -> None:
-    """Sort by bucket, stably; `ends` [buckets], zeros before, says where each one ends."""
+    """Sort by bucket, stably; fill `ends` [buckets], zeros before, with the end of each."""
     for i in range(len(entries)):
         ends[of_column[entries[i, 0]]] += 1
     total = np.int64(0)
@@ -221,7 +229,7 @@ def _sort(
     indices: npt.NDArray[np.int32],
     bits: npt.NDArray[np.int32],
 ) -> None:
-    """Each non-zero to the next free place of its column."""
+    """Write each non-zero to the next free place of its column."""
     for i in range(len(entries)):
         column = entries[i, 0] - first
         place = starts[column]

@@ -24,21 +24,25 @@ DAMAGED = "Restore the file, or convert the data again."
 
 
 class PartReader:
-    """Blocks by their number in the files `paths`, one per stripe. Threads may share it.
+    """Reads blocks by number from the files `paths`, one per stripe. Threads may share it.
 
-    verify: True: compare the digest of a block when it is read for the first time, and whenever
-    its file was written to since; "always": whenever it is read. A block with the right digest is
-    checked number by number the first time. False: no digests; the numbers are checked each time.
+    verify: when to compare the digest of a block.
 
-    The files stay open: one that is replaced under its name is still read as it was. Nothing is
-    mapped into memory, where a file that is cut off would end the process. Raises `DataError` for
-    files that are not as the manifest says, else `OSError`.
+    - True: when the block is read for the first time, and when its file was written to since.
+    - "always": whenever the block is read.
+    - False: never. The numbers of the block are then checked at each read.
+
+    A block with the right digest is checked number by number only the first time.
+
+    The files stay open, so a file that is replaced under its name is still read as it was. Files
+    are not mapped into memory, because a file that is cut off would then end the process. Raises
+    `DataError` if a file does not match the manifest, else `OSError`.
     """
 
     def __init__(
         self, paths: Sequence[Path], part: Part, codec: Codec, verify: Verify, block_rows: int
     ) -> None:
-        """Open the files; host blocks have `block_rows` rows, as many as were written or more."""
+        """Open the files; host blocks have `block_rows` rows, at least as many as stored blocks."""
         self.kind, self.codec, self._verify = part.kind, codec, verify
         blocks = part.blocks
         self.rows, self.nnz = np.array(blocks.rows), np.array(blocks.nnz)
@@ -46,7 +50,7 @@ class PartReader:
         self._offsets, self._heads = np.array(blocks.offset), np.array(blocks.head)
         self._bytes, self._stored = np.array(blocks.bytes), np.array(blocks.stored)
         self._digests = np.array([int(digest, 16) for digest in blocks.xxh3], np.uint64)
-        # Per block: None, or the stamp that its file had when its digest was right.
+        # Per block: None, or the stamp of its file when its digest was right.
         self._verified: list[Stamp | tuple[()] | None] = [None] * len(self.rows)
         self.shape = BlockShape(
             rows=block_rows,
@@ -121,7 +125,7 @@ class PartReader:
     def _targets(
         self, rows: int, nnz: int, into: HostBlock, scratch: "Scratch"
     ) -> list[memoryview]:
-        """Where each part of a block goes."""
+        """Return the memory that each part of a block is read into."""
         arrays: Arrays = {
             "row": into.row_ids,
             "starts": scratch.starts,
@@ -138,8 +142,9 @@ class PartReader:
     def _pieces(
         self, number: int, targets: Sequence[memoryview], scratch: "Scratch"
     ) -> list[memoryview]:
-        """All bytes of a batch that is not compressed, in order: its description, then each part
-        and what it is padded with.
+        """Return the memory for all bytes of an uncompressed batch, in order.
+
+        These are its description, then each part and its padding.
         """
         used = int(self._heads[number])
         pieces = [scratch.message[:used]]
@@ -163,7 +168,7 @@ class PartReader:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes that each thread takes besides the host block."""
+        """The bytes that each thread needs besides the host block."""
         rows = 0 if self.shape.dense else self.shape.rows + 1
         return 2 * 4 * rows + self._message_bytes
 
@@ -177,7 +182,7 @@ class PartReader:
 
 
 class Scratch:
-    """Memory that one thread needs to read a block. message: bytes of a batch."""
+    """The memory that one thread needs to read a block. message: the bytes of a batch."""
 
     def __init__(self, shape: BlockShape, size: int) -> None:
         """Allocate it."""
@@ -187,7 +192,7 @@ class Scratch:
 
 
 def close_files(files: list[int]) -> None:
-    """Close all, and forget them."""
+    """Close all files and empty the list."""
     while files:
         os.close(files.pop())
 
@@ -209,7 +214,7 @@ def widen(
     nnz: int,
     indptr: npt.NDArray[Any],
 ) -> int:
-    """Copy `rows` + 1 offsets to `indptr`; -1, or the first row whose offsets are wrong."""
+    """Copy `rows` + 1 offsets to `indptr`; return -1, or the first row with wrong offsets."""
     for row in range(rows + 1):
         here = starts[row]
         least = starts[row - 1] if row else 0

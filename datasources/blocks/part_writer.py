@@ -15,13 +15,13 @@ from .rows import Rows
 
 
 class Pending:
-    """Room for one block of at most `block_rows` rows; that for non-zeros grows, up to `most_nnz`.
+    """Collects the rows of one block: at most `block_rows` rows and `most_nnz` non-zeros.
 
     full: whether the block is complete.
     """
 
     def __init__(self, kind: Kind, block_rows: int, most_nnz: int = MOST_NNZ) -> None:
-        """Empty."""
+        """Start with an empty block."""
         self.kind, self._most, self._most_nnz = kind, block_rows, most_nnz
         self._arrays: Arrays = {
             name: np.empty(size, dtype) for name, (size, dtype) in kind.parts(block_rows, 0).items()
@@ -29,14 +29,14 @@ class Pending:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Drop all rows."""
         self.rows, self.nnz, self.full = 0, 0, False
         self.sums = Sums(targets=[0.0] * self.kind.targets)
         if not self.kind.dense:
             self._arrays["starts"][0] = 0
 
     def take(self, rows: Rows, start: int) -> int:
-        """Copy rows from row `start` of `rows` on until the block is full; the row after them."""
+        """Copy rows from `start` on until the block is full; return the row after them."""
         stop = self._stop(rows, start)
         self.full = stop < rows.count or self.rows + stop - start == self._most
         inside = slice(self.rows, self.rows + stop - start)
@@ -59,7 +59,7 @@ class Pending:
         return stop
 
     def arrays(self, first_row: int) -> Arrays:
-        """The parts of the block, the first row of which has the number `first_row`."""
+        """Return the parts of the block, whose first row has the number `first_row`."""
         self._arrays["row"][: self.rows] = np.arange(first_row, first_row + self.rows)
         found = {}
         for name, (size, _) in self.kind.parts(self.rows, self.nnz).items():
@@ -68,7 +68,10 @@ class Pending:
         return found
 
     def _stop(self, rows: Rows, start: int) -> int:
-        """How far the rows from `start` on fit into the block; the first into an empty one must."""
+        """Return the end of the rows from `start` on that fit into the block.
+
+        Raises `DataError` if the first row does not fit into an empty block.
+        """
         stop = min(rows.count, start + self._most - self.rows)
         if self.kind.dense:
             return stop
@@ -91,10 +94,10 @@ class Pending:
 
 
 class PartWriter:
-    """Rows of `kind` to blocks of `block_rows` in the files of `side`.
+    """Writes rows of `kind` as blocks of `block_rows` rows to the files of `side`.
 
-    blocks, sums: what an interrupted writer had stored, which is gone on behind; where that is
-    nothing, files that are there are replaced.
+    blocks, sums: the blocks that an interrupted writer stored and their sums; writing continues
+    after them. Without blocks, existing files are replaced.
     """
 
     def __init__(
@@ -128,11 +131,11 @@ class PartWriter:
 
     @property
     def rows(self) -> int:
-        """Rows that were stored, and those that wait for their block to be full."""
+        """The number of rows that are stored or wait for their block to be full."""
         return self.stored + self._pending.rows
 
     def append(self, rows: Rows) -> None:
-        """Add verified rows of its kind; every block that they complete is stored."""
+        """Add verified rows of its kind; store every block that they complete."""
         start = 0
         while start < rows.count:
             start = self._pending.take(rows, start)
@@ -146,11 +149,11 @@ class PartWriter:
 
     @property
     def uncommitted(self) -> int:
-        """Bytes of blocks that were stored since the last `commit`."""
+        """The bytes of blocks stored since the last `commit`."""
         return self._uncommitted
 
     def commit(self) -> Blocks:
-        """Wait until all that was stored is on disk; the blocks that came since the last time."""
+        """Wait until all blocks are on disk; return the blocks since the last `commit`."""
         for file in self._files:
             file.sync()
         fresh = self.blocks.since(self._committed)
@@ -158,7 +161,7 @@ class PartWriter:
         return fresh
 
     def finish(self, columns: int) -> Part:
-        """Store what waits and complete the files, which are on disk then."""
+        """Store waiting rows, complete the files and wait until they are on disk."""
         self.flush()
         stripes = len(self._files)
         files = [f.finish(self.blocks.of_stripe(i, stripes)) for i, f in enumerate(self._files)]
@@ -196,7 +199,7 @@ class PartWriter:
 
 
 def check_places(head: int, stored: Sequence[tuple[int, int]]) -> None:
-    """Whether parts lie one behind another, as readers expect them."""
+    """Raise `RuntimeError` unless parts lie one after another, as readers expect."""
     end = head
     for offset, length in stored:
         if offset != end:
@@ -207,7 +210,7 @@ def check_places(head: int, stored: Sequence[tuple[int, int]]) -> None:
 
 
 def content_digest(arrays: Arrays) -> str:
-    """XXH3 of the numbers of a block."""
+    """Return the XXH3 of the numbers of a block."""
     digest = xxhash.xxh3_64()
     for name, array in arrays.items():
         if name not in ("row", "value_starts"):

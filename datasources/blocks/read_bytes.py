@@ -1,4 +1,4 @@
-"""Bytes of a file into buffers that exist, digested while they are in the processor's cache."""
+"""Reads bytes of a file into existing buffers, digested while in the processor's cache."""
 
 import os
 import time
@@ -12,13 +12,13 @@ import xxhash
 from ..errors import DataError
 from .lz4_frame import decode_frame
 
-CHUNK = 1 << 19  # bytes; much larger ones leave the second-level cache before they are digested
-SETTLED_NS = 50_000_000  # two changes of a file within a tick of its clock have one time
+CHUNK = 1 << 19  # bytes; larger chunks leave the second-level cache before they are digested
+SETTLED_NS = 50_000_000  # two changes within a tick of the file clock have the same time
 Stamp = tuple[int, int, int]
 
 
 def byte_view(array: npt.NDArray[Any]) -> memoryview:
-    """The bytes of a C-contiguous array."""
+    """Return the bytes of a C-contiguous array."""
     return array.reshape(-1).view("u1").data
 
 
@@ -27,9 +27,8 @@ def read_pieces(
 ) -> bool:
     """Fill `pieces` with the bytes of the open `file` from `offset` on, and digest them.
 
-    Returns False if the file ends before. Nothing is allocated but views; several threads may
-    read one file. A file that is cut off meanwhile is noticed, while a memory-mapped one would
-    end the process.
+    Returns False if the file ends before. Allocates only views; several threads may read one file.
+    If the file is cut off meanwhile, that is noticed; a memory-mapped file would end the process.
     """
     for group in [list(pieces)] if digest is None else grouped(pieces):
         rest = group
@@ -46,7 +45,7 @@ def read_pieces(
 
 
 def grouped(pieces: Sequence[memoryview]) -> Iterator[list[memoryview]]:
-    """The pieces, cut where needed, in lists of at most `CHUNK` bytes.
+    """Yield the pieces, cut where needed, in lists of at most `CHUNK` bytes.
 
     >>> a, b = memoryview(bytes(CHUNK - 1)), memoryview(bytes(3))
     >>> [[len(piece) for piece in group] for group in grouped([a, b])] == [[CHUNK - 1, 1], [2]]
@@ -68,7 +67,7 @@ def grouped(pieces: Sequence[memoryview]) -> Iterator[list[memoryview]]:
 
 
 def behind(pieces: Sequence[memoryview], count: int) -> list[memoryview]:
-    """What is left of `pieces` without their first `count` bytes."""
+    """Return `pieces` without their first `count` bytes."""
     left = []
     for piece in pieces:
         if count < len(piece):
@@ -78,8 +77,10 @@ def behind(pieces: Sequence[memoryview], count: int) -> list[memoryview]:
 
 
 def decode_lz4(stored: memoryview, into: memoryview) -> None:
-    """Decode a buffer of a compressed batch: 8 bytes with its length, then an LZ4 frame; or -1,
-    then the bytes as they are. Raises `ValueError` where it does not fill `into` exactly.
+    """Decode a buffer of a compressed batch.
+
+    The buffer is 8 bytes with its length, then an LZ4 frame; or -1, then uncompressed bytes. Raises
+    `ValueError` unless it fills `into` exactly.
     """
     length = int.from_bytes(stored[:8], "little", signed=True)
     if length == -1:
@@ -93,8 +94,9 @@ def decode_lz4(stored: memoryview, into: memoryview) -> None:
 
 
 def stamp_of(file: int) -> Stamp | None:
-    """What changes whenever an open file is written to; None where it was a moment ago, so that
-    another change might not be seen.
+    """Return a stamp that changes whenever an open file is written to.
+
+    Returns None if the file changed a moment ago: its times might then hide another change.
     """
     found = os.fstat(file)
     if time.time_ns() - found.st_ctime_ns < SETTLED_NS:
@@ -103,8 +105,10 @@ def stamp_of(file: int) -> Stamp | None:
 
 
 def open_for_reading(path: Path, size: int) -> int:
-    """A descriptor of the file, which must have `size` bytes."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not wait
+    """Open the file, which must have `size` bytes, and return its descriptor."""
+    file = os.open(
+        path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    )  # opening a pipe must not block
     found = os.fstat(file).st_size
     if found != size:
         os.close(file)

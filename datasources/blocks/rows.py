@@ -1,4 +1,4 @@
-"""Rows that are handed over to be written: verified, in the dtypes of the files."""
+"""Verifies rows to be written and converts them to the dtypes of the files."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +21,12 @@ CSR_PARTS = ("indptr", "indices", "values")
 class Rows:
     """Verified rows.
 
-    arrays: sparse: indptr int64 [count+1], from any number on, and indices int32 and values
-    float32 [indptr[-1] or more]; or dense float32 [count, d]. Perhaps targets float32 [count, T]
-    and weights float32 [count]. columns: the largest index, plus 1 (dense: d).
+    columns: the largest index plus 1; of dense rows, d. The arrays by name:
+
+    - Sparse rows: indptr int64 [count+1], from any number on; indices int32 and values float32
+      [indptr[-1] or more].
+    - Dense rows: dense float32 [count, d].
+    - Optional: targets float32 [count, T] and weights float32 [count].
     """
 
     count: int
@@ -32,7 +35,7 @@ class Rows:
     arrays: Arrays
 
     def sums(self, start: int, stop: int) -> Sums:
-        """Those of the rows `start` to `stop`."""
+        """Return the sums of the rows `start` to `stop`."""
         arrays = self.arrays
         if self.kind.dense:
             values = arrays["dense"][start:stop]
@@ -55,9 +58,9 @@ def accept_rows(
     indptr: Any, indices: Any, values: Any, dense: Any, targets: Any, weights: Any,
     *, first: int, columns: int | None,
 ) -> Rows:  # fmt: skip
-    """What `BlockWriter.append` was given, verified; `first` is the number of the first row.
+    """Verify the arguments of `BlockWriter.append`; first: number of the first row.
 
-    Raises `DataError`, naming the row.
+    Raises `DataError` with the row.
     """
     for name, part in (("indptr", indptr), ("dense", dense), ("targets", targets)):
         if issparse(part):
@@ -75,14 +78,14 @@ def accept_rows(
     if bool(sparse) == (dense is not None) or len(sparse) not in (0, 3):
         given = [*sparse, *(["dense"] if dense is not None else [])]
         raise DataError(
-            f"BlockWriter: rows come as indptr, indices and values or as dense, not as {given}."
+            f"BlockWriter: rows given as {given}: must be indptr, indices and values, or dense."
         )
     if dense is not None:
         table = _table("dense", dense, first)
         arrays: Arrays = {"dense": table}
         count, found = table.shape
         if columns is not None and found != columns:
-            raise DataError(f"BlockWriter: rows of {found} columns, but it has {columns}.")
+            raise DataError(f"BlockWriter: rows of {found} columns: must have {columns}.")
     else:
         arrays = _csr(indptr, indices, values, first, columns)
         count = len(arrays["indptr"]) - 1
@@ -110,8 +113,8 @@ def _csr(indptr: Any, indices: Any, values: Any, first: int, columns: int | None
     places, numbers = np.ascontiguousarray(indices), np.ascontiguousarray(values)
     if starts.ndim != 1 or not starts.size or places.ndim != 1 or numbers.ndim != 1:
         raise DataError(
-            "BlockWriter: indptr, indices and values are one-dimensional, and indptr has one "
-            f"number more than there are rows; their shapes are {starts.shape}, {places.shape} "
+            "BlockWriter: indptr, indices and values must be one-dimensional, and indptr one "
+            f"longer than the number of rows; their shapes are {starts.shape}, {places.shape} "
             f"and {numbers.shape}."
         )
     if places.size and places.dtype.kind not in "iu" or numbers.size and not _real(numbers):
@@ -153,12 +156,12 @@ def _weights(given: Any, first: int) -> npt.NDArray[np.float32]:
     if weights.ndim != 1 or not _real(weights):
         raise DataError(
             f"BlockWriter: weights have the shape {weights.shape} and the dtype {weights.dtype}, "
-            "but are one real number per row."
+            "but must be one real number per row."
         )
     bad = check_weights(readable(weights), len(weights))
     if bad >= 0:
         raise DataError(
-            f"BlockWriter: row {first + bad} has the weight {weights[bad]}, but a weight is a "
+            f"BlockWriter: row {first + bad} has the weight {weights[bad]}, but a weight must be a "
             "finite number, 0 or more."
         )
     return np.ascontiguousarray(weights, np.float32)

@@ -1,4 +1,4 @@
-"""What a writer is told, and what must be the same when an unfinished dataset is gone on with."""
+"""The settings of a writer, which must be the same when an unfinished dataset is resumed."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from .arrow_file import Codec
 
 
 class Settings(BaseModel, extra="forbid", strict=True, frozen=True):
-    """See `BlockWriter`."""
+    """Settings of a `BlockWriter`, which describes them."""
 
     stripes: int
     block_rows: int
@@ -20,22 +20,27 @@ class Settings(BaseModel, extra="forbid", strict=True, frozen=True):
 
 
 def check_count(name: str, value: int | None) -> None:
-    """Raise `DataError` for what an int32 cannot number."""
+    """Raise `DataError` if an int32 cannot number `value` things."""
     if value is not None and not 1 <= value <= MAX_COLUMNS:
-        raise DataError(f"BlockWriter: {name}={value}, but it is 1 to {MAX_COLUMNS}.")
+        raise DataError(f"BlockWriter: {name}={value}: must be 1 to {MAX_COLUMNS}.")
 
 
 def count_columns(
     announced: int | None, said: int | None, names: Sequence[str] | None, seen: int
 ) -> int:
-    """How many columns there are, by all that was said of it; `seen`: the largest index, plus 1.
+    """Return the number of columns; raise `DataError` if its sources disagree.
+
+    - announced: `columns` of the writer.
+    - said: `columns` of `finish`.
+    - names: names of the columns.
+    - seen: the largest index plus 1.
 
     >>> count_columns(None, None, ["a", "b", "c"], 2)
     3
     """
     known = [
         (announced, "columns were announced"),
-        (said, "columns are said to be there"),
+        (said, "columns were given to finish"),
         (None if names is None else len(names), "names of columns are given"),
     ]
     given = [(count, words) for count, words in known if count is not None]

@@ -1,4 +1,4 @@
-"""Blocks from a block dataset on disk."""
+"""The source of blocks of a block dataset on disk."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -22,18 +22,22 @@ from .part_reader import PartReader, Verify
 class BlockSource(Closing):
     """The block dataset in the folders `paths`, one per stripe, as it was written.
 
-    shuffle: False, blocks in the order of the rows; "blocks", in another order in each pass,
-    drawn from `(seed, pass)`. (Rows were dealt to blocks when they were written.) verify: True,
-    the digest of a block is compared when it is read for the first time, and when its file was
-    written to since; "always", whenever it is read, which also finds what a disk forgets; False,
-    never. block_rows: more rows than blocks were written with, to agree with other data; they
-    stay empty. side: "rows", or "columns" for the other
-    orientation, if there is one; then `transposed()` gives it too, and is missing otherwise.
+    - shuffle: False: blocks in the order of the rows. "blocks": a new order of the blocks in each
+      pass, drawn from `(seed, pass)`. (Rows were dealt to blocks when they were written.)
+    - verify: True: compare the digest of a block when it is read for the first time, and when its
+      file was written to since. "always": at each read, which also finds later faults of the disk.
+      False: never.
+    - block_rows: rows of a block, if more than written, to agree with other data; the further rows
+      stay empty.
+    - side: "rows", or "columns" for the other orientation, if it is stored.
 
-    Blocks are read straight into the host block, by as many threads as there are stripes.
+    If the dataset has both orientations, `transposed()` returns the other one; otherwise the method
+    is missing. Blocks are read straight into the host block, by as many threads as stripes.
 
-    Raises `FileNotFoundError` for a folder that holds no dataset, and `DataError`, naming file,
-    block and row, for one that is damaged, incomplete or of another version.
+    Raises:
+        FileNotFoundError: a folder has no dataset.
+        DataError: the dataset is damaged, incomplete or of another version. The message gives
+            file, block and row.
 
     >>> from tempfile import TemporaryDirectory
     >>> from blocklearn.datasources import MatrixSource
@@ -48,7 +52,7 @@ class BlockSource(Closing):
     """
 
     transposed: Callable[[], "BlockSource"]
-    """The other orientation; only where the dataset has both."""
+    """Return the other orientation; exists only if the dataset has both."""
 
     def __init__(
         self,
@@ -63,8 +67,8 @@ class BlockSource(Closing):
         """Read the manifest and open the files."""
         if shuffle not in (False, "blocks"):
             raise DataError(
-                f"BlockSource: shuffle={shuffle!r}, but rows stay in the block that they were "
-                'written to; it is False or "blocks".'
+                f"BlockSource: shuffle={shuffle!r}: must be False or "
+                '"blocks", because rows stay in the block that they were written to.'
             )
         dataset = open_dataset(paths)
         part = dataset.manifest.part(side)
@@ -93,42 +97,42 @@ class BlockSource(Closing):
 
     @property
     def shape(self) -> BlockShape:
-        """Sizes of every block."""
+        """The sizes of every block."""
         return self._reader.shape
 
     @property
     def blocks(self) -> int:
-        """Blocks of one pass."""
+        """The number of blocks of one pass."""
         return self._order.blocks
 
     @property
     def readers(self) -> int:
-        """As many threads as stripes."""
+        """The number of threads with which it reads fastest: one per stripe."""
         return min(len(self._dataset.folders), self.blocks)
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes that each thread that reads takes besides the host block."""
+        """The bytes that each reading thread needs besides the host block."""
         return self._reader.scratch_bytes
 
     @cached_property
     def names(self) -> Sequence[str] | None:
-        """Names of the columns, or None."""
+        """The names of the columns, or None."""
         return self._dataset.names(self._names[0])
 
     @cached_property
     def row_names(self) -> Sequence[str] | None:
-        """Names of the rows, or None."""
+        """The names of the rows, or None."""
         return self._dataset.names(self._names[1])
 
     @cached_property
     def target_names(self) -> Sequence[str] | None:
-        """Names of the targets, or None."""
+        """The names of the targets, or None."""
         return self._dataset.names("targets") if self._part.targets else None
 
     @cached_property
     def fingerprint(self) -> str:
-        """XXH3 of the contents of all blocks; not of codec, folders or order."""
+        """The XXH3 of the contents of all blocks, whatever the codec, folders or order."""
         part = self._part
         digest = xxhash.xxh3_64()
         digest.update(f"{part.rows} {part.columns} {part.kind}".encode())
@@ -137,26 +141,26 @@ class BlockSource(Closing):
         return digest.hexdigest()
 
     def label_sums(self) -> tuple[float, list[float]]:
-        """The sum of the weights of all rows, and of the targets times these, one per target."""
+        """Return the sum of all weights, and for each target the sum of weight times target."""
         return self._part.sums.weights, self._part.sums.targets
 
     def value_sums(self) -> tuple[float, int]:
-        """The sum of all stored values (of dense rows: of all), and their number."""
+        """Return the sum and the number of all stored values; of dense rows, of all values."""
         part = self._part
         count = part.rows * part.columns if part.dense else sum(part.blocks.nnz)
         return part.sums.values, count
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with block `index` of pass `pass_`; threads may do so at the same time."""
+        """Fill `into` with block `index` of pass `pass_`; several threads may call it at once."""
         check_request(self, pass_, index, into)
         self._reader.read(self._order.number(pass_, index), into, pass_=pass_, index=index)
 
     def close(self) -> None:
-        """Close the files. Twice is fine; a source that is dropped closes them too."""
+        """Close the files; may be called twice. A deleted source closes them too."""
         self._reader.close()
 
     def __repr__(self) -> str:
-        """Sizes and settings."""
+        """Show sizes and settings."""
         shape, order = self.shape, self._order
         kind = "dense" if shape.dense else "sparse"
         return (

@@ -1,4 +1,4 @@
-"""A dataset whose rows are being written, and what of them would outlast an interruption."""
+"""A dataset whose rows are being written, and the journal from which writing resumes."""
 
 import json
 import os
@@ -25,7 +25,7 @@ FILE = "unfinished.jsonl"
 
 
 class Begun(BaseModel, extra="forbid", strict=True):
-    """The first line: settings, and what rows have. ids: none, text or numbers."""
+    """The first line of the journal: the settings, the kind of rows and the kind of ids."""
 
     version: Literal[1] = 1
     settings: Settings
@@ -34,9 +34,10 @@ class Begun(BaseModel, extra="forbid", strict=True):
 
 
 class Stored(BaseModel, extra="forbid", strict=True):
-    """Another line: what was stored since the line before; `sums` and `columns` of all rows.
+    """A later line of the journal: the blocks and names stored since the line before.
 
-    position: what the caller said about its input when `position_rows` rows had been appended.
+    - sums, columns: of all rows so far.
+    - position: the caller's position in its input after `position_rows` rows.
     """
 
     blocks: Blocks
@@ -48,7 +49,7 @@ class Stored(BaseModel, extra="forbid", strict=True):
 
     @staticmethod
     def nothing(begun: Begun) -> "Stored":
-        """What there is at the beginning."""
+        """Return the state before any row is stored."""
         return Stored(
             blocks=Blocks(),
             sums=Sums(targets=[0.0] * begun.kind.targets),
@@ -61,7 +62,7 @@ class Journal:
     """Appends lines to the journal in `folder`."""
 
     def __init__(self, folder: Path, begun: Begun, *, resumed: bool) -> None:
-        """Begin it, or go on with the one that is there."""
+        """Begin a journal, or continue the existing one."""
         path = folder / FILE
         self._file = path.open("ab" if resumed else "wb", buffering=0)
         if not resumed:
@@ -69,7 +70,7 @@ class Journal:
             sync_folder(folder)
 
     def add(self, stored: Stored) -> None:
-        """Write a line; it is on disk then."""
+        """Write a line and wait until it is on disk."""
         self._line(stored)
 
     def close(self) -> None:
@@ -82,10 +83,9 @@ class Journal:
 
 
 def read_journal(folder: Path) -> tuple[Begun, Stored] | None:
-    """How an unfinished dataset was begun, and all that is stored; None if there is none.
+    """Read how an unfinished dataset was begun and all that is stored; None without a journal.
 
-    A last line that was not written completely does not count, and is cut off. Raises `DataError`
-    where the journal is damaged.
+    An incomplete last line is cut off. Raises `DataError` if the journal is damaged.
     """
     path = folder / FILE
     try:
@@ -108,8 +108,8 @@ def read_journal(folder: Path) -> tuple[Begun, Stored] | None:
             stored.position, stored.position_rows = entry.position, entry.position_rows
     except ValidationError as error:
         raise DataError(
-            f"{path}: the unfinished dataset cannot be gone on with, its journal is damaged "
-            f"({first_fault(error)}); delete it, and begin again without resuming."
+            f"{path}: cannot resume the unfinished dataset: its journal is damaged "
+            f"({first_fault(error)}). Delete it, and begin again without resuming."
         ) from error
     if len(complete) < len(data):
         os.truncate(path, len(complete))
@@ -121,14 +121,15 @@ def forget_journal(folder: Path) -> None:
     (folder / FILE).unlink(missing_ok=True)
 
 
-COMMIT_BYTES = 1 << 26  # an interruption costs at most as much as this, and one block
+COMMIT_BYTES = 1 << 26  # an interruption loses at most these bytes and one block
 
 
 class Unfinished:
-    """The files of the rows, their ids and the journal in `folders`, gone on with behind what is
-    `stored`; resumed: whether there is a journal already.
+    """The files of the rows, their ids and the journal in `folders`, continued after `stored`.
 
-    columns: the largest index so far, plus 1. position: see `BlockWriter.position`.
+    - resumed: whether the journal exists already.
+    - columns: the largest index so far, plus 1.
+    - position: see `BlockWriter.position`.
     """
 
     def __init__(
@@ -153,16 +154,16 @@ class Unfinished:
 
     @property
     def rows(self) -> int:
-        """Rows that were added, and those that an earlier writer stored."""
+        """The number of rows added, and stored by an earlier writer."""
         return self._part.rows
 
     def add(self, rows: Rows, ids: Any, position: Any) -> None:
-        """Take verified rows, one or more, with their ids, an Arrow array or None."""
+        """Add one or more verified rows; ids: their ids as an Arrow array, or None."""
         given, known = (rows.kind, kind_of(ids)), (self.begun.kind, self.begun.ids)
         if given != known:
             raise DataError(
                 f"BlockWriter: rows from row {self.rows} on have {given[0]}, ids: {given[1]}, but "
-                f"those before have {known[0]}, ids: {known[1]}; all rows have the same."
+                f"those before have {known[0]}, ids: {known[1]}; all rows must have the same."
             )
         self._part.append(rows)
         self._ids.add(ids, self._part.stored)
@@ -173,7 +174,7 @@ class Unfinished:
             self.commit()
 
     def commit(self) -> None:
-        """Make what is stored outlast an interruption."""
+        """Make stored rows durable, so that they survive an interruption."""
         while self._next and self._next[0][1] <= self._part.stored:
             self.position = self._next.popleft()
         names = self._ids.commit(self._part.stored)
@@ -189,7 +190,7 @@ class Unfinished:
         )
 
     def finish(self, columns: int) -> tuple[Part, NamesFile | None]:
-        """Store what waits and complete all files but the journal, which are on disk then."""
+        """Store waiting rows and complete all files except the journal, synced to disk."""
         self._part.flush()
         self.commit()
         return self._part.finish(columns), self._ids.finish()

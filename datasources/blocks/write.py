@@ -1,4 +1,4 @@
-"""Any source of blocks, written as a block dataset."""
+"""Writes any source of blocks as a block dataset."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,8 +21,9 @@ def write_blocks(
 ) -> None:
     """Write all rows of `source`, in the order of its pass 0, to the folders `paths`.
 
-    block_rows: default that of the source. See `BlockWriter` for the rest. Names of columns, rows
-    and targets are written too. If anything fails, nothing is left behind. Raises `DataError`.
+    block_rows: rows of a block; None: as many as the source has. See `BlockWriter` for the rest.
+    Names of columns, rows and targets are written too. If anything fails, nothing is left behind.
+    Raises `DataError`.
     """
     shape, ids = source.shape, row_names(source)
     block = HostBlock(shape)

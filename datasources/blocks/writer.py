@@ -1,4 +1,4 @@
-"""Writes a block dataset: rows come in any number at a time, and go out as blocks of one size."""
+"""Writes a block dataset: takes any number of rows at a time, writes blocks of one size."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,26 +20,28 @@ from .unfinished import Begun, Stored, Unfinished, forget_journal, read_journal
 
 
 class BlockWriter:
-    """Rows to blocks of `block_rows`, of which one is in memory, on any number of folders.
+    """Writes rows as blocks of `block_rows` rows, one of them in memory, to any number of folders.
 
-    paths: one folder per stripe, on disks of their own if it is to be fast; block i goes to
-    stripe i mod n. They are made if they do not exist. codec: "raw", or "lz4" for half the bytes
-    or less. columns: of the sparse part; None: as many as the largest index says, or `finish`.
-    both_orientations: also write the matrix with rows and columns exchanged,
-    `column_block_rows` of its rows (columns of the data) to a block, by default as many as
-    block_rows; this happens in `finish`, with about `budget_bytes` of memory and as much room on
-    the disks as the non-zeros need once more. origin: what the data were made from, in words or as
-    a digest; kept in the manifest.
+    - paths: one folder per stripe, made if missing; for speed, each on its own disk. Block i goes
+      to stripe i mod n.
+    - codec: "raw", or "lz4" for half the bytes or less.
+    - columns: columns of sparse rows; None: given to `finish`, or the largest index plus 1.
+    - both_orientations: whether `finish` also writes the matrix with rows and columns exchanged.
+    - column_block_rows: rows of its blocks (columns of the data); None: as many as block_rows.
+    - budget_bytes: memory for that, approximately. On disk it temporarily needs the space of the
+      non-zeros once more.
+    - origin: the data that the dataset is made from, in words or as a digest; kept in the manifest.
+    - resume: continue an unfinished dataset with the same arguments; see below.
+    - overwrite: delete an existing dataset first; otherwise it is an error.
 
-    What is in the folders is a dataset once `finish` has returned, and not before. Used as a
-    context manager, it deletes what is not finished at the end; with resume=True it stays, and a
-    writer with the same arguments goes on behind the last block that was stored: `rows` says how
-    many rows are there already, which the caller leaves out. overwrite: a dataset that is there is
-    deleted first; else it is an error. One process writes to a folder at a time.
+    The folders are a dataset only once `finish` has returned. A writer used as a context manager
+    deletes an unfinished dataset at the end. With resume=True it stays, and a writer with the same
+    arguments continues after the last stored block. `rows` is then the number of rows that exist
+    already, which the caller leaves out. Only one process may write to a folder at a time.
 
-    What the first `append` has (dense rows, targets, weights, ids), all later ones have.
+    All calls of `append` must give the same: dense rows or not, targets, weights, ids.
 
-    Raises `DataError` for settings, and for rows that no block can hold, naming the row.
+    Raises `DataError` for impossible settings, and for a row that no block can hold.
     """
 
     def __init__(
@@ -56,12 +58,12 @@ class BlockWriter:
         resume: bool = False,
         overwrite: bool = False,
     ) -> None:
-        """Find or make the folders; with resume, see what is stored already."""
+        """Find or make the folders; with resume, read the journal."""
         check_count("block_rows", block_rows)
         check_count("column_block_rows", column_block_rows)
         check_count("columns", columns)
         if codec not in ("raw", "lz4"):
-            raise DataError(f'BlockWriter: codec={codec!r}, but it is "raw" or "lz4".')
+            raise DataError(f'BlockWriter: codec={codec!r}: must be "raw" or "lz4".')
         self._folders = prepare(paths)
         self._settings = Settings(
             stripes=len(self._folders),
@@ -82,14 +84,15 @@ class BlockWriter:
 
     @property
     def rows(self) -> int:
-        """Rows that were appended, and those that an earlier writer stored."""
+        """The number of rows appended, and stored by an earlier writer."""
         return 0 if self._rows is None else self._rows.rows
 
     @property
     def position(self) -> tuple[Any, int]:
-        """After resuming, where to go on in the input: the `position` of an `append` all of whose
-        rows are stored, and how many rows there were then; `(None, 0)` is the beginning. The rows
-        from there up to `rows` are to be left out.
+        """After resuming, the place to continue in the input: `(position, rows before it)`.
+
+        It is the `position` of an `append` whose rows are all stored; `(None, 0)` is the beginning.
+        The caller leaves out the rows from there up to `rows`.
         """
         return (None, 0) if self._rows is None else self._rows.position
 
@@ -105,11 +108,16 @@ class BlockWriter:
         ids: Names | None = None,
         position: Any = None,
     ) -> None:
-        """Add n >= 0 rows: CSR (indptr [n+1], indices and values [nnz]; indices of a row ascend and
-        are unique), or dense [n, d]; with targets [n] or [n, T], weights [n], and ids [n], all
-        strings or all integers.
+        """Add n >= 0 rows, as CSR (indptr, indices, values) or dense.
 
-        position: where the input goes on after these rows, as anything that JSON can hold.
+        - indptr: [n+1], offsets of the rows.
+        - indices: [nnz], unique and ascending within a row.
+        - values: [nnz].
+        - dense: [n, d], instead of the three.
+        - targets: [n] or [n, T].
+        - weights: [n].
+        - ids: [n], all strings or all integers.
+        - position: the place in the input after these rows, as anything that JSON can hold.
         """
         if self._finished:
             raise DataError("BlockWriter: the dataset is finished; rows cannot be added.")
@@ -136,13 +144,16 @@ class BlockWriter:
         names: Sequence[str] | None = None,
         target_names: Sequence[str] | None = None,
     ) -> None:
-        """Store the last block, the other orientation and the names, and then the manifests, which
-        make it a dataset. names: of the columns; their number is that of the columns.
+        """Store the last block, the other orientation, the names and last the manifests.
+
+        - columns: number of columns, if not known before.
+        - names: names of the columns, one for each.
+        - target_names: names of the targets, one for each.
         """
         rows = self._rows
         if self._finished or rows is None or not rows.rows:
             text = "it is finished" if self._finished else "there are no rows"
-            raise DataError(f"BlockWriter: {text}; a dataset has at least one row, and one end.")
+            raise DataError(f"BlockWriter: {text}; append rows first, and call finish once.")
         width = count_columns(self._settings.columns, columns, names, rows.columns)
         targets = rows.begun.kind.targets
         if target_names is not None and len(target_names) != targets:
@@ -177,19 +188,19 @@ class BlockWriter:
         forget_journal(self._folders[0])
 
     def close(self) -> None:
-        """Close the files; what is stored stays, for a writer with resume=True."""
+        """Close the files; stored rows stay, for a writer with resume=True."""
         if self._rows is not None:
             self._rows.close()
 
     def discard(self) -> None:
-        """Delete all that was written, unless it is finished."""
+        """Delete everything written, unless the dataset is finished."""
         self.close()
         if not self._finished:
             clear(self._folders, overwrite=True)
             remove_empty(self._folders)
 
     def __enter__(self) -> Self:
-        """The writer itself."""
+        """Return the writer itself."""
         return self
 
     def __exit__(
@@ -198,17 +209,17 @@ class BlockWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Delete what is not finished, unless it may be gone on with."""
+        """Delete an unfinished dataset, unless it may be resumed."""
         if self._resume:
             self.close()
         else:
             self.discard()
 
     def _go_on(self, begun: Begun, stored: Stored) -> None:
-        """Take up what an earlier writer stored."""
+        """Continue after the rows that an earlier writer stored."""
         if begun.settings != self._settings:
             raise DataError(
-                f"BlockWriter: what is unfinished in {self._folders[0]} was begun with "
+                f"BlockWriter: the unfinished dataset in {self._folders[0]} was begun with "
                 f"{begun.settings!r}, not with {self._settings!r}; resume with the same settings, "
                 "or begin again without resuming."
             )

@@ -1,6 +1,4 @@
-"""Implicit feedback that every machine with Python has: which function of its standard library
-calls what, and how often.
-"""
+"""Example of implicit feedback: how often functions of Python's standard library call each name."""
 
 import ast
 import builtins
@@ -24,16 +22,18 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def python_calls(
     cache_dir: Path | None = None, *, min_functions: int = 5, min_names: int = 3
 ) -> Corpus:
-    """Calls in the functions of the running Python's standard library.
+    """Count the calls in the functions of the running Python's standard library.
 
-    A row is a function or method ("shutil.copytree"), a column a name that is called, with its
-    module as far as the file's imports tell it ("os.path.join", "len"); methods of objects whose
-    class is not known begin with a dot (".append"). Counted is how often. Left out are names that
-    fewer than `min_functions` functions call, and then functions that call fewer than `min_names`
-    of the rest. The counts are kept in `cache_dir` (default: the user's cache folder, see
-    `corpus_cache`).
+    A row is a function or method ("shutil.copytree"). A column is a name that is called, with its
+    module as far as the file's imports show it ("os.path.join", "len"). Methods of objects of an
+    unknown class begin with a dot (".append"). An entry is the number of calls.
 
-    Raises `DataError` where the standard library has no source files.
+    - cache_dir: folder where the counts are kept; None: the user's cache folder, see
+      `corpus_cache`.
+    - min_functions: names that fewer functions call are left out.
+    - min_names: functions that then call fewer of the remaining names are left out.
+
+    Raises `DataError` if the standard library has no source files.
     """
     root = Path(get_path("stdlib"))
     key = f"{FORMAT} {root} {sorted(SKIPPED)}"
@@ -43,7 +43,7 @@ def python_calls(
 
 
 def read_calls(root: Path) -> Corpus:
-    """Calls of all functions under the folder `root`; of several of one name the first one's."""
+    """Count the calls of all functions under `root`; the first function of each name counts."""
     found: dict[str, list[str]] = {}
     for path in sorted(root.rglob("*.py")):
         if SKIPPED.isdisjoint(path.relative_to(root).parts):
@@ -58,9 +58,9 @@ def read_calls(root: Path) -> Corpus:
 
 
 def calls_in(path: Path, module: str) -> Iterator[tuple[str, list[str]]]:
-    """`(qualified name, names called)` of all functions and methods, also of nested ones."""
+    """Yield `(qualified name, names called)` of all functions and methods, nested ones too."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # old escapes in strings: not our code
+        warnings.simplefilter("ignore")  # invalid escapes in strings of the library
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, OSError):
@@ -80,7 +80,7 @@ def calls_in(path: Path, module: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """What is in `node`; functions and classes in it, but not what is in these."""
+    """Yield all nodes in `node`, without the contents of inner functions and classes."""
     pending = list(ast.iter_child_nodes(node))
     while pending:
         child = pending.pop()
@@ -90,7 +90,7 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def names_known(tree: ast.Module, module: str) -> dict[str, str]:
-    """What a file's names stand for: its imports, wherever they are, and what it defines itself."""
+    """Return the full names of a file's names: builtins, all imports and its own definitions."""
     known = {name: name for name in BUILTINS}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -109,7 +109,7 @@ def names_known(tree: ast.Module, module: str) -> dict[str, str]:
 
 
 def name_of(called: ast.expr, known: dict[str, str]) -> str | None:
-    """The name of what is called; None for what has none, such as the result of another call."""
+    """Return the name of a called expression; None without a name, as for another call's result."""
     parts: list[str] = []
     while isinstance(called, ast.Attribute):
         parts.append(called.attr)

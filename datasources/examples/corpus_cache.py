@@ -1,4 +1,4 @@
-"""A corpus that took seconds to make, kept in a file of the user's cache folder."""
+"""Caches a corpus that took seconds to make in the user's cache folder."""
 
 import logging
 import os
@@ -22,17 +22,17 @@ LAYOUT = 1  # raise it when the arrays of the file change
 
 
 def user_cache_dir() -> Path:
-    """`$XDG_CACHE_HOME/blocklearn`, or `~/.cache/blocklearn`."""
+    """Return `$XDG_CACHE_HOME/blocklearn`, or `~/.cache/blocklearn`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blocklearn"
 
 
 def cached(name: str, key: str, make: Callable[[], Corpus], folder: Path | None) -> Corpus:
-    """What `make()` returned earlier for this `key` on this Python, or what it returns now.
+    """Return the cached result of `make()` for this `key` and Python, or call `make()`.
 
     The file is `<folder>/<name>-<Python version>-<digest>.npz` (default folder:
-    `user_cache_dir()`); the digest covers `key` and the build of Python. It is written whole or
-    not at all; one that cannot be read is made again, and where none can be written the run goes
-    on without, with a warning in the log.
+    `user_cache_dir()`). The digest covers `key` and the build of Python. The file is written whole
+    or not at all. If it cannot be read, it is made again; if it cannot be written, the run
+    continues without it. Both log a warning.
     """
     folder = folder or user_cache_dir()
     digest = xxhash.xxh3_64_hexdigest(f"{LAYOUT} {sys.version} {key}".encode())
@@ -53,8 +53,9 @@ def cached(name: str, key: str, make: Callable[[], Corpus], folder: Path | None)
 
 
 def save(corpus: Corpus, path: Path) -> None:
-    """Write `corpus` (its targets an array, if it has any) to `path` (.npz), under another name
-    first.
+    """Write `corpus` to `path` (.npz), under a temporary name first.
+
+    Targets, if any, must be an array.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
@@ -80,7 +81,7 @@ def save(corpus: Corpus, path: Path) -> None:
 
 
 def load(path: Path) -> Corpus:
-    """Read what `save` wrote; the archive's checksums are verified, nothing is unpickled."""
+    """Read a file of `save`; the archive's checksums are verified, nothing is unpickled."""
     with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         vocabulary, documents = _unpack(file["vocabulary"]), _unpack(file["documents"])
         counts = sparse.csr_array(
@@ -95,7 +96,7 @@ def load(path: Path) -> Corpus:
 
 
 def _pack(lines: Sequence[str]) -> npt.NDArray[np.uint8]:
-    """Lines (without line ends) as one array of UTF-8 bytes."""
+    """Join lines (without line ends) to one array of UTF-8 bytes."""
     return np.frombuffer("\n".join(lines).encode(), np.uint8)
 
 

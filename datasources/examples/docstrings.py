@@ -1,4 +1,4 @@
-"""A corpus that every machine with Python has: the docstrings of its standard library."""
+"""Example corpus: the docstrings of Python's standard library."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ from ..text.words import DOCSTRING_WORDS, STOP_WORDS, words
 from .corpus_cache import cached
 
 FORMAT = 1  # raise it when the code below makes something else of the same docstrings
-# Folders that are no library, or another's: tests, editors, demos, the grammar of Python 2.
+# Folders outside the library itself: other packages, tests, editors, demos, Python 2's grammar.
 SKIPPED = frozenset(
     "site-packages dist-packages test tests idle_test idlelib lib2to3 turtledemo pydoc_data".split()
 )
@@ -27,7 +27,7 @@ CAPITAL = re.compile(
 STOP = STOP_WORDS | DOCSTRING_WORDS
 MIN_WORDS = 5  # shorter ones say too little to have topics
 KINDS = ["class", "function", "module"]
-# Words that name what is described. Most are in DOCSTRING_WORDS as well.
+# Words that name the kind of an object. Most are in DOCSTRING_WORDS as well.
 KIND_WORDS = frozenset(
     "class classes constructor coroutine func function functions method methods mixin module "
     "modules package packages subclass subclasses submodule submodules subpackage".split()
@@ -42,20 +42,23 @@ def python_docs(
     max_df: float = 0.2,
     targets: Targets = None,
 ) -> Corpus:
-    """Docstrings of the running Python's standard library, one document for each.
+    """Count the words of the docstrings of the running Python's standard library.
 
-    A document is the words of a module's, class's or function's docstring and of its qualified
+    A document is the words of the docstring of a module, class or function, and of its qualified
     name, which is also the document's name ("mailbox.Maildir.add"). CamelCase and snake_case are
-    split; repeated docstrings count once. Words in fewer than `min_df` documents or in more than
-    a share `max_df` of them are left out. The counts are kept in `cache_dir` (default: the
-    user's cache folder, see `corpus_cache`).
+    split. Repeated docstrings count once.
 
-    targets="kind": each document is labelled with what it describes, a class, a function (also a
-    method) or a module, as 0 and 1 in three targets of these names. Its words are then those of
-    the docstring alone, without words such as "module": the name of a thing, by its length and its
-    capitals, and such a word would say what it is, and leave nothing to learn.
+    - cache_dir: folder where the counts are kept; None: the user's cache folder, see
+      `corpus_cache`.
+    - min_df: words in fewer documents are left out.
+    - max_df: words in more than this share of the documents are left out.
+    - targets: "kind" labels each document as a class, a function (also a method) or a module, by
+      0 and 1 in three targets of these names.
 
-    Raises `DataError` where the standard library has no source files.
+    With targets, only words of the docstring itself count, without words such as "module". The
+    qualified name, by its length and capitals, or such a word would give the kind away.
+
+    Raises `DataError` if the standard library has no source files.
     """
     root = Path(get_path("stdlib"))
     key = f"{FORMAT} {root} {sorted(SKIPPED)} {sorted(STOP)} {MIN_WORDS}"
@@ -66,7 +69,7 @@ def python_docs(
 
 
 def read_docs(root: Path, targets: Targets = None) -> Corpus:
-    """Word counts of all docstrings under the folder `root`, with `targets` if so asked."""
+    """Count the words of all docstrings under the folder `root`, with `targets` if given."""
     seen: set[str] = set()
     documents: list[tuple[str, list[str]]] = []
     kinds: list[int] = []
@@ -96,7 +99,7 @@ def read_docs(root: Path, targets: Targets = None) -> Corpus:
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a file, given relative to where imports start.
+    """Return the dotted name of a file, given relative to where imports start.
 
     >>> module_name(Path("email/mime/__init__.py")), module_name(Path("socket.py"))
     ('email.mime', 'socket')
@@ -106,9 +109,9 @@ def module_name(path: Path) -> str:
 
 
 def docstrings(path: Path, module: str) -> Iterator[tuple[str, str, str]]:
-    """`(qualified name, kind, docstring)` of the module and all classes and functions in it."""
+    """Yield `(qualified name, kind, docstring)` of the module and its classes and functions."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # old escapes in strings: not our code
+        warnings.simplefilter("ignore")  # invalid escapes in strings of the library
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, OSError):

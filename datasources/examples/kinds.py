@@ -1,4 +1,4 @@
-"""Configured data that are ratings and come with Python, so that examples need no download."""
+"""Configured ratings that come with Python, so that examples need no download."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .time_zones import time_zones
 
 
 class StdlibRatings(RatingsKind):
-    """Ratings that are made here, all of them."""
+    """Ratings that are made in memory, without a file."""
 
     @abstractmethod
     def make(self) -> Ratings:
-        """The ratings."""
+        """Make all ratings."""
 
     def open(
         self, users: Sequence[str] | None = None, items: Sequence[str] | None = None
     ) -> Ratings:
-        """The ratings, of the users and items that a model knows, where these are given."""
+        """Return the ratings, restricted to `users` and `items` if both are given."""
         ratings = self.make()
         if users is None or items is None:
             return ratings
@@ -43,12 +43,12 @@ class TimeZones(StdlibRatings):
     kind: Literal["time-zones"] = "time-zones"
 
     def make(self) -> Ratings:
-        """Every zone in every month."""
+        """Return the hours of every zone in every month."""
         return time_zones()
 
 
 class PythonCalls(StdlibRatings):
-    """What functions of Python's standard library call: `{kind: python-calls}`. Functions are rows.
+    """Calls in functions of Python's standard library: `{kind: python-calls}`. Functions are rows.
 
     See `python_calls`.
     """
@@ -58,13 +58,13 @@ class PythonCalls(StdlibRatings):
     min_names: int = Field(3, ge=1, description="least number of such names that a function calls")
 
     def make(self) -> Ratings:
-        """How often each function calls each name."""
+        """Return how often each function calls each name."""
         calls = python_calls(min_functions=self.min_functions, min_names=self.min_names)
         return Ratings(calls.counts, Ids(calls.documents), Ids(calls.vocabulary))
 
 
 def among(ratings: Ratings, users: Ids, items: Ids) -> Ratings:
-    """The ratings of these users and items, which become rows and columns in this order."""
+    """Return the ratings of these users and items as rows and columns, in this order."""
     entries = ratings.matrix.tocoo()
     rows, columns = (
         users.numbers(ratings.users)[entries.row],

@@ -1,4 +1,4 @@
-"""Real numbers that every machine with Python has: what clocks around the world have shown."""
+"""Example of real-valued ratings: how far clocks around the world were ahead of UTC."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..ids import Ids
 from ..ratings.matrix import Ratings
 
-FIRST, LAST = 1970, 2025  # years; all of them are past, so no rule that may change is read
+FIRST, LAST = 1970, 2025  # years; all are past, so their rules no longer change
 REGIONS = frozenset(
     "Africa America Antarctica Arctic Asia Atlantic Australia Europe Indian Pacific".split()
 )
@@ -23,16 +23,17 @@ DAY = 24.0
 
 
 def time_zones() -> Ratings:
-    """How many hours local time was ahead of UTC, month by month [months, zones].
+    """Return how many hours local time was ahead of UTC, month by month [months, zones].
 
-    A row is the beginning of a month ("1970-01" to "2025-12"), a column a zone ("Europe/Paris"), an
-    entry the zone's offset at that moment, summer time included. It is in the time zone database of
-    the system or of the package `tzdata`. Of zones that agree in all months the one with the
-    shortest name stands for all; zones that moved across the date line, by a whole day, are left
-    out. Months know nothing of each other here, so what a model predicts for an entry that it was
-    not shown comes from other zones that had the same rules.
+    A row is the beginning of a month ("1970-01" to "2025-12"), a column a zone ("Europe/Paris"). An
+    entry is the zone's offset at that moment, summer time included. The data come from the time
+    zone database of the system or of the package `tzdata`.
 
-    Raises `DataError` where there is no such database.
+    Of zones that agree in all months, only the one with the shortest name is kept. Zones that moved
+    across the date line, by a whole day, are left out. Months are independent rows here. So a model
+    predicts a hidden entry from other zones that had the same rules.
+
+    Raises `DataError` if no such database exists.
     """
     months = [datetime(y, m, 1, tzinfo=UTC) for y in range(FIRST, LAST + 1) for m in range(1, 13)]
     zones: dict[bytes, str] = {}
@@ -53,14 +54,14 @@ def time_zones() -> Ratings:
 
 
 def hours_ahead(zone: str, moments: Sequence[datetime]) -> npt.NDArray[np.float32]:
-    """Hours that clocks of `zone` were ahead of UTC at these moments."""
+    """Return the hours that clocks of `zone` were ahead of UTC at these moments."""
     place = zoneinfo.ZoneInfo(zone)
     ahead = [moment.astimezone(place).utcoffset() or timedelta() for moment in moments]
     return np.array([offset / timedelta(hours=1) for offset in ahead], np.float32)
 
 
 def all_stored(table: npt.NDArray[np.float32]) -> Any:
-    """A SciPy CSR matrix that stores every entry, zeros as well."""
+    """Return a SciPy CSR matrix that stores every entry, including zeros."""
     rows, columns = table.shape
     indices = np.tile(np.arange(columns, dtype=np.int32), rows)
     indptr = np.arange(rows + 1, dtype=np.int64) * columns

@@ -1,1 +1,1 @@
-"""Which rows are evaluated: splits, filters, held-out entries."""
+"""Holds rows out for evaluation: splits, filters, held-out entries."""

@@ -1,4 +1,4 @@
-"""What a source stores of certain rows, as a sparse matrix."""
+"""Reads the stored entries of chosen rows as a sparse matrix."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
@@ -17,14 +17,16 @@ class EntriesSource(Protocol):
     """A source that finds the entries of single rows without reading the others."""
 
     def entries(self, rows: npt.NDArray[np.int64]) -> Any:
-        """Stored entries of the rows with these numbers: a SciPy `csr_array` float32 [rows x
-        columns], indices ascending.
+        """Return the stored entries of the rows with these numbers.
+
+        The result is a SciPy `csr_array` float32 [rows, columns], indices ascending.
         """
 
 
 def entries_of(source: DataSource, rows: npt.NDArray[np.int64]) -> Any:
-    """Stored entries of the rows with these numbers, which are distinct, as for `EntriesSource`; of
-    other sources by reading all blocks once.
+    """Return the stored entries of the rows with these distinct numbers.
+
+    See `EntriesSource`. Of any other source, all blocks are read once.
     """
     if isinstance(source, EntriesSource):
         return source.entries(rows)
@@ -39,14 +41,14 @@ def entries_of(source: DataSource, rows: npt.NDArray[np.int64]) -> Any:
 
 
 def blocks_of_entries(source: DataSource) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
-    """Numbers of the rows of each block, and their stored entries."""
+    """Yield the numbers of the rows of each block, with their stored entries."""
     with Reader(source) as reader:
         for block in reader.blocks(0):
             yield block.row_ids[: block.rows].copy(), matrix_of(block)
 
 
 def matrix_of(block: HostBlock) -> Any:
-    """The true rows of a block as a SciPy `csr_array` of its own; of a dense one, what is not 0."""
+    """Copy the true rows of a block to a SciPy `csr_array`; of a dense block, the non-zeros."""
     if block.shape.dense:
         return sparse.csr_array(block.dense[: block.rows])
     values, indices = block.values[: block.nnz].copy(), block.indices[: block.nnz].copy()

@@ -1,4 +1,4 @@
-"""The rows of a source that are held out, or the others, for sources that cannot be cut in two."""
+"""Filters the rows of a source that cannot be split: the held-out rows, or the others."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,18 +19,20 @@ from ..source import DataSource, notes_of, readers_of, row_names, target_names
 from .samples import check_parts
 from .split import limit_of, start_of
 
-STEP = 256  # rows from one count that is kept to the next
-CHUNK = 1 << 14  # rows that are told apart at a time when all are asked for
+STEP = 256  # rows from one stored count to the next
+CHUNK = 1 << 14  # rows tested at a time by `chosen`
 
 
 class RowFilter:
-    """Part of the rows of `source`: those that `split_rows` holds out (`held`), or the others.
+    """A part of the rows of `source`: those that `split_rows` holds out, or the others.
 
-    marks: bits as of `split_by_contents`, which say it instead.
+    - share, seed: as for `split_rows`.
+    - held: True for the held-out rows, False for the others.
+    - marks: bits from `split_by_contents`, used instead of `split_rows`.
 
-    Each block is a block of `source` without the rows of the other part, so blocks are shorter
-    than they could be, and all of `source` is read for either part. Rows are numbered anew, in the
-    order of their numbers in `source`. Raises `DataError` if one of the parts is empty.
+    Each block is a block of `source` without the rows of the other part. So blocks are shorter than
+    they could be, and either part reads all of `source`. Rows are numbered anew, in the order of
+    their numbers in `source`. Raises `DataError` if a part is empty.
 
     >>> from blocklearn.datasources import MatrixSource
     >>> source = MatrixSource(np.arange(40.0).reshape(20, 2), block_rows=10)
@@ -64,43 +66,41 @@ class RowFilter:
         self.readers: int = readers_of(source)
         self._scratch: SimpleQueue[tuple[HostBlock, npt.NDArray[np.int64]]] = SimpleQueue()
         for _ in range(self.readers):
-            whole = HostBlock(source.shape, indexed=False)  # what is left of it gets an index
+            whole = HostBlock(source.shape, indexed=False)  # only the filtered block needs an index
             self._scratch.put((whole, np.empty(source.shape.rows, np.int64)))
 
     @property
     def shape(self) -> BlockShape:
-        """Sizes of every block."""
+        """The sizes of every block."""
         return self._shape
 
     @property
     def blocks(self) -> int:
-        """As many as the source has."""
+        """The number of blocks, as of the source."""
         return self._source.blocks
 
     @property
     def names(self) -> Sequence[str] | None:
-        """Names of the columns, or None."""
+        """The names of the columns, or None."""
         return self._source.names
 
     @property
     def target_names(self) -> Sequence[str] | None:
-        """Names of the targets, or None."""
+        """The names of the targets, or None."""
         return target_names(self._source)
 
     @property
     def row_names(self) -> Sequence[str] | None:
-        """Those of the source that its rows have, looked up when asked for; None where none are
-        known.
-        """
+        """The names of the rows, looked up in the source on demand; None if unknown."""
         names = row_names(self._source)
         return None if names is None else PartNames(names, self)
 
     def row(self, number: int) -> int:
-        """Which row of the source has this number here."""
+        """Return the number in the source of the row with this number here."""
         return nth(number, self._marks, self._start, self._limit, self._held, STEP, self._before)
 
     def chosen(self) -> Iterator[bool]:
-        """Of every row of the source, whether it is one of these."""
+        """Yield for every row of the source whether it belongs to this part."""
         rows = self._source.shape.total_rows
         for start in range(0, rows, CHUNK):
             ids = np.arange(start, min(start + CHUNK, rows))
@@ -110,16 +110,16 @@ class RowFilter:
 
     @property
     def notes(self) -> Sequence[str]:
-        """Those of the source."""
+        """The notes of the source."""
         return notes_of(self._source)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the source, and of which part of it this is."""
+        """The XXH3 of the source's fingerprint and of the settings of the split."""
         return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} {self._settings}".encode())
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with what is left of block `index` of pass `pass_` of the source."""
+        """Fill `into` with this part's rows of block `index` of pass `pass_` of the source."""
         scratch = whole, places = self._scratch.get()
         try:
             self._source.read(pass_, index, whole)
@@ -145,19 +145,19 @@ class RowFilter:
         np.take(whole.weights, places, out=into.weights[: places.size], mode="clip")
 
     def __repr__(self) -> str:
-        """Which part of which source."""
+        """Show the number of rows and the source."""
         return f"RowFilter({self._shape.total_rows} rows of {self._source})"
 
 
 class PartNames(Sequence[str]):
-    """Names of the rows of `part`, whose source has `names`; none is copied."""
+    """Row names of `part`, looked up in the `names` of its source; nothing is copied."""
 
     def __init__(self, names: Sequence[str], part: RowFilter) -> None:
-        """Nothing is read before a name is asked for."""
+        """Read nothing yet: names are read on demand."""
         self._names, self._part = names, part
 
     def __len__(self) -> int:
-        """Number of names."""
+        """Return the number of names."""
         return self._part.shape.total_rows
 
     @overload
@@ -165,20 +165,20 @@ class PartNames(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        """A name, or a list of them."""
+        """Return a name, or a list of names."""
         places = range(len(self))[index]
         if isinstance(places, int):
             return self._names[self._part.row(places)]
         return [self._names[self._part.row(place)] for place in places]
 
     def __iter__(self) -> Iterator[str]:
-        """All names, in one trip through those of the source."""
+        """Yield all names, in one pass through the names of the source."""
         return compress(self._names, self._part.chosen())
 
 
 @kernel
 def is_held(row: int, marks: npt.NDArray[np.uint8], start: np.uint64, limit: np.uint64) -> bool:
-    """Whether the marks, or else `split_rows`, hold out this row."""
+    """Whether this row is held out: by the marks if any, else by `split_rows`."""
     if marks.size:
         return bool(marks[row >> 3] >> (row & 7) & 1)
     return bool(mix_one(start + np.uint64(row + 1) * GOLDEN) < limit)
@@ -193,8 +193,9 @@ def count_held(
     step: int,
     before: npt.NDArray[np.int64],
 ) -> None:
-    """Fill `before` [parts + 1] with the number of rows held out before each part of `step` rows;
-    the last one counts all `rows`.
+    """Fill `before` [parts + 1] with the held-out rows before each part of `step` rows.
+
+    The last element counts all `rows`.
     """
     found, part = 0, 0
     for row in range(rows):
@@ -215,8 +216,8 @@ def nth(
     step: int,
     before: npt.NDArray[np.int64],
 ) -> int:
-    """The row that has this number within a part; `before` is of `count_held`."""
-    low, high = 0, before.size - 1  # the part of `step` rows that it is in
+    """Return the row with this number within a part; before: filled by `count_held`."""
+    low, high = 0, before.size - 1  # search the part of `step` rows that contains it
     while high - low > 1:
         middle = (low + high) // 2
         rank = before[middle] if held else middle * step - before[middle]
@@ -260,8 +261,10 @@ def select(
     places: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.int64],
 ) -> int:
-    """The first `rows` rows `ids` that belong to a part: where each stands in the block to
-    `places`, its number within the part to `numbers`. Returns how many they are.
+    """Select those of the first `rows` rows `ids` that belong to a part; return their count.
+
+    - places: filled with the position of each selected row in the block.
+    - numbers: filled with its number within the part.
     """
     found, at, rank = 0, -1, 0  # rank: held rows before row `at`
     for place in range(rows):

@@ -1,4 +1,4 @@
-"""Rows in memory, with everything that is known of them."""
+"""Rows in memory with their names and labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ from .split import split_by_contents, split_rows
 
 @dataclass(frozen=True)
 class Reading:
-    """Rows of a block, their order (see `MatrixSource`), and how often the rows will be read.
+    """How to read a source: rows of a block, their order, and the number of passes.
 
-    visits: passes over the source that the run will make; where it is 1, nothing that a source
-    has read is worth keeping.
+    - block_rows, shuffle, seed: as for `MatrixSource`.
+    - visits: passes over the source that the run will make. If 1, no block is worth keeping.
     """
 
     block_rows: int = 1024
@@ -28,16 +28,18 @@ class Reading:
 
     @property
     def keep_bytes(self) -> int:
-        """Bytes of blocks that a source may keep for later passes."""
+        """The bytes of blocks that a source may keep for later passes."""
         return KEEP_BYTES if self.visits > 1 else 0
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What `MatrixSource` is made of: see there for what each of them may be.
+    """The arguments of a `MatrixSource`, which describes them.
 
-    X: [rows, columns]; names: of the columns. targets: [rows, T]; target_names: of these.
-    weights: [rows]. row_names: of the rows.
+    - X: [rows, columns].
+    - targets: [rows, T].
+    - weights: [rows].
+    - names, target_names, row_names: names of the columns, targets and rows.
 
     >>> train, held = Samples(np.eye(20), weights=np.arange(20.0)).split(0.2, seed=1)
     >>> train.X.shape, held.weights.tolist()
@@ -52,15 +54,17 @@ class Samples:
     row_names: Sequence[str] | None = None
 
     def rows(self, ids: npt.NDArray[np.int64]) -> Self:
-        """The rows `ids`, in that order."""
+        """Return the rows `ids`, in that order."""
         targets = None if self.targets is None else self.targets[ids]
         weights = None if self.weights is None else self.weights[ids]
         names = None if self.row_names is None else [self.row_names[i] for i in ids]
         return replace(self, X=self.X[ids], targets=targets, weights=weights, row_names=names)
 
     def split(self, share: float, seed: int, *, contents: bool = False) -> tuple[Self, Self]:
-        """The rows to train on and those held out, by `split_rows`, or by `split_by_contents`.
-        Raises `DataError` if a part is empty.
+        """Return the rows to train on and the rows held out.
+
+        contents: split by `split_by_contents` instead of `split_rows`. Raises `DataError` if a part
+        is empty.
         """
         rows = self.X.shape[0]
         if contents:
@@ -73,7 +77,7 @@ class Samples:
         return self.rows(train), self.rows(held)
 
     def source(self, reading: Reading) -> MatrixSource:
-        """The rows as blocks."""
+        """Return the rows as blocks."""
         return MatrixSource(
             self.X,
             targets=self.targets,
@@ -89,9 +93,9 @@ class Samples:
 
 
 def check_parts(share: float, train: int, held: int, what: str = "rows") -> None:
-    """Both parts have some."""
+    """Raise `DataError` unless both parts have rows."""
     if not train or not held:
         raise DataError(
             f"holdout: share={share} of {train + held} {what} leaves {train} to train on and "
-            f"{held} to evaluate, but both need one; change data.eval.share."
+            f"{held} to evaluate: both must have at least one. Change data.eval.share."
         )

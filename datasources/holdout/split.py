@@ -1,4 +1,4 @@
-"""Which rows are held out for evaluation: decided row by row, by a hash."""
+"""Chooses the rows that are held out for evaluation: row by row, by a hash."""
 
 from typing import Literal
 
@@ -12,18 +12,18 @@ from ..reader import Reader
 from ..source import DataSource
 
 HoldBy = Literal["rows", "contents", "entries", "time"]
-"""What is held out: rows, by a hash of their number or of what is in them; or entries of rows, at
-random or the newest ones.
+"""How to choose what is held out: rows by a hash of their number or of their contents, or entries
+of rows at random or by time (the newest).
 """
 
 
 def split_rows(
     n: int, share: float, seed: int = 0
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Ids of the rows of 0..n-1 to train on and of those held out: two int64 arrays, ascending.
+    """Return the rows of 0..n-1 to train on and the rows held out: ascending int64 arrays.
 
-    Row i is held out if hash(seed, i) < share, so a row stays on its side when rows are added
-    behind it. The hash is the SplitMix64 generator (Steele, Lea, Flood, OOPSLA 2014) at step i.
+    Row i is held out if hash(seed, i) < share, so a row stays on its side when rows are appended.
+    The hash is the SplitMix64 generator (Steele, Lea, Flood, OOPSLA 2014) at step i.
 
     >>> train, held = split_rows(1000, 0.05)
     >>> len(train), len(held)
@@ -32,32 +32,32 @@ def split_rows(
     True
     """
     if n < 0:
-        raise DataError(f"split_rows: n={n}, but there are at least 0 rows.")
+        raise DataError(f"split_rows: n={n}: must not be negative.")
     rows = np.arange(1, n + 1, dtype=np.uint64)
     held = mix(start_of(seed) + rows * GOLDEN) < limit_of(share)
     return np.flatnonzero(~held).astype(np.int64), np.flatnonzero(held).astype(np.int64)
 
 
 def start_of(seed: int) -> np.uint64:
-    """Where the generator starts."""
+    """Return the start of the generator."""
     if not 0 <= seed < 2**64:
-        raise DataError(f"split_rows: seed={seed}, but a seed is 0 to 2**64 - 1.")
+        raise DataError(f"split_rows: seed={seed}: must be 0 to 2**64 - 1.")
     return np.uint64(mix(np.array([seed], np.uint64))[0])
 
 
 def limit_of(share: float) -> np.uint64:
-    """The hash that is too large for a row to be held out."""
+    """Return the least hash of rows that are not held out."""
     if not 0.0 < share < 1.0:
-        raise DataError(f"split_rows: share={share}, but it lies between 0 and 1, e.g. 0.05.")
+        raise DataError(f"split_rows: share={share}: must lie between 0 and 1, e.g. 0.05.")
     return np.uint64(share * 2.0**64)
 
 
 def split_by_contents(source: DataSource, share: float, seed: int = 0) -> npt.NDArray[np.uint8]:
-    """Bits [rows / 8, rounded up], lowest first: 1 for each row of `source` that is held out.
+    """Return one bit per row of `source`, lowest first: 1 if the row is held out.
 
-    A row is held out if a hash of the seed and of its features (columns and values that are not 0,
-    as float32) is less than `share`: whatever its place, its targets and its weight. So rows that
-    are alike are on one side. All of `source` is read once.
+    The result has the shape [rows / 8, rounded up]. A row is held out if a hash of the seed and of
+    its features (columns and float32 values that are not 0) is less than `share`. Place, targets
+    and weight do not matter, so equal rows are on the same side. All of `source` is read once.
 
     Raises:
         DataError: the share or the seed is impossible, or the data cannot be read.
@@ -78,7 +78,7 @@ def split_by_contents(source: DataSource, share: float, seed: int = 0) -> npt.ND
 
 @kernel
 def add(hash_: np.uint64, column: int, bits: np.uint32) -> np.uint64:
-    """The hash with one more entry; zeros, of either sign, do not count."""
+    """Return the hash with one more entry; zeros of either sign do not count."""
     if bits & np.uint32(0x7FFFFFFF) == 0:
         return hash_
     return mix_one(hash_ + np.uint64(column + 1) * GOLDEN ^ np.uint64(bits))
@@ -86,7 +86,7 @@ def add(hash_: np.uint64, column: int, bits: np.uint32) -> np.uint64:
 
 @kernel
 def mark(row: int, hash_: np.uint64, limit: np.uint64, held: npt.NDArray[np.uint8]) -> None:
-    """Set the row's bit, if its hash says so."""
+    """Set the row's bit if its hash is below `limit`."""
     if mix_one(hash_) < limit:
         held[row >> 3] |= np.uint8(1 << (row & 7))
 
@@ -101,7 +101,7 @@ def mark_csr(
     limit: np.uint64,
     held: npt.NDArray[np.uint8],
 ) -> None:
-    """Mark those of the rows `ids` that are held out; bits: of the values."""
+    """Mark those of the rows `ids` that are held out; bits: the bits of the values."""
     for i in range(ids.size):
         hash_ = start
         for e in range(indptr[i], indptr[i + 1]):
@@ -117,7 +117,7 @@ def mark_dense(
     limit: np.uint64,
     held: npt.NDArray[np.uint8],
 ) -> None:
-    """Mark those of the rows `ids` that are held out; bits [rows, columns]: of the values."""
+    """Mark those of the rows `ids` that are held out; bits: [rows, columns], of the values."""
     for i in range(ids.size):
         hash_ = start
         for j in range(bits.shape[1]):

@@ -1,1 +1,1 @@
-"""Sources of blocks in memory."""
+"""Sources of blocks of data in memory."""

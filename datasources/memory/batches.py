@@ -1,4 +1,4 @@
-"""Batches of rows from an iterator: verified, counted, and handed out in parts of any size."""
+"""Verifies and counts batches of rows from an iterator, and cuts them into parts."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Masked = np.ma.MaskedArray[Any, Any]
 
 
 def categories(column: Any, name: str) -> Any:
-    """Text or whole numbers, as `hash_features` takes them.
+    """Return an Arrow column of text or whole numbers in the form that `hash_features` takes.
 
     column: an Arrow array or chunked array. Returns an object array of str and None, or a masked
     array of integers. Raises `DataError` for another type; its message starts with `name`.
@@ -36,14 +36,14 @@ def categories(column: Any, name: str) -> Any:
         column = column.cast(pa.int8())
     elif not kinds.is_integer(kind):
         raise DataError(
-            f"{name} is of type {kind}, but a category is text or a whole number; a number with a "
-            "fraction is a feature as it is (`numeric`)."
+            f"{name} is of type {kind}, but a category must be text or a whole number; a number "
+            "with a fraction is a feature as it is (`numeric`)."
         )
     return masked(column, 0)
 
 
 def numbers(column: Any, name: str) -> Masked:
-    """Numbers as a masked array float64.
+    """Return an Arrow column of numbers as a masked float64 array.
 
     column: an Arrow array or chunked array. Raises `DataError` for another type; its message starts
     with `name`.
@@ -53,30 +53,30 @@ def numbers(column: Any, name: str) -> Masked:
         column = column.cast(pa.int8())
     elif not (kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind)):
         raise DataError(
-            f"{name} is of type {kind}, but holds numbers; text belongs to `categorical`."
+            f"{name} is of type {kind}, but must be numbers; name columns of text in `categorical`."
         )
     return masked(column.cast(pa.float64(), safe=False), 0.0)
 
 
 def masked(column: Any, filler: Any) -> Masked:
-    """An Arrow column of numbers; `filler` stands where nothing is."""
+    """Return an Arrow column of numbers as a masked array with `filler` in the gaps."""
     empty = column.is_null().to_numpy(zero_copy_only=False)
     return np.ma.MaskedArray(column.fill_null(filler).to_numpy(zero_copy_only=False), empty)
 
 
-END = object()  # what no iterator yields
+END = object()  # no iterator yields it
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What came from an iterator, verified."""
+    """A verified batch of rows from an iterator."""
 
     X: Any
     rows: int
     labels: Labels
 
     def shape(self, block_rows: int, nnz: int, total_rows: int) -> BlockShape:
-        """That of blocks of such batches."""
+        """Return the shape of blocks that are made of such batches."""
         sparse = isinstance(self.X, CSR)
         return BlockShape(
             rows=block_rows,
@@ -90,52 +90,52 @@ class Batch:
 
 
 class Stream:
-    """One pass: where it is, and what is left of the batch there."""
+    """The state of one pass: the current batch and position."""
 
     def __init__(self, items: Iterable[Any], pass_: int) -> None:
-        """At the beginning."""
-        self.pass_, self.row = pass_, 0  # of the pass: rows that were taken
-        self._items, self._number = iter(items), -1  # of the present batch
+        """Start before the first batch of `items`."""
+        self.pass_, self.row = pass_, 0  # row: rows of the pass that were taken
+        self._items, self._number = iter(items), -1  # _number: of the current batch
         self._batch: Batch | None = None
-        self._used = 0  # rows of it
+        self._used = 0  # rows of the current batch that were taken
 
     def take(self, rows: int, shape: BlockShape) -> Iterator[tuple[Batch, int, int]]:
-        """The next `rows` rows, as parts of batches: the batch, first row, and the one behind."""
+        """Yield the next `rows` rows as parts of batches: `(batch, first row, end)`."""
         while rows > 0:
             batch = self._present()
             if batch is None:
                 raise DataError(
                     f"IterableSource: pass {self.pass_} has {self.row} rows, but "
-                    f"{shape.total_rows} were announced, and every pass has the same."
+                    f"{shape.total_rows} were announced; every pass must have the same number."
                 )
             same = batch.shape(shape.rows, shape.nnz, shape.total_rows)
             if same != shape:
-                raise DataError(f"{self._name()} makes blocks of {same}, but they are of {shape}.")
+                raise DataError(f"{self._name()} makes blocks of {same}, but must match {shape}.")
             start, stop = self._used, min(batch.rows, self._used + rows)
             self._used, self.row, rows = stop, self.row + stop - start, rows - stop + start
             yield batch, start, stop
 
     def skip(self, rows: int, shape: BlockShape) -> None:
-        """Leave out the next `rows` rows."""
+        """Skip the next `rows` rows."""
         for _ in self.take(rows, shape):
             pass
 
     def whole(self) -> Iterator[Batch]:
-        """All batches that are left."""
+        """Yield all remaining batches."""
         while (batch := self._present()) is not None:
             self._used = batch.rows
             yield batch
 
     def check_end(self, shape: BlockShape) -> None:
-        """Raises `DataError` if there are further rows."""
+        """Raise `DataError` if any rows remain."""
         if self._present() is not None:
             raise DataError(
                 f"IterableSource: pass {self.pass_} has more than the {shape.total_rows} rows that "
-                "were announced, and every pass has the same."
+                "were announced; every pass must have the same number."
             )
 
     def _present(self) -> Batch | None:
-        """The batch with the next row; None at the end."""
+        """Return the batch with the next row; None at the end."""
         while self._batch is None or self._used == self._batch.rows:
             item = next(self._items, END)
             if item is END:
@@ -152,10 +152,10 @@ class Stream:
 
 
 def as_batch(item: Any) -> Batch | None:
-    """X, (X, Y) or (X, Y, weights), verified; None where there are no rows."""
+    """Verify X, (X, Y) or (X, Y, weights); return None if it has no rows."""
     X, targets, weights = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
     if isinstance(item, tuple) and not 1 <= len(item) <= 3:
-        raise DataError(f"a tuple of {len(item)}, but it is (X, Y) or (X, Y, weights).")
+        raise DataError(f"a tuple of {len(item)}: must be (X, Y) or (X, Y, weights).")
     if isinstance(X, pa.RecordBatch | pa.Table):
         X = arrow_table(X)
     if hasattr(X, "shape") and len(X.shape) == 2 and X.shape[0] == 0:
@@ -165,7 +165,7 @@ def as_batch(item: Any) -> Batch | None:
 
 
 def arrow_table(table: Any) -> Any:
-    """The columns of an Arrow table, numbers without gaps, as an array [rows, columns]."""
+    """Return the columns of an Arrow table, numbers without gaps, as an array [rows, columns]."""
     columns = []
     for name in table.schema.names:
         column = numbers(table.column(name), f"column {name!r}")
@@ -176,7 +176,7 @@ def arrow_table(table: Any) -> Any:
 
 
 def count_batches(batches: Iterable[Any], block_rows: int) -> tuple[BlockShape, str]:
-    """Sizes of blocks of `block_rows` rows, and the fingerprint, of all batches of pass 0."""
+    """Return shape and fingerprint of all batches of pass 0, in blocks of `block_rows` rows."""
     digest, rows = xxhash.xxh3_64(), 0
     nnz, carried, first = 1, 0.0, None  # carried: non-zeros of the block that is not full yet
     for batch in Stream(batches, 0).whole():

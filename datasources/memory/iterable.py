@@ -1,4 +1,4 @@
-"""Batches from any Python iterator as blocks."""
+"""The source of blocks of batches from any Python iterator."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -17,21 +17,24 @@ Batches = Callable[[int], Iterable[Any]]
 
 
 class IterableSource:
-    """What a function yields, as blocks: for data that no other source reads.
+    """The batches that a function yields, as blocks: for data that no other source reads.
 
-    batches: a function of the number of the pass (0, 1, ...) that returns an iterable of batches. A
-    batch is X, (X, Y) or (X, Y, weights) as for `MatrixSource` (Y may be None), and X may be an
-    Arrow record batch or table whose columns are numbers. Batches may have any number of rows; all
-    have the same columns, are all dense or all sparse, and every pass has the same number of rows.
-    The function runs in the reader's thread.
+    - batches: a function that takes the number of the pass (0, 1, ...) and returns an iterable of
+      batches. A batch is X, (X, Y) or (X, Y, weights) as for `MatrixSource`; Y may be None, and X
+      may be an Arrow record batch or table whose columns are numbers.
+    - shape: the sizes, if known; `shape.nnz` must be enough for any block of any pass. None: pass 0
+      is read once to count them.
+    - block_rows: rows of a block, if `shape` is None.
+    - names, target_names: names of the columns and of the targets.
+    - fingerprint: tells these data from others, for checkpoints. By default it is the XXH3 of
+      pass 0 if that was counted, else "".
 
-    shape: the sizes, where they are known; `shape.nnz` must be enough for any block of any pass.
-    None: pass 0 is read once to count them, with `block_rows` rows per block. fingerprint: what
-    tells these data from others, for checkpoints; by default the XXH3 of pass 0 where it was
-    counted, else "".
+    Batches may have any number of rows. All have the same columns and are all dense or all sparse.
+    Every pass has the same number of rows. The function runs in the reader's thread.
 
-    Rows come in the order of the iterator, and `row_ids` count them, so shuffling is up to the
-    function. A run resumes by skipping what it has seen. Raises `DataError` naming batch and row.
+    Rows come in the order of the iterator, and `row_ids` count them, so any shuffling is up to the
+    function. A run resumes by skipping the rows that it has seen. Raises `DataError` with batch and
+    row.
 
     >>> def batches(pass_):
     ...     for start in range(0, 10, 4):
@@ -53,7 +56,7 @@ class IterableSource:
         target_names: Sequence[str] | None = None,
         fingerprint: str = "",
     ) -> None:
-        """Count, where there is no `shape`."""
+        """Count the rows and non-zeros of pass 0 if `shape` is None."""
         self._batches, self._stream = batches, Stream((), -1)
         self.names, self.target_names = names, target_names
         if shape is None:
@@ -66,12 +69,14 @@ class IterableSource:
             ("target_names", target_names, shape.targets),
         ]:
             if given is not None and len(given) != count:
-                raise DataError(f"IterableSource: {len(given)} {what} for {count}.")
+                raise DataError(
+                    f"IterableSource: {what} has {len(given)} names, but must have {count}."
+                )
         self._ids = np.empty(shape.rows, np.int64)
         self._reading = threading.Lock()  # for readers in several threads
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with block `index` of pass `pass_`; what lies before it is skipped."""
+        """Fill `into` with block `index` of pass `pass_`; skip the rows before it."""
         check_request(self, pass_, index, into)
         with self._reading:
             self._fill(pass_, index, into)
@@ -112,5 +117,5 @@ class IterableSource:
             self._stream = stream
 
     def __repr__(self) -> str:
-        """Sizes."""
+        """Show the sizes."""
         return f"IterableSource({self.shape})"

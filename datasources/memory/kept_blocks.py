@@ -1,4 +1,4 @@
-"""Blocks that are the same in every pass, kept."""
+"""Keeps blocks that are the same in every pass."""
 
 import threading
 from typing import Any
@@ -12,14 +12,14 @@ ALIGNMENT = 64  # bytes, a cache line
 
 
 class Shelf:
-    """Room for finished blocks by number, up to `nbytes`; what does not fit is not kept.
+    """Keeps finished blocks by number, up to `nbytes`; blocks that do not fit are not kept.
 
-    The memory is asked for in one piece when the first block comes, which lets the operating
-    system give it in large pages, and is never given back. Threads may use it at the same time.
+    The memory is allocated in one piece with the first block, so that the operating system can use
+    large pages, and is kept. Several threads may use a shelf at once.
     """
 
     def __init__(self, nbytes: int) -> None:
-        """Empty."""
+        """Start empty."""
         self.nbytes = nbytes
         self._kept: dict[int, KeptBlock] = {}
         self._slab = np.empty(0, np.uint8)
@@ -27,7 +27,7 @@ class Shelf:
         self._lock = threading.Lock()
 
     def get(self, number: int) -> KeptBlock | None:
-        """The block that was put under this number, if there is one."""
+        """Return the block kept under this number, or None."""
         return self._kept.get(number)
 
     def put(
@@ -37,10 +37,9 @@ class Shelf:
         indices: npt.NDArray[np.int32] | None = None,
         values: npt.NDArray[np.float32] | None = None,
     ) -> None:
-        """Keep a copy of the sparse part of a finished block, and of its transposed index if it has
-        one.
+        """Keep a copy of the sparse part of a finished block and of its transposed index, if any.
 
-        indices, values: [nnz], C-contiguous, used in place of copies; both or neither.
+        indices, values: [nnz], C-contiguous, kept instead of copies; give both or neither.
         """
         if self._used >= self.nbytes:
             return
@@ -74,5 +73,5 @@ class Shelf:
 
 
 def aligned(nbytes: int) -> int:
-    """`nbytes` rounded up to the alignment."""
+    """Return `nbytes` rounded up to the alignment."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT

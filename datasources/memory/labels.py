@@ -1,4 +1,4 @@
-"""What rows are labelled with: targets to predict, and weights."""
+"""The labels of rows: targets to predict, and weights."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,11 +17,14 @@ from ..errors import DataError
 
 
 class Labels:
-    """Targets and weights of `rows` rows, verified; None where there are none.
+    """Verified targets and weights of `rows` rows; each is None if not given.
 
-    targets: [rows] or [rows, T], numbers or booleans, a SciPy sparse matrix (multi-label) or
-    anything that `numpy.asarray` takes. weights: [rows], finite, not negative. names: of the
-    targets. Dense targets and sparse ones in CSR are kept, not copied. Raises `DataError`.
+    - targets: [rows] or [rows, T], numbers or booleans: a SciPy sparse matrix (multi-label) or
+      anything that `numpy.asarray` takes. Dense and CSR targets are kept, not copied.
+    - weights: [rows], finite, not negative.
+    - names: names of the targets.
+
+    Raises `DataError`.
     """
 
     def __init__(self, rows: int, targets: Any, weights: Any, names: Sequence[str] | None) -> None:
@@ -35,18 +38,18 @@ class Labels:
             0 if table is None else table.columns if isinstance(table, CSR) else table.shape[1]
         )
         if self.columns > MAX_COLUMNS:
-            raise DataError(f"MatrixSource: {self.columns} targets, at most {MAX_COLUMNS} work.")
+            raise DataError(f"MatrixSource: {self.columns} targets: must be at most {MAX_COLUMNS}.")
         if names is not None and len(names) != self.columns:
             raise DataError(
-                f"MatrixSource: {self.columns} targets and {len(names)} target_names, but each "
-                "target has one name."
+                f"MatrixSource: {self.columns} targets and {len(names)} target_names; give each "
+                "target one name."
             )
         if names is not None and len(set(names)) != len(names):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise DataError(f"MatrixSource: target_names has {twice!r} twice.")
 
     def write(self, ids: npt.NDArray[np.int64], into: HostBlock, at: int = 0) -> None:
-        """Targets and weights of the rows `ids` to the rows of a block from `at` on."""
+        """Write targets and weights of the rows `ids` to the rows of a block from `at` on."""
         targets = into.targets[at:]
         if isinstance(self.targets, CSR):
             matrix = self.targets
@@ -62,7 +65,7 @@ class Labels:
             np.take(self.weights, ids, out=into.weights[at : at + ids.size], mode="clip")
 
     def sums(self) -> tuple[float, list[float]]:
-        """The sum of the weights of all rows, and of the targets times these [columns]."""
+        """Return the sum of all weights, and for each target the sum of weight times target."""
         rows = 0 if self.targets is None else self.rows
         weights = np.ones(rows) if self.weights is None else self.weights.astype(np.float64)
         if isinstance(self.targets, CSR):
@@ -81,7 +84,7 @@ class Labels:
         return float(weights.sum()), found.tolist()
 
     def hash(self, digest: xxhash.xxh3_64) -> None:
-        """Add what there is to a digest."""
+        """Add targets and weights, if given, to a digest."""
         if self.targets is not None:
             digest.update(f"targets {self.columns} {isinstance(self.targets, CSR)}".encode())
             hash_matrix(digest, self.targets)
@@ -91,7 +94,7 @@ class Labels:
 
 
 def accept_targets(targets: Any, rows: int) -> CSR | npt.NDArray[Any]:
-    """Targets as verified CSR or as a verified table [rows, T]."""
+    """Return targets as verified CSR or as a verified table [rows, T]."""
     if not sparse.issparse(targets):
         targets = np.asarray(targets)
         if targets.dtype.kind in "OSUT" and targets.size:
@@ -107,18 +110,18 @@ def accept_targets(targets: Any, rows: int) -> CSR | npt.NDArray[Any]:
 
 
 def accept_weights(weights: Any, rows: int) -> npt.NDArray[np.float32]:
-    """Weights as float32 [rows], finite and not negative."""
+    """Return weights as float32 [rows], finite and not negative."""
     weights = np.asarray(weights)
     check_rows("weights", weights.shape, rows)
     if weights.ndim != 1 or weights.dtype.kind not in "biuf":
         raise DataError(
             f"MatrixSource: weights have the shape {weights.shape} and the dtype {weights.dtype}, "
-            "but are one real number per row."
+            "but must be one real number per row."
         )
     bad = check_weights(weights.astype(np.float64), rows)
     if bad >= 0:
         raise DataError(
-            f"MatrixSource: row {bad} has the weight {weights[bad]}, but a weight is a finite "
+            f"MatrixSource: row {bad} has the weight {weights[bad]}, but a weight must be a finite "
             "number, 0 or more; 0 is as if the row were absent."
         )
     single: npt.NDArray[np.float32] = weights.astype(np.float32)
@@ -126,11 +129,10 @@ def accept_weights(weights: Any, rows: int) -> npt.NDArray[np.float32]:
 
 
 def check_rows(what: str, shape: tuple[int, ...], rows: int) -> None:
-    """As many rows as X has."""
+    """Raise `DataError` unless labels have as many rows as X."""
     if not shape or shape[0] != rows:
         found = shape[0] if shape else "no"
         hint = "; pass Y.T" if len(shape) == 2 and shape[1] == rows else ""
         raise DataError(
-            f"MatrixSource: {what} have {found} rows and X has {rows}, but each row of X has its "
-            f"own{hint}."
+            f"MatrixSource: {what} have {found} rows and X has {rows}, but must have as many{hint}."
         )

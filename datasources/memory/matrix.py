@@ -1,4 +1,4 @@
-"""Blocks of a matrix in memory."""
+"""The source of blocks of a matrix in memory."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -20,30 +20,29 @@ from .labels import Labels
 from .order import RowOrder, Shuffle
 
 KEEP_BYTES = 2**30
-FEW_LABELS = 2**14  # numbers that are not worth a thread to write them into a block
+FEW_LABELS = 2**14  # so few numbers are written into a block without a thread
 
 
 class MatrixSource:
     """A NumPy array or SciPy sparse matrix (any kind) as blocks; rows are samples.
 
-    X: [n, columns], real, finite. It is kept, not copied, where it is CSR or dense already: do
-    not change it while it is in use. Stored zeros stay non-zeros. names: of the columns;
-    row_names: of the rows.
+    - X: [n, columns], real and finite. A CSR or dense matrix is kept, not copied: do not change it
+      while it is in use. Stored zeros stay non-zeros.
+    - targets: [n] or [n, T], dense or a SciPy sparse matrix (multi-label).
+    - weights: [n], finite, not negative. 0 is as if the row were absent, 2 as if it occurred twice.
+    - block_rows: rows of a block.
+    - shuffle: False: the rows in the order of X. True: a new order of all rows in each pass.
+      "blocks": rows are dealt to blocks at random once, and each pass visits these blocks in a new
+      order; almost as random and much cheaper. Orders are drawn from `(seed, pass)`.
+    - names, row_names, target_names: names of the columns, rows and targets.
+    - keep_bytes: most bytes of blocks kept for later passes.
 
-    targets: what rows are labelled with, [n] or [n, T], dense or a SciPy sparse matrix
-    (multi-label); target_names: of its columns. weights: [n], finite, not negative; 0 is as if
-    the row were absent, 2 as if it were there twice.
+    With shuffle False or "blocks", a block has the same rows in every pass. Sparse blocks are then
+    kept from the first pass on, with their transposed index if a reader needs that. They take
+    about 20 bytes per non-zero, or 12 where blocks are parts of a CSR matrix of float32 and int32.
+    Blocks beyond `keep_bytes` are made anew in each pass.
 
-    block_rows: rows of a block. shuffle: False, the rows in the order of X; True, in another order
-    in each pass; "blocks", dealt to blocks at random once, and these blocks in another order in
-    each pass, which is almost as random and much cheaper: where blocks have the same rows in every
-    pass (False and "blocks"), sparse blocks and their transposed index, if anybody reads that, are
-    kept from the first pass on, up to keep_bytes in all (some 20 bytes per non-zero; 12 where
-    blocks are parts of a CSR matrix of float32 and int32); what does not fit is made anew in each
-    pass. Orders are drawn from `(seed, pass)`.
-
-    Raises `DataError` for what is no matrix of finite numbers, and for labels or names that do
-    not fit.
+    Raises `DataError` unless X is a matrix of finite numbers that labels and names fit.
 
     >>> source = MatrixSource(np.arange(12.0).reshape(3, 4), targets=[0, 1, 1], block_rows=2)
     >>> source
@@ -70,7 +69,7 @@ class MatrixSource:
         target_names: Sequence[str] | None = None,
         keep_bytes: int = KEEP_BYTES,
     ) -> None:
-        """Verify X and its labels, and find the capacity that its blocks need."""
+        """Verify X and its labels, and compute the capacity of its blocks."""
         matrix = accept(X)
         rows, columns = int(X.shape[0]), int(X.shape[1])
         check_columns(rows, columns, names)
@@ -95,42 +94,42 @@ class MatrixSource:
 
     @property
     def shape(self) -> BlockShape:
-        """Sizes of every block."""
+        """The sizes of every block."""
         return self._shape
 
     @property
     def blocks(self) -> int:
-        """Blocks of one pass, the padded one included."""
+        """The number of blocks of one pass, including the padded one."""
         return self._order.blocks
 
     @property
     def names(self) -> Sequence[str] | None:
-        """Names of the columns, or None."""
+        """The names of the columns, or None."""
         return self._names
 
     @property
     def row_names(self) -> Sequence[str] | None:
-        """Names of the rows, or None."""
+        """The names of the rows, or None."""
         return self._row_names
 
     @property
     def target_names(self) -> Sequence[str] | None:
-        """Names of the targets, or None."""
+        """The names of the targets, or None."""
         return self._labels.names
 
     def label_sums(self) -> tuple[float, list[float]]:
-        """The sum of the weights of all rows, and of the targets times these, one per target."""
+        """Return the sum of all weights, and for each target the sum of weight times target."""
         return self._labels.sums()
 
     def value_sums(self) -> tuple[float, int]:
-        """The sum of all stored values (of a dense matrix: of all), and their number."""
+        """Return the sum and the number of all stored values; of a dense matrix, of all values."""
         values: Any = self._matrix
         if isinstance(values, CSR):
             values = values.values[int(values.indptr[0]) : int(values.indptr[-1])]
         return float(values.sum(dtype=np.float64)), int(values.size)
 
     def transposed(self) -> "MatrixSource":
-        """X.T as blocks of as many rows, without labels; made anew at each call."""
+        """Return X.T in blocks of as many rows, without labels; made anew at each call."""
         X: Any = self._matrix
         shape = self._shape
         if isinstance(X, CSR):
@@ -148,8 +147,9 @@ class MatrixSource:
         )
 
     def entries(self, rows: npt.NDArray[np.int64]) -> Any:
-        """Stored entries of the rows with these numbers (of a dense matrix, what is not 0): a SciPy
-        `csr_array` float32 [rows x columns].
+        """Return the stored entries of the rows with these numbers; of a dense matrix, non-zeros.
+
+        The result is a SciPy `csr_array` float32 [rows, columns].
         """
         matrix, shape = self._matrix, (rows.size, self._shape.columns)
         if not isinstance(matrix, CSR):
@@ -161,14 +161,16 @@ class MatrixSource:
         return sparse.csr_array((values, indices, indptr), shape=shape)
 
     def keeps(self, *, indexed: bool = True) -> int:
-        """Most bytes that this source will keep of blocks that it has read, for a reader with or
-        without a transposed index. Without, a copy of rows saves less than its memory costs.
+        """Return the most bytes of blocks that this source will keep for later passes.
+
+        indexed: whether the reader needs the transposed index. Without it, a copy of rows saves
+        less time than its memory is worth, so only parts of the matrix are kept.
         """
         return self._shelf.nbytes if indexed or self._views else 0
 
     @cached_property
     def fingerprint(self) -> str:
-        """XXH3 of shape and contents, whatever kind and dtype held them; not of the order."""
+        """The XXH3 of shape and contents, whatever their kind, dtype and order of reading."""
         shape, digest = self._shape, xxhash.xxh3_64()
         digest.update(f"{shape.total_rows} {shape.columns} {shape.dense}".encode())
         hash_matrix(digest, self._matrix)
@@ -195,13 +197,13 @@ class MatrixSource:
             self._keep(number, into)
 
     def kept(self, pass_: int, index: int) -> bool:
-        """Whether block `index` of pass `pass_` is at hand, with labels that are written soon."""
+        """Whether block `index` of pass `pass_` is kept, with few enough labels to write."""
         if self._shape.rows * self._shape.targets > FEW_LABELS:
             return False
         return self._shelf.get(self._order.number(pass_, index)) is not None
 
     def _needed(self) -> int:
-        """Bytes that are enough to keep all blocks: 0 where they differ from pass to pass."""
+        """Return the bytes needed to keep all blocks; 0 if they differ from pass to pass."""
         matrix, shape = self._matrix, self._shape
         if not isinstance(matrix, CSR) or not self._order.fixed:
             return 0
@@ -214,7 +216,7 @@ class MatrixSource:
         return nnz * per_entry + features * 12 + self.blocks * per_block
 
     def _borrow(self, number: int, rows: int, into: HostBlock) -> None:
-        """Let a part of the matrix be the block."""
+        """Use a part of the matrix as the block, without a copy."""
         matrix = self._matrix
         assert isinstance(matrix, CSR)
         first = number * self._shape.rows
@@ -241,14 +243,14 @@ class MatrixSource:
             raise changed(int(ids[misfit]))
 
     def _keep(self, number: int, block: HostBlock) -> None:
-        """Keep `block`, which is finished, for later passes, if there is room for it."""
+        """Keep the finished `block` for later passes, if it fits."""
         if self._views:
             self._shelf.put(number, block, block.indices, block.values)
         else:
             self._shelf.put(number, block)
 
     def __repr__(self) -> str:
-        """Sizes and settings."""
+        """Show sizes and settings."""
         shape, order = self._shape, self._order
         kind = "dense" if shape.dense else "sparse"
         labels = f", {shape.targets} targets" if shape.targets else ""
@@ -260,7 +262,7 @@ class MatrixSource:
 
 
 def changed(row: int) -> DataError:
-    """What is wrong with a row that does not fit into its block any more."""
+    """Return the error for a row that no longer fits into its block."""
     return DataError(
         f"MatrixSource: row {row} is not what it was when the source was made; do not change X "
         "while it is in use."
@@ -268,25 +270,26 @@ def changed(row: int) -> DataError:
 
 
 def can_be_shown(matrix: CSR) -> bool:
-    """Whether parts of the matrix can stand for arrays of a block: same types, writable as these
-    are for compiled code, aligned.
+    """Whether parts of the matrix can serve as arrays of a block without a copy.
+
+    Compiled code needs the same dtypes, writable and aligned.
     """
     parts = [(matrix.indices, np.int32), (matrix.values, np.float32)]
     return all(a.dtype == dtype and a.flags.behaved and a.flags.c_contiguous for a, dtype in parts)
 
 
 def check_row_names(rows: int, names: Sequence[str] | None) -> None:
-    """One name for each row."""
+    """Raise `DataError` unless `names` has one name for each row."""
     if names is not None and len(names) != rows:
         raise DataError(
-            f"MatrixSource: X has {rows} rows and {len(names)} row names, but each row has one."
+            f"MatrixSource: X has {rows} rows and {len(names)} row names; give each row one name."
         )
 
 
 def check_columns(rows: int, columns: int, names: Sequence[str] | None) -> None:
-    """Columns that an int32 can number, and one name for each."""
+    """Raise `DataError` unless an int32 can number the columns and each has one name."""
     if columns > MAX_COLUMNS:
-        raise DataError(f"MatrixSource: X has {columns} columns, but at most {MAX_COLUMNS} work.")
+        raise DataError(f"MatrixSource: X has {columns} columns: must be at most {MAX_COLUMNS}.")
     if names is not None and len(names) != columns:
         hint = "; if samples are columns, pass X.T" if len(names) == rows else ""
         raise DataError(

@@ -1,4 +1,4 @@
-"""Which rows a block has: a function of (seed, pass, index) alone."""
+"""The rows of each block: a function of (seed, pass, index) alone."""
 
 import threading
 from typing import Literal
@@ -10,20 +10,22 @@ from ..arrays.copy_rows import count_up
 from ..errors import DataError
 
 Shuffle = bool | Literal["blocks"]
-DEAL = 2**64 - 1  # the pass, which none ever is, that rows are dealt to blocks in
+DEAL = 2**64 - 1  # the number of no real pass: keys the dealing of rows to blocks
 
 
 class RowOrder:
-    """Rows 0..rows-1 in blocks of `block_rows`, for every pass.
+    """The rows 0..rows-1 in blocks of `block_rows`, for every pass.
 
-    shuffle: False, the order of the rows; True, another permutation of all rows in each pass;
-    "blocks", rows are dealt to blocks once, at random, and passes visit these blocks in different
-    orders. With False and "blocks" a block has the same rows in every pass (`fixed`), so what was
-    computed for it once can be kept. The short block is then not the last one in every pass. Dealt
-    rows are in random order within their block, too: whoever steps row by row learns less from rows
-    that ascend, which are seldom independent of those beside them.
+    - shuffle: False: the rows in order. True: a new permutation of all rows in each pass.
+      "blocks": rows are dealt to blocks once, at random, and each pass visits these blocks in a
+      new order.
 
-    Raises `DataError` for settings that make no order.
+    With False and "blocks", a block has the same rows in every pass (`fixed`), so results for a
+    block can be kept. With "blocks", the short block is not always the last of a pass. Dealt rows
+    are in random order within their block, too. Neighbouring rows are seldom independent, so steps
+    row by row would learn less from ascending rows.
+
+    Raises `DataError` for impossible settings.
 
     >>> order, ids = RowOrder(5, 2, "blocks", 0), np.empty(2, np.int64)
     >>> for pass_ in range(2):
@@ -33,15 +35,13 @@ class RowOrder:
     """
 
     def __init__(self, rows: int, block_rows: int, shuffle: Shuffle, seed: int) -> None:
-        """Deal the rows, where they are dealt once."""
+        """Check the settings; deal the rows if shuffle is "blocks"."""
         if not 1 <= block_rows < 2**31:
-            raise DataError(f"MatrixSource: block_rows={block_rows}, but it is 1 to 2**31 - 1.")
+            raise DataError(f"MatrixSource: block_rows={block_rows}: must be 1 to 2**31 - 1.")
         if not 0 <= seed < 2**64:
-            raise DataError(f"MatrixSource: seed={seed}, but a seed is 0 to 2**64 - 1.")
+            raise DataError(f"MatrixSource: seed={seed}: must be 0 to 2**64 - 1.")
         if shuffle not in (True, False, "blocks"):
-            raise DataError(
-                f'MatrixSource: shuffle={shuffle!r}, but it is True, False or "blocks".'
-            )
+            raise DataError(f'MatrixSource: shuffle={shuffle!r}: must be True, False or "blocks".')
         self.rows, self.block_rows, self.shuffle, self.seed = rows, block_rows, shuffle, seed
         self.blocks = -(-rows // block_rows)
         self.fixed = shuffle is not True
@@ -57,8 +57,9 @@ class RowOrder:
             self._order = np.empty(rows, np.int64)
 
     def number(self, pass_: int, index: int) -> int:
-        """Which block comes as number `index` of the pass; blocks of one number that are `fixed`
-        have the same rows.
+        """Return the number of the block at position `index` of the pass.
+
+        If the order is `fixed`, a block of one number has the same rows in every pass.
         """
         if self.shuffle != "blocks":
             return index
@@ -66,7 +67,7 @@ class RowOrder:
             return int(self._of_pass(pass_)[index])
 
     def rows_of(self, pass_: int, index: int, into: npt.NDArray[np.int64]) -> int:
-        """Fill `into` [block_rows] from the front with the rows of a block; how many they are."""
+        """Fill `into` [block_rows] from the front with the rows of a block; return their count."""
         start = self.number(pass_, index) * self.block_rows
         ids = into[: min(self.block_rows, self.rows - start)]
         if self.shuffle is False:
@@ -79,8 +80,9 @@ class RowOrder:
         return ids.size
 
     def largest(self, lengths: npt.NDArray[np.int64]) -> int:
-        """Most non-zeros of any block in any pass, where row i has `lengths[i]`; at least 1, so
-        that no buffer is empty.
+        """Return the most non-zeros of any block in any pass, where row i has `lengths[i]`.
+
+        The result is at least 1, so that no buffer is empty.
 
         >>> lengths = np.array([5, 1, 3])
         >>> [RowOrder(3, 2, shuffle, 0).largest(lengths) for shuffle in (False, True, "blocks")]
@@ -95,7 +97,7 @@ class RowOrder:
         return max(1, int(np.add.reduceat(lengths, range(0, self.rows, self.block_rows)).max()))
 
     def _of_pass(self, pass_: int) -> npt.NDArray[np.int64]:
-        """The order of `pass_`; called under the lock."""
+        """Return the order of `pass_`; called under the lock."""
         if self._pass != pass_:
             shuffle_rows(self.seed, pass_, self._order)
             self._pass = pass_

@@ -1,1 +1,1 @@
-"""Compressed files."""
+"""Reads compressed files."""

@@ -1,9 +1,13 @@
-"""The LZ4Block framing of lz4-java (net.jpountz.lz4.LZ4BlockOutputStream), which BIDMat writes.
+"""Reads the LZ4Block framing of lz4-java (net.jpountz.lz4.LZ4BlockOutputStream), used by BIDMat.
 
-A file is blocks, each with a header of 21 bytes: `LZ4Block`; a token (high nibble 1: stored, 2:
-LZ4; low nibble: log2 of the largest block, less 10); compressed length, original length and
-checksum (XXH32 with seed 0x9747b28c of the original bytes, lowest 28 bits), little-endian int32. A
-block of length 0 ends it. This is not the LZ4 frame format that the command `lz4` writes.
+A file is a sequence of blocks; a block of length 0 ends it. Each block has a header of 21 bytes:
+
+- the bytes `LZ4Block`;
+- a token: high nibble 1: stored, 2: LZ4; low nibble: log2 of the largest block, less 10;
+- compressed length, original length and checksum, each a little-endian int32. The checksum is the
+  lowest 28 bits of the XXH32 of the original bytes with seed 0x9747b28c.
+
+This is not the LZ4 frame format that the command `lz4` writes.
 """
 
 import struct
@@ -17,23 +21,23 @@ MAGIC = b"LZ4Block"
 HEADER = struct.Struct("<8sBiii")
 SEED = 0x9747B28C
 STORED, PACKED = 0x10, 0x20
-LARGEST = 1 << 25  # of a block, by lz4-java
+LARGEST = 1 << 25  # bytes of a block in lz4-java
 
 
 class Lz4BlockFile(RawIOBase):
-    """The decompressed bytes of a stream in this framing. Raises `EOFError` where it is damaged."""
+    """Decompresses a stream in this framing. Raises `EOFError` if it is damaged."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        """stream: at its beginning."""
+        """Read from `stream`, which is at its beginning."""
         self._stream, self._codec = stream, pa.Codec("lz4_raw")
         self._block, self._used, self._number, self._ended = b"", 0, 0, False
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Bytes that were there, 0 at the end."""
+        """Fill `buffer` from the front; return the number of bytes, 0 at the end."""
         if self._used == len(self._block) and not self._ended:
             self._block, self._used = self._next(), 0
         piece = self._block[self._used : self._used + len(buffer)]
@@ -45,7 +49,7 @@ class Lz4BlockFile(RawIOBase):
         name, self._number = f"LZ4 block {self._number}", self._number + 1
         header = self._stream.read(HEADER.size)
         if len(header) < HEADER.size:
-            raise EOFError(f"{name} is not there, and no last block was")
+            raise EOFError(f"{name} is missing, and the blocks before it are not the end")
         magic, token, packed, original, check = HEADER.unpack(header)
         method, largest = token & 0xF0, 1 << (10 + (token & 0x0F))
         sound = magic == MAGIC and method in (STORED, PACKED) and 0 <= original <= largest

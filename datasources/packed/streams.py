@@ -1,4 +1,4 @@
-"""Bytes of a file, decompressed by the end of its name."""
+"""Reads the bytes of a file, decompressed as its suffix says."""
 
 import bz2
 import gzip
@@ -20,42 +20,42 @@ DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, pa.ArrowExcept
 
 
 class Metered(RawIOBase):
-    """A file that tells how much of it was read."""
+    """A file that reports how many bytes are read."""
 
     def __init__(self, path: Path, tell: Callable[[int], None]) -> None:
-        """Open the file at `path`."""
+        """Open the file at `path`; `tell` gets the byte count of each read."""
         self._file, self._tell = path.open("rb", buffering=0), tell
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Bytes that were there, 0 at the end."""
+        """Fill `buffer` from the front; return the number of bytes, 0 at the end."""
         count = self._file.readinto(buffer) or 0
         self._tell(count)
         return count
 
     def seekable(self) -> bool:
-        """As its file."""
+        """Whether the file is seekable."""
         return self._file.seekable()
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """As in files."""
+        """Move to a position and return it."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """As in files."""
+        """Return the position."""
         return self._file.tell()
 
     def close(self) -> None:
-        """Close the file, too."""
+        """Close this object and its file."""
         self._file.close()
         super().close()
 
 
 def kind_of(path: Path) -> str:
-    """The end of a file's name in small letters, without that of a packer: `.mtx` of `A.MTX.gz`."""
+    """Return a file's suffix in lower case, without that of a packer: `.mtx` of `A.MTX.gz`."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in PACKED:
         suffixes.pop()
@@ -64,10 +64,10 @@ def kind_of(path: Path) -> str:
 
 @contextmanager
 def opened(path: Path, tell: Callable[[int], None], offset: int = 0) -> Iterator[BinaryIO]:
-    """The decompressed bytes of a file from `offset` on.
+    """Open a file as a stream of its decompressed bytes from `offset` on.
 
-    What a damaged or cut-off file does inside becomes a `DataError`; errors of the operating system
-    (no such file, no permission) stay what they are.
+    Errors from a damaged or cut-off file become a `DataError`. Errors of the operating system (no
+    such file, no permission) are passed on.
     """
     packer = path.suffix.lower()
     with Metered(path, tell) as raw:
@@ -87,7 +87,7 @@ def opened(path: Path, tell: Callable[[int], None], offset: int = 0) -> Iterator
 
 
 def unpacked(raw: RawIOBase, packer: str) -> BinaryIO:
-    """A stream of what is packed in `raw`."""
+    """Return a stream of the decompressed bytes of `raw`."""
     buffered = BufferedReader(raw, 1 << 18)
     stream: Any = buffered
     if packer == ".gz":
@@ -106,7 +106,7 @@ def unpacked(raw: RawIOBase, packer: str) -> BinaryIO:
 
 
 def skip(stream: BinaryIO, count: int) -> None:
-    """Read `count` bytes and forget them. Raises `EOFError` if there are not so many."""
+    """Read and drop `count` bytes. Raises `EOFError` if the stream ends before."""
     while count > 0:
         piece = stream.read(min(count, 1 << 20))
         if not piece:
@@ -115,7 +115,7 @@ def skip(stream: BinaryIO, count: int) -> None:
 
 
 def read_exactly(stream: BinaryIO, count: int, what: str) -> bytes:
-    """`count` bytes, `count` being what a file that was not checked yet claims to have."""
+    """Read `count` bytes, where `count` is an unchecked claim of the file itself."""
     pieces, missing = [], count
     while missing > 0:
         piece = stream.read(min(missing, 1 << 24))  # a false claim allocates no more than this

@@ -1,4 +1,4 @@
-"""How large a packed file is when it is unpacked, as it says itself: nothing is unpacked for that.
+"""Reads the unpacked size of a packed file from its own headers, without unpacking it.
 
 gzip: RFC 1952; Zstandard: RFC 8878; xz: its file format 1.2; LZ4: its frame format 1.6; .npz: zip.
 """
@@ -14,9 +14,10 @@ DEFLATE_MOST, LZ4_MOST, ZSTD_MOST = 1032, 255, 2**16  # bytes that one byte can 
 
 
 def unpacked_bytes(path: Path) -> int:
-    """Bytes of the file at `path`, unpacked where the end of its name says that it is packed, but
-    as large as it is on disk at least. Not too many: of several parts of a file only one may be
-    counted, and a file that says nothing, or is seen to be damaged, counts as it is.
+    """Return a lower bound of the unpacked bytes of the file at `path`, by its suffix.
+
+    The result is at least the size on disk. Of a file of several parts, perhaps only one is
+    counted. A file without a size in its headers, or visibly damaged, counts as it is.
     """
     packed = path.stat().st_size
     said = SAID.get(path.suffix.lower())
@@ -30,14 +31,14 @@ def unpacked_bytes(path: Path) -> int:
 
 
 def _gzip(file: BinaryIO, packed: int) -> int:
-    """The last four bytes: of the last member, modulo 2^32; 0 where so much cannot have been."""
+    """Return the size in the last four bytes (last member, modulo 2^32); 0 if impossible."""
     file.seek(-4, os.SEEK_END)
     size = int.from_bytes(file.read(4), "little")
     return size if size <= DEFLATE_MOST * packed else 0
 
 
 def _zstd(file: BinaryIO, packed: int) -> int:
-    """Of the first frame, if its header has the field, and is not seen to be damaged."""
+    """Return the size in the header of the first frame; 0 if missing or impossible."""
     head = file.read(18)
     if head[:4] != b"\x28\xb5\x2f\xfd":
         return 0
@@ -51,7 +52,7 @@ def _zstd(file: BinaryIO, packed: int) -> int:
 
 
 def _lz4(file: BinaryIO, packed: int) -> int:
-    """The same."""
+    """Return the size in the header of the first frame; 0 if missing or impossible."""
     head = file.read(14)
     told = head[:4] == b"\x04\x22\x4d\x18" and head[4] & 8
     size = int.from_bytes(head[6:14], "little") if told else 0
@@ -59,7 +60,7 @@ def _lz4(file: BinaryIO, packed: int) -> int:
 
 
 def _xz(file: BinaryIO, packed: int) -> int:
-    """Of all blocks of the last stream, by the index at its end."""
+    """Return the size of all blocks of the last stream, from the index at its end."""
     file.seek(-12, os.SEEK_END)
     footer = file.read(12)
     if footer[10:] != b"YZ":
@@ -80,7 +81,7 @@ def _xz(file: BinaryIO, packed: int) -> int:
 
 
 def _number(data: memoryview) -> tuple[int, memoryview]:
-    """A number of xz, seven bits a byte, least first; and what follows it."""
+    """Return an xz number (seven bits a byte, least first) and the bytes after it."""
     value = 0
     for place in range(9):
         value |= (data[place] & 127) << 7 * place
@@ -90,7 +91,7 @@ def _number(data: memoryview) -> tuple[int, memoryview]:
 
 
 def _zip(file: BinaryIO, packed: int) -> int:
-    """Of all files in the archive, by its directory."""
+    """Return the size of all files in the archive, from its directory."""
     with zipfile.ZipFile(file) as archive:
         return sum(member.file_size for member in archive.infolist())
 
@@ -102,4 +103,4 @@ SAID: dict[str, Callable[[BinaryIO, int], int]] = {
     ".xz": _xz,
     ".npz": _zip,
 }
-"""What unpacked sizes are read by, for the ends of names of files that may have them."""
+"""Readers of the unpacked size, by suffix."""

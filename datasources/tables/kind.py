@@ -1,4 +1,4 @@
-"""Rows of a table file, such as a log of clicks: hashed categories, numbers, targets, weights."""
+"""Reads rows of a table file: hashed categories, numbers, targets and weights."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,9 +24,10 @@ class TableData(MemoryKind):
     """A CSV or Parquet file whose columns are features, targets and weights.
 
     `{kind: table, path: clicks.csv, targets: [click], categorical: [country, ad], numeric: [price],
-    interactions: [[country, ad]]}`. Columns that no key names are not read. With `stream` memory
-    does not grow with the file, which is read once more to count its rows, and `shuffle` is not
-    possible.
+    interactions: [[country, ad]]}`. Columns that no key names are not read.
+
+    With `stream`, memory does not grow with the file. The file is then read once more to count its
+    rows, and `shuffle` is not possible.
     """
 
     kind: Literal["table"] = "table"
@@ -65,7 +66,7 @@ class TableData(MemoryKind):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        """There are features, and interactions are of categories."""
+        """Check that features exist and that interactions name categories."""
         if not self.categorical and not self.numeric:
             raise ValueError("no features: name columns in `categorical` or `numeric`")
         for a, b in self.interactions:
@@ -81,20 +82,20 @@ class TableData(MemoryKind):
         return self
 
     def files(self) -> Iterator[Path]:
-        """The table."""
+        """Yield the path of the table."""
         yield self.path
 
     def in_memory(self) -> Iterator[Path]:
-        """The table, unless it is read anew in each pass."""
+        """Yield the path of the table unless it is read anew in each pass."""
         yield from () if self.stream else self.files()
 
     def elsewhere(self, path: str, *, labelled: bool) -> Self:
-        """The same columns of another file."""
+        """Return the same columns of another file."""
         labels: dict[str, Any] = {} if labelled else {"targets": [], "weights": None}
         return self.model_copy(update={"path": Path(path), **labels})
 
     def settled(self, train: DataKind | None = None) -> Self:
-        """With the numbers that `standardize` means."""
+        """Return a copy with the means and deviations that `standardize: true` stands for."""
         if self.standardize is not True:
             return self
         if isinstance(train, TableData) and train.numeric == self.numeric:
@@ -102,7 +103,7 @@ class TableData(MemoryKind):
         return self.model_copy(update={"standardize": self._moments()})
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
-        """All rows, in memory or read anew in each pass."""
+        """Return all rows as blocks, from memory or read anew in each pass."""
         if not self.stream:
             return super().open_source(reading, like)
         settled = self.settled()
@@ -116,15 +117,15 @@ class TableData(MemoryKind):
     def hold_out(
         self, share: float, reading: Reading, held: Reading, by: HoldBy | None = None
     ) -> tuple[DataSource, DataSource]:
-        """Both parts; streams are read by each of them."""
+        """Return both parts; each reads a stream by itself."""
         hold_out = DataKind.hold_out if self.stream else MemoryKind.hold_out
         return hold_out(self, share, reading, held, by)
 
     def load(self, like: DataSource | None = None) -> Samples:
-        """All rows."""
+        """Read all rows."""
         batches = list(self.settled()._batches())
         if not batches:
-            raise DataError(f"{self.path}: no rows in it.")
+            raise DataError(f"{self.path}: has no rows.")
         X, targets, weights = zip(*batches, strict=True)
         return Samples(
             sparse.vstack(X, "csr") if self.categorical else np.concatenate(X),
@@ -138,11 +139,11 @@ class TableData(MemoryKind):
         return HashedWords(self.hash_bits, self.numeric) if self.categorical else self.numeric
 
     def _read(self, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Any]:
-        """Batches of these columns."""
+        """Read batches of these columns."""
         return read_table(self.path, numbers=numbers, text=text, separator=self.separator)
 
     def _batches(self) -> Iterator[tuple[Any, Any, Any]]:
-        """Features, targets and weights, None where there are none, of some rows after others."""
+        """Yield features, targets (or None) and weights (or None) of batches of rows."""
         labels = [*self.targets, *([] if self.weights is None else [self.weights])]
         row = 0
         for batch in self._read([*self.numeric, *labels], self.categorical):
@@ -156,9 +157,9 @@ class TableData(MemoryKind):
             row += batch.num_rows
 
     def _moments(self) -> dict[str, tuple[float, float]]:
-        """Mean and standard deviation of the numeric columns, without what is missing."""
+        """Return mean and standard deviation of the numeric columns, without missing values."""
         found = {name: Moments() for name in self.numeric}
-        with np.errstate(over="ignore", invalid="ignore"):  # found when rows are read, unscaled
+        with np.errstate(over="ignore", invalid="ignore"):  # found when the rows are read
             for batch in self._read(self.numeric, []):
                 for name, moments in found.items():
                     column = numbers(batch[name], f"{self.path}: column {name!r}")
@@ -169,7 +170,7 @@ class TableData(MemoryKind):
         }
 
     def _features(self, batch: Any, row: int) -> Any:
-        """Numbers, then hashed categories: a table where there are none of these, else CSR."""
+        """Return numbers, then hashed categories: CSR, or a table without categories."""
         scaling = self.standardize if isinstance(self.standardize, dict) else {}
         table = self._numbers(batch, self.numeric, row, self.nulls, scaling)
         if not self.categorical:
@@ -192,8 +193,10 @@ class TableData(MemoryKind):
         nulls: str,
         scaling: Mapping[str, tuple[float, float]] | None = None,
     ) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Columns as a table float32; row: number of the first one. scaling: see `standardize`;
-        what is missing is 0 afterwards, the mean.
+        """Return columns as a float32 table.
+
+        - row: number of the first row.
+        - scaling: mean and deviation by column; missing values become 0, the mean.
         """
         table = np.empty((batch.num_rows, len(names)), np.float32)
         for i, name in enumerate(names):
@@ -217,7 +220,7 @@ class TableData(MemoryKind):
 
 
 def check_complete(column: Masked, row: int, what: str, *, hint: bool) -> None:
-    """Raises `DataError` where something is missing; row: number of the first row."""
+    """Raise `DataError` if a value is missing; row: number of the first row."""
     missing = np.flatnonzero(np.ma.getmaskarray(column))
     if missing.size:
         remedy = "set `nulls: zero`, or leave such rows out" if hint else "leave such rows out"

@@ -1,4 +1,4 @@
-"""Table files in batches of rows: CSV and Parquet, only the columns that are asked for."""
+"""Reads CSV and Parquet files in batches of rows, only the requested columns."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,11 +24,12 @@ NO_NUMBER = re.compile(
 def read_table(
     path: Path, *, numbers: Sequence[str], text: Sequence[str], separator: str | None = None
 ) -> Iterator[Any]:
-    """Arrow record batches of the columns `numbers` and `text` of the file at `path`. separator:
-    of text; None: a tab in .tsv files, else a comma.
+    """Yield Arrow record batches of the columns `numbers` and `text` of the file at `path`.
 
-    CSV has no types: `numbers` become float64 and `text` strings; an empty field is null. Parquet
-    keeps its types. Raises `DataError` naming the file, and the line or column where it can.
+    separator: between the fields of a line; None: a tab in .tsv files, else a comma.
+
+    In CSV files `numbers` become float64 and `text` strings; an empty field is null. Parquet keeps
+    its types. Raises `DataError` with the file and, if known, the line or column.
     """
     names = list(dict.fromkeys([*numbers, *text]))
     both = sorted(set(numbers) & set(text))
@@ -51,7 +52,7 @@ def read_table(
 
 
 def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> Iterator[Any]:
-    """Batches of a CSV file with a header. Line numbers of messages count the header."""
+    """Yield batches of a CSV file with a header. Line numbers in messages count the header."""
     reading = csv.ReadOptions(use_threads=False)  # else messages do not name the line
     parsing = csv.ParseOptions(delimiter=delimiter)
     with csv.open_csv(path, reading, parsing) as reader:
@@ -73,19 +74,19 @@ def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> It
         column, line, value = found.groups()
         raise DataError(
             f"{path}:{line}: column {header[int(column)]!r} is {value!r}, no number; name columns "
-            "of text in `categorical`. Targets and weights are numbers."
+            "of text in `categorical`. Targets and weights must be numbers."
         ) from error
 
 
 def read_parquet(path: Path, names: list[str]) -> Iterator[Any]:
-    """Batches of a Parquet file."""
+    """Yield batches of a Parquet file."""
     with parquet.ParquetFile(path, page_checksum_verification=True) as file:
         check_names(path, file.schema_arrow.names, names)
         yield from file.iter_batches(BATCH_ROWS, columns=names)
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names for a message: the first ones of many, and the beginnings of long ones.
+    """Return names for a message: at most 40, each at most 40 characters long.
 
     >>> listed(["age", "x" * 41])
     'age, xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'
@@ -95,7 +96,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def check_names(path: Path, found: Sequence[str], names: Sequence[str]) -> None:
-    """Every name is there, once."""
+    """Raise `DataError` unless every name is among the columns exactly once."""
     for name in names:
         if found.count(name) == 1:
             continue

@@ -1,1 +1,1 @@
-"""Documents to word counts."""
+"""Turns documents into word counts."""

@@ -1,4 +1,4 @@
-"""Word counts of documents."""
+"""Counts the words of documents."""
 
 from array import array
 from collections import Counter
@@ -17,13 +17,14 @@ from ..holdout.samples import Samples
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents as counted words.
+    """Word counts of documents, with names and optional targets.
 
-    counts: SciPy `csr_array`, float32 [documents, words], indices ascending in a row.
-    vocabulary: the word of each column, or `HashedWords`. documents: the name of each row.
-    dropped: words (with repetitions) of the text that a given vocabulary did not know.
-    targets: what the documents are labelled with, [documents, targets], an array or a
-    `csr_array`, None if with nothing; target_names: of its columns, None if unknown.
+    - counts: SciPy `csr_array`, float32 [documents, words], indices ascending in a row.
+    - vocabulary: the word of each column, or `HashedWords`.
+    - documents: the name of each row.
+    - dropped: number of words, with repetitions, that were not in a given vocabulary.
+    - targets: array or `csr_array` [documents, targets]; None without targets.
+    - target_names: the name of each target; None if unknown.
     """
 
     counts: Any
@@ -34,7 +35,7 @@ class Corpus:
     target_names: list[str] | None = None
 
     def rows(self, ids: npt.NDArray[np.int64]) -> "Corpus":
-        """The documents `ids`, in that order, over the same vocabulary."""
+        """Return the documents `ids`, in that order, with the same vocabulary."""
         return replace(
             self,
             counts=self.counts[ids],
@@ -44,7 +45,7 @@ class Corpus:
         )
 
     def samples(self) -> Samples:
-        """The counts as rows to train on."""
+        """Return the counts as rows to train on."""
         return Samples(
             self.counts,
             self.vocabulary,
@@ -54,9 +55,9 @@ class Corpus:
         )
 
     def limit(self, *, min_df: int = 1, max_df: float = 1.0) -> "Corpus":
-        """Only words in at least `min_df` documents and in at most a share `max_df` of them.
+        """Keep only words in at least `min_df` documents and at most a share `max_df` of them.
 
-        Documents stay, even where no word of them does. Raises `DataError` if no word is left.
+        Documents stay even without words. Raises `DataError` if no word remains.
 
         >>> c = count_words([("a", ["x", "y"]), ("b", ["y"]), ("c", ["y", "z", "z"])])
         >>> c.limit(max_df=0.9).vocabulary, c.limit(min_df=2).vocabulary
@@ -78,7 +79,7 @@ class Corpus:
         return replace(self, counts=counts, vocabulary=[self.vocabulary[int(i)] for i in keep])
 
     def over(self, vocabulary: Sequence[str]) -> "Corpus":
-        """The same documents with the words of `vocabulary` as columns; others are dropped.
+        """Return the same documents with the words of `vocabulary` as columns; drop others.
 
         >>> c = count_words([("a", ["x", "y", "y"])]).over(["z", "x"])
         >>> c.counts.toarray().tolist(), c.dropped
@@ -101,27 +102,27 @@ class Corpus:
 
 
 def listed(vocabulary: Sequence[str]) -> Sequence[str]:
-    """A list of the words, where there are any to list."""
+    """Return the words as a list; `HashedWords` stay as they are."""
     return vocabulary if isinstance(vocabulary, HashedWords) else list(vocabulary)
 
 
 def columns_of(vocabulary: Sequence[str]) -> dict[str, int]:
-    """The column of each word. Raises `DataError` if a word comes twice."""
+    """Return the column of each word. Raises `DataError` if a word occurs twice."""
     column = {word: i for i, word in enumerate(vocabulary)}
     if len(column) != len(vocabulary):
         twice = next(word for i, word in enumerate(vocabulary) if column[word] != i)
         raise DataError(
-            f"Corpus: the vocabulary has {twice!r} twice, but each column has a word of its own."
+            f"Corpus: the vocabulary has {twice!r} twice, but each column must have its own word."
         )
     return column
 
 
 def check_limits(min_df: int, max_df: float) -> None:
-    """Document frequencies that make sense: `min_df` a count, `max_df` a share."""
+    """Raise `DataError` unless `min_df` is a count from 1 on and `max_df` a share."""
     if min_df < 1 or not 0.0 < max_df <= 1.0:
         raise DataError(
-            f"Corpus: min_df={min_df}, max_df={max_df}, but min_df is a number of documents from "
-            "1 on and max_df a share of them, above 0 and at most 1."
+            f"Corpus: min_df={min_df}, max_df={max_df}: min_df must be a number of documents, at "
+            "least 1, and max_df a share of them, above 0 and at most 1."
         )
 
 
@@ -130,8 +131,8 @@ def count_words(
 ) -> Corpus:
     """Count the words of `(name, words)` pairs.
 
-    With a `vocabulary` its words are the columns and others are dropped (`HashedWords` have a
-    column for every word); without one the columns are all words that occur, sorted.
+    vocabulary: the words of the columns; other words are dropped. `HashedWords` have a column for
+    every word. None: the columns are all words that occur, sorted.
 
     >>> corpus = count_words([("a", ["to", "be", "to"]), ("b", [])])
     >>> corpus.vocabulary, corpus.counts.toarray().tolist()

@@ -1,4 +1,4 @@
-"""Word counts that somebody counted already: a sparse matrix and, beside it, its words."""
+"""Reads existing word counts: a sparse matrix and, beside it, a file of its words."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,12 +16,14 @@ from .read_texts import read_lines
 
 
 def read_matrix(path: Path, vocabulary: Sequence[str] | None, *, signed: bool = False) -> Corpus:
-    """Documents x words from a .npz or .mtx file. signed: values may be negative, for features
-    that are no counts.
+    """Read a matrix [documents, words] from a .npz or .mtx file.
 
-    The words are those of `vocab.txt` in the same folder, else the column numbers if there is no
-    `vocabulary` or it consists of numbers, else the `vocabulary`. Columns are matched by word, and
-    `HashedWords` take the column numbers for words. Raises `DataError` naming file and row.
+    - vocabulary: the words of a trained model, or None. Columns are matched by word.
+    - signed: allow negative values, for features that are no counts.
+
+    The words come from `vocab.txt` in the same folder, if it exists. Otherwise they are the column
+    numbers if `vocabulary` is None, `HashedWords` or only numbers, else `vocabulary` itself. Raises
+    `DataError` with file and row.
     """
     counts = read_sparse(path, signed)
     rows, columns = counts.shape
@@ -40,14 +42,14 @@ def read_matrix(path: Path, vocabulary: Sequence[str] | None, *, signed: bool = 
 
 
 def numbers_only(words: Sequence[str]) -> bool:
-    """Whether words are column numbers, of a model of counts that had no words."""
+    """Whether all words are column numbers, as of a model trained on counts without words."""
     return all(word.isascii() and word.isdigit() for word in words)
 
 
 def read_sparse(path: Path, signed: bool) -> Any:
-    """The matrix as a verified `csr_array` of float32, >= 0 unless `signed`."""
+    """Read the matrix as a verified float32 `csr_array`; values are >= 0 unless `signed`."""
     matrix = load_file(path, "a sparse matrix")
-    if isinstance(matrix, np.ndarray):  # Matrix Market knows dense files, too
+    if isinstance(matrix, np.ndarray):  # a Matrix Market file may be dense
         matrix = sparse.csr_array(matrix)
     csr = accept(matrix, f"{path}: the matrix")
     assert isinstance(csr, CSR)
@@ -56,7 +58,7 @@ def read_sparse(path: Path, signed: bool) -> Any:
         row = int(np.searchsorted(csr.indptr, negative[0], side="right")) - 1
         raise DataError(
             f"{path}: row {row}, column {csr.indices[negative[0]]} is {csr.values[negative[0]]}, "
-            "but a count is not negative."
+            "but a count must not be negative."
         )
     return sparse.csr_array(
         (csr.values.astype(np.float32, copy=False), csr.indices, csr.indptr), shape=matrix.shape
@@ -64,7 +66,7 @@ def read_sparse(path: Path, signed: bool) -> Any:
 
 
 def check_words(path: Path, counts: Any, words: Sequence[str], name: str) -> None:
-    """One word for each column, and no word twice."""
+    """Raise `DataError` unless there is one word for each column, and none twice."""
     rows, columns = counts.shape
     if len(words) != columns:
         hint = "; documents must be rows: transpose the matrix" if len(words) == rows else ""

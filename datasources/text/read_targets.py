@@ -1,4 +1,4 @@
-"""Targets and weights of documents from files of their own."""
+"""Reads targets and weights of documents from separate files."""
 
 from pathlib import Path
 from typing import Any
@@ -15,34 +15,37 @@ from .read_texts import read_lines
 
 
 def read_weights(path: Path, documents: int) -> Any:
-    """Weights of `documents` rows from a .npy file: an array [rows], finite, not negative.
+    """Read the weights of `documents` rows from a .npy file: [rows], finite, not negative.
 
-    Raises `DataError` naming the file.
+    Raises `DataError` with the file name.
     """
     if path.suffix != ".npy":
         raise DataError(f"{path}: unknown kind of weights; name a .npy file.")
     weights = load_file(path, "weights")
     if weights.shape != (documents,) or weights.dtype.kind not in "biuf":
         raise DataError(
-            f"{path}: weights of shape {weights.shape} and dtype {weights.dtype}, but there are "
-            f"{documents} documents with one real number each."
+            f"{path}: weights of shape {weights.shape} and dtype {weights.dtype}: must be "
+            f"{documents} real numbers, one per document."
         )
     bad = check_weights(weights.astype(np.float64), documents)
     if bad >= 0:
         raise DataError(
-            f"{path}: row {bad} has the weight {weights[bad]}, but a weight is a finite number, 0 "
-            "or more."
+            f"{path}: row {bad} has the weight {weights[bad]}, but a weight must be a finite "
+            "number, 0 or more."
         )
     return weights
 
 
 def read_targets(path: Path, documents: int) -> tuple[Any, list[str] | None]:
-    """Targets of `documents` rows, and their names, if anybody knows them.
+    """Read the targets of `documents` rows, and their names, or None if unknown.
 
-    `y.npy`: an array [rows] or [rows, targets]; `Y.npz`, written by `scipy.sparse.save_npz`, or
-    `Y.mtx`, Matrix Market: [rows, targets]. A file `labels.txt` beside it names the targets, one
-    per line; it counts only where it has as many lines as there are targets. Returns an array or a
-    `csr_array`, [rows, targets]. Raises `DataError` naming the file.
+    - `y.npy`: an array [rows] or [rows, targets].
+    - `Y.npz`: written by `scipy.sparse.save_npz`, [rows, targets].
+    - `Y.mtx`: Matrix Market, [rows, targets].
+
+    A file `labels.txt` beside it names the targets, one per line. It is used only if it has one
+    line per target. Returns an array or a `csr_array` [rows, targets]. Raises `DataError` with the
+    file name.
     """
     if not path.exists():
         raise DataError(f"{path}: there is no such file.")
@@ -56,7 +59,7 @@ def read_targets(path: Path, documents: int) -> tuple[Any, list[str] | None]:
     accept(targets, f"{path}: the targets")
     rows, columns = targets.shape
     if columns > MAX_COLUMNS:
-        raise DataError(f"{path}: {columns} targets, but at most {MAX_COLUMNS} work.")
+        raise DataError(f"{path}: {columns} targets: must be at most {MAX_COLUMNS}.")
     if rows != documents:
         raise DataError(f"{path}: targets of {rows} rows, but there are {documents} documents.")
     listed = path.with_name("labels.txt")

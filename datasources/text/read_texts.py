@@ -1,4 +1,4 @@
-"""Named texts from files."""
+"""Reads named texts from files."""
 
 import json
 from collections.abc import Iterator
@@ -8,24 +8,26 @@ from typing import Any, cast
 
 from ..errors import DataError
 
-MENTIONED = 5  # fields of a message
+MENTIONED = 5  # fields listed in a message
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """`("file:line", text)` for every line, of a packed file (`x.txt.gz`), too; an empty line is an
-    empty document.
+    """Yield `("file:line", text)` for every line of a text file, packed (`x.txt.gz`) or not.
+
+    An empty line is an empty document.
     """
-    from ..packed.streams import opened  # late: texts alone need no Arrow
+    from ..packed.streams import opened  # imported late: plain texts need no Arrow
 
     with opened(path, lambda count: None) as file:
-        lines = BufferedReader(cast(RawIOBase, file))  # what Arrow unpacks has no lines by itself
+        lines = BufferedReader(cast(RawIOBase, file))  # Arrow's unpacked streams cannot split lines
         for number, line in enumerate(lines, start=1):
             yield f"{path.name}:{number}", decode(line, path, number)
 
 
 def read_json_lines(path: Path, field: str = "text") -> Iterator[tuple[str, str]]:
-    """`("file:line", text)` for every line `{"text": ...}`; empty lines are passed over. field:
-    the one with the text.
+    """Yield `("file:line", text)` for every line `{"text": ...}`; skip empty lines.
+
+    field: name of the field with the text.
     """
     for number, (name, line) in enumerate(read_lines(path), start=1):
         if not line.strip():
@@ -44,7 +46,7 @@ def read_json_lines(path: Path, field: str = "text") -> Iterator[tuple[str, str]
 
 
 def of_strings(record: Any) -> str:
-    """What an object has in place of a field with the text."""
+    """Return a hint that lists the string fields of an object without the text field."""
     items = record.items() if isinstance(record, dict) else ()
     found = [key for key, value in items if isinstance(value, str)]
     if not found:
@@ -53,14 +55,14 @@ def of_strings(record: Any) -> str:
 
 
 def read_folder(path: Path) -> Iterator[tuple[str, str]]:
-    """`("sub/folder/file.txt", text)` for every .txt file at any depth, sorted by name."""
+    """Yield `("sub/folder/file.txt", text)` for every .txt file at any depth, sorted by name."""
     for file in sorted(path.rglob("*.txt")):
         if file.is_file():
             yield file.relative_to(path).as_posix(), decode(file.read_bytes(), file, 1)
 
 
 def decode(data: bytes, path: Path, line: int) -> str:
-    """UTF-8 to text; `data` starts at line number `line` of `path`."""
+    """Decode UTF-8 to text; `data` starts at line number `line` of `path`."""
     try:
         return data.decode("utf-8-sig" if line == 1 else "utf-8")
     except UnicodeDecodeError as error:

@@ -1,9 +1,9 @@
-"""Words that say nothing about a topic."""
+"""Splits text into words, and lists words that say nothing about a topic."""
 
 import re
 from collections.abc import Set
 
-# Function words of English, three letters and longer, and what is left of "don't" or "we'll".
+# English function words of three or more letters, and the parts of "don't" or "we'll".
 STOP_WORDS = frozenset(
     """
     able about above across after afterwards again against ain all almost alone along already also
@@ -28,7 +28,7 @@ STOP_WORDS = frozenset(
     """.split()
 )
 
-# What docstrings of Python say about any subject.
+# Words that Python docstrings use about any subject.
 DOCSTRING_WORDS = frozenset(
     """
     accept accepts access add added additional allow allowed allows appropriate arg args argument
@@ -59,9 +59,9 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 def words(text: str, stop: Set[str] = STOP_WORDS) -> list[str]:
-    """Words of `text` in lower case: runs of three or more letters (of any script) not in `stop`.
+    """Return the words of `text` in lower case, without those in `stop`.
 
-    Digits, underscores and everything else separate words.
+    A word is a run of three or more letters of any script; all other characters separate words.
 
     >>> words("The SOCKET's recv_into(buffer) reads 1024 Bytes; don't block.")
     ['socket', 'recv', 'buffer', 'reads', 'bytes', 'block']

@@ -12,7 +12,7 @@ from blocklearn.datasources.arrays.transpose import plan_digits, transpose_csr
 def test_a_block_refuses_what_a_source_must_not_write() -> None:
     block = HostBlock(BlockShape(rows=3, columns=4, nnz=5, total_rows=3))
     block.row_ids[:] = [10, 11, 12]
-    with pytest.raises(DataError, match="4 rows, but a block holds 0 to 3"):
+    with pytest.raises(DataError, match="rows=4: must be 0 to 3"):
         block.finish(pass_=0, index=0, rows=4)
     block.indptr[:3] = [0, 1, 2]
     block.indices[:2] = [3, 4]

@@ -102,7 +102,7 @@ def test_a_failure_while_finishing(
         data.append(writer, 0, ROWS)
         writer.finish(names=[f"c{i}" for i in range(11)])
     monkeypatch.undo()
-    with pytest.raises(DataError, match="unfinished dataset.*resume it"):
+    with pytest.raises(DataError, match="unfinished dataset.*Resume it"):
         BlockSource(paths)
     with BlockWriter(paths, block_rows=4, resume=True, both_orientations=True) as writer:
         assert writer.rows == ROWS
@@ -189,12 +189,12 @@ def test_what_cannot_be_gone_on_with(tmp_path: Path) -> None:
         pytest.raises(DataError, match="ids: text, but those before have .* ids: none"),
     ):
         writer.append([0, 0], [], [], ids=["a"])
-    with begin() as writer, pytest.raises(DataError, match="all rows have the same"):
+    with begin() as writer, pytest.raises(DataError, match="all rows must have the same"):
         writer.append(dense=[[1.0]])
     journal = tmp_path / "unfinished.jsonl"
     lines = journal.read_text().splitlines()
     journal.write_text(lines[0] + "\n{}\n")
-    with pytest.raises(DataError, match=r"unfinished.jsonl.*damaged.*delete it"):
+    with pytest.raises(DataError, match=r"unfinished.jsonl.*damaged.*Delete it"):
         begin()
     with BlockWriter([tmp_path], block_rows=3) as writer:  # not resumed: begun again
         assert writer.rows == 0
@@ -265,9 +265,9 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing": ({}, "not as "),
-    "half": ({"indptr": [0]}, r"not as \['indptr'\]"),
-    "both": ({"indptr": [0], "indices": [], "values": [], "dense": [[1.0]]}, "not as"),
+    "nothing": ({}, "given as "),
+    "half": ({"indptr": [0]}, r"given as \['indptr'\]"),
+    "both": ({"indptr": [0], "indices": [], "values": [], "dense": [[1.0]]}, "given as"),
     "offsets": ({"indptr": [0, 2], "indices": [0], "values": [1.0]}, "row 2 spans the offsets"),
     "falling": ({"indptr": [0, 1, 0], "indices": [0], "values": [1.0]}, "row 3 spans"),
     "negative": ({"indptr": [0, 1], "indices": [-1], "values": [1.0]}, "row 2 has column index -1"),
@@ -321,7 +321,9 @@ def test_settings_and_ends_that_make_no_dataset(tmp_path: Path) -> None:
         writer.append([0, 1], [8], [1])
         with pytest.raises(DataError, match="3 names of columns are given, but the index 8 occurs"):
             writer.finish(names=["a", "b", "c"])
-        with pytest.raises(DataError, match="3 names of columns are given, but 9 columns are said"):
+        with pytest.raises(
+            DataError, match="3 names of columns are given, but 9 columns were given"
+        ):
             writer.finish(columns=9, names=["a", "b", "c"])
         with pytest.raises(DataError, match="1 target_names, but there are 0 targets"):
             writer.finish(target_names=["a"])

@@ -142,9 +142,9 @@ def test_millions_of_columns() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({}, "no columns"),
+        ({}, "at least one column"),
         ({"a": ["x"], "b": ["x", "y"]}, "column 'b' has 2 rows, the first column has 1"),
-        ({"a": [0.5]}, "column 'a' is of dtype float64"),
+        ({"a": [0.5]}, "column 'a' has the dtype float64"),
         ({"a": ["x", 3.5, None]}, "column 'a'.*dtype <U|row 1 of column 'a' is 3.5"),
         ({"a": [None, 3]}, "row 1 of column 'a' is 3, but must be text"),
         ({"a": [["x"]]}, r"column 'a' has the shape \(1, 1\)"),
@@ -160,7 +160,7 @@ def test_faults_are_named(columns: Any, message: str) -> None:
 def test_faults_of_settings_and_matrices() -> None:
     X = sparse.csr_array(np.eye(2))
     for bits in (0, 31):
-        with pytest.raises(DataError, match=f"hash_bits={bits}, but it is 1 to 30"):
+        with pytest.raises(DataError, match=f"hash_bits={bits}: must be 1 to 30"):
             hash_features({"a": ["x"]}, bits)
         with pytest.raises(DataError, match=f"hash_bits={bits}"):
             HashedWords(bits)

@@ -128,7 +128,7 @@ ONE = np.ones((2, 2))
         ([ONE, (ONE, None, [0, 1])], "batch 1 of pass 0 makes blocks of .*weighted=True"),
         ([ONE, ONE * np.nan], "batch 1 of pass 0: X: row 0, column 0 is nan"),
         ([ONE, None], "batch 1 of pass 0: X is a NoneType"),
-        ([(ONE, [0, 1], [1, 1], 3)], "a tuple of 4, but it is"),
+        ([(ONE, [0, 1], [1, 1], 3)], "a tuple of 4: must be"),
         ([(ONE, [0, 1, 2])], "targets have 3 rows and X has 2"),
         ([pa.table({"a": [1, None]})], "batch 0 of pass 0: column 'a' has missing values"),
         ([pa.table({"a": ["x"]})], "batch 0 of pass 0: column 'a' is of type string"),
@@ -165,7 +165,7 @@ def test_passes_that_differ() -> None:
     )
     with pytest.raises(DataError, match="block 0 of pass 1 has more than 3 non-zeros; pass shape="):
         wide.read(1, 0, HostBlock(wide.shape))
-    with pytest.raises(DataError, match="2 names for 1"):
+    with pytest.raises(DataError, match="names has 2 names, but must have 1"):
         IterableSource(batches, names=["a", "b"])
 
 

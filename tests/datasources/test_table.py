@@ -244,7 +244,7 @@ def test_blocks_of_a_file_do_not_matter(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (b"", "t.csv: cannot be read as a table: Empty CSV file"),
-        (b"a,x,y\n", "no rows in it"),
+        (b"a,x,y\n", "has no rows"),
         (b"a,y\nr,1\n", "column 'x' is not among its 2 columns: a, y"),
         (b"a,X,y\nr,1,1\n", "column 'x' is not among its 3 columns"),
         (b"a,x,x,y\nr,1,2,3\n", "column 'x' is twice"),
@@ -271,9 +271,9 @@ def test_faults_of_csv_are_named(tmp_path: Path, text: bytes, message: str) -> N
 def test_faults_of_parquet_are_named(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     parquet.write_table(pa.table({"a": [1.5], "x": ["one"], "n": [None]}), path)
-    with pytest.raises(DataError, match="column 'a' is of type double, but a category is text or"):
+    with pytest.raises(DataError, match="column 'a' is of type double, but a category must be"):
         TableData(path=path, categorical=["a"]).load()
-    with pytest.raises(DataError, match="column 'x' is of type string, but holds numbers"):
+    with pytest.raises(DataError, match="column 'x' is of type string, but must be numbers"):
         TableData(path=path, numeric=["x"]).load()
     with pytest.raises(DataError, match="column 'x' is named as a number and as a category"):
         TableData(path=path, numeric=["x"], categorical=["x"]).load()
@@ -339,9 +339,9 @@ def test_weights_of_documents_from_a_file(learn: Learn) -> None:
         (
             "w.npy",
             np.ones(3),
-            "weights of shape (3,) and dtype float64, but there are 80 documents",
+            "weights of shape (3,) and dtype float64: must be 80 real numbers",
         ),
-        ("w.npy", -np.ones(80), "row 0 has the weight -1.0, but a weight is a finite number"),
+        ("w.npy", -np.ones(80), "row 0 has the weight -1.0, but a weight must be a finite number"),
         ("w.txt", None, "unknown kind of weights; name a .npy file"),
     ]:
         if values is not None:

@@ -159,7 +159,7 @@ def test_folder_of_texts(tmp_path: Path) -> None:
         (
             "x.mtx",
             b"%%MatrixMarket matrix coordinate real general\n2 2 1\n2 1 -3\n",
-            r"x\.mtx: row 1, column 0 is -3\.0, but a count is not negative",
+            r"x\.mtx: row 1, column 0 is -3\.0, but a count must not be negative",
         ),
         (
             "x.mtx",
@@ -310,5 +310,5 @@ def test_features_with_targets_may_be_negative(tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", [0, 1])
     data = FileData(path=tmp_path / "X.npz", targets=tmp_path / "y.npy")
     assert data.open().counts.toarray().tolist() == X.tolist()
-    with pytest.raises(DataError, match="column 1 is -1.5, but a count is not negative"):
+    with pytest.raises(DataError, match="column 1 is -1.5, but a count must not be negative"):
         FileData(path=tmp_path / "X.npz").open()

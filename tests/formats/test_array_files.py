@@ -215,7 +215,9 @@ def test_pages_of_ratings_that_cannot_be_unpacked(tmp_path: Path) -> None:
 def test_more_targets_than_there_can_be_name_the_file(tmp_path: Path) -> None:
     path = tmp_path / "Y.npz"
     sparse.save_npz(path, sparse.csr_array((4, 2**40), dtype=np.float32))
-    with pytest.raises(DataError, match=r"Y\.npz: 1099511627776 targets, but at most 2147483647"):
+    with pytest.raises(
+        DataError, match=r"Y\.npz: 1099511627776 targets: must be at most 2147483647"
+    ):
         as_targets(path).source(Reading())
 
 

@@ -70,7 +70,7 @@ def test_an_unfinished_dataset_is_told_from_files(
     for name in ("unfinished.jsonl", "rows-0-of-1.arrow"):
         (tmp_path / name).touch()
     assert learn("inspect", tmp_path, "-q") == ExitCode.DATA
-    assert "unfinished dataset, its conversion was interrupted" in capsys.readouterr().err
+    assert "unfinished dataset: its conversion was interrupted" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
