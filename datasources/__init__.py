@@ -1,4 +1,4 @@
-"""Sources of blocks: matrices in memory, files and text, and the reader that reads ahead."""
+"""Sources of blocks in memory and on disk, and the reader that reads ahead."""
 
 from .arrays.feature_hashing import HashedWords as HashedWords
 from .arrays.feature_hashing import hash_features as hash_features

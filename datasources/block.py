@@ -202,7 +202,7 @@ class HostBlock:
         return self.turned.t_pos
 
     def finish(self, *, pass_: int, index: int, rows: int, checked: bool = False) -> None:
-        """Declare `rows` rows filled: pad the rest, check everything, drop the old transpose.
+        """Declare `rows` rows filled: pad, check, and drop the old transpose.
 
         checked: True if a digest shows that these very numbers passed the check before.
 

@@ -15,14 +15,14 @@ from .source import DataSource
 
 
 class DataKind(BaseModel, extra="forbid"):
-    """A mapping below `data.train` or `data.eval` in the YAML file, selected by its `kind`.
+    """A mapping below `data.train` or `data.eval` in YAML, selected by its `kind`.
 
     The fields are the keys. A kind that streams implements `open_source`. A kind whose rows are
     all in memory subclasses `MemoryKind` and implements `load`.
     """
 
     def files(self) -> Iterator[Path]:
-        """Yield the local files and folders that must exist; checked before anything is read."""
+        """Yield local files and folders that must exist; checked before reading."""
         yield from ()
 
     def in_memory(self) -> Iterator[Path]:
@@ -49,7 +49,7 @@ class DataKind(BaseModel, extra="forbid"):
         """
 
     def elsewhere(self, path: str, *, labelled: bool) -> Self | None:
-        """Return the same kind of data at another path, to predict from with a trained model.
+        """Return the same kind of data at another path, to predict from.
 
         labelled: read targets and weights too. Returns None where the file name alone decides how
         to read it.

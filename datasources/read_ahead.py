@@ -1,4 +1,4 @@
-"""The threads behind a `Reader`: they fill the blocks of a ring, which come out in order."""
+"""The threads behind a `Reader`: they fill the blocks of a ring, in order."""
 
 import threading
 from collections import deque

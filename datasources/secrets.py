@@ -67,7 +67,7 @@ def hidden(text: str, environ: Mapping[str, str] | None = None) -> str:
 
 
 def hidden_url(url: str, *, references: bool = False) -> str:
-    """Return `url` with `***` for user, password and values of options that are not public.
+    """Return `url` with `***` for user, password and options that are not public.
 
     references: whether to keep `${NAME}`, which holds no secret itself.
 
@@ -133,14 +133,14 @@ def _without_values(text: str, environ: Mapping[str, str] | None) -> str:
 
 
 def _url_in_text(found: str) -> str:
-    """Hide the secrets of a URL in a sentence; closing punctuation is not part of the URL."""
+    """Hide the secrets of a URL in a sentence, without its closing punctuation."""
     closing = CLOSING.search(found)
     end = closing.start() if closing else len(found)
     return hidden_url(found[:end]) + found[end:]
 
 
 def _option(option: str, references: bool) -> str:
-    """Hide the value of `?name=value`, `&name=value` or `#name` (which may be a token)."""
+    """Hide the value of `?name=value`, `&name=value` or `#value`."""
     separator, (name, equals, value) = option[0], option[1:].partition("=")
     if not equals:
         return option if not name else separator + _masked(name, references)

@@ -1,4 +1,4 @@
-"""The protocol of a source of blocks, and protocols for what only some sources offer.
+"""The protocol of a source of blocks, and of what only some sources offer.
 
 Each optional protocol has only its own members. So a check for it never touches others, such as
 `fingerprint`, which may have to read all data.
@@ -12,7 +12,7 @@ from .errors import DataError
 
 
 class DataSource(Protocol):
-    """A source of blocks by number: any object with these five members. Do not inherit from it.
+    """A source of blocks by number: any object with these five members.
 
     The order of a pass depends only on the source's seed and on `pass_`. Any block can be read at
     any time, so a run resumes by starting at a later block.
@@ -87,7 +87,7 @@ class TwoSidedSource(Protocol):
     """A source that has its data in both orientations."""
 
     def transposed(self) -> DataSource:
-        """Return the same data with rows and columns exchanged, in blocks of as many rows."""
+        """Return the data with rows and columns exchanged, in blocks of as many rows."""
 
 
 @runtime_checkable
@@ -119,7 +119,7 @@ def readers_of(source: DataSource) -> int:
 
 
 def notes_of(source: DataSource | None) -> Sequence[str]:
-    """Return the `notes` of a source, if any: lines for the user about its own choices."""
+    """Return the `notes` of a source, if any: lines about its own choices."""
     return getattr(source, "notes", ())
 
 
@@ -131,7 +131,7 @@ class KeepingSource(Protocol):
     """
 
     def kept(self, pass_: int, index: int) -> bool:
-        """Whether block `index` of pass `pass_` is at hand. A block at hand stays at hand."""
+        """Whether block `index` of pass `pass_` is at hand; it then stays at hand."""
 
 
 def check_request(source: DataSource, pass_: int, index: int, into: HostBlock) -> None:

@@ -13,7 +13,7 @@ from .validate import GOOD, ORDER, check_csr, check_dense, describe_csr, not_fin
 
 @dataclass(frozen=True)
 class CSR:
-    """A verified matrix: every row's indices ascend and are unique, every value is finite.
+    """A verified matrix: indices of a row ascend and are unique, values are finite.
 
     - indptr: int64 [rows+1].
     - indices: int32 or int64 [nnz or more].
@@ -69,7 +69,7 @@ def check_kind(matrix: Any, name: str) -> None:
 
 
 def accept_dense(table: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Verify a table of any real dtype; copy it only if kernels cannot read its dtype."""
+    """Verify a table; copy it only if kernels cannot read its dtype."""
     table = readable(table)
     row, column = check_dense(table, len(table))
     if row >= 0:
@@ -78,7 +78,7 @@ def accept_dense(table: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 
 def accept_sparse(matrix: Any, name: str) -> CSR:
-    """Convert a SciPy matrix of any kind to CSR with valid, ascending, unique indices."""
+    """Convert a SciPy matrix to CSR with valid, ascending, unique indices."""
     if matrix.format in ("csc", "bsr"):  # converting out-of-bounds indices would crash
         try:
             matrix.check_format(full_check=True)
@@ -106,7 +106,10 @@ def accept_sparse(matrix: Any, name: str) -> CSR:
 
 
 def readable(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return `values` if kernels can read their dtype (native, up to 8 bytes), else as float32."""
+    """Return `values` in a dtype that kernels can read.
+
+    Native dtypes of up to 8 bytes stay, except float16; others become float32.
+    """
     if values.dtype.isnative and values.dtype.itemsize <= 8 and values.dtype != np.float16:
         return values
     with np.errstate(over="ignore"):  # the caller's check finds them

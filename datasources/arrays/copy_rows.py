@@ -25,7 +25,7 @@ def gather_csr(
     to_indices: npt.NDArray[np.int32],
     to_values: npt.NDArray[np.float32],
 ) -> int:
-    """Copy the rows `ids` [r] of a CSR matrix; return -1, or the first i that does not fit.
+    """Copy rows `ids` [r] of a CSR matrix; return -1, or the first i that misfits.
 
     to_indptr: [r+1], filled from 0; to_indices and to_values: [capacity], filled from 0.
     """
@@ -52,7 +52,7 @@ def gather_dense(
     values: npt.NDArray[Any],
     to_values: npt.NDArray[np.float32],
 ) -> None:
-    """Copy the rows `ids` [r] of a table to the first r rows of `to_values` [r or more, d]."""
+    """Copy the rows `ids` [r] of a table to `to_values` [r or more, d]."""
     for i in range(ids.size):
         for column in range(values.shape[1]):
             to_values[i, column] = values[ids[i], column]
@@ -66,7 +66,7 @@ def expand_csr(
     values: npt.NDArray[Any],
     to_values: npt.NDArray[np.float32],
 ) -> int:
-    """Write the rows `ids` [r] of a CSR matrix as a table to `to_values` [r or more, d].
+    """Write rows `ids` [r] of a CSR matrix as a table to `to_values` [r or more, d].
 
     Returns -1, or the first i whose row is out of bounds. Costs O(r * d + nnz).
     """

@@ -1,4 +1,4 @@
-"""Feature hashing: text, whole numbers and products of features without a vocabulary.
+"""Hashes text, whole numbers and products of features to columns.
 
 Weinberger, Dasgupta, Langford, Smola, Attenberg, Feature hashing for large scale multitask
 learning, ICML 2009. The lower bits of a feature's hash are its column. The highest bit is its sign:
@@ -83,7 +83,7 @@ def hash_features(
     seed: int = 0,
     signed: bool = True,
 ) -> Any:
-    """Hash columns of text or whole numbers to one sparse matrix with 2**hash_bits columns.
+    """Hash text or whole numbers to a sparse matrix with 2**hash_bits columns.
 
     - columns: by name, each with one value per row. Values are str (None: missing), or integers or
       booleans (masked: missing). Every pair (name, value) is a feature of its own: 7 in two columns
@@ -134,7 +134,7 @@ def cross(columns: Mapping[str, Hashes], a: str, b: str) -> Hashes:
 
 
 def interactions(A: Any, B: Any, hash_bits: int = 20, *, seed: int = 0, signed: bool = True) -> Any:
-    """Hash the products of the features of two matrices, row by row, to 2**hash_bits columns.
+    """Hash products of the features of two matrices to 2**hash_bits columns.
 
     - A: SciPy sparse matrix of any kind [rows, a].
     - B: SciPy sparse matrix of any kind [rows, b].
@@ -217,7 +217,7 @@ def to_csr(
     signed: bool,
     values: npt.NDArray[np.float32] | None = None,
 ) -> Any:
-    """Return hashed features [nnz] of rows as a matrix; values: 1 by default, times the sign."""
+    """Return hashed features [nnz] as a matrix; values: 1 by default, times the sign."""
     if values is None:
         values = np.ones(hashes.size, np.float32)
     if signed:
@@ -240,7 +240,7 @@ def multiply_rows(
     hashes: npt.NDArray[np.uint64],
     values: npt.NDArray[np.float32],
 ) -> None:
-    """Write hash and product of every pair of non-zeros of a row of A and of B, in order."""
+    """Write hash and product of each pair of non-zeros of equal rows of A and B."""
     filled = 0
     for row in range(a_indptr.size - 1):
         for p in range(a_indptr[row], a_indptr[row + 1]):

@@ -10,7 +10,7 @@ SHORT = 64
 
 @kernel
 def tidy_row(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> int:
-    """Sort a row by index in place and add up equal indices; return how many entries remain.
+    """Sort a row by index in place, add up equal indices, return the new length.
 
     The remaining entries are at the front. Takes O(n log n) time and no further memory. Equal
     indices are added in the order of the sort.
@@ -36,7 +36,7 @@ def tidy_row(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) ->
 
 @kernel
 def insertion_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
-    """Sort by index in place, in O(n**2): faster than `heap_sort` for some dozen entries."""
+    """Sort by index in place, in O(n**2); beats `heap_sort` for some dozen entries."""
     for i in range(1, indices.size):
         index, value, at = indices[i], values[i], i
         while at > 0 and indices[at - 1] > index:

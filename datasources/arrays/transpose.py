@@ -1,4 +1,4 @@
-"""Makes the transposed index of a sparse block, doubly compressed: only features that occur.
+"""Makes the transposed index of a sparse block, of only the features that occur.
 
 With many columns, a least-significant-digit radix sort orders the non-zeros by column. Its cost
 grows with the non-zeros of the block, not with the number of columns. With few columns, one
@@ -24,7 +24,7 @@ COUNT_LIMIT = 1  # columns per non-zero of a full block up to which counting is 
 
 
 def count_columns(columns: int, capacity: int) -> bool:
-    """Whether blocks of `capacity` non-zeros are transposed by `transpose_by_counting`."""
+    """Whether `transpose_by_counting` is used for blocks of `capacity` non-zeros."""
     return columns <= COUNT_LIMIT * capacity
 
 
@@ -159,7 +159,7 @@ def transpose_by_counting(
     active: npt.NDArray[np.int32],
     starts: npt.NDArray[np.int64],
 ) -> int:
-    """Do the work of `transpose_csr` in O(nnz + columns); count: [columns], dtype of `t_pos`."""
+    """Do as `transpose_csr` in O(nnz + columns); count: [columns], dtype of `t_pos`."""
     count[:] = 0
     for pos in range(indptr[0], indptr[rows]):
         count[indices[pos]] += 1

@@ -52,7 +52,7 @@ def check_csr(
     rows: int,
     columns: int,
 ) -> tuple[int, int, int]:
-    """Return the first fault of a CSR matrix as `(code, row, position)`; code `GOOD`: none.
+    """Return the first fault of a CSR matrix: `(code, row, position)`, or `GOOD`.
 
     - indptr: [rows+1]; must start at or above 0, not fall, and stay inside `indices`.
     - indices: [nnz or more]; must lie in [0, columns) and rise strictly within a row. `ORDER` is
@@ -84,7 +84,7 @@ def check_csr(
 
 @kernel
 def check_dense(values: npt.NDArray[Any], rows: int) -> tuple[int, int]:
-    """Return `(row, column)` of the first value that is no finite float32, or `(-1, -1)`."""
+    """Return `(row, column)` of the first value that is no finite float32, or -1s."""
     for row in range(rows):
         faults = 0
         for column in range(values.shape[1]):
@@ -115,7 +115,7 @@ def describe_csr(
     columns: int,
     row_name: str,
 ) -> str:
-    """Return a sentence for a fault that `check_csr` found in the row called `row_name`."""
+    """Describe a fault that `check_csr` found in the row called `row_name`."""
     code, row, pos = fault
     if code == OFFSETS:
         return (

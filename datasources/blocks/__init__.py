@@ -1,4 +1,4 @@
-"""Block datasets: Arrow IPC files striped over disks, written once and read many times."""
+"""Block datasets: Arrow IPC files striped over disks, written once."""
 
 from .kind import BlocksData as BlocksData
 from .source import BlockSource as BlockSource

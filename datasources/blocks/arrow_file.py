@@ -1,4 +1,4 @@
-"""Writes an Arrow IPC file batch by batch, with the place and the digest of each batch.
+"""Writes an Arrow IPC file in batches, each with its place and digest.
 
 pyarrow makes every byte of it except the list of batches at its end. So an interrupted file can be
 cut after any batch and continued, which pyarrow's own writer cannot do.
@@ -19,7 +19,7 @@ BLOCK = struct.Struct("<qi4xq")  # offset, bytes of the description, bytes of th
 
 
 def batch_buffers(message: bytes) -> list[tuple[int, int]]:
-    """Return `(offset, length)` of every buffer of a record batch, from the start of its message.
+    """Return `(offset, length)` of every buffer of a batch, from its message's start.
 
     message: with its prefix; the body may be missing. Buffers come in the order of the schema,
     including those for missing values.

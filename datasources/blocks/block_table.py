@@ -1,4 +1,4 @@
-"""The table of a dataset's batches and their places in the files, as stored in JSON."""
+"""The table of a dataset's batches and their places in the files."""
 
 from typing import Annotated
 

@@ -69,13 +69,13 @@ class Kind:
         return found
 
     def lengths(self, rows: Any, nnz: Any) -> list[Any]:
-        """Return the bytes of each of `parts`, of one block or, given arrays [blocks], of many."""
+        """Return the bytes of each of `parts`; given arrays [blocks], of many blocks."""
         return [
             prod(size) * np.dtype(dtype).itemsize for size, dtype in self.parts(rows, nnz).values()
         ]
 
     def batch(self, arrays: Arrays) -> Any:
-        """Return `arrays`, by the names of `parts`, as a `pyarrow.RecordBatch`, without a copy."""
+        """Return `arrays`, named as in `parts`, as a `pyarrow.RecordBatch`; no copy."""
         import pyarrow as pa
 
         schema = self.schema()
@@ -99,7 +99,7 @@ class Kind:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def places(self) -> list[int]:
-        """Return the numbers of the buffers that hold `parts`; others mark missing values."""
+        """Return the numbers of the buffers that hold `parts`."""
         import pyarrow as pa
 
         found, first = [], 0
@@ -116,7 +116,7 @@ class Kind:
 
 
 def _list(item: Any, length: int = -1) -> Any:
-    """Return the type of lists without missing items, of `length` items each or of any length."""
+    """Return the type of lists without missing items; length: of each, -1: any."""
     import pyarrow as pa
 
     return pa.list_(pa.field("item", item, nullable=False), length)

@@ -67,7 +67,7 @@ def decode_frame(packed: memoryview, into: memoryview) -> None:
 
 
 def number(packed: memoryview, at: int) -> int:
-    """Return the unsigned integer in the 4 bytes from `at` on. Raises ValueError if cut off."""
+    """Return the unsigned integer in 4 bytes from `at` on, or raise ValueError."""
     if at + 4 > len(packed):
         raise ValueError("its LZ4 frame is cut off")
     return int.from_bytes(packed[at : at + 4], "little")
@@ -80,7 +80,7 @@ def check_sum(packed: memoryview, at: int, found: memoryview) -> None:
 
 
 def _copy_vector(context: Any, source: Any, place: Any, into: Any, at: Any) -> Any:
-    """Do into[at : at + WIDTH] = source[place : place + WIDTH]; all reads precede all writes."""
+    """Copy WIDTH bytes of `source` from `place` to `into` at `at`; read all first."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         vector = ir.VectorType(ir.IntType(8), WIDTH).as_pointer()
@@ -100,7 +100,7 @@ copy_vector: Any = intrinsic(_copy_vector)
 
 @kernel
 def decode_block(packed: Bytes, into: Bytes, at: int) -> int:
-    """Decode an LZ4 block to into[at:]; return its end in `into`, or -1 if it is invalid.
+    """Decode an LZ4 block to into[at:]; return its end, or -1 if it is invalid.
 
     Invalid is a block that is damaged or too long. Matches may begin in earlier output, into[:at].
     """

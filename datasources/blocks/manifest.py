@@ -1,4 +1,4 @@
-"""`manifest.json`: everything about a block dataset that is needed before reading a block.
+"""`manifest.json`: everything needed before a block of a dataset is read.
 
 Each folder of a dataset has the same manifest. It is written last, so a folder without a manifest
 is no dataset. It contains its own digest, which reveals any change.
@@ -150,7 +150,7 @@ class Manifest(BaseModel, extra="forbid", strict=True):
 
 
 def identify(rows: Part, columns: Part | None, names: Listed) -> str:
-    """Return the XXH3 of all contents; folders with different ids do not belong together."""
+    """Return the XXH3 of all contents: equal for all folders of a dataset."""
     digest = xxhash.xxh3_64()
     for part in (rows, columns):
         if part is not None:
@@ -161,7 +161,7 @@ def identify(rows: Part, columns: Part | None, names: Listed) -> str:
 
 
 def stripe_file(side: Side, stripe: int, stripes: int) -> str:
-    """Return the name of the file with every `stripes`-th block, from block `stripe` on.
+    """Return the file name of every `stripes`-th block, from block `stripe` on.
 
     >>> stripe_file("rows", 0, 2)
     'rows-0-of-2.arrow'

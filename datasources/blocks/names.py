@@ -47,7 +47,7 @@ class NamesWriter:
         self._file = ArrowFile(path, self._schema, "lz4", end)
 
     def append(self, names: Any) -> None:
-        """Write an Arrow array of the type of `written`, in batches of at most `STEP` names."""
+        """Write an Arrow array of names in batches of at most `STEP` names."""
         import pyarrow as pa
 
         for start in range(0, len(names), STEP):
@@ -71,7 +71,7 @@ class NamesWriter:
 
 
 def write_names(folder: Path, what: What, names: Sequence[str]) -> NamesFile | HashedColumns:
-    """Write `names` to their file in `folder`; `HashedWords` keep only the number of bits."""
+    """Write `names` to their file in `folder`; `HashedWords` keep only their bits."""
     import pyarrow as pa
 
     if isinstance(names, HashedWords):
@@ -193,7 +193,7 @@ def kind_of(ids: Any) -> IdKind:
 
 
 class RowIds:
-    """Writes ids of `kind` to their file in `folder`, after the ids already `written`."""
+    """Writes ids of `kind` to a file in `folder`, after the ids already `written`."""
 
     def __init__(self, folder: Path, kind: IdKind, written: NamesFile) -> None:
         """Open the file, unless `kind` is "none"."""

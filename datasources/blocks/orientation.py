@@ -85,7 +85,7 @@ def count_columns(reader: PartReader) -> npt.NDArray[np.int64]:
 
 
 def bucket_ends(counts: npt.NDArray[np.int64], capacity: int) -> npt.NDArray[np.int64]:
-    """Return the ends of ranges of columns with at most `capacity` non-zeros, or one column.
+    """Return ends of column ranges of at most `capacity` non-zeros, or one column.
 
     >>> bucket_ends(np.array([2, 1, 9, 1, 1, 1]), 3).tolist()
     [2, 3, 6]
@@ -188,7 +188,7 @@ def _enter(
     entries: Entries,
     filled: int,
 ) -> int:
-    """Write the non-zeros of `rows` rows to `entries` from `filled` on; return their end."""
+    """Write the non-zeros of `rows` rows to `entries[filled:]`; return their end."""
     for row in range(rows):
         for pos in range(indptr[row], indptr[row + 1]):
             entries[filled, 0] = indices[pos]
@@ -205,7 +205,7 @@ def _deal(
     ends: npt.NDArray[np.int64],
     dealt: Entries,
 ) -> None:
-    """Sort by bucket, stably; fill `ends` [buckets], zeros before, with the end of each."""
+    """Sort by bucket, stably; fill `ends` [buckets], zeros before, with their ends."""
     for i in range(len(entries)):
         ends[of_column[entries[i, 0]]] += 1
     total = np.int64(0)

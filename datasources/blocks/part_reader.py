@@ -24,7 +24,7 @@ DAMAGED = "Restore the file, or convert the data again."
 
 
 class PartReader:
-    """Reads blocks by number from the files `paths`, one per stripe. Threads may share it.
+    """Reads blocks from the files `paths`, one per stripe. Threads may share it.
 
     verify: when to compare the digest of a block.
 
@@ -42,7 +42,7 @@ class PartReader:
     def __init__(
         self, paths: Sequence[Path], part: Part, codec: Codec, verify: Verify, block_rows: int
     ) -> None:
-        """Open the files; host blocks have `block_rows` rows, at least as many as stored blocks."""
+        """Open the files; block_rows: rows of a host block, at least as stored."""
         self.kind, self.codec, self._verify = part.kind, codec, verify
         blocks = part.blocks
         self.rows, self.nnz = np.array(blocks.rows), np.array(blocks.nnz)
@@ -182,7 +182,7 @@ class PartReader:
 
 
 class Scratch:
-    """The memory that one thread needs to read a block. message: the bytes of a batch."""
+    """The memory that one thread needs to read a block; message: its bytes."""
 
     def __init__(self, shape: BlockShape, size: int) -> None:
         """Allocate it."""
@@ -214,7 +214,7 @@ def widen(
     nnz: int,
     indptr: npt.NDArray[Any],
 ) -> int:
-    """Copy `rows` + 1 offsets to `indptr`; return -1, or the first row with wrong offsets."""
+    """Copy `rows` + 1 offsets to `indptr`; return -1, or the first wrong row."""
     for row in range(rows + 1):
         here = starts[row]
         least = starts[row - 1] if row else 0

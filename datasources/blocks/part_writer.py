@@ -15,7 +15,7 @@ from .rows import Rows
 
 
 class Pending:
-    """Collects the rows of one block: at most `block_rows` rows and `most_nnz` non-zeros.
+    """Collects one block: at most `block_rows` rows and `most_nnz` non-zeros.
 
     full: whether the block is complete.
     """

@@ -1,4 +1,4 @@
-"""Reads bytes of a file into existing buffers, digested while in the processor's cache."""
+"""Reads bytes of a file into existing buffers, and digests them."""
 
 import os
 import time
@@ -25,7 +25,7 @@ def byte_view(array: npt.NDArray[Any]) -> memoryview:
 def read_pieces(
     file: int, offset: int, pieces: Sequence[memoryview], digest: xxhash.xxh3_64 | None
 ) -> bool:
-    """Fill `pieces` with the bytes of the open `file` from `offset` on, and digest them.
+    """Fill `pieces` with bytes of the open `file` from `offset` on; digest them.
 
     Returns False if the file ends before. Allocates only views; several threads may read one file.
     If the file is cut off meanwhile, that is noticed; a memory-mapped file would end the process.

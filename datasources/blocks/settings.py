@@ -1,4 +1,4 @@
-"""The settings of a writer, which must be the same when an unfinished dataset is resumed."""
+"""The settings of a writer; they must be the same when it resumes."""
 
 from collections.abc import Sequence
 

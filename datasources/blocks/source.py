@@ -141,17 +141,17 @@ class BlockSource(Closing):
         return digest.hexdigest()
 
     def label_sums(self) -> tuple[float, list[float]]:
-        """Return the sum of all weights, and for each target the sum of weight times target."""
+        """Return the sum of weights, and of weight times target for each target."""
         return self._part.sums.weights, self._part.sums.targets
 
     def value_sums(self) -> tuple[float, int]:
-        """Return the sum and the number of all stored values; of dense rows, of all values."""
+        """Return sum and number of all stored values; of dense rows, of all values."""
         part = self._part
         count = part.rows * part.columns if part.dense else sum(part.blocks.nnz)
         return part.sums.values, count
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with block `index` of pass `pass_`; several threads may call it at once."""
+        """Fill `into` with block `index` of pass `pass_`; threads may call it at once."""
         check_request(self, pass_, index, into)
         self._reader.read(self._order.number(pass_, index), into, pass_=pass_, index=index)
 

@@ -1,4 +1,4 @@
-"""A dataset whose rows are being written, and the journal from which writing resumes."""
+"""A dataset whose rows are being written, and its journal for resuming."""
 
 import json
 import os
@@ -25,7 +25,7 @@ FILE = "unfinished.jsonl"
 
 
 class Begun(BaseModel, extra="forbid", strict=True):
-    """The first line of the journal: the settings, the kind of rows and the kind of ids."""
+    """The first line of the journal: settings, kind of rows, kind of ids."""
 
     version: Literal[1] = 1
     settings: Settings
@@ -83,7 +83,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> tuple[Begun, Stored] | None:
-    """Read how an unfinished dataset was begun and all that is stored; None without a journal.
+    """Read the journal of an unfinished dataset; None if it does not exist.
 
     An incomplete last line is cut off. Raises `DataError` if the journal is damaged.
     """
@@ -125,7 +125,7 @@ COMMIT_BYTES = 1 << 26  # an interruption loses at most these bytes and one bloc
 
 
 class Unfinished:
-    """The files of the rows, their ids and the journal in `folders`, continued after `stored`.
+    """The files of rows, ids and journal in `folders`, continued after `stored`.
 
     - resumed: whether the journal exists already.
     - columns: the largest index so far, plus 1.

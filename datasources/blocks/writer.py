@@ -1,4 +1,4 @@
-"""Writes a block dataset: takes any number of rows at a time, writes blocks of one size."""
+"""Writes a block dataset from any number of rows at a time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from .unfinished import Begun, Stored, Unfinished, forget_journal, read_journal
 
 
 class BlockWriter:
-    """Writes rows as blocks of `block_rows` rows, one of them in memory, to any number of folders.
+    """Writes rows as blocks of `block_rows` rows to any number of folders.
 
     - paths: one folder per stripe, made if missing; for speed, each on its own disk. Block i goes
       to stripe i mod n.
@@ -89,7 +89,7 @@ class BlockWriter:
 
     @property
     def position(self) -> tuple[Any, int]:
-        """After resuming, the place to continue in the input: `(position, rows before it)`.
+        """Where to continue in the input after resuming: `(position, rows before it)`.
 
         It is the `position` of an `append` whose rows are all stored; `(None, 0)` is the beginning.
         The caller leaves out the rows from there up to `rows`.

@@ -1,4 +1,4 @@
-"""Example of implicit feedback: how often functions of Python's standard library call each name."""
+"""Example of implicit feedback: calls in Python's standard library."""
 
 import ast
 import builtins
@@ -43,7 +43,7 @@ def python_calls(
 
 
 def read_calls(root: Path) -> Corpus:
-    """Count the calls of all functions under `root`; the first function of each name counts."""
+    """Count calls of all functions under `root`; of equal names the first counts."""
     found: dict[str, list[str]] = {}
     for path in sorted(root.rglob("*.py")):
         if SKIPPED.isdisjoint(path.relative_to(root).parts):
@@ -58,7 +58,7 @@ def read_calls(root: Path) -> Corpus:
 
 
 def calls_in(path: Path, module: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield `(qualified name, names called)` of all functions and methods, nested ones too."""
+    """Yield `(qualified name, names called)` of all functions, nested ones too."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in strings of the library
         try:
@@ -90,7 +90,7 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def names_known(tree: ast.Module, module: str) -> dict[str, str]:
-    """Return the full names of a file's names: builtins, all imports and its own definitions."""
+    """Return full names of a file's names: builtins, imports and definitions."""
     known = {name: name for name in BUILTINS}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -109,7 +109,7 @@ def names_known(tree: ast.Module, module: str) -> dict[str, str]:
 
 
 def name_of(called: ast.expr, known: dict[str, str]) -> str | None:
-    """Return the name of a called expression; None without a name, as for another call's result."""
+    """Return the name of a called expression; None if it has no name."""
     parts: list[str] = []
     while isinstance(called, ast.Attribute):
         parts.append(called.attr)

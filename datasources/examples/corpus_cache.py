@@ -27,7 +27,7 @@ def user_cache_dir() -> Path:
 
 
 def cached(name: str, key: str, make: Callable[[], Corpus], folder: Path | None) -> Corpus:
-    """Return the cached result of `make()` for this `key` and Python, or call `make()`.
+    """Return the cached result of `make()` for this `key`, or call `make()`.
 
     The file is `<folder>/<name>-<Python version>-<digest>.npz` (default folder:
     `user_cache_dir()`). The digest covers `key` and the build of Python. The file is written whole
@@ -81,7 +81,7 @@ def save(corpus: Corpus, path: Path) -> None:
 
 
 def load(path: Path) -> Corpus:
-    """Read a file of `save`; the archive's checksums are verified, nothing is unpickled."""
+    """Read a file of `save`; verify its checksums and unpickle nothing."""
     with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         vocabulary, documents = _unpack(file["vocabulary"]), _unpack(file["documents"])
         counts = sparse.csr_array(

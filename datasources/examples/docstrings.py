@@ -69,7 +69,7 @@ def python_docs(
 
 
 def read_docs(root: Path, targets: Targets = None) -> Corpus:
-    """Count the words of all docstrings under the folder `root`, with `targets` if given."""
+    """Count the words of all docstrings under `root`, with `targets` if given."""
     seen: set[str] = set()
     documents: list[tuple[str, list[str]]] = []
     kinds: list[int] = []
@@ -109,7 +109,7 @@ def module_name(path: Path) -> str:
 
 
 def docstrings(path: Path, module: str) -> Iterator[tuple[str, str, str]]:
-    """Yield `(qualified name, kind, docstring)` of the module and its classes and functions."""
+    """Yield `(qualified name, kind, docstring)` of everything in a module."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in strings of the library
         try:

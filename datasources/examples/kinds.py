@@ -35,7 +35,7 @@ class StdlibRatings(RatingsKind):
 
 
 class TimeZones(StdlibRatings):
-    """Hours that clocks around the world were ahead of UTC: `{kind: time-zones}`. Months are rows.
+    """Hours that clocks were ahead of UTC: `{kind: time-zones}`. Months are rows.
 
     See `time_zones`.
     """
@@ -48,7 +48,7 @@ class TimeZones(StdlibRatings):
 
 
 class PythonCalls(StdlibRatings):
-    """Calls in functions of Python's standard library: `{kind: python-calls}`. Functions are rows.
+    """Calls in Python's library: `{kind: python-calls}`. Functions are rows.
 
     See `python_calls`.
     """

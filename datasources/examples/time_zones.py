@@ -1,4 +1,4 @@
-"""Example of real-valued ratings: how far clocks around the world were ahead of UTC."""
+"""Example of real-valued ratings: hours that clocks were ahead of UTC."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAY = 24.0
 
 
 def time_zones() -> Ratings:
-    """Return how many hours local time was ahead of UTC, month by month [months, zones].
+    """Return the hours that local time was ahead of UTC [months, zones].
 
     A row is the beginning of a month ("1970-01" to "2025-12"), a column a zone ("Europe/Paris"). An
     entry is the zone's offset at that moment, summer time included. The data come from the time

@@ -48,7 +48,7 @@ def blocks_of_entries(source: DataSource) -> Iterator[tuple[npt.NDArray[np.int64
 
 
 def matrix_of(block: HostBlock) -> Any:
-    """Copy the true rows of a block to a SciPy `csr_array`; of a dense block, the non-zeros."""
+    """Copy the true rows of a block to a SciPy `csr_array`."""
     if block.shape.dense:
         return sparse.csr_array(block.dense[: block.rows])
     values, indices = block.values[: block.nnz].copy(), block.indices[: block.nnz].copy()

@@ -1,4 +1,4 @@
-"""Filters the rows of a source that cannot be split: the held-out rows, or the others."""
+"""Filters the rows of a source: the held-out rows, or the others."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ CHUNK = 1 << 14  # rows tested at a time by `chosen`
 
 
 class RowFilter:
-    """A part of the rows of `source`: those that `split_rows` holds out, or the others.
+    """A part of the rows of `source`: the held-out rows, or the others.
 
     - share, seed: as for `split_rows`.
     - held: True for the held-out rows, False for the others.
@@ -119,7 +119,7 @@ class RowFilter:
         return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} {self._settings}".encode())
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with this part's rows of block `index` of pass `pass_` of the source."""
+        """Fill `into` with this part's rows of block `index` of pass `pass_`."""
         scratch = whole, places = self._scratch.get()
         try:
             self._source.read(pass_, index, whole)
@@ -193,9 +193,9 @@ def count_held(
     step: int,
     before: npt.NDArray[np.int64],
 ) -> None:
-    """Fill `before` [parts + 1] with the held-out rows before each part of `step` rows.
+    """Fill `before` [parts + 1] with the counts of held-out rows before each part.
 
-    The last element counts all `rows`.
+    A part has `step` rows. The last element counts all `rows`.
     """
     found, part = 0, 0
     for row in range(rows):
@@ -261,7 +261,7 @@ def select(
     places: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.int64],
 ) -> int:
-    """Select those of the first `rows` rows `ids` that belong to a part; return their count.
+    """Select the rows of a part from the first `rows` of `ids`; return their count.
 
     - places: filled with the position of each selected row in the block.
     - numbers: filled with its number within the part.

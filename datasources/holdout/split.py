@@ -20,7 +20,7 @@ of rows at random or by time (the newest).
 def split_rows(
     n: int, share: float, seed: int = 0
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the rows of 0..n-1 to train on and the rows held out: ascending int64 arrays.
+    """Return the rows of 0..n-1 to train on and those held out, as ascending int64.
 
     Row i is held out if hash(seed, i) < share, so a row stays on its side when rows are appended.
     The hash is the SplitMix64 generator (Steele, Lea, Flood, OOPSLA 2014) at step i.
@@ -117,7 +117,7 @@ def mark_dense(
     limit: np.uint64,
     held: npt.NDArray[np.uint8],
 ) -> None:
-    """Mark those of the rows `ids` that are held out; bits: [rows, columns], of the values."""
+    """Mark the held-out rows of `ids`; bits: [rows, columns], of the values."""
     for i in range(ids.size):
         hash_ = start
         for j in range(bits.shape[1]):

@@ -19,7 +19,7 @@ Masked = np.ma.MaskedArray[Any, Any]
 
 
 def categories(column: Any, name: str) -> Any:
-    """Return an Arrow column of text or whole numbers in the form that `hash_features` takes.
+    """Convert an Arrow column of text or whole numbers for `hash_features`.
 
     column: an Arrow array or chunked array. Returns an object array of str and None, or a masked
     array of integers. Raises `DataError` for another type; its message starts with `name`.
@@ -165,7 +165,7 @@ def as_batch(item: Any) -> Batch | None:
 
 
 def arrow_table(table: Any) -> Any:
-    """Return the columns of an Arrow table, numbers without gaps, as an array [rows, columns]."""
+    """Convert an Arrow table of numbers without gaps to an array [rows, columns]."""
     columns = []
     for name in table.schema.names:
         column = numbers(table.column(name), f"column {name!r}")
@@ -176,7 +176,7 @@ def arrow_table(table: Any) -> Any:
 
 
 def count_batches(batches: Iterable[Any], block_rows: int) -> tuple[BlockShape, str]:
-    """Return shape and fingerprint of all batches of pass 0, in blocks of `block_rows` rows."""
+    """Return block shape and fingerprint of all batches of pass 0."""
     digest, rows = xxhash.xxh3_64(), 0
     nnz, carried, first = 1, 0.0, None  # carried: non-zeros of the block that is not full yet
     for batch in Stream(batches, 0).whole():

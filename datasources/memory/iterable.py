@@ -17,7 +17,7 @@ Batches = Callable[[int], Iterable[Any]]
 
 
 class IterableSource:
-    """The batches that a function yields, as blocks: for data that no other source reads.
+    """The batches that a function yields, as blocks.
 
     - batches: a function that takes the number of the pass (0, 1, ...) and returns an iterable of
       batches. A batch is X, (X, Y) or (X, Y, weights) as for `MatrixSource`; Y may be None, and X

@@ -12,7 +12,7 @@ ALIGNMENT = 64  # bytes, a cache line
 
 
 class Shelf:
-    """Keeps finished blocks by number, up to `nbytes`; blocks that do not fit are not kept.
+    """Keeps finished blocks by number, up to `nbytes`; drops blocks that do not fit.
 
     The memory is allocated in one piece with the first block, so that the operating system can use
     large pages, and is kept. Several threads may use a shelf at once.
@@ -37,7 +37,7 @@ class Shelf:
         indices: npt.NDArray[np.int32] | None = None,
         values: npt.NDArray[np.float32] | None = None,
     ) -> None:
-        """Keep a copy of the sparse part of a finished block and of its transposed index, if any.
+        """Copy the sparse part of a finished block and its transposed index, if any.
 
         indices, values: [nnz], C-contiguous, kept instead of copies; give both or neither.
         """

@@ -49,7 +49,7 @@ class Labels:
             raise DataError(f"MatrixSource: target_names has {twice!r} twice.")
 
     def write(self, ids: npt.NDArray[np.int64], into: HostBlock, at: int = 0) -> None:
-        """Write targets and weights of the rows `ids` to the rows of a block from `at` on."""
+        """Write targets and weights of the rows `ids` to a block from row `at` on."""
         targets = into.targets[at:]
         if isinstance(self.targets, CSR):
             matrix = self.targets
@@ -65,7 +65,7 @@ class Labels:
             np.take(self.weights, ids, out=into.weights[at : at + ids.size], mode="clip")
 
     def sums(self) -> tuple[float, list[float]]:
-        """Return the sum of all weights, and for each target the sum of weight times target."""
+        """Return the sum of weights, and of weight times target for each target."""
         rows = 0 if self.targets is None else self.rows
         weights = np.ones(rows) if self.weights is None else self.weights.astype(np.float64)
         if isinstance(self.targets, CSR):

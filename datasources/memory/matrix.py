@@ -118,11 +118,11 @@ class MatrixSource:
         return self._labels.names
 
     def label_sums(self) -> tuple[float, list[float]]:
-        """Return the sum of all weights, and for each target the sum of weight times target."""
+        """Return the sum of weights, and of weight times target for each target."""
         return self._labels.sums()
 
     def value_sums(self) -> tuple[float, int]:
-        """Return the sum and the number of all stored values; of a dense matrix, of all values."""
+        """Return sum and number of all stored values; of a dense matrix, of all values."""
         values: Any = self._matrix
         if isinstance(values, CSR):
             values = values.values[int(values.indptr[0]) : int(values.indptr[-1])]
@@ -147,7 +147,7 @@ class MatrixSource:
         )
 
     def entries(self, rows: npt.NDArray[np.int64]) -> Any:
-        """Return the stored entries of the rows with these numbers; of a dense matrix, non-zeros.
+        """Return stored entries of these rows; of a dense matrix, the non-zeros.
 
         The result is a SciPy `csr_array` float32 [rows, columns].
         """
@@ -170,7 +170,7 @@ class MatrixSource:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The XXH3 of shape and contents, whatever their kind, dtype and order of reading."""
+        """The XXH3 of shape and contents, whatever kind, dtype and order."""
         shape, digest = self._shape, xxhash.xxh3_64()
         digest.update(f"{shape.total_rows} {shape.columns} {shape.dense}".encode())
         hash_matrix(digest, self._matrix)

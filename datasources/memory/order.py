@@ -67,7 +67,7 @@ class RowOrder:
             return int(self._of_pass(pass_)[index])
 
     def rows_of(self, pass_: int, index: int, into: npt.NDArray[np.int64]) -> int:
-        """Fill `into` [block_rows] from the front with the rows of a block; return their count."""
+        """Fill `into` [block_rows] with the rows of a block; return their count."""
         start = self.number(pass_, index) * self.block_rows
         ids = into[: min(self.block_rows, self.rows - start)]
         if self.shuffle is False:
@@ -80,7 +80,7 @@ class RowOrder:
         return ids.size
 
     def largest(self, lengths: npt.NDArray[np.int64]) -> int:
-        """Return the most non-zeros of any block in any pass, where row i has `lengths[i]`.
+        """Return the most non-zeros of a block in any pass; row i has `lengths[i]`.
 
         The result is at least 1, so that no buffer is empty.
 
@@ -105,7 +105,7 @@ class RowOrder:
 
 
 def shuffle_rows(seed: int, pass_: int, into: npt.NDArray[np.int64]) -> None:
-    """Fill `into` [n] with a permutation of 0..n-1 drawn from Philox keyed by `(seed, pass_)`.
+    """Fill `into` [n] with a permutation from Philox keyed by `(seed, pass_)`.
 
     >>> order = np.empty(5, np.int64)
     >>> shuffle_rows(0, 1, order)

@@ -1,4 +1,4 @@
-"""Reads the LZ4Block framing of lz4-java (net.jpountz.lz4.LZ4BlockOutputStream), used by BIDMat.
+"""Reads the LZ4Block framing of lz4-java's LZ4BlockOutputStream, used by BIDMat.
 
 A file is a sequence of blocks; a block of length 0 ends it. Each block has a header of 21 bytes:
 

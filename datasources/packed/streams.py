@@ -55,7 +55,7 @@ class Metered(RawIOBase):
 
 
 def kind_of(path: Path) -> str:
-    """Return a file's suffix in lower case, without that of a packer: `.mtx` of `A.MTX.gz`."""
+    """Return a file's lower-case suffix without the packer's: `.mtx` of `A.MTX.gz`."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in PACKED:
         suffixes.pop()

@@ -1,4 +1,4 @@
-"""Reads the unpacked size of a packed file from its own headers, without unpacking it.
+"""Reads the unpacked size of a packed file from its headers.
 
 gzip: RFC 1952; Zstandard: RFC 8878; xz: its file format 1.2; LZ4: its frame format 1.6; .npz: zip.
 """
@@ -14,7 +14,7 @@ DEFLATE_MOST, LZ4_MOST, ZSTD_MOST = 1032, 255, 2**16  # bytes that one byte can 
 
 
 def unpacked_bytes(path: Path) -> int:
-    """Return a lower bound of the unpacked bytes of the file at `path`, by its suffix.
+    """Return a lower bound of the unpacked bytes of the file at `path`.
 
     The result is at least the size on disk. Of a file of several parts, perhaps only one is
     counted. A file without a size in its headers, or visibly damaged, counts as it is.
@@ -31,7 +31,7 @@ def unpacked_bytes(path: Path) -> int:
 
 
 def _gzip(file: BinaryIO, packed: int) -> int:
-    """Return the size in the last four bytes (last member, modulo 2^32); 0 if impossible."""
+    """Return the size in the last 4 bytes (last member, mod 2^32); 0 if impossible."""
     file.seek(-4, os.SEEK_END)
     size = int.from_bytes(file.read(4), "little")
     return size if size <= DEFLATE_MOST * packed else 0

@@ -95,7 +95,7 @@ class TableData(MemoryKind):
         return self.model_copy(update={"path": Path(path), **labels})
 
     def settled(self, train: DataKind | None = None) -> Self:
-        """Return a copy with the means and deviations that `standardize: true` stands for."""
+        """Return a copy with the numbers that `standardize: true` stands for."""
         if self.standardize is not True:
             return self
         if isinstance(train, TableData) and train.numeric == self.numeric:
@@ -157,7 +157,7 @@ class TableData(MemoryKind):
             row += batch.num_rows
 
     def _moments(self) -> dict[str, tuple[float, float]]:
-        """Return mean and standard deviation of the numeric columns, without missing values."""
+        """Return mean and deviation of the numeric columns, without missing values."""
         found = {name: Moments() for name in self.numeric}
         with np.errstate(over="ignore", invalid="ignore"):  # found when the rows are read
             for batch in self._read(self.numeric, []):

@@ -24,7 +24,7 @@ NO_NUMBER = re.compile(
 def read_table(
     path: Path, *, numbers: Sequence[str], text: Sequence[str], separator: str | None = None
 ) -> Iterator[Any]:
-    """Yield Arrow record batches of the columns `numbers` and `text` of the file at `path`.
+    """Yield Arrow record batches of the columns `numbers` and `text` of a file.
 
     separator: between the fields of a line; None: a tab in .tsv files, else a comma.
 
@@ -52,7 +52,7 @@ def read_table(
 
 
 def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> Iterator[Any]:
-    """Yield batches of a CSV file with a header. Line numbers in messages count the header."""
+    """Yield batches of a CSV file; line numbers in messages count the header."""
     reading = csv.ReadOptions(use_threads=False)  # else messages do not name the line
     parsing = csv.ParseOptions(delimiter=delimiter)
     with csv.open_csv(path, reading, parsing) as reader:

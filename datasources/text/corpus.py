@@ -55,9 +55,10 @@ class Corpus:
         )
 
     def limit(self, *, min_df: int = 1, max_df: float = 1.0) -> "Corpus":
-        """Keep only words in at least `min_df` documents and at most a share `max_df` of them.
+        """Keep words in at least `min_df` documents and at most a share `max_df`.
 
-        Documents stay even without words. Raises `DataError` if no word remains.
+        `max_df` is a share of the documents. Documents stay even without words. Raises `DataError`
+        if no word remains.
 
         >>> c = count_words([("a", ["x", "y"]), ("b", ["y"]), ("c", ["y", "z", "z"])])
         >>> c.limit(max_df=0.9).vocabulary, c.limit(min_df=2).vocabulary
@@ -79,7 +80,7 @@ class Corpus:
         return replace(self, counts=counts, vocabulary=[self.vocabulary[int(i)] for i in keep])
 
     def over(self, vocabulary: Sequence[str]) -> "Corpus":
-        """Return the same documents with the words of `vocabulary` as columns; drop others.
+        """Return the documents with the words of `vocabulary` as columns; drop others.
 
         >>> c = count_words([("a", ["x", "y", "y"])]).over(["z", "x"])
         >>> c.counts.toarray().tolist(), c.dropped

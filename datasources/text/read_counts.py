@@ -1,4 +1,4 @@
-"""Reads existing word counts: a sparse matrix and, beside it, a file of its words."""
+"""Reads existing word counts: a sparse matrix and a file of its words."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,12 +42,12 @@ def read_matrix(path: Path, vocabulary: Sequence[str] | None, *, signed: bool = 
 
 
 def numbers_only(words: Sequence[str]) -> bool:
-    """Whether all words are column numbers, as of a model trained on counts without words."""
+    """Whether all words are column numbers, as of counts without words."""
     return all(word.isascii() and word.isdigit() for word in words)
 
 
 def read_sparse(path: Path, signed: bool) -> Any:
-    """Read the matrix as a verified float32 `csr_array`; values are >= 0 unless `signed`."""
+    """Read the matrix as a verified float32 `csr_array`, >= 0 unless `signed`."""
     matrix = load_file(path, "a sparse matrix")
     if isinstance(matrix, np.ndarray):  # a Matrix Market file may be dense
         matrix = sparse.csr_array(matrix)

@@ -15,7 +15,7 @@ from .read_texts import read_lines
 
 
 def read_weights(path: Path, documents: int) -> Any:
-    """Read the weights of `documents` rows from a .npy file: [rows], finite, not negative.
+    """Read the weights of documents from a .npy file: [rows], finite, not negative.
 
     Raises `DataError` with the file name.
     """

@@ -12,9 +12,9 @@ MENTIONED = 5  # fields listed in a message
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield `("file:line", text)` for every line of a text file, packed (`x.txt.gz`) or not.
+    """Yield `("file:line", text)` for every line of a file.
 
-    An empty line is an empty document.
+    The file may be packed (`x.txt.gz`). An empty line is an empty document.
     """
     from ..packed.streams import opened  # imported late: plain texts need no Arrow
 
@@ -55,7 +55,7 @@ def of_strings(record: Any) -> str:
 
 
 def read_folder(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield `("sub/folder/file.txt", text)` for every .txt file at any depth, sorted by name."""
+    """Yield `("sub/folder/file.txt", text)` for every .txt file at any depth, sorted."""
     for file in sorted(path.rglob("*.txt")):
         if file.is_file():
             yield file.relative_to(path).as_posix(), decode(file.read_bytes(), file, 1)
