@@ -35,11 +35,12 @@ class Holdout(BaseModel, extra="forbid"):
     """
 
     kind: Literal["holdout"] = "holdout"
-    share: float = Field(0.05, gt=0, lt=1, description="share of the rows that are held out")
+    share: float = Field(0.05, gt=0, lt=1, description="share of the rows to hold out")
     by: HoldBy | None = Field(
         None,
-        description="rows (by number) or contents (rows, by what is in them); of ratings, entries, "
-        "at random, or the newest by time; null: entries of ratings, rows of other data",
+        description="rows: by a hash of their number; contents: rows, by a hash of their contents; "
+        "for ratings only, entries: at random, or time: the newest; null: entries of ratings, rows "
+        "of other data",
     )
 
 

@@ -21,11 +21,13 @@ class BlocksData(DataKind):
     """
 
     kind: Literal["blocks"] = "blocks"
-    paths: list[Path] = Field(min_length=1, description="its folders, one per stripe, in any order")
+    paths: list[Path] = Field(
+        min_length=1, description="folders of the dataset, one per stripe, in any order"
+    )
     verify: bool | Literal["always"] = Field(
         True,
-        description="compare digests: true, of each block once and when its file changes; always, "
-        "whenever it is read",
+        description="compare the digest of a block; true: once, and when its file changes; always: "
+        "at each read; false: never",
     )
 
     def files(self) -> Iterator[Path]:

@@ -55,7 +55,7 @@ class PythonCalls(StdlibRatings):
 
     kind: Literal["python-calls"] = "python-calls"
     min_functions: int = Field(5, ge=1, description="least number of functions that call a name")
-    min_names: int = Field(3, ge=1, description="least number of such names that a function calls")
+    min_names: int = Field(3, ge=1, description="least number of those names that a function calls")
 
     def make(self) -> Ratings:
         """Return how often each function calls each name."""

@@ -31,7 +31,7 @@ class TableData(MemoryKind):
     """
 
     kind: Literal["table"] = "table"
-    path: Path = Field(description=".csv, .tsv (both perhaps packed: .csv.gz) or .parquet file")
+    path: Path = Field(description=".csv or .tsv file (may be packed: .csv.gz), or .parquet file")
     targets: list[str] = Field([], description="columns to predict, numbers")
     weights: str | None = Field(None, description="column with the weights of the rows")
     numeric: list[str] = Field([], description="columns whose numbers are features as they are")
@@ -39,7 +39,7 @@ class TableData(MemoryKind):
         [], description="columns of text or whole numbers: each value is a feature of its own"
     )
     hash_bits: int = Field(
-        20, ge=1, le=MOST_BITS, description="2**hash_bits columns for what is categorical"
+        20, ge=1, le=MOST_BITS, description="2**hash_bits columns for the categorical columns"
     )
     interactions: list[tuple[str, str]] = Field(
         [], description="pairs of categorical columns: each pair of values is a feature, too"
@@ -48,20 +48,21 @@ class TableData(MemoryKind):
         None,
         min_length=1,
         max_length=1,
-        description="between fields of text; null: a tab in .tsv files, else a comma",
+        description="character between fields; null: a tab in .tsv files, else a comma",
     )
     nulls: Literal["error", "zero"] = Field(
-        "error", description="numeric features that are missing; a missing category is no feature"
+        "error",
+        description="missing numeric features: error or zero; missing categories are left out",
     )
 
     standardize: bool | dict[str, tuple[float, float]] = Field(
         False,
-        description="of `numeric`, take off the mean and divide by the standard deviation: true, "
-        "those of the training data, which the configuration of the run then has, by column",
+        description="subtract the mean of `numeric` columns and divide by the deviation; true: "
+        "those of the training data, which the run stores in its configuration; or by column",
     )
     stream: bool = Field(
         False,
-        description="read the file anew in each pass, in its order, in place of keeping its rows",
+        description="read the file anew in each pass, in its order, instead of keeping its rows",
     )
 
     @model_validator(mode="after")
