@@ -1,4 +1,7 @@
-"""One block of rows in host memory: allocated once, then refilled in place."""
+"""One block of rows in host memory: allocated once, then refilled in place.
+
+Longer than 300 lines: the arrays of a block are documented where they are made.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

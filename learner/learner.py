@@ -1,4 +1,7 @@
-"""The learner: trains a model on the blocks of a source, pass after pass."""
+"""The learner: trains a model on the blocks of a source, pass after pass.
+
+Longer than 300 lines: the one class that users call, whose methods share the state of a run.
+"""
 
 from __future__ import annotations
 

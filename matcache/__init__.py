@@ -87,5 +87,5 @@ from .operations.rowwise import rowwise as rowwise
 from .operations.tokens import split_tokens as split_tokens
 from .operations.top import Top as Top
 from .operations.top import top_products as top_products
-from .program.trace import repeat as repeat
-from .program.trace import until as until
+from .program.loops import repeat as repeat
+from .program.loops import until as until

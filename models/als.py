@@ -4,6 +4,8 @@ Explicit ratings: Zhou, Wilkinson, Schreiber, Pan, *Large-scale parallel collabo
 the Netflix prize*, AAIM 2008 (ALS-WR). Implicit feedback: Hu, Koren, Volinsky, *Collaborative
 filtering for implicit feedback datasets*, ICDM 2008. Conjugate gradients in place of an exact
 solve: Takács, Pilászy, Tikk, RecSys 2011. Biases are solved for together with the factors.
+
+Longer than 300 lines: explicit and implicit feedback share one class.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A model holds the mathematics of one replica; its pydantic fields are the configuration. A new model
 is a subclass with `allocate`, `update`, `score` and `predict`; docs/custom-model.md builds one in
 20 lines. The learner owns the loop, the threads and the files.
+
+Longer than 300 lines: `Model` documents each attribute and method that a user may write.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ Exact areas are sums in float64. With whole-number weights and labels of 0 and 1
 The bins are `BINS` of equal width over [-SPAN, SPAN]: 1/128 of log odds. Scores outside count in
 the outermost bins. Scores of one bin are ties. The error of an area is therefore at most half the
 share of pairs with both scores in one bin.
+
+Longer than 300 lines: exact and binned areas share their kernels.
 """
 
 from __future__ import annotations

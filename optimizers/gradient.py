@@ -6,6 +6,8 @@ penalties. For a sparse `Gradient` it runs over the features that occur in the b
 - The state of a row *rests* while its feature does not occur (as in torch.optim.SparseAdam).
 - Penalties do not rest. When a row is read next (`begin`, `settle`), it makes up exactly for the
   penalties that it has missed: see `flow.py`. Their clock is the sum of the rates of past steps.
+
+Longer than 300 lines: dense, sparse and lazy steps of one rule must stay alike.
 """
 
 from __future__ import annotations

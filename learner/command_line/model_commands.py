@@ -1,6 +1,8 @@
 """Commands that use a trained model: `learn predict`, `learn recommend`, ...
 
 Nothing heavy is imported before one runs.
+
+Longer than 300 lines: options of commands are declared one by one.
 """
 
 import math

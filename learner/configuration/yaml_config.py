@@ -4,6 +4,8 @@ Later layers win: the schema's defaults, the files in the given order, `LEARN__S
 variables, `--set section.key=value`. Values outside files are YAML 1.2 too. Every mistake is
 reported, with its place and the nearest valid name. Texts may refer to environment variables
 (`references.py`).
+
+Longer than 300 lines: the layers of a configuration and their messages belong together.
 """
 
 import difflib

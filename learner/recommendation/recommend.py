@@ -1,4 +1,7 @@
-"""Lists of items for users, and of similar users or items, from their factors."""
+"""Lists of items for users, and of similar users or items, from their factors.
+
+Longer than 300 lines: each public function lists its parameters and errors.
+"""
 
 from __future__ import annotations
 

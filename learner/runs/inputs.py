@@ -1,4 +1,7 @@
-"""Open the data of a configuration, or new data for an existing model."""
+"""Open the data of a configuration, or new data for an existing model.
+
+Longer than 300 lines: every kind of data is opened here, so that commands need one import.
+"""
 
 import errno
 import os

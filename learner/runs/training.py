@@ -1,4 +1,7 @@
-"""Train one run, from configuration to model on disk: `learn train`."""
+"""Train one run, from configuration to model on disk: `learn train`.
+
+Longer than 300 lines: the steps of one run, in their order.
+"""
 
 import logging
 import sys

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import PydanticSerializationError
 
 from blocklearn.matcache import ShapeError
-from blocklearn.matcache.containers.matrices import Lazy, Transposed
+from blocklearn.matcache.containers.lazy import Lazy, Transposed
 from blocklearn.matcache.containers.recording import Recording, difference
 from blocklearn.mixins import Mixin
 from blocklearn.models import Model

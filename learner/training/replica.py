@@ -1,4 +1,7 @@
-"""One copy of a model, with its cache and its optimizer, which one thread owns."""
+"""One copy of a model, with its cache and its optimizer, which one thread owns.
+
+Longer than 300 lines: planning, binding, training and scoring share one set of containers.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Block i of a side goes to replica i mod n, and merges come after fixed blocks. So the result depends
 on the number of replicas, but not on their timing. With one replica there are no threads and no
 merges.
+
+Longer than 300 lines: threads, merges and exact reading share the replicas.
 """
 
 from __future__ import annotations

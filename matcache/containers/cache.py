@@ -4,6 +4,8 @@ A cache belongs to one replica (one thread, one device). It passes through three
 *reserving*, only shapes are known, and every container that a program touches is recorded. `commit`
 places all of them in one slab. After `freeze` a miss is an error. A cache used by hand starts
 committed and allocates on demand.
+
+Longer than 300 lines: keys, phases and counters change together.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Mimno, Hoffman, Blei (ICML 2012), section 3. A row depends only on its own data, its own key and the
 table. An entry of weight x counts as min(ceil(x), CAP) particles of equal weight, each with a
 topic.
+
+Longer than 300 lines: the sampler is one kernel, with its instructions for vectors.
 """
 
 # Numba infers the types.

@@ -1,4 +1,7 @@
-"""Print a row's work for a group of lanes as CUDA C++ loops."""
+"""Print a row's work for a group of lanes as CUDA C++ loops.
+
+Longer than 300 lines: one printer, a method for each kind of instruction.
+"""
 
 from __future__ import annotations
 

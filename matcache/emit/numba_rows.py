@@ -3,6 +3,8 @@
 A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals, and
 values inside a loop are scalars. The loop over non-zeros takes four at a time, so row vectors are
 loaded once for four table rows. `F(...)` around loaded numbers converts other dtypes.
+
+Longer than 300 lines: one printer, a method for each kind of instruction.
 """
 
 from __future__ import annotations

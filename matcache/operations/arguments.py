@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..containers.cache import number_key
-from ..containers.matrices import Lazy, Mat, SparseMat, Transposed, result_dtype
+from ..containers.expressions import result_dtype
+from ..containers.lazy import Lazy, Transposed
+from ..containers.matrices import Mat, SparseMat
 from ..errors import ShapeError, source_line
 from ..program.instructions import (
     Access,

@@ -14,7 +14,9 @@ import numpy as np
 
 from ..containers.cache import Key, MatCache, number_key
 from ..containers.dispatch import launch
-from ..containers.matrices import Elementwise, Lazy, Mat
+from ..containers.expressions import Elementwise
+from ..containers.lazy import Lazy
+from ..containers.matrices import Mat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..program.dense import Ending, Fused, Leaf

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..containers.dispatch import launch
-from ..containers.matrices import Lazy, Mat
+from ..containers.lazy import Lazy
+from ..containers.matrices import Mat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 

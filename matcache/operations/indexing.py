@@ -8,7 +8,9 @@ import numpy as np
 
 from ..containers.cache import MatCache
 from ..containers.dispatch import launch, operation
-from ..containers.matrices import Lazy, Mat, Node
+from ..containers.expressions import Node
+from ..containers.lazy import Lazy
+from ..containers.matrices import Mat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from .products import node

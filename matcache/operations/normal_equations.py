@@ -12,7 +12,9 @@ import numpy as np
 
 from ..containers.chunks import turned
 from ..containers.dispatch import launch
-from ..containers.matrices import Lazy, Mat, Node, SparseMat
+from ..containers.expressions import Node
+from ..containers.lazy import Lazy
+from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from .packing import packed

@@ -9,7 +9,9 @@ import numpy as np
 
 from ..containers.cache import MatCache
 from ..containers.dispatch import launch
-from ..containers.matrices import Elementwise, Lazy, Mat, Node, Shape, result_dtype
+from ..containers.expressions import Elementwise, Node, result_dtype
+from ..containers.lazy import Lazy, Shape
+from ..containers.matrices import Mat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import apply

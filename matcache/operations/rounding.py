@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..containers.dispatch import launch
-from ..containers.matrices import Mat, Node
+from ..containers.expressions import Node
+from ..containers.matrices import Mat
 from ..containers.slots import Slot
 
 Tables = Literal["float32", "bfloat16"]

@@ -13,7 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from ..containers.dispatch import launch
-from ..containers.matrices import Lazy, Mat, SparseMat, result_dtype
+from ..containers.expressions import result_dtype
+from ..containers.lazy import Lazy
+from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE

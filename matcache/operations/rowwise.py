@@ -2,19 +2,21 @@
 
 Row i of every result depends only on row i of the row-shaped arguments and on whole tables. So rows
 may run in any order on any thread.
+
+Longer than 300 lines: tracing and running share what a call is.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..containers.cache import MatCache
-from ..containers.chunks import ROW_CHUNKS, turned
+from ..containers.chunks import turned
 from ..containers.dispatch import launch
-from ..containers.matrices import Lazy, Mat, SparseMat, Transposed, handle, slots_of
+from ..containers.lazy import Lazy, Transposed
+from ..containers.matrices import Mat, SparseMat, handle, slots_of
 from ..containers.slots import PatternSlot, Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import Operand
@@ -23,95 +25,19 @@ from ..program.instructions import (
     Access,
     Apply,
     Argument,
-    Dot,
-    Gather,
     Kind,
-    Product,
     Program,
-    Repeat,
-    Store,
     Value,
     loops_that_must_run,
     tables_of,
-    walk,
     without_unused,
 )
 from ..program.records import Structure, flatten, rebuild
-from ..program.schedule import Schedule, all_values, flops, schedule
+from ..program.schedule import schedule
 from ..program.trace import Recorder, Traced, recorder_in_use
 from .arguments import check_shapes, describe, is_static, key_part, row_count, signature
+from .compiled import Compiled
 from .rounding import as_table
-
-CHUNK_WORK = 2**17  # numbers in a chunk that justify waking a second thread
-MORE_WORK = 2**19  # those that justify more chunks than threads: a call costs 10 us
-
-
-@dataclass(eq=False)
-class Compiled:
-    """A traced and scheduled function for one signature."""
-
-    plan: Schedule
-    single: bool  # returns one value, not a tuple
-    returned: tuple[int, ...]  # argument number for a returned argument, else -1
-    writes: tuple[int, ...]  # arguments that the function assigns to
-    must_run: tuple[Repeat, ...]  # loops that need a round: their values are used later
-    paddings: dict[Any, dict[int, float | None]] = field(default_factory=dict)  # see `padding.py`
-
-    @functools.cached_property
-    def rows_written(self) -> dict[int, int]:
-        """Rows of arguments that are assigned to: value id -> argument number."""
-        stores = (i.target for i in walk(self.plan.program.body) if isinstance(i, Store))
-        return {target.id: target.arg for target in stores if target.access is Access.ROWS}
-
-    @functools.cached_property
-    def loops(self) -> bool:
-        """Whether it contains a `repeat`, so that a row's work is unknown beforehand."""
-        return any(isinstance(i, Repeat) for i in self.plan.program.body)
-
-    @functools.cached_property
-    def counts(self) -> list[int]:
-        """The numbers of the arguments that are loop counts."""
-        loops = [i for i in walk(self.plan.program.body) if isinstance(i, Repeat)]
-        return sorted({i.count.arg for i in loops if isinstance(i.count, Value)})
-
-    @functools.cached_property
-    def width(self) -> int:
-        """The length of the longest vector."""
-        return max((v.length for v in all_values(self.plan.program.body)), default=1)
-
-    @functools.cached_property
-    def flops_each(self) -> tuple[int, int]:
-        """The operations per non-zero and per row, of a program without loops."""
-        return flops(self.plan, {}, 1, 0), flops(self.plan, {}, 0, 1)
-
-    @functools.cached_property
-    def gathered(self) -> tuple[int, ...]:
-        """The tables that are only read by gathering their rows."""
-        body = self.plan.program.body
-        found = {i.table for i in walk(body) if isinstance(i, Dot | Gather)}
-        found -= {i.matrix for i in walk(body) if isinstance(i, Product)}
-        read = {value.arg for value in (*all_values(body), *self.plan.program.returns)}
-        return tuple(sorted(found - read))
-
-    def flops(self, numbers: dict[int, float], nnz: int, rows: int) -> int:
-        """Return the operations of one call.
-
-        numbers: argument number -> value, for loop counts.
-        """
-        if self.loops:
-            return flops(self.plan, numbers, nnz, rows)
-        per_entry, per_row = self.flops_each
-        return per_entry * nnz + per_row * rows
-
-    def chunks(self, nnz: int, rows: int, threads: int) -> int:
-        """Return how many chunks are worthwhile: a power of two."""
-        work = (nnz + rows) * self.width
-        chunks = ROW_CHUNKS
-        while chunks > 1 and not self.loops:
-            if work >= chunks * (CHUNK_WORK if chunks <= threads else MORE_WORK):
-                break
-            chunks //= 2
-        return chunks
 
 
 class Rowwise:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..containers.dispatch import launch
-from ..containers.matrices import Lazy, Mat, SparseMat, slots_of
+from ..containers.lazy import Lazy
+from ..containers.matrices import Mat, SparseMat, slots_of
 from ..errors import ShapeError, source_line
 
 

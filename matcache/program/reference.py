@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand
+from .loops import EagerLoop, eager_loop
 from .records import flatten, rebuild
-from .trace import EagerLoop, eager_loop
 
 _REDUCE: dict[str, tuple[Callable[..., Any], float]] = {
     "rowsum": (np.sum, 0.0),

@@ -112,6 +112,14 @@ def test_the_root_of_a_folder_holds_what_a_newcomer_opens_first(folder: str, mos
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
+def test_a_long_file_says_why_it_is_one_file(folder: str) -> None:
+    for path in sources(folder):
+        text = path.read_text(encoding="utf-8")
+        if text.count("\n") > 300:
+            assert "Longer than 300 lines: " in (ast.get_docstring(ast.parse(text)) or ""), path
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_imports_are_relative_within_a_folder_and_absolute_between_folders(folder: str) -> None:
     wrong = []
     for path in sources(folder):

@@ -36,7 +36,7 @@ from blocklearn.matcache import (
     sort,
     total,
 )
-from blocklearn.matcache.containers.matrices import Lazy
+from blocklearn.matcache.containers.lazy import Lazy
 from blocklearn.matcache.containers.slots import ALIGNMENT
 from tests.support.own_threads import Started
 

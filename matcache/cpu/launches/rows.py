@@ -16,8 +16,9 @@ from ...containers.slots import PatternSlot, Slot
 from ...emit.numba_row_steps import row_steps_source
 from ...emit.numba_rows import rowwise_source
 from ...operations.arguments import is_static
+from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
-from ...operations.rowwise import Compiled, values_container
+from ...operations.rowwise import values_container
 from ...program.instructions import Kind
 from ..compiled import Kernel, compiled
 

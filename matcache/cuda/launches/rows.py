@@ -9,13 +9,15 @@ import numpy as np
 from ...containers.cache import MatCache
 from ...containers.chunks import turned
 from ...containers.dispatch import launches
-from ...containers.matrices import Lazy, Mat, SparseMat
+from ...containers.lazy import Lazy
+from ...containers.matrices import Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...emit.cuda_row_steps import row_steps_source
 from ...emit.cuda_rows import rowwise_source
 from ...operations.arguments import is_static
+from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
-from ...operations.rowwise import Compiled, values_container
+from ...operations.rowwise import values_container
 from ..order import active_count, length_order
 from .common import LONG_BLOCKS, WARPS, c_type
 

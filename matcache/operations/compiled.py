@@ -1,0 +1,93 @@
+"""A traced row-wise function, and how much work it is."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..containers.chunks import ROW_CHUNKS
+from ..program.instructions import (
+    Access,
+    Dot,
+    Gather,
+    Product,
+    Repeat,
+    Store,
+    Value,
+    walk,
+)
+from ..program.schedule import Schedule, all_values, flops
+
+CHUNK_WORK = 2**17  # numbers in a chunk that justify waking a second thread
+
+
+MORE_WORK = 2**19  # those that justify more chunks than threads: a call costs 10 us
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A traced and scheduled function for one signature."""
+
+    plan: Schedule
+    single: bool  # returns one value, not a tuple
+    returned: tuple[int, ...]  # argument number for a returned argument, else -1
+    writes: tuple[int, ...]  # arguments that the function assigns to
+    must_run: tuple[Repeat, ...]  # loops that need a round: their values are used later
+    paddings: dict[Any, dict[int, float | None]] = field(default_factory=dict)  # see `padding.py`
+
+    @functools.cached_property
+    def rows_written(self) -> dict[int, int]:
+        """Rows of arguments that are assigned to: value id -> argument number."""
+        stores = (i.target for i in walk(self.plan.program.body) if isinstance(i, Store))
+        return {target.id: target.arg for target in stores if target.access is Access.ROWS}
+
+    @functools.cached_property
+    def loops(self) -> bool:
+        """Whether it contains a `repeat`, so that a row's work is unknown beforehand."""
+        return any(isinstance(i, Repeat) for i in self.plan.program.body)
+
+    @functools.cached_property
+    def counts(self) -> list[int]:
+        """The numbers of the arguments that are loop counts."""
+        loops = [i for i in walk(self.plan.program.body) if isinstance(i, Repeat)]
+        return sorted({i.count.arg for i in loops if isinstance(i.count, Value)})
+
+    @functools.cached_property
+    def width(self) -> int:
+        """The length of the longest vector."""
+        return max((v.length for v in all_values(self.plan.program.body)), default=1)
+
+    @functools.cached_property
+    def flops_each(self) -> tuple[int, int]:
+        """The operations per non-zero and per row, of a program without loops."""
+        return flops(self.plan, {}, 1, 0), flops(self.plan, {}, 0, 1)
+
+    @functools.cached_property
+    def gathered(self) -> tuple[int, ...]:
+        """The tables that are only read by gathering their rows."""
+        body = self.plan.program.body
+        found = {i.table for i in walk(body) if isinstance(i, Dot | Gather)}
+        found -= {i.matrix for i in walk(body) if isinstance(i, Product)}
+        read = {value.arg for value in (*all_values(body), *self.plan.program.returns)}
+        return tuple(sorted(found - read))
+
+    def flops(self, numbers: dict[int, float], nnz: int, rows: int) -> int:
+        """Return the operations of one call.
+
+        numbers: argument number -> value, for loop counts.
+        """
+        if self.loops:
+            return flops(self.plan, numbers, nnz, rows)
+        per_entry, per_row = self.flops_each
+        return per_entry * nnz + per_row * rows
+
+    def chunks(self, nnz: int, rows: int, threads: int) -> int:
+        """Return how many chunks are worthwhile: a power of two."""
+        work = (nnz + rows) * self.width
+        chunks = ROW_CHUNKS
+        while chunks > 1 and not self.loops:
+            if work >= chunks * (CHUNK_WORK if chunks <= threads else MORE_WORK):
+                break
+            chunks //= 2
+        return chunks
