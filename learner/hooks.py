@@ -25,16 +25,16 @@ class Hook:
         """Memory is allocated; the first block comes next."""
 
     def block(self, learner: Learner, progress: Progress) -> None:
-        """A block has been trained on; with several replicas, they have been merged."""
+        """Hear that a block was trained on; of several replicas, that they were merged."""
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
         """`progress.scores` are new."""
 
     def improved(self, learner: Learner, progress: Progress) -> None:
-        """The latest evaluation is the best so far; `progress.best` is new."""
+        """Hear that the latest evaluation is the best so far; `progress.best` is new."""
 
     def pass_end(self, learner: Learner, progress: Progress) -> None:
-        """A pass is complete, its evaluation included."""
+        """Hear that a pass is complete, its evaluation included."""
 
     def end(self, learner: Learner, progress: Progress) -> None:
         """Training is over: the last pass is complete, or `progress.stop` was set before."""

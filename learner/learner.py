@@ -234,12 +234,12 @@ class Learner:
     def _keep_best(self) -> None:
         """Save the present state, if it is the best so far and the best is kept."""
         best, wanted = self.progress.best, self.evaluation.metric
-        if self._keeps_best and best and best.metric == wanted:
-            if best.position == self.progress.position:
-                rows = {name: store.array for name, store in self._stores.items()}
-                room = self._room_for_best
-                state = take(self._ready(), rows, self.progress, copy=True, into=room)
-                self._best = state, dict(self.progress.scores)
+        new = best is not None and best.position == self.progress.position
+        if self._keeps_best and best is not None and new and best.metric == wanted:
+            rows = {name: store.array for name, store in self._stores.items()}
+            room = self._room_for_best
+            state = take(self._ready(), rows, self.progress, copy=True, into=room)
+            self._best = state, dict(self.progress.scores)
 
     @property
     def _keeps_best(self) -> bool:

@@ -128,7 +128,7 @@ class Names:
     """Finds columns by number or name."""
 
     def __init__(self, what: str, count: int, names: Sequence[str] | None) -> None:
-        """what: "target" or "feature", for messages. names: None where unknown."""
+        """Keep what messages call them ("target" or "feature") and their names, None if unknown."""
         self.what, self.count, self.names = what, count, names
         self._number: dict[str, int] | None = None
 

@@ -117,7 +117,7 @@ def _csr(indptr: Any, indices: Any, values: Any, first: int, columns: int | None
             f"longer than the number of rows; their shapes are {starts.shape}, {places.shape} "
             f"and {numbers.shape}."
         )
-    if places.size and places.dtype.kind not in "iu" or numbers.size and not _real(numbers):
+    if (places.size and places.dtype.kind not in "iu") or (numbers.size and not _real(numbers)):
         raise DataError(
             "BlockWriter: indices must be integers and values real numbers, not "
             f"{places.dtype} and {numbers.dtype}."

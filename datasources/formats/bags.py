@@ -35,7 +35,7 @@ class Bags:
         self._ends.append(len(self._columns))
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self._ends)
 
     def take(self) -> tuple[Sparse, npt.NDArray[np.float64]]:

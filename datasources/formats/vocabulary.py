@@ -34,7 +34,7 @@ class Vocabulary(dict[str, int]):
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        """Number the words. words: in the order of the columns, or `HashedWords`."""
+        """Give each word its number. words: in the order of the columns, or `HashedWords`."""
         self._hashed = words if isinstance(words, HashedWords) else None
         if self._hashed is None:
             super().__init__((word, column) for column, word in enumerate(words))

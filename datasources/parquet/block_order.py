@@ -1,5 +1,6 @@
 """Cut the rows of files into blocks, and order the blocks by seed and pass."""
 
+import itertools
 import threading
 from collections.abc import Sequence
 
@@ -50,7 +51,7 @@ class Cut:
                 limits.append(end)
         if limits[-1] < end:
             limits.append(end)
-        runs = [np.arange(a, b, block_rows) for a, b in zip(limits[:-1], limits[1:], strict=True)]
+        runs = [np.arange(a, b, block_rows) for a, b in itertools.pairwise(limits)]
         self.starts: npt.NDArray[np.int64] = np.concatenate(runs)
         self.stops: npt.NDArray[np.int64] = np.append(self.starts[1:], end)
         self.blocks = self.starts.size

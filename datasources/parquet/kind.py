@@ -57,8 +57,10 @@ class HdfsOptions(BaseModel, extra="forbid"):
 
 
 class ParquetData(DataKind):
-    """Parquet files: `{kind: parquet, path: s3://bucket/day-*.parquet, features: [{indices: words,
-    values: counts}], targets: [click]}`.
+    """Read Parquet files.
+
+    `{kind: parquet, path: s3://bucket/day-*.parquet, features: [{indices: words, values: counts}],
+    targets: [click]}`.
 
     Rows stay on disk. `shuffle: true` acts like `shuffle: blocks`: each pass visits row groups in
     a different order, and the rows of each group in order.

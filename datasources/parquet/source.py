@@ -33,7 +33,7 @@ class ColumnNames(Sequence[str]):
         self._count, self._load = count, load
 
     def __len__(self) -> int:
-        """Number of names."""
+        """Return the number of names."""
         return self._count
 
     @overload

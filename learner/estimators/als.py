@@ -31,7 +31,8 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
     Entries that X does not store are unknown ("explicit": values are ratings) or count as seen zero
     times ("implicit": values say how often or how long). Zeros of a dense X are not stored entries.
 
-    Parameters:
+    Parameters
+    ----------
         n_components: number of factors.
         loss: "explicit" or "implicit".
         regularization: weight of the squared factors.
@@ -48,7 +49,8 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training, predictions and
             lists.
 
-    Attributes:
+    Attributes
+    ----------
         user_factors_: float32 [users x K]; also `user_factors`.
         item_factors_: float32 [items x K]; also `item_factors`.
         mean_: float; the prediction is mean_ + user_factors_[u] . item_factors_[i].

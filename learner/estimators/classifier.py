@@ -33,7 +33,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     y: classes [n], or labels [n x labels] of 0 and 1, dense or sparse. Each label is a problem of
     its own; all are solved together.
 
-    Parameters:
+    Parameters
+    ----------
         loss: "log_loss" (several classes: one softmax) or "hinge" (each class against the rest).
         alpha: weight of the penalty.
         l1_ratio: share of the L1 norm in the penalty, 0 to 1.
@@ -51,7 +52,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
         device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.
 
-    Attributes:
+    Attributes
+    ----------
         coef_: float32 [1 or classes x features].
         intercept_: float32 [1 or classes].
         classes_: the classes, or the numbers of the labels.

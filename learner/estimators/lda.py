@@ -20,7 +20,8 @@ from .topics import TopicTables
 class LatentDirichletAllocation(TopicTables, Decomposition):
     """Find topics of documents that are given as word counts X [documents x words].
 
-    Parameters:
+    Parameters
+    ----------
         n_components: number of topics.
         inference: "gibbs" (the best topics), "cvb0" (good topics fastest) or "vb" (as scikit-learn
             and gensim).
@@ -36,7 +37,8 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
         device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.
 
-    Attributes:
+    Attributes
+    ----------
         components_: float32 [topics x words], parameters of the Dirichlet posterior of each topic's
             words. Normalised rows are the topics: see `get_topics`.
         n_iter_: number of passes.

@@ -19,7 +19,8 @@ STATISTICS = ("pull", "push", "mass")  # further training continues from these a
 class NMF(Decomposition):
     """Factorise non-negative data: X [n x features] ~ W @ components_.
 
-    Parameters:
+    Parameters
+    ----------
         n_components: number of parts.
         beta_loss: "frobenius", or "kullback-leibler", the likelihood of counts.
         alpha_W: penalty of W, as in scikit-learn's NMF.
@@ -35,7 +36,8 @@ class NMF(Decomposition):
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
         device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.
 
-    Attributes:
+    Attributes
+    ----------
         components_: float32 [parts x features].
         n_iter_: number of passes.
         n_features_in_, feature_names_in_: as in scikit-learn.

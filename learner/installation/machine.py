@@ -17,10 +17,10 @@ def cpu_name() -> str:
     info = Path("/proc/cpuinfo")
     if not info.exists():
         return platform.processor() or platform.machine()
-    fields = dict(
-        (key.strip(), value.strip())
+    fields = {
+        key.strip(): value.strip()
         for key, _, value in (line.partition(":") for line in info.read_text().splitlines())
-    )
+    }
     flags = fields.get("flags", "").split()
     wide = next((f for f in ("avx512f", "avx2", "avx") if f in flags), "")
     name = fields.get("model name", platform.machine())

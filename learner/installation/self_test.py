@@ -1,4 +1,4 @@
-"""Train for some seconds with known results: does this installation compute correctly?"""
+"""Train for some seconds with known results, to see whether this installation computes."""
 
 from __future__ import annotations
 

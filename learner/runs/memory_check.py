@@ -111,9 +111,9 @@ def settings_of(row: Planned, config: RunConfig) -> Iterator[str]:
     elif row.of != "kept":
         for name in type(config.model).model_fields:
             value = getattr(config.model, name)
-            if type(value) is int and value > 1:
-                if any(value <= length <= value + BIASES for length in row.shape):
-                    yield f"model.{name}: {value}"
+            counts = type(value) is int and value > 1
+            if counts and any(value <= length <= value + BIASES for length in row.shape):
+                yield f"model.{name}: {value}"
     if row.copies > 1:
         yield f"learner.replicas: {row.copies}"
 

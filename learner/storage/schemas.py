@@ -166,7 +166,7 @@ REMEDY = "The file was edited or damaged: take it from a copy of the folder."
 
 
 def first_field(error: ValidationError, content: Any) -> str:
-    """Describe pydantic's first error: `NAME=VALUE: must be RULE.`
+    """Describe pydantic's first error as `NAME=VALUE: must be RULE`.
 
     pydantic's location includes the member of a union. The description has only the field.
     """

@@ -257,6 +257,7 @@ class Traced(Operand):
 
 
 def described(value: Value) -> str:
+    """Describe a value in messages."""
     return {
         Kind.UNI: "one number",
         Kind.ROW: "one number per row",

@@ -84,7 +84,7 @@ def made(users: int, items: int, n: int, rank: int = 8, seed: int = 0) -> tuple[
 def split(name: str, users: Any, items: Any, ratings: Any) -> Ratings:
     """Hold out a tenth of the ratings, always the same."""
     order = np.random.RandomState(0).permutation(len(ratings))
-    held = int(round(HELD * len(ratings)))
+    held = round(HELD * len(ratings))
     test, train = np.sort(order[:held]), np.sort(order[held:])
     entries = ratings[train], (users[train], items[train])
     X = sp.csr_matrix(entries, shape=(int(users.max()) + 1, int(items.max()) + 1))

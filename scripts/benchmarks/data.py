@@ -60,7 +60,7 @@ def split(X: Any, seed: int = 0, test: float = 0.05) -> tuple[Any, Any]:
     """Split the non-empty rows of X for training and scoring (share `test`), always equally."""
     X = X[np.diff(X.indptr) > 0]
     order = np.random.RandomState(seed).permutation(X.shape[0])
-    held = int(round(X.shape[0] * test))
+    held = round(X.shape[0] * test)
     return X[np.sort(order[held:])], X[np.sort(order[:held])]
 
 

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
 
 def read(report: Report, X: Any, args: argparse.Namespace, folders: list[Path]) -> None:
     """Add GB/s of every way, and ratios to `readinto` with as many readers."""
-    starts = X.indptr[:: args.block_rows].tolist() + [X.nnz]
+    starts = [*X.indptr[:: args.block_rows].tolist(), X.nnz]
     most = int(np.diff(starts).max())
     decoded = 8 * X.nnz + 16 * X.shape[0]  # indices, values, two offsets, the number of the row
     calls = ways(Files(X, args.block_rows, folders), most, 8 * most + 20 * args.block_rows)

@@ -205,6 +205,7 @@ def address(table: bytes) -> Iterator[str]:
         part = table[int(start) : int(last) + 1]
         place = f"bytes {start}-{int(start) + len(part) - 1}/{len(table)}"
         request.say(206, part, Content_Range=place, ETag='"1"')
+        return None
 
     with serving(answer) as server:
         yield server.address

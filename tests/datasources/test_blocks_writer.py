@@ -42,7 +42,7 @@ def convert(data: Data, paths: list[Path], stop: int | None = None, **settings: 
     with BlockWriter(paths, block_rows=4, columns=columns, resume=True, **settings) as writer:
         position, there = writer.position
         start = 0 if position is None else position["row"]
-        assert start == there <= writer.rows and writer.rows % 4 == 0 or writer.rows == rows
+        assert (start == there <= writer.rows and writer.rows % 4 == 0) or writer.rows == rows
         done = writer.rows
         for row in range(start, rows):
             if row == stop:

@@ -182,6 +182,7 @@ class Files:
         last = int(start) + len(part) - 1
         place = f"bytes {start}-{last}/{len(self.data)}"
         request.say(206, part, Content_Range=place, ETag=self.tag)
+        return None
 
 
 def test_http_reads_ranges():

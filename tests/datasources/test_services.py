@@ -254,7 +254,7 @@ class Between:
 
     def __call__(self, request: Handler) -> None:
         self.count += 1
-        headers = {name: value for name, value in request.headers.items()}
+        headers = dict(request.headers.items())
         connection = http.client.HTTPConnection(self.address, timeout=20)
         try:
             connection.request(request.command, request.path, headers=headers)
@@ -272,6 +272,7 @@ class Between:
         if failing and self.fault == "broken-off":
             body = body[: len(body) // 2]
         request.say(reply.status, body, announced=length, **found)
+        return None
 
 
 def open_s3(address: str, path: str = "a b") -> ParquetSource:

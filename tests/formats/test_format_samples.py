@@ -20,7 +20,7 @@ from tests.support.page_blocks import ROOT
 FORMATS = ROOT / "tests" / "data" / "formats"
 RELEASES = [path.parent for path in sorted(FORMATS.glob("*/numbers.npz"))]
 MODELS = [path.parent for path in sorted(FORMATS.glob("*/*/model.json"))]
-BLOCKS = [path for path in sorted(FORMATS.glob("*/blocks"))]
+BLOCKS = sorted(FORMATS.glob("*/blocks"))
 
 
 def name(path: Path) -> str:

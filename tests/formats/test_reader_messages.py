@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +43,7 @@ def test_lines_that_end_in_both_ways_are_read(tmp_path: Path) -> None:
 class Counted(str):
     """A name that counts how often it is compared."""
 
-    compared: Counter[str] = Counter()
+    compared: ClassVar[Counter[str]] = Counter()
 
     def __eq__(self, other: object) -> bool:
         Counted.compared["=="] += 1

@@ -12,8 +12,8 @@ import blocklearn as bl
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
-from sklearn.exceptions import ConvergenceWarning  # noqa: E402
-from sklearn.linear_model import (  # noqa: E402
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import (
     ElasticNet,
     LogisticRegression,
     PoissonRegressor,

@@ -17,7 +17,7 @@ from blocklearn.learner.estimators.coherence import coherence_of
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
-from sklearn.decomposition import NMF as PeerNMF  # noqa: E402
+from sklearn.decomposition import NMF as PeerNMF
 
 WORDS = ["cat", "fur", "purr", "dog", "bone", "bark", "tax", "law", "court"]
 RNG = np.random.default_rng(0)

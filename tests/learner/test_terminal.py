@@ -66,7 +66,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_commands_print_no_control_characters(
-    command: Learn,  # noqa: F811
+    command: Learn,
     model: Path,
 ) -> None:
     (model / "ids").write_text("0\x1b\n")
@@ -95,7 +95,7 @@ def test_commands_print_no_control_characters(
 
 
 def test_export_asks_before_it_replaces(
-    command: Learn,  # noqa: F811
+    command: Learn,
     model: Path,
 ) -> None:
     for to in ("a.npz", "folder"):

@@ -68,7 +68,7 @@ def adds(self: Any, block: Any) -> None:
 
 def adds_to_a_local(self: Any, block: Any) -> None:
     s = self.s
-    s += colsum(block.X)  # noqa: E702
+    s += colsum(block.X)
 
 
 def adds_to_one_of_a_list(self: Any, block: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import itertools
 import logging
 import threading
 from collections.abc import Iterator
@@ -486,7 +487,7 @@ def test_reserve_then_commit_places_everything_in_one_slab() -> None:
         assert all(start % ALIGNMENT == 0 for start, _ in starts)
         assert all(
             start + size <= following
-            for (start, size), (following, _) in zip(starts, starts[1:], strict=False)
+            for (start, size), (following, _) in itertools.pairwise(starts)
         )
         assert starts[-1][0] + starts[-1][1] - starts[0][0] <= stats.bytes
         assert all(s.array is not None and s.array.flags.c_contiguous for s in slots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,6 @@ def test_shapes_are_checked() -> None:
 def test_packed_matrices_hold_the_upper_half(k: int) -> None:
     found = groups(k)
     assert found[0].first == 0 and found[-1].end == k
-    assert all(a.end == b.first for a, b in zip(found, found[1:], strict=False))
+    assert all(a.end == b.first for a, b in itertools.pairwise(found))
     assert all(group.first + group.width == padded(k) for group in found)
     assert k * (k + 1) // 2 <= packed(k) <= (k + 16) * (k + 32) // 2

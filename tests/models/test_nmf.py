@@ -175,7 +175,13 @@ def test_as_good_as_scikit_learn(loss: Any, way: Any) -> None:
             model, train=sp.csr_array(X), passes=150, block_rows=64, seed=seed, hooks=[trace]
         ).fit()
         ours.append(min(trace.objectives[-5:]))
-        common = dict(n_components=5, beta_loss=loss, init="random", random_state=seed, tol=0)
+        common = {
+            "n_components": 5,
+            "beta_loss": loss,
+            "init": "random",
+            "random_state": seed,
+            "tol": 0,
+        }
         if way == "batch":
             peer = decomposition.NMF(solver="mu", max_iter=300, **common)
         else:

@@ -144,7 +144,7 @@ def checkpoints(folder: Path) -> Facts:
     found = checkpoint.newest(folder / "checkpoints")
     if found is None:
         return {"position": None}
-    assert found.rows >= 0 and found.best is None or found.best
+    assert (found.rows >= 0 and found.best is None) or found.best
     return {
         "position": found.position,
         "tensors": sorted((name, np.asarray(value).tobytes())

@@ -43,7 +43,7 @@ def change(rng: Random, tree: Any) -> Any:
                 place[key] = choose(rng, VALUES)
             case 3:
                 other, there = choose(rng, found)
-                if there in other or isinstance(other, list) and there < len(other):
+                if there in other or (isinstance(other, list) and there < len(other)):
                     place[key] = copy.deepcopy(other[there])
             case 4 if isinstance(place, dict):
                 place[choose(rng, ["x", "", "kind ", str(key).upper(), f"{key}s"])] = place[key]

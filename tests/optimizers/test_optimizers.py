@@ -5,6 +5,7 @@ Every class in OPTIMIZERS must have an entry in HAND and, if it takes gradients,
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -493,7 +494,7 @@ def test_full_passes_evaluate_the_best_point_not_a_trial() -> None:
             losses.append(progress.scores["loss"] + progress.scores["l2"])
 
     learner("conjugate-gradient", X, Y, passes=30, hooks=[Watch()]).fit()
-    assert all(b <= a + 1e-6 for a, b in zip(losses, losses[1:], strict=False))
+    assert all(b <= a + 1e-6 for a, b in itertools.pairwise(losses))
 
 
 def test_line_search_finds_the_wolfe_conditions() -> None:

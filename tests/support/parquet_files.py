@@ -1,6 +1,7 @@
 """Parquet files with known contents, for tests."""
 
 import io
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def write(
     table = pa.table(columns)
     folder.mkdir(parents=True, exist_ok=True)
     limits = np.linspace(0, table.num_rows, files + 1).astype(int)
-    for number, (start, stop) in enumerate(zip(limits[:-1], limits[1:], strict=True)):
+    for number, (start, stop) in enumerate(itertools.pairwise(limits)):
         part = table.slice(start, stop - start)
         pq.write_table(part, folder / f"part-{number:02}.parquet", row_group_size=group, **how)
     return folder

@@ -114,6 +114,7 @@ class FakeHdfs:
             request.say_json(200, {"FileStatuses": {"FileStatus": found}})
         elif op == "OPEN":
             self.open(request, path)
+        return None
 
     def status(self, path: str, name: str) -> dict[str, object]:
         kind, size = "DIRECTORY", 0
@@ -139,6 +140,7 @@ class FakeHdfs:
         query = request.parts.query.replace("op=OPEN", "op=READ")
         place = f"http://{host}{request.parts.path}?{query}&fault={fault}"
         request.say(307, Location=place)
+        return None
 
     def stream(self, request: Handler, data: bytes) -> None:
         start, length = int(request.query["offset"]), int(request.query["length"])
