@@ -83,12 +83,12 @@ class FullPass(Optimizer):
         self.state["search"] = named(
             cache, f"optimizer.search ({self.kind_})", (1, LineSearch.NUMBERS + 3), np.float64
         )
-        self.state["search"].set(np.zeros((1, LineSearch.NUMBERS + 3)))
         self.search = LineSearch()
         self._started = False
         self._first_norm = 0.0
         self._steepest = False
         self._at_x = True
+        self._remember()  # a run that is stopped before the first search resumes with this one
 
     def merge_rule(self, name: str) -> Merge:
         """Return how replicas combine a state: sums over a pass add up, all else follows."""
