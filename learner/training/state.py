@@ -99,7 +99,9 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
             own = own if own in state.tensors else name
             if own in state.tensors:
                 mat.set(state.tensors[own])
-            elif trained or not name.startswith(OPTIMIZER):
+            elif name.startswith(OPTIMIZER) and not trained:
+                continue
+            elif name not in replica.model.unsaved:
                 raise ShapeError(f"restore: the state has no parameter {name!r}.")
         own_pause = paused[number % len(paused)]
         if replica.optimizer is not None and "steps" not in own_pause:
