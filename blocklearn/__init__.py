@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from . import mixins as mixins
     from . import models as models
     from . import optimizers as optimizers
+    from .learner.checking.check_model import check_model as check_model
     from .learner.estimators import ALS as ALS
     from .learner.estimators import NMF as NMF
     from .learner.estimators import GLMClassifier as GLMClassifier
@@ -65,6 +66,7 @@ _NAMES = {
     "Progress": ".learner.training.progress",
     "RankingEvaluation": ".learner.recommendation.ranking_evaluation",
     "Sum": ".models.score",
+    "check_model": ".learner.checking.check_model",
     "fold_in": ".learner.recommendation.recommend",
     "load": ".learner.storage.persistence",
     "recommend": ".learner.recommendation.recommend",

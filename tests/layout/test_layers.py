@@ -23,8 +23,8 @@ ROOMS = {
     ),
     "learner": (
         "errors terminal exit_codes figures memory files training configuration learner storage"
-        " recommendation installation conversion watch runs reports inspection page command_line"
-        " estimators"
+        " checking recommendation installation conversion watch runs reports inspection page"
+        " command_line estimators"
     ),
 }  # fmt: skip
 """The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py."""

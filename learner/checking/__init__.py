@@ -1,0 +1,1 @@
+"""What a model promises, checked: `bl.check_model(model, data)`."""
