@@ -1,4 +1,7 @@
-"""Whole trainings on a stand-in for a CUDA device: what they learn is what the CPU learns."""
+"""Whole trainings on a stand-in for a CUDA device: what they learn is what the CPU learns.
+
+Models with their own optimizers are in tests/models/test_contract.py.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +165,8 @@ def some_slow(names: Iterable[str], slow: set[str]) -> list[Any]:
     return [pytest.param(n, marks=[pytest.mark.slow] if n in slow else []) for n in names]
 
 
-@pytest.mark.parametrize("name", some_slow(CASES, SLOW))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in CASES if name in SLOW])
 def test_a_device_learns_what_the_cpu_learns(
     name: str, drivers: list[HostDriver], every_block_is_scored: None
 ) -> None:

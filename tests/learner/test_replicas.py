@@ -12,10 +12,9 @@ import pytest
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import MatCache, from_array, make_merger
-from blocklearn.optimizers import FTRL, LBFGS, Adam
+from blocklearn.optimizers import LBFGS
 from tests.learner.test_learner import Means
 from tests.models.test_row_state import Power, ratings
-from tests.support.corpora import planted
 
 
 class Late(Means):
@@ -77,54 +76,6 @@ def test_timing_changes_no_bit(sync_weight: float) -> None:
     found = [tensors(bl.Learner(Late(), X, X, **settings).fit()) for _ in range(3)]
     assert found[0] == found[1] == found[2]
     assert found[0] == tensors(bl.Learner(Means(), X, X, **settings).fit())
-
-
-@pytest.mark.parametrize(
-    "model, data, optimizer",
-    [
-        (bl.models.LDA(topics=4), planted(300)[0], None),
-        (bl.models.LDA(topics=4, inference="vb"), planted(300)[0], None),
-        (bl.models.GLM(link="logistic", l2=1e-3, l1=1e-4), labelled(), FTRL()),
-        (bl.models.GLM(link="logistic", l2=1e-2), labelled(), Adam(average_from=3)),
-        (Power(), ratings(200, 90), None),
-    ],
-    ids=["gibbs", "vb", "ftrl", "adam", "rows"],
-)
-def test_goes_on_from_any_block_with_the_same_bits(model: Any, data: Any, optimizer: Any) -> None:
-    if optimizer is not None and optimizer.kind == "adam":
-        data = (data[0].toarray(), data[1])
-
-    class Stop(bl.Hook):
-        left = 3
-
-        def block(self, learner: Any, progress: Any) -> None:
-            self.left -= 1
-            if not self.left:
-                raise KeyboardInterrupt
-
-    class Watch(bl.Hook):
-        """Reads the state where the other run is stopped."""
-
-        left = 3
-
-        def block(self, learner: Any, progress: Any) -> None:
-            self.left -= 1
-            if not self.left:
-                learner.state()
-
-    def learner(hook: Any) -> Any:
-        return bl.Learner(
-            model, data, passes=3, block_rows=32, optimizer=optimizer, replicas=3, sync_every=2,
-            sync_weight=0.7, hooks=[hook],
-        )  # fmt: skip
-
-    whole = tensors(learner(Watch()).fit())
-    first = learner(Stop())
-    with pytest.raises(KeyboardInterrupt):
-        first.fit()
-    second = learner(bl.Hook())
-    second.restore(first.state())
-    assert tensors(second.fit()) == whole
 
 
 def test_full_passes_are_those_of_one_replica() -> None:

@@ -184,28 +184,6 @@ def test_neither_threads_nor_blocks_change_a_bit(fields: dict[str, Any]) -> None
     assert all(np.array_equal(found[0], other) for other in found[1:])
 
 
-def test_sums_of_items_do_not_depend_on_threads() -> None:
-    X, found = ratings(n=200), []
-    for threads in (1, 2, 5):
-        learner = bl.Learner(model(), train=rows_only(X, 64), passes=2, threads=threads).fit()
-        found.append(learner.state().tensors["items"])
-    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
-
-
-@pytest.mark.parametrize("one_sided", [False, True])
-def test_a_resumed_run_goes_on_as_if_nothing_had_happened(one_sided: bool) -> None:
-    X = ratings()
-
-    def learner(passes: int) -> bl.Learner:
-        return bl.Learner(model(), train=rows_only(X) if one_sided else X, passes=passes)
-
-    whole, first, second = learner(4).fit(), learner(2).fit(), learner(4)
-    second.restore(first.state())
-    second.fit()
-    for name, wanted in whole.state().tensors.items():
-        assert np.array_equal(second.state().tensors[name], wanted), name
-
-
 # ---------------------------------------------------------------- one orientation
 
 

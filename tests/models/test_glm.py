@@ -296,16 +296,6 @@ def test_row_weights_of_one_target() -> None:
 # ------------------------------------------------------------------ bits
 
 
-def test_threads_do_not_change_a_bit() -> None:
-    X, Y = labels(2000)
-    found = [
-        table(fit(GLM(l1=1e-4), X, Y, block_rows=256, threads=threads, shuffle=True))
-        for threads in (1, 2, 8)
-    ]
-    assert found[0].any()
-    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
-
-
 def test_order_of_rows_within_a_block_changes_rounding_only() -> None:
     X, Y = labels()
     order = np.random.default_rng(0).permutation(N)

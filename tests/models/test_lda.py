@@ -124,18 +124,6 @@ def test_predictions_are_proportions() -> None:
     np.testing.assert_allclose(theta[-1], 1 / 6, rtol=1e-5)  # no words: the prior
 
 
-@pytest.mark.parametrize("inference", INFERENCES)
-def test_same_bits_at_any_number_of_threads(inference: Any) -> None:
-    X, _ = planted(documents=250)
-
-    def run(threads: int) -> bytes:
-        model = bl.models.LDA(topics=5, inference=inference)
-        learner = bl.Learner(model, train=X, passes=3, block_rows=64, threads=threads).fit()
-        return lam_of(learner).tobytes() + learner.predict(X).tobytes()
-
-    assert run(1) == run(2) == run(8) == run(2)
-
-
 def test_another_seed_gives_another_model() -> None:
     X, _ = planted(documents=100)
     models = [

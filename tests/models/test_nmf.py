@@ -261,32 +261,6 @@ def test_a_row_of_weight_two_is_two_rows(loss: Any) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_same_bits_at_any_number_of_threads(loss: Any, way: Any) -> None:
-    X = sp.csr_array(counts(250))
-
-    def run(threads: int) -> bytes:
-        model = NMF(components=5, loss=loss, update_H=way)
-        learner = bl.Learner(model, train=X, passes=3, block_rows=64, threads=threads).fit()
-        return h_of(learner).tobytes() + learner.predict(X).tobytes()
-
-    assert run(1) == run(2) == run(8) == run(2)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_nothing_is_allocated_once_warm(loss: Any, way: Any, sparse: bool) -> None:
-    X = counts(250)
-    data = sp.csr_array(X) if sparse else X
-    model = NMF(components=5, loss=loss, update_H=way, l1_H=0.1, l2_W=0.1)
-    learner = bl.Learner(model, train=data, eval=data[:100], passes=3, block_rows=64).fit()
-    assert learner.progress.allocations_after_warmup == 0
-    learner.predict(data)
-    assert learner.progress.allocations_after_warmup == 0
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("loss", LOSSES)
 def test_going_on_is_as_if_it_had_never_stopped(loss: Any, way: Any, tmp_path: Path) -> None:
     X = sp.csr_array(counts(150))
     model = NMF(components=4, loss=loss, update_H=way)

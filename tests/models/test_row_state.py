@@ -96,30 +96,6 @@ def test_both_sides_are_visited_in_turn(row_folder: bool, tmp_path: Path) -> Non
         np.testing.assert_allclose(learner.row_state("left"), left, rtol=2e-4, atol=1e-5)
 
 
-def test_goes_on_from_the_middle_of_a_pass_with_the_same_bits() -> None:
-    X = ratings()
-    whole = bl.Learner(Power(), X, passes=3, block_rows=7).fit()
-
-    class Stop(bl.Hook):
-        def __init__(self, at: int) -> None:
-            self.left = at
-
-        def block(self, learner: Any, progress: Any) -> None:
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
-
-    for at in (1, 8, 9, 13, 20):
-        first = bl.Learner(Power(), X, passes=3, block_rows=7, hooks=[Stop(at)])
-        with pytest.raises(KeyboardInterrupt):
-            first.fit()
-        second = bl.Learner(Power(), X, passes=3, block_rows=7)
-        second.restore(first.state())
-        second.fit()
-        for name in ("left", "right"):
-            assert second.row_state(name).tobytes() == whole.row_state(name).tobytes()
-
-
 @pytest.mark.parametrize("rows", [1, 20])
 def test_does_not_go_on_with_other_rows(rows: int) -> None:
     X = ratings()
@@ -128,15 +104,6 @@ def test_does_not_go_on_with_other_rows(rows: int) -> None:
     other.restore(state)
     with pytest.raises(ShapeError, match=rf"its left has the shape \({rows}, "):
         other.fit()
-
-
-def test_threads_change_no_bit() -> None:
-    X = ratings(300, 200)
-    found = [
-        bl.Learner(Power(k=5), X, passes=2, block_rows=64, threads=t).fit().row_state("right")
-        for t in (1, 2, 5)
-    ]
-    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:

@@ -1,0 +1,116 @@
+"""Models under the contract: every model of the registry, and variants that compute differently.
+
+A model without variants here is tested with its defaults: to be under test it needs no line.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, Model
+from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
+
+ROWS, COLUMNS = 90, 20
+
+
+class Variant(NamedTuple):
+    """A model with its optimizer (None: its own).
+
+    data: one of `data_for`; None: what the class says that it needs.
+    """
+
+    model: Model
+    optimizer: Optimizer | None = None
+    data: str | None = None
+
+
+VARIANTS: dict[str, dict[str, Variant]] = {
+    "lda": {
+        "vb": Variant(LDA(topics=3, inference="vb", inner_iterations=3)),
+        "cvb0": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3)),
+        "gibbs": Variant(LDA(topics=3, inference="gibbs", sweeps=2)),
+    },
+    "glm": {
+        "block": Variant(GLM(l1=1e-3), AdaGrad(rate=0.5)),
+        "row": Variant(GLM(), AdaGrad(rate=0.5, step_per="row")),
+        "full pass": Variant(GLM(l2=1e-2), LBFGS(memory=2)),
+        "dense": Variant(GLM(l2=1e-2), AdaGrad(rate=0.5), "dense labelled"),
+    },
+    "als": {
+        "explicit cg": Variant(ALS(rank=3)),
+        "explicit cholesky": Variant(ALS(rank=3, solver="cholesky")),
+        "implicit cg": Variant(ALS(rank=3, loss="implicit")),
+        "implicit cholesky": Variant(ALS(rank=3, loss="implicit", solver="cholesky")),
+        "rows of users": Variant(ALS(rank=3), None, "one-sided"),
+        "steps of items": Variant(
+            ALS(rank=3, item_equations_mib=0), AdaGrad(rate=0.1), "one-sided"
+        ),
+    },
+    "nmf": {
+        "frobenius": Variant(NMF(components=3)),
+        "kullback-leibler": Variant(NMF(components=3, loss="kullback-leibler")),
+        "batch": Variant(NMF(components=3, update_H="batch")),
+    },
+}
+"""By the model's name in the registry, and by what makes the variant another one."""
+
+
+def variants() -> dict[str, Variant]:
+    """All of them by name, models without a line above with their defaults."""
+    return {
+        f"{kind} {name}".strip(): variant
+        for kind, model in MODELS.items()
+        for name, variant in VARIANTS.get(kind, {"": Variant(model())}).items()
+    }
+
+
+class OneSided:
+    """A source that has rows only."""
+
+    def __init__(self, source: MatrixSource) -> None:
+        """source: what it shows."""
+        self.shape, self.blocks, self.names = source.shape, source.blocks, source.names
+        self.fingerprint, self.read = source.fingerprint, source.read
+
+
+@cache
+def counts() -> sp.csr_array:
+    """Counts [ROWS x COLUMNS] of three groups of columns; every row has one at least."""
+    rng = np.random.default_rng(0)
+    rates = np.where(np.arange(COLUMNS) % 3 == rng.integers(0, 3, ROWS)[:, None], 1.2, 0.1)
+    found = rng.poisson(rates).astype(np.float32)
+    found[:, 0] += found.sum(axis=1) == 0
+    return sp.csr_array(found)
+
+
+@cache
+def labels() -> np.ndarray[Any, Any]:
+    """Two targets of each row, 0 or 1."""
+    rng = np.random.default_rng(1)
+    return (counts() @ rng.standard_normal((COLUMNS, 2)) > 0).astype(np.float32)
+
+
+def data_for(variant: Variant) -> Any:
+    """What `bl.Learner` takes as its training data."""
+    if variant.data == "one-sided":
+        return OneSided(MatrixSource(counts(), block_rows=30))
+    X = counts().toarray() if variant.data == "dense labelled" else counts()
+    return (X, labels()) if variant.model.needs_targets else X
+
+
+def features_of(data: Any) -> Any:
+    """What `predict` takes of these data."""
+    return data[0] if isinstance(data, tuple) else data
+
+
+def trained(variant: Variant, **options: Any) -> bl.Learner:
+    """A learner after three passes of blocks of 30 rows."""
+    given: dict[str, Any] = {"passes": 3, "block_rows": 30, "threads": 1, "seed": 3, **options}
+    data = data_for(variant)
+    return bl.Learner(variant.model, data, optimizer=variant.optimizer, **given).fit()
