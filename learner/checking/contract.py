@@ -34,7 +34,7 @@ def fail(case: Case, check: str, problem: str) -> NoReturn:
 
 
 def check_training(case: Case) -> bool:
-    """The model trains."""
+    """Check that the model trains."""
     return bool(case.whole.digests)
 
 
@@ -100,7 +100,7 @@ def check_allocation(case: Case) -> bool:
 
 
 def check_resume(case: Case) -> bool:
-    """A run that stops in the middle of a pass and resumes ends with the same bits."""
+    """Check that a run that stops within a pass and resumes ends with the same bits."""
     for (pass_, block), state in case.whole.states.items():
         found = first_difference(case.whole, case.traced(state=state))
         if found is not None:
@@ -116,7 +116,7 @@ def check_resume(case: Case) -> bool:
 
 
 def check_folder(case: Case) -> bool:
-    """A model that is saved and loaded has the same parameters, predictions and scores."""
+    """Check that a loaded model has the parameters, predictions and scores of the saved one."""
     learner = case.learner(mixins=()).fit()  # a folder holds none
     with tempfile.TemporaryDirectory() as folder:
         save(learner, Path(folder) / "model")
@@ -184,7 +184,7 @@ def check_padding(case: Case) -> bool:
 
 
 def check_empty_block(case: Case) -> bool:
-    """A block whose rows have no entries leaves all numbers finite."""
+    """Check that a block whose rows have no entries leaves all numbers finite."""
     rows = case.block_rows
     emptied = case.sample.emptied(rows, 2 * rows)
     source = in_blocks(emptied, sizes_of(emptied.rows, rows), rows)
@@ -193,7 +193,7 @@ def check_empty_block(case: Case) -> bool:
 
 
 def check_single_row(case: Case) -> bool:
-    """A last block of one row leaves all numbers finite."""
+    """Check that a last block of one row leaves all numbers finite."""
     rows = case.block_rows
     sample = case.sample.first(2 * rows + 1)
     source = in_blocks(sample, sizes_of(sample.rows, rows), rows)

@@ -69,8 +69,10 @@ class WrongGradient(NamedTuple):
     found: float
 
 
-def wrong_gradient(case: Case) -> WrongGradient | None | bool:
-    """The first parameter whose gradient is wrong; None: all are right; False: no loss is known.
+def wrong_gradient(case: Case) -> WrongGradient | bool | None:
+    """Find the first parameter whose gradient is wrong.
+
+    Returns None where all are right, False where no loss is known.
 
     See `check_model` for which loss that is.
     """
@@ -100,7 +102,7 @@ class _Slopes:
         self.at: Arrays = {n: mat.numpy().astype(np.float64) for n, mat in parameters.items()}
         self.gradients: Arrays = {}
 
-    def wrong(self) -> WrongGradient | None | bool:
+    def wrong(self) -> WrongGradient | bool | None:
         """See `wrong_gradient`."""
         if self._loss(self.at) is None:
             return False
@@ -133,7 +135,7 @@ class _Slopes:
         return (ahead - behind) / (2 * step)
 
     def _loss(self, values: Arrays) -> float | None:
-        """The mean loss of the block where the parameters are `values`; None: it is not known."""
+        """Return the mean loss of the block at the parameters `values`; None: unknown."""
         for name, mat in self.replica.model.parameters.items():
             mat.set(values[name].astype(np.float32))
         self.replica.update(self.replica.bind(self.host))

@@ -84,7 +84,7 @@ class Trace(Hook):
 
 
 def first_difference(one: Trace, other: Trace) -> str | None:
-    """What differs first in two runs of the same blocks, in words; None: nothing does.
+    """Describe what differs first in two runs of the same blocks; None: nothing does.
 
     Where one run begins later, the places that both have are compared.
     """
@@ -118,7 +118,7 @@ class Case:
         return in_blocks(self.sample, sizes_of(self.sample.rows, rows), rows)
 
     def learner(self, source: SampleSource | None = None, **options: Any) -> Learner:
-        """A learner of this model; options of `Learner`, in place of those of the case."""
+        """Make a learner of this model. options: of `Learner`, in place of those of the case."""
         source = self.source if source is None else source
         given: dict[str, Any] = {
             "train": source, "eval": source, "passes": PASSES, "threads": 1,
@@ -129,7 +129,7 @@ class Case:
     def traced(
         self, keep: Collection[Place] = (), state: State | None = None, **options: Any
     ) -> Trace:
-        """What a run of the sample learns, block after block; it begins, or resumes from `state`.
+        """Trace what a run of the sample learns, block after block, from `state` if given.
 
         keep: where states are kept. options: of `Learner`.
         """
@@ -147,7 +147,7 @@ class Case:
 
 
 def results(learner: Learner, source: SampleSource) -> Iterator[tuple[str, Any]]:
-    """What users see of a model that was trained on `source`, by name."""
+    """Yield what users see of a model that was trained on `source`, by name."""
     yield "predictions", learner.predict(source)
     for name, score in learner.evaluate(source).items():
         yield f"score {name!r}", np.float64(score)

@@ -48,7 +48,7 @@ class Sample:
         return int(self.X.shape[0])
 
     def first(self, rows: int) -> Sample:
-        """The first rows of it."""
+        """Return its first rows."""
         return replace(
             self,
             X=self.X[:rows],
@@ -57,7 +57,7 @@ class Sample:
         )
 
     def emptied(self, start: int, end: int) -> Sample:
-        """The same, without any entry of X in the rows from start to end."""
+        """Return it without any entry of X in the rows from start to end."""
         keep = np.ones((self.rows, 1), np.float32)
         keep[start:end] = 0.0
         if sp.issparse(self.X):
@@ -73,7 +73,7 @@ class Sample:
 
 
 def take_sample(model: Model, data: Any, rows: int) -> Sample:
-    """The first `rows` rows of what a `Learner` takes as data.
+    """Take the first `rows` rows of what a `Learner` takes as data.
 
     Raises:
         ValueError: there are too few rows.
@@ -191,6 +191,6 @@ def sizes_of(total: int, rows: int) -> list[int]:
 
 
 def in_blocks(sample: Sample, sizes: Sequence[int], rows: int) -> SampleSource:
-    """The source of a sample, in as many orientations as its data have."""
+    """Make the source of a sample, in as many orientations as its data have."""
     kind = TwoSidedSampleSource if sample.two_sided else SampleSource
     return kind(sample, sizes, rows)
