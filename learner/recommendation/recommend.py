@@ -223,7 +223,7 @@ def cuts(indptr: Array, rows: int, entries: int) -> Iterator[tuple[int, int]]:
 def entries_for(shape: BlockShape, rows: int) -> int:
     """Return room for the entries of `rows` rows, by a source's fullest block.
 
-    It is at least that block's entries, so any single row fits.
+    That is no less than that block's entries, so any single row fits.
     """
     return max(1, shape.nnz * max(1, -(-rows // shape.rows)))
 
