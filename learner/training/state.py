@@ -92,16 +92,13 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     for name, store in stores.items():
         np.copyto(store.array, state.tensors[name])
     paused = _paused(state.position)
-    trained = "optimizers" in state.position  # not of a model folder, nor of version 1
     for number, replica in enumerate(team.replicas):
         for name, mat in replica.mats().items():
             own = _name(number, name)
             own = own if own in state.tensors else name
             if own in state.tensors:
                 mat.set(state.tensors[own])
-            elif name.startswith(OPTIMIZER) and not trained:
-                continue
-            elif name not in replica.model.unsaved:
+            elif not name.startswith(OPTIMIZER) and name not in replica.model.unsaved:
                 raise ShapeError(f"restore: the state has no parameter {name!r}.")
         own_pause = paused[number % len(paused)]
         if replica.optimizer is not None and "steps" not in own_pause:

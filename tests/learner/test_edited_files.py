@@ -275,6 +275,8 @@ def test_edits_of_a_checkpoint(tmp_path: Path) -> None:
                 "reading": {"missing", "true"},
                 "sparse": {"missing", "list", "shorter"},
             }.get(field.split(".")[-1], set())
+        if field.startswith("tensors.optimizer."):
+            free = {"missing"}  # another optimizer may continue, and begins with a state of its own
         if ".sparse." in field:
             free = made  # names of what was stepped sparsely: they only choose the way
         assert made <= free, field
