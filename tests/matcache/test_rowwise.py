@@ -634,7 +634,7 @@ def test_loops_hand_values_on_by_assignment_only() -> None:
         breaks(mat)
     with wrong("last statement"):
         early(mat)
-    with wrong("repeat\\(0\\), but a value made in the loop is used after it"):
+    with wrong("repeat\\(0\\): must be at least 1, because a value made in the loop"):
         used_after_the_loop(x, mat, table, 0)
 
 
