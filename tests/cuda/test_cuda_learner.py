@@ -107,7 +107,9 @@ CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
     },
     **{
         f"lda, {name}": lambda kind=kind: (
-            bl.models.LDA(topics=4, inference="vb", inner_iterations=3),
+            bl.models.LDA(
+                topics=4, inference="cvb0" if kind.normalises else "vb", inner_iterations=3
+            ),
             counts(),
             {"optimizer": kind()},
         )
