@@ -215,7 +215,7 @@ def test_another_separator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path = tmp_path / "a.csv"
     path.write_text("a;b\n1;2\n3;4\n")
     assert learn("inspect", path, "-q") == ExitCode.DATA
-    assert "a.csv:2: column 'a;b' is '1;2', no number. Its first" in (
+    assert "a.csv:2: column 'a;b' is '1;2', not a number. Its first" in (
         err := capsys.readouterr().err
     )
     assert "separator: ';'" in err
