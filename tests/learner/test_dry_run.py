@@ -90,7 +90,7 @@ def test_the_lines_add_up(learn: Any) -> None:
     assert sum(map(count, lines[:end])) == count(lines[end])
     assert any("3 x" in line for line in lines[:end])
     assert re.search(r"bytes  of it in each of 3 replicas", out)
-    assert "in all: about" in out and "as 16 blocks" in out  # 8 of either phase, no more are there
+    assert "in all: about" in out and "from 16 blocks" in out  # 8 of either phase, all there are
 
 
 def test_scores_and_merges_are_part_of_the_plan() -> None:
