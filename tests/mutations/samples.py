@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from blocklearn.datasources.hugectr import write_norm, write_raw
+from blocklearn.learner.runs.checkpoint import name_of
 from tests.mutations import independent, readers
 from tests.mutations.damage import BINARY, TEXT, Damage
 from tests.mutations.facts import Facts
@@ -401,7 +402,9 @@ def models() -> Iterator[Sample]:
 def checkpoints() -> Iterator[Sample]:
     """Folders of checkpoints: two, of which one may be damaged, and one alone."""
     for path in sorted(FORMATS.glob("checkpoint-*")):
-        files = {f"checkpoints/pass-0003/{name}": data for name, data in contents(path).items()}
+        position = json.loads((path / "checkpoint.json").read_text())["position"]
+        place = name_of((position["pass"], position["block"]))
+        files = {f"checkpoints/{place}/{name}": data for name, data in contents(path).items()}
         yield Sample(
             path.name,
             files,
