@@ -102,4 +102,4 @@ def test_samples_are_made_once(tmp_path: Path) -> None:
     again = subprocess.run(
         [sys.executable, *script, str(tmp_path / "new")], cwd=ROOT, capture_output=True, text=True
     )
-    assert again.returncode == 2 and "do not change" in again.stderr
+    assert again.returncode == 2 and "must not change" in again.stderr
