@@ -1,11 +1,10 @@
 """Base class of everything with named settings.
 
-An unknown name is an error that suggests the closest one. Imported by every folder, imports none.
+An unknown name is an error that suggests the one meant. Imported by every folder, imports none.
 """
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any, Self
 
 from pydantic import (
@@ -16,6 +15,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from .synonyms import nearest
 
 
 class Fields(BaseModel):
@@ -60,8 +61,8 @@ def _told(problem: Any, names: list[str]) -> InitErrorDetails:
         return InitErrorDetails(type=kind, loc=place, input=given, ctx=context)
     message = problem["msg"]
     if _unknown(problem):
-        near = get_close_matches(str(problem["loc"][0]), names, n=1)
-        message = f"unknown; did you mean {near[0]!r}?" if near else f"unknown; {_listed(names)}"
+        near = nearest(str(problem["loc"][0]), names)
+        message = f"unknown; did you mean {near!r}?" if near else f"unknown; {_listed(names)}"
     told = PydanticCustomError(kind, "{text}", {"text": message})
     return InitErrorDetails(type=told, loc=place, input=given)
 

@@ -29,6 +29,7 @@ from blocklearn.mixins import Mixin
 from blocklearn.models import Model, RowStore, Shapes
 from blocklearn.optimizers import Optimizer
 
+from .configuration.guesses import answered
 from .files.row_folder import RowFolder
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
@@ -100,6 +101,7 @@ class Learner:
     (5, 3)
     """
 
+    @answered
     def __init__(
         self,
         model: Model,

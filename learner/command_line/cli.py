@@ -25,7 +25,7 @@ from .options import QuietOption, VerboseOption
 if TYPE_CHECKING:
     from ..configuration.config import RunConfig
 
-KILLED = 130  # as in `ExitCode`, whose module is imported only for errors
+USAGE, KILLED = 2, 130  # as in `ExitCode`, whose module is imported only for errors
 
 app = typer.Typer(
     help="Train models on data larger than memory, and use them. `learn --config FILE` is short "
@@ -213,6 +213,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             code = 0
         except SystemExit as stop:  # how typer ends: after help, and after wrong usage with 2
             code = stop.code if isinstance(stop.code, int) else 0
+            if code == USAGE:
+                _say_what_is_meant(_with_command(given))
         sys.stdout.flush()  # now, so that an error is reported
     except BrokenPipeError:  # `learn topics ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -236,6 +238,14 @@ def _with_command(arguments: list[str]) -> list[str]:
     if arguments[0].startswith("-") and arguments[0] not in ("--help", "--version"):
         return ["train", *arguments]
     return data_commands.spread(arguments)
+
+
+def _say_what_is_meant(arguments: list[str]) -> None:
+    """Print the names here of wrong words that other programs use."""
+    from .guesses import hints
+
+    for line in hints(typer.main.get_command(app), arguments):
+        say(line)
 
 
 def _report(error: BaseException, verbose: bool) -> int:

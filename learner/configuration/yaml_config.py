@@ -4,11 +4,8 @@ Later layers win: the schema's defaults, the files in the given order, `LEARN__S
 variables, `--set section.key=value`. Values outside files are YAML 1.2 too. Every mistake is
 reported, with its place and the nearest valid name. Texts may refer to environment variables
 (`references.py`).
-
-Longer than 300 lines: the layers of a configuration and their messages belong together.
 """
 
-import difflib
 import errno
 import io
 import json
@@ -24,6 +21,7 @@ from blocklearn.datasources.secrets import hidden_leaves
 
 from ..errors import ConfigError
 from .references import Referring, expand
+from .schema_names import SchemaNames, suggestion
 from .yaml_tree import Node, Origin, merge, nested, parse_file, parse_text
 
 ENV_PREFIX = "LEARN__"
@@ -147,7 +145,7 @@ def _read(path: Path, problems: list[str]) -> Node | None:
         return None
     except FileNotFoundError:
         nearby = path.parent.glob("*.yaml") if path.parent.is_dir() else ()
-        hint = _suggest(path.name, [other.name for other in nearby])
+        hint = suggestion(path.name, [other.name for other in nearby])
         if not hint and (delivered := DELIVERED / path.name).is_file():
             hint = f"; one of this name comes with blocklearn: {delivered}"
         text = f"no such configuration file{hint}"
@@ -199,7 +197,7 @@ class _Problem:
 
 def _explain(error: ValidationError, tree: Node, schema: type[BaseModel]) -> list[str]:
     """Return one line per place; join reasons from members of a union."""
-    names = _Names(schema)
+    names = SchemaNames(schema)
     items = [e for e in error.errors(include_url=False) if e["type"] != NOT_TRIED]
     problems = [_problem(item, tree, names) for item in items]
     problems.sort(key=lambda problem: problem.place)
@@ -216,14 +214,14 @@ def _explain(error: ValidationError, tree: Node, schema: type[BaseModel]) -> lis
     return lines
 
 
-def _problem(item: Any, tree: Node, names: "_Names") -> _Problem:
+def _problem(item: Any, tree: Node, names: SchemaNames) -> _Problem:
     """Translate one pydantic error into a place in the files and a reason."""
     node, path, trail = _locate(item["loc"], tree)
     kind, context = item["type"], item.get("ctx", {})
     dotted = ".".join(path)
     if kind == "extra_forbidden":
         valid = names.at(trail[:-1])
-        hint = _suggest(path[-1], valid) or f" (valid here: {', '.join(valid)})"
+        hint = names.hint(path[-1], valid, tree) or f" (valid here: {', '.join(valid)})"
         return _Problem(node.key, dotted, f"unknown key{hint}")
     if kind == "missing":
         reason = f"missing, and there is no default; --set {dotted}=VALUE gives one"
@@ -234,7 +232,7 @@ def _problem(item: Any, tree: Node, names: "_Names") -> _Problem:
     if kind == "union_tag_invalid":
         assert isinstance(node.value, dict)
         choices = ", ".join(names.kinds(trail))
-        hint = _suggest(str(context["tag"]), names.kinds(trail))
+        hint = suggestion(str(context["tag"]), names.kinds(trail))
         reason = f"{context['tag']!r} is not one of: {choices}{hint}"
         return _Problem(node.value["kind"].at, f"{dotted}.kind", reason)
     reason = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
@@ -278,53 +276,3 @@ def _locate(loc: Sequence[int | str], tree: Node) -> tuple[Node, list[str], list
         trail.append(node)
         fresh = True
     return node, path, trail
-
-
-def _suggest(word: str, valid: Sequence[str]) -> str:
-    """Return ` (did you mean 'topics'?)`, or an empty text if no valid name is near."""
-    near = difflib.get_close_matches(word, valid, n=1, cutoff=0.6)
-    return f" (did you mean {near[0]!r}?)" if near else ""
-
-
-class _Names:
-    """The valid names at a place of the given tree, found in the JSON Schema."""
-
-    def __init__(self, schema: type[BaseModel]) -> None:
-        self.root = schema.model_json_schema()
-
-    def at(self, trail: Sequence[Node]) -> list[str]:
-        """Return the valid keys of the mapping at the end of `trail`."""
-        return sorted(self._descend(trail).get("properties", {}))
-
-    def kinds(self, trail: Sequence[Node]) -> list[str]:
-        """Return the choices for `kind` of the mapping at the end of `trail`."""
-        here = self._descend(trail, choose_last=False)
-        return sorted(here.get("discriminator", {}).get("mapping", {}))
-
-    def _descend(self, trail: Sequence[Node], choose_last: bool = True) -> Any:
-        schema: Any = self.root
-        for depth, node in enumerate(trail):
-            last = depth == len(trail) - 1
-            schema = self._open(schema, node.kind if choose_last or not last else None)
-            if not last and isinstance(node.value, list):
-                schema = schema.get("items", {})
-            elif not last:
-                assert isinstance(node.value, dict)
-                name = next(k for k, child in node.value.items() if child is trail[depth + 1])
-                schema = schema.get("properties", {}).get(name, {})
-        return schema
-
-    def _open(self, schema: Any, kind: Any) -> Any:
-        """Follow references and, if `kind` is given, the alternative that it chooses."""
-        while True:
-            if "$ref" in schema:
-                schema = self.root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
-            elif "discriminator" in schema and kind is not None:
-                target = schema["discriminator"]["mapping"].get(kind)
-                schema = {"$ref": target} if target else {}
-            elif "anyOf" in schema:  # `X | None`: take the alternative that has contents
-                inside = {"$ref", "oneOf", "properties", "items"}
-                inner = [s for s in schema["anyOf"] if inside & set(s)]
-                schema = inner[0] if inner else {}
-            else:
-                return schema

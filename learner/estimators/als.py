@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from blocklearn.matcache import resolve
 from blocklearn.models import ALS as ALSModel
 
+from ..configuration.guesses import answered
 from ..recommendation.recommend import as_csr
 from ..training.data import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
@@ -68,6 +69,7 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
     [1, 3]
     """
 
+    @answered
     def __init__(
         self,
         n_components: int = 64,

@@ -11,6 +11,7 @@ from scipy.special import expit, softmax
 from blocklearn.models import GLM, Target
 from blocklearn.models.links import LinkName
 
+from ..configuration.guesses import answered
 from ..learner import Learner
 from .base import Array
 from .classes import Classes
@@ -66,6 +67,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     array(['yes'], dtype='<U3')
     """
 
+    @answered
     def __init__(
         self,
         loss: str = "log_loss",

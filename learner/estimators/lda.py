@@ -10,6 +10,7 @@ import numpy as np
 from blocklearn.models import LDA
 from blocklearn.optimizers import Optimizer, StreamingAverage
 
+from ..configuration.guesses import answered
 from .base import Array, Tensors
 from .decomposition import Decomposition
 from .parameters import configured
@@ -53,6 +54,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
     array([1., 1.], dtype=float32)
     """
 
+    @answered
     def __init__(
         self,
         n_components: int = 10,

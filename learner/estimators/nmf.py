@@ -8,6 +8,7 @@ import numpy as np
 
 from blocklearn.models import NMF as NMFModel
 
+from ..configuration.guesses import answered
 from .base import Array, Tensors
 from .decomposition import Decomposition
 from .parameters import configured
@@ -49,6 +50,7 @@ class NMF(Decomposition):
     True
     """
 
+    @answered
     def __init__(
         self,
         n_components: int = 20,

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from blocklearn.models.links import LinkName
 
+from ..configuration.guesses import answered
 from .base import Array, Tensors
 from .linear import LinearEstimator, Solver, with_weights
 from .scikit import RegressorMixin, with_callbacks
@@ -36,6 +37,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     array([31.])
     """
 
+    @answered
     def __init__(
         self,
         loss: str = "squared_error",

@@ -1,0 +1,87 @@
+"""Find the names that a schema knows, and the one that a wrong name means."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from blocklearn.synonyms import meant, nearest
+
+from .yaml_tree import Node
+
+
+def suggestion(word: str, valid: Sequence[str]) -> str:
+    """Return ` (did you mean 'topics'?)`, or an empty text if no valid name is near."""
+    near = nearest(word, valid)
+    return f" (did you mean {near!r}?)" if near else ""
+
+
+class SchemaNames:
+    """The valid names at a place of the given tree, found in the JSON Schema."""
+
+    def __init__(self, schema: type[BaseModel]) -> None:
+        self.root = schema.model_json_schema()
+
+    def at(self, trail: Sequence[Node]) -> list[str]:
+        """Return the valid keys of the mapping at the end of `trail`."""
+        return sorted(self._descend(trail).get("properties", {}))
+
+    def kinds(self, trail: Sequence[Node]) -> list[str]:
+        """Return the choices for `kind` of the mapping at the end of `trail`."""
+        here = self._descend(trail, choose_last=False)
+        return sorted(here.get("discriminator", {}).get("mapping", {}))
+
+    def hint(self, word: str, valid: Sequence[str], tree: Node) -> str:
+        """Return the suggestion of a name of `valid`, or of one in another section of `tree`."""
+        if meant(word, valid):
+            return suggestion(word, valid)
+        homes = list(self.homes(word, tree))
+        return f" (did you mean {homes[0]!r}?)" if homes else suggestion(word, valid)
+
+    def homes(self, word: str, tree: Node | None = None) -> Iterator[str]:
+        """Yield dotted names such as `optimizer.rate` that mean `word`, one for each section.
+
+        tree: chooses by its keys `kind`; None: every kind of a section is searched.
+        """
+        for section, schema in self.root["properties"].items():
+            if meant(word, [section]):
+                kinds = self._open(schema, None).get("discriminator")
+                yield f"{section}.kind" if kinds else section
+            given = tree.value.get(section) if tree and isinstance(tree.value, dict) else None
+            found = self._alternatives(schema, given.kind if isinstance(given, Node) else None)
+            inside = [meant(word, one.get("properties", {})) for one in found]
+            yield from [f"{section}.{name}" for name in inside if name][:1]
+
+    def _alternatives(self, schema: Any, kind: Any) -> list[Any]:
+        """Return the schema of the alternative `kind`, or those of all alternatives."""
+        opened = self._open(schema, kind)
+        kinds = opened.get("discriminator", {}).get("mapping", {})
+        return [self._open(opened, name) for name in kinds] or [opened]
+
+    def _descend(self, trail: Sequence[Node], choose_last: bool = True) -> Any:
+        schema: Any = self.root
+        for depth, node in enumerate(trail):
+            last = depth == len(trail) - 1
+            schema = self._open(schema, node.kind if choose_last or not last else None)
+            if not last and isinstance(node.value, list):
+                schema = schema.get("items", {})
+            elif not last:
+                assert isinstance(node.value, dict)
+                name = next(k for k, child in node.value.items() if child is trail[depth + 1])
+                schema = schema.get("properties", {}).get(name, {})
+        return schema
+
+    def _open(self, schema: Any, kind: Any) -> Any:
+        """Follow references and, if `kind` is given, the alternative that it chooses."""
+        while True:
+            if "$ref" in schema:
+                schema = self.root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+            elif "discriminator" in schema and kind is not None:
+                target = schema["discriminator"]["mapping"].get(kind)
+                schema = {"$ref": target} if target else {}
+            elif "anyOf" in schema:  # `X | None`: take the alternative that has contents
+                inside = {"$ref", "oneOf", "properties", "items"}
+                inner = [s for s in schema["anyOf"] if inside & set(s)]
+                schema = inner[0] if inner else {}
+            else:
+                return schema
