@@ -17,6 +17,7 @@ from .containers.inputs import scalar as scalar
 from .containers.matrices import Mat as Mat
 from .containers.matrices import Scalar as Scalar
 from .containers.matrices import SparseMat as SparseMat
+from .containers.matrices import Tables as Tables
 from .cpu.processors import available_threads as available_threads
 from .devices import IndexedBy as IndexedBy
 from .devices import make_backend as make_backend
@@ -77,7 +78,6 @@ from .operations.normal_equations import packed_columns as packed_columns
 from .operations.normal_equations import solve_rows as solve_rows
 from .operations.normal_equations import solve_sums as solve_sums
 from .operations.products import add_wide_product as add_wide_product
-from .operations.rounding import Tables as Tables
 from .operations.row_steps import Entries as Entries
 from .operations.row_steps import Moment as Moment
 from .operations.row_steps import Move as Move

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Unpack
 
 import numpy as np
@@ -30,6 +30,7 @@ from blocklearn.matcache import (
     ShapeError,
     SparseMat,
     Table,
+    Tables,
     named,
     random,
     scalar,
@@ -124,6 +125,12 @@ class Block:
     pass_: int = 0
     weight: float = 0.0
     side: int = 0
+
+    def reading(self, tables: Tables) -> Block:
+        """Return the block with an X that reads tables in that precision, if it is sparse."""
+        if not isinstance(self.X, SparseMat):
+            return self
+        return replace(self, X=self.X.reading(tables))
 
 
 class Randomness:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from blocklearn.fields import Fields
-from blocklearn.matcache import Mat, MatCache, Merge, Number, full
+from blocklearn.matcache import Mat, MatCache, Merge, Number, Table, full
 
 Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]
@@ -26,6 +26,7 @@ class Gradient:
     """The gradient `X.T @ R` of a block's mean loss, not yet computed.
 
     If the losses are functions of X W, use a `LinearLoss` instead: every optimizer takes it.
+    The product reads R in full, also where X reads tables rounded.
 
     X: [rows x features], the block's data. If it is sparse, a step reads and changes only the rows
         of W whose features occur in the block.
@@ -37,10 +38,20 @@ class Gradient:
     R: Any
     mask: Any = None
 
+    def __post_init__(self) -> None:
+        """Make X read in full."""
+        if self.sparse:
+            object.__setattr__(self, "X", self.X.mat().reading("float32"))
+
     @property
     def sparse(self) -> bool:
         """Whether X is sparse."""
         return self.X.pattern is not None
+
+    @property
+    def product(self) -> Table:
+        """`X.T @ R`, without the mask."""
+        return self.X.T @ self.R
 
 
 class Objective(NamedTuple):

@@ -278,7 +278,7 @@ class GradientOptimizer(Optimizer):
                 f"{self.name}: the updates of {p.name!r} were sparse, and now one is dense. Keep "
                 "to one kind: rows that missed a penalty would miss it for good."
             )
-        g = update.X.T @ update.R if isinstance(update, Gradient) else update
+        g = update.product if isinstance(update, Gradient) else update
         for term in p.terms:
             if term.smooth:
                 g = g + term.gradient(p.w)

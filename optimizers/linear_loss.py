@@ -103,14 +103,12 @@ class LinearLoss:
         They are [rows x targets]. name: of the parameter W.
         """
         X, W, b = self._scores(name, parameters)
-        with X.cache.update_reads():
-            return mean_derivatives(X, W, b, self.of_rows, self.block.weights, norm)
+        return mean_derivatives(X, W, b, self.of_rows, self.block.weights, norm)
 
     def row_by_row(self, name: str, parameters: Mapping[str, Mat]) -> tuple[Rows, Column]:
         """Return derivatives by the scores [rows x targets], and losses [rows x 1]."""
         X, W, b = self._scores(name, parameters)
-        with X.cache.update_reads():
-            return row_losses(X, W, b, self.of_rows)  # type: ignore[no-any-return]
+        return row_losses(X, W, b, self.of_rows)  # type: ignore[no-any-return]
 
     def _scores(
         self, name: str, parameters: Mapping[str, Mat]

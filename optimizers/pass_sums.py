@@ -91,7 +91,7 @@ class PassSums:
                     XT=update.X.T, R=update.R, mask=update.mask, w=s, rate=objective.weight
                 )
             else:
-                g = update.X.T @ update.R if isinstance(update, Gradient) else update
+                g = update.product if isinstance(update, Gradient) else update
                 if isinstance(update, Gradient) and update.mask is not None:
                     g = g * update.mask
                 s <<= s + objective.weight * g

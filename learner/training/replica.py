@@ -90,7 +90,6 @@ class Replica:
         self.shapes, self.seed, self.device = shapes, seed, device
         self.tables = tables
         self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
-        self.cache.rounds_updates = tables == "bfloat16"
         self.complete = True  # whether the plan covers everything
         self.watch = Stopwatch()  # of the present block, and of returning the last one
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
@@ -258,8 +257,8 @@ class Replica:
         if look is not None:
             look(self, block)
         recording = nullcontext() if record is None else recorded(self.cache, record)
-        with self.cache.update_reads(), self._training(block.side), recording:
-            self.model.update(block)
+        with self._training(block.side), recording:
+            self.model.update(block.reading(self.tables))
         self._filled = self._filled or bool(self.model.updates)
         if self.model.updates and self.optimizer is None:
             raise ShapeError(

@@ -85,8 +85,6 @@ class MatCache(Closing):
     enabled: False computes every expression in fresh memory, as a reference for tests and
     benchmarks.
     reserving: True starts in the reserve phase.
-    rounds_tables: while true, programs that gather rows of a table read a bfloat16 copy.
-    rounds_updates: whether `update_reads` switches `rounds_tables` on.
     """
 
     def __init__(
@@ -109,7 +107,6 @@ class MatCache(Closing):
         self.enabled = enabled
         self.reserving = reserving
         self.frozen: Literal[False, "raise", "warn"] = False
-        self.rounds_tables = self.rounds_updates = False
         self.flops = 0
         self.recording: Recording | None = None  # notes every request, for `difference`
         self.sealed = False  # whether planning another container is an error
@@ -120,15 +117,6 @@ class MatCache(Closing):
         self._bytes = 0
         self._hits = self._recomputations = self._allocations = self._late = 0
         self._closed = False
-
-    @contextmanager
-    def update_reads(self) -> Iterator[None]:
-        """Read tables as an update of a model does, within this `with` block."""
-        before, self.rounds_tables = self.rounds_tables, self.rounds_updates
-        try:
-            yield
-        finally:
-            self.rounds_tables = before
 
     # ------------------------------------------------------------------ containers
 

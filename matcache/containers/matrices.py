@@ -8,7 +8,7 @@ result lives in a container of the cache; its `Mat` remembers the version it saw
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from .slots import PatternSlot, Slot
 
 if TYPE_CHECKING:
     from .cache import MatCache
+
+
+Tables = Literal["float32", "bfloat16"]
+"""The precision in which rows gather from tables."""
 
 
 class Mat(Lazy):
@@ -190,16 +194,28 @@ class Scalar(Mat):
 
 
 class SparseMat(Mat):
-    """A sparse matrix: values on a pattern. Elementwise operations act on its values."""
+    """A sparse matrix: values on a pattern. Elementwise operations act on its values.
 
-    __slots__ = ("pattern_version",)
+    tables: how operations on this handle read the tables that its entries choose rows of.
+        "bfloat16": from a rounded copy. Results on its pattern do likewise.
+    """
+
+    __slots__ = ("pattern_version", "tables")
 
     pattern: PatternSlot
 
-    def __init__(self, cache: MatCache, slot: Slot, pattern: PatternSlot) -> None:
+    def __init__(
+        self, cache: MatCache, slot: Slot, pattern: PatternSlot, tables: Tables = "float32"
+    ) -> None:
         """Make a handle on the present contents of `slot`, at the entries of `pattern`."""
         super().__init__(cache, slot, pattern)
         self.pattern_version = pattern.version
+        self.tables: Tables = tables
+
+    def reading(self, tables: Tables) -> SparseMat:
+        """Return a handle on the same contents that reads tables in that precision."""
+        self.check(self.version)
+        return SparseMat(self.cache, self.slot, self.pattern, tables)
 
     def check(self, version: int, by: str | None = None) -> None:
         """Raise `StaleValueError` unless values and pattern are those this handle saw."""

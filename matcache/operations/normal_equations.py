@@ -82,8 +82,8 @@ def solve_rows(
         **({} if free is None else {"free": (free.mat(), (1, k))}),
     }
     _check("solve_rows", k, mats)
-    mats["table"] = as_table(mats["table"][0]), (m, k)
     cache, pattern, weights = table.cache, weights.pattern, _weights("solve_rows", weights)
+    mats["table"] = as_table(mats["table"][0], weights), (m, k)
 
     def compute(slot: Slot) -> None:
         systems = Systems.of(mats, slot)
@@ -120,8 +120,8 @@ def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
     (n, m), k = weights.shape, table.shape[1]
     table = table.mat()
     _check("add_outer", k, {"table": (table, (n, k)), "sums": (sums, (m, packed(k)))})
-    table = as_table(table)
     cache, pattern, weights = sums.cache, weights.pattern, _weights("add_outer", weights)
+    table = as_table(table, weights)
     sums.check(sums.version)
     turned(cache, pattern)
     sums.slot.written()

@@ -11,7 +11,7 @@ from ..containers.cache import MatCache
 from ..containers.dispatch import launch
 from ..containers.expressions import Elementwise, Node, result_dtype
 from ..containers.lazy import Lazy, Shape
-from ..containers.matrices import Mat
+from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import apply
@@ -39,8 +39,10 @@ def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
     if left.pattern is None:
         return _blas(cache, "transposed_matmul", left, right)
     dtype = result_dtype((left, right))
-    values, table = left.mat(), as_table(cast(right, dtype))
-    pattern, shape = left.pattern, (left.shape[1], right.shape[1])
+    values = left.mat()
+    assert isinstance(values, SparseMat)
+    table = as_table(cast(right, dtype), values)
+    pattern, shape = values.pattern, (left.shape[1], right.shape[1])
 
     def compute(slot: Slot) -> None:
         launch(cache, "transposed_product", pattern, values.slot, table.slot, slot)

@@ -8,18 +8,15 @@ the same results, but no gain.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..containers.dispatch import launch
 from ..containers.expressions import Node
-from ..containers.matrices import Mat
+from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot
-
-Tables = Literal["float32", "bfloat16"]
-"""The precision in which updates of a model read tables."""
 
 
 def rounded(array: Any) -> NDArray[np.float32]:
@@ -37,13 +34,13 @@ def rounded(array: Any) -> NDArray[np.float32]:
     return found
 
 
-def as_table(table: Mat) -> Mat:
-    """Return the table for rows to gather from: itself, or a rounded copy.
+def as_table(table: Mat, X: SparseMat) -> Mat:
+    """Return the table for the entries of X to choose rows of: itself, or a rounded copy.
 
-    It is rounded if the cache `rounds_tables` and the table is float32 with several columns.
+    It is rounded if `X.tables` is "bfloat16", and the table is float32 with several columns.
     """
     cache = table.cache
-    if not cache.rounds_tables or table.dtype != np.float32 or table.shape[1] == 1:
+    if X.tables == "float32" or table.dtype != np.float32 or table.shape[1] == 1:
         return table
 
     def compute(slot: Slot) -> None:

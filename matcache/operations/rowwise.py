@@ -221,10 +221,10 @@ def run(
         check_shapes(found.plan.program, args)
         if cache.enabled:
             cache.programs[known] = found
-    if cache.rounds_tables and found.plan.program.dtype == "float32":
-        args = tuple(as_table(a) if n in found.gathered else a for n, a in enumerate(args))
-        mats = [a for a in args if isinstance(a, Mat)]
     sparse = next((a for a in args if isinstance(a, SparseMat)), None)
+    if sparse is not None and found.plan.program.dtype == "float32":
+        args = tuple(as_table(a, sparse) if n in found.gathered else a for n, a in enumerate(args))
+        mats = [a for a in args if isinstance(a, Mat)]
     transposed = found.plan.program.transposed
     name = ("rowwise", rowwise if key is None else key, structure, transposed)
     identity = (name, *map(key_part, args))
@@ -264,7 +264,7 @@ def run(
             results.append(args[argument])
         elif value.kind is Kind.NNZ:
             assert sparse is not None
-            results.append(SparseMat(cache, next(fresh), sparse.pattern))
+            results.append(SparseMat(cache, next(fresh), sparse.pattern, sparse.tables))
         else:
             results.append(handle(cache, next(fresh)))
     if not results:

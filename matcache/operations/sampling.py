@@ -116,7 +116,7 @@ def sample_topics(
             )
     if not 1 <= k <= 2**16:
         raise ShapeError(f"sample_topics: topics={k:,}: must be 1 to 65,536.")
-    mats[1] = as_table(mats[1])
+    mats[1] = as_table(mats[1], X)
     pattern, identity = X.pattern, (("sample_topics", burn, save), *(m.guid for m in mats))
     first = values_container(cache, (*identity, "first"), pattern, np.int64, "particles of entries")
     z = _of_particles(X, (*identity, "z"), save, np.uint16, "topics of saved sweeps")

@@ -39,5 +39,5 @@ def split_tokens(X: SparseMat, row_ids: Mat, key: Mat) -> tuple[SparseMat, Spars
         launch(cache, "split_tokens", X.pattern, X.slot, row_ids.slot, key.slot, *slots)
         for slot in slots:
             slot.computed_from(*slots_of([X, row_ids, key]))
-    first, second = (SparseMat(cache, slot, X.pattern) for slot in slots)
+    first, second = (SparseMat(cache, slot, X.pattern, X.tables) for slot in slots)
     return first, second

@@ -85,8 +85,8 @@ def _floor(X: Any, k: int, rounded: int = 0) -> float:
 
 def _measured(device: str, X: Any, phi: Any, scale: Scale, *, rounded: bool = False) -> EStep:
     with cache_on(device) as cache:
-        cache.rounds_tables = rounded
-        x, table = from_sparse(cache, X), from_array(cache, phi)
+        x = from_sparse(cache, X).reading("bfloat16" if rounded else "float32")
+        table = from_array(cache, phi)
         alpha = from_array(cache, np.full((1, phi.shape[1]), ALPHA, np.float32))
         theta = named(cache, "theta", (X.shape[0], phi.shape[1]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.runs.training import build
+from blocklearn.matcache import MatCache, from_array, from_sparse, rowwise
 from blocklearn.matcache.cuda import devices
+from blocklearn.matcache.operations.rounding import rounded
+from blocklearn.optimizers import Gradient, LinearLoss
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
 
@@ -116,3 +120,27 @@ def test_it_is_one_line_of_a_configuration() -> None:
         RunConfig.model_validate(given | {"learner": {"tables": "float16"}})
     with pytest.raises(ValueError, match="tables='half'"):
         bl.Learner(bl.models.LDA(), tables="half")  # type: ignore[arg-type]
+
+
+@rowwise
+def squares(scores: Any, y: Any) -> Any:
+    """Derivatives and losses of half the squared error."""
+    return scores - y, 0.5 * (scores - y) * (scores - y)
+
+
+def test_an_optimizer_reads_weights_as_an_update_does_and_sums_in_full() -> None:
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(rng.poisson(0.5, (9, 7)).astype(np.float32))
+    W, y = rng.random((7, 3), np.float32), rng.random((9, 3), np.float32)
+    with MatCache() as cache:
+        x, weights = from_sparse(cache, X), from_array(cache, np.ones((9, 1), np.float32))
+        for tables, read in (("float32", np.asarray), ("bfloat16", rounded)):
+            block = SimpleNamespace(X=x.reading(tables), weights=weights, weight=9.0)
+            loss = LinearLoss(block, squares, (from_array(cache, y),))
+            R = loss.derivatives("W", {"W": from_array(cache, W)}, 1.0)
+            expected = X @ read(W).astype(np.float64) - y
+            np.testing.assert_allclose(R.numpy(), expected, rtol=1e-5, atol=1e-5)
+            by_row, _ = loss.row_by_row("W", {"W": from_array(cache, W)})
+            np.testing.assert_array_equal(by_row.numpy(), R.numpy())
+            product = Gradient(block.X, R).product.numpy()
+            np.testing.assert_allclose(product, X.T @ R.numpy(), rtol=1e-6)

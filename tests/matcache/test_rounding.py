@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache as remembered
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from hypothesis import strategies as st
 
 from blocklearn.matcache import (
     MatCache,
+    StaleValueError,
+    Tables,
     add_outer,
     from_array,
     from_sparse,
@@ -104,8 +107,8 @@ def test_backends_have_the_bits_of_the_definition(backend: str) -> None:
     table = np.concatenate([HOSTILE, some])[:3000].reshape(1000, 3)
     with opened(backend) as cache:
         mat = from_array(cache, table)
-        cache.rounds_tables = True
-        found = as_table(mat).numpy()
+        X = from_sparse(cache, counts(5, 1000)).reading("bfloat16")
+        found = as_table(mat, X).numpy()
     if backend != "cpu":
         assert found.nbytes == 2 * table.size
         found = (found["bfloat16"].astype(np.uint32) << 16).view(np.float32)
@@ -117,30 +120,33 @@ def test_backends_have_the_bits_of_the_definition(backend: str) -> None:
 ROWS, COLUMNS = 11, 17
 
 
-def _lda(function: Any, cache: MatCache, table: Any) -> list[Any]:
-    X, theta = from_sparse(cache, counts(ROWS, COLUMNS)), named(cache, "u", (ROWS, table.shape[1]))
+def _lda(function: Any, cache: MatCache, table: Any, tables: Tables) -> list[Any]:
+    X, theta = (
+        from_sparse(cache, counts(ROWS, COLUMNS)).reading(tables),
+        named(cache, "u", (ROWS, table.shape[1])),
+    )
     theta <<= 1.0
     ratio = function(X, theta, table, from_array(cache, numbers(1, table.shape[1])), 3)
     return [ratio, theta]
 
 
-def _descent(cache: MatCache, table: Any) -> list[Any]:
-    X = from_sparse(cache, counts(ROWS, COLUMNS))
+def _descent(cache: MatCache, table: Any, tables: Tables) -> list[Any]:
+    X = from_sparse(cache, counts(ROWS, COLUMNS)).reading(tables)
     u = from_array(cache, numbers(ROWS, table.shape[1], seed=3))
     return [programs.conjugate_gradients(X, u, table, 0.5, 2), u]
 
 
-def _sddmm(cache: MatCache, table: Any) -> list[Any]:
-    X = from_sparse(cache, counts(ROWS, COLUMNS))
+def _sddmm(cache: MatCache, table: Any, tables: Tables) -> list[Any]:
+    X = from_sparse(cache, counts(ROWS, COLUMNS)).reading(tables)
     return [sddmm(from_array(cache, numbers(ROWS, table.shape[1], seed=3)), table, X)]
 
 
-def _product(cache: MatCache, table: Any) -> list[Any]:
-    return [from_sparse(cache, counts(ROWS, COLUMNS)) @ table]
+def _product(cache: MatCache, table: Any, tables: Tables) -> list[Any]:
+    return [from_sparse(cache, counts(ROWS, COLUMNS)).reading(tables) @ table]
 
 
-def _transposed(cache: MatCache, table: Any) -> list[Any]:
-    return [from_sparse(cache, counts(COLUMNS, ROWS)).T @ table]
+def _transposed(cache: MatCache, table: Any, tables: Tables) -> list[Any]:
+    return [from_sparse(cache, counts(COLUMNS, ROWS)).reading(tables).T @ table]
 
 
 @rowwise
@@ -149,37 +155,37 @@ def columns(X: Any, sums: Any, table: Any) -> None:
     sums <<= X @ table
 
 
-def _by_column(cache: MatCache, table: Any) -> list[Any]:
+def _by_column(cache: MatCache, table: Any, tables: Tables) -> list[Any]:
     sums = named(cache, "sums", (ROWS, table.shape[1]))
     sums <<= 0.0
-    columns(from_sparse(cache, counts(COLUMNS, ROWS)).T, sums, table)
+    columns(from_sparse(cache, counts(COLUMNS, ROWS)).reading(tables).T, sums, table)
     return [sums]
 
 
-def _solved(cache: MatCache, table: Any) -> list[Any]:
-    X, k = from_sparse(cache, counts(ROWS, COLUMNS)), table.shape[1]
+def _solved(cache: MatCache, table: Any, tables: Tables) -> list[Any]:
+    X, k = from_sparse(cache, counts(ROWS, COLUMNS)).reading(tables), table.shape[1]
     ridge, right = from_array(cache, numbers(ROWS, 1)), from_array(cache, numbers(ROWS, k))
     return [solve_rows(X, table, ridge, right)]
 
 
-def _outer(cache: MatCache, table: Any) -> list[Any]:
-    X = from_sparse(cache, counts(COLUMNS, ROWS))
+def _outer(cache: MatCache, table: Any, tables: Tables) -> list[Any]:
+    X = from_sparse(cache, counts(COLUMNS, ROWS)).reading(tables)
     sums = named(cache, "sums", (ROWS, packed_columns(table.shape[1])))
     sums <<= 0.0
     add_outer(sums, X, table)
     return [sums]
 
 
-def _sampled(cache: MatCache, table: Any) -> list[Any]:
-    X, alpha = from_sparse(cache, counts(ROWS, COLUMNS)), numbers(1, table.shape[1])
+def _sampled(cache: MatCache, table: Any, tables: Tables) -> list[Any]:
+    X, alpha = from_sparse(cache, counts(ROWS, COLUMNS)).reading(tables), numbers(1, table.shape[1])
     ids, key = np.arange(ROWS)[:, None], np.array([[7, 1, 2]])
     given = (from_array(cache, a) for a in (alpha, ids, key))
     return [sample_topics(X, table, *given, burn=1, save=2).counts(table.shape[1])]
 
 
-USES: dict[str, Callable[[MatCache, Any], list[Any]]] = {
-    "vb": lambda cache, table: _lda(lda_model.infer_vb, cache, table),
-    "cvb0": lambda cache, table: _lda(lda_model.infer_cvb0, cache, table),
+USES: dict[str, Callable[[MatCache, Any, Tables], list[Any]]] = {
+    "vb": partial(_lda, lda_model.infer_vb),
+    "cvb0": partial(_lda, lda_model.infer_cvb0),
     "conjugate gradients": _descent,
     "sddmm": _sddmm,
     "sparse @ table": _product,
@@ -191,11 +197,10 @@ USES: dict[str, Callable[[MatCache, Any], list[Any]]] = {
 }
 
 
-def results(name: str, backend: str, table: Any, *, rounding: bool) -> list[Any]:
+def results(name: str, backend: str, table: Any, tables: Tables) -> list[Any]:
     with opened(backend) as cache:
         mat = from_array(cache, table, "table")
-        cache.rounds_tables = rounding
-        found = [result.numpy() for result in USES[name](cache, mat)]
+        found = [result.numpy() for result in USES[name](cache, mat, tables)]
         np.testing.assert_array_equal(mat.numpy(), table)  # which stays as it is
         return found
 
@@ -207,9 +212,9 @@ def results(name: str, backend: str, table: Any, *, rounding: bool) -> list[Any]
 @pytest.mark.parametrize("name", USES)
 def test_a_table_is_read_as_if_it_had_been_rounded(name: str, k: int, backend: str) -> None:
     table = numbers(COLUMNS, k, seed=2)
-    got = results(name, backend, table, rounding=True)
-    wanted = results(name, backend, rounded(table), rounding=False)
-    plain = results(name, backend, table, rounding=False)
+    got = results(name, backend, table, "bfloat16")
+    wanted = results(name, backend, rounded(table), "float32")
+    plain = results(name, backend, table, "float32")
     for have, want in zip(got, wanted, strict=True):
         np.testing.assert_allclose(have, want, rtol=1e-6 if backend == "cpu" else 2e-5, atol=1e-6)
     assert any((a != b).any() for a, b in zip(got, plain, strict=True))
@@ -233,8 +238,8 @@ def test_nothing_else_is_rounded(backend: str) -> None:
     u, table, row = numbers(COLUMNS, k), numbers(COLUMNS, k, seed=1), numbers(1, k, seed=2)
     matrix, w = numbers(k, k, seed=4), numbers(COLUMNS, 1, seed=5)
     with opened(backend) as cache:
-        cache.rounds_tables = True
-        x, single, square = from_sparse(cache, X), from_array(cache, w), from_array(cache, u)
+        x = from_sparse(cache, X).reading("bfloat16")
+        single, square = from_array(cache, w), from_array(cache, u)
         others = (from_array(cache, a) for a in (table, matrix, row))
         got = products(x, square, *others).numpy()
         wanted = X @ rounded(table).astype(np.float64) * u + u.astype(np.float64) @ matrix + row
@@ -251,8 +256,8 @@ def test_nothing_else_is_rounded(backend: str) -> None:
 def test_a_table_is_rounded_again_when_it_has_changed_and_only_then(backend: str) -> None:
     X = counts(ROWS, COLUMNS)
     with opened(backend) as cache:
-        cache.rounds_tables = True
-        x, table = from_sparse(cache, X), from_array(cache, numbers(COLUMNS, 8))
+        x = from_sparse(cache, X).reading("bfloat16")
+        table = from_array(cache, numbers(COLUMNS, 8))
         for change in (1.0, 1.7):
             table <<= table * change
             for _ in range(2):
@@ -260,13 +265,34 @@ def test_a_table_is_rounded_again_when_it_has_changed_and_only_then(backend: str
                     (x @ table).numpy(), X @ rounded(table.numpy()), rtol=1e-6, atol=1e-6
                 )
                 before = cache.stats()
-                copy = as_table(table)
+                copy = as_table(table, x)
                 assert cache.stats().recomputations == before.recomputations
                 assert cache.stats().hits == before.hits + 1
         held = {p.label: p for p in cache.plan()}[copy.label]
     assert copy.label.endswith(", rounded")
     stored = ("float32", 4) if backend == "cpu" else ("bfloat16", 2)
     assert (held.dtype, held.nbytes) == (stored[0], stored[1] * COLUMNS * 8)
+
+
+def test_a_handle_says_how_its_results_read_tables() -> None:
+    """Two handles on one block, in turn: each reads in its own way, and so do results of it."""
+    X, table = counts(ROWS, COLUMNS), numbers(COLUMNS, 5, seed=2)
+    column = numbers(ROWS, 5, seed=3)
+    with MatCache() as cache:
+        plain, wide = from_sparse(cache, X), from_array(cache, column)
+        handles = {"float32": plain, "bfloat16": plain.reading("bfloat16")}
+        for tables in ("float32", "bfloat16", "float32"):
+            x, as_read = handles[tables], rounded if tables == "bfloat16" else np.asarray
+            near = partial(np.testing.assert_allclose, rtol=1e-6)
+            near((x @ from_array(cache, table)).numpy(), X @ as_read(table))
+            doubled = (2.0 * x).mat()  # on its pattern
+            assert doubled.tables == tables
+            near((doubled.T @ wide).numpy(), 2.0 * X.T @ as_read(column))
+            near(((x + x).T @ wide).numpy(), 2.0 * X.T @ as_read(column))  # not computed yet
+        assert plain.tables == "float32"
+        plain <<= 2.0 * plain
+        with pytest.raises(StaleValueError):
+            handles["bfloat16"].reading("float32")
 
 
 # ---------------------------------------------------------------- the text of kernels
