@@ -78,7 +78,7 @@ def test_what_is_planted_is_found(body: str, at: int, message: str, threads: int
 
 @pytest.mark.slow
 def test_kernels_keep_to_their_arrays() -> None:
-    files = [f"tests/test_{name}.py" for name in KERNELS]
+    files = [f"tests/cuda/test_{name}.py" for name in KERNELS]
     others = "not compile and not registers and not read_16_bytes"  # these run no kernel
     options = ["-q", "-p", "no:cacheprovider", "-m", "not gpu", "-k", others]
     done = watched("-m", "pytest", *options, *files)
