@@ -9,12 +9,12 @@ from .base import Randomness as Randomness
 from .base import Shapes as Shapes
 from .base import ValueSums as ValueSums
 from .glm import GLM as GLM
+from .glm import Target as Target
 from .lda import LDA as LDA
 from .nmf import NMF as NMF
 from .row_state import RowState as RowState
 from .row_state import RowStore as RowStore
 from .score import Score as Score
 from .score import Sum as Sum
-from .targets import Target as Target
 
 MODELS: dict[str, type[Model]] = {"lda": LDA, "glm": GLM, "nmf": NMF, "als": ALS}

@@ -12,7 +12,7 @@ blocks of one row:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from blocklearn.matcache import Entries, Moment, Move, Scalar, named, row_steps, scalar
 
@@ -22,15 +22,13 @@ from .linear_loss import LinearLoss, single_derivatives
 from .managed import Managed, check_row_steps, check_sparse
 from .row import Row
 from .row_programs import rest_row, step_row
-
-if TYPE_CHECKING:
-    from .gradient import GradientOptimizer
+from .rule import GradientRule
 
 
 class ByRow:
     """Steps a parameter and its bias, row by row."""
 
-    def __init__(self, rule: GradientOptimizer, clock: Scalar, rate: Scalar) -> None:
+    def __init__(self, rule: GradientRule, clock: Scalar, rate: Scalar) -> None:
         """rule: the optimizer. clock: of penalties, float64. rate: of the present block."""
         self._rule, self._clock, self._rate = rule, clock, rate
         self._pace, self._gain = scalar(rule.cache, 0.0, f"gain of the clock ({rule.name})"), 0.0
@@ -112,7 +110,7 @@ class ByRow:
                 )
 
 
-def moves_of(rule: GradientOptimizer, p: Managed) -> dict[str, Move]:
+def moves_of(rule: GradientRule, p: Managed) -> dict[str, Move]:
     """Return how entries of a parameter and its state move, by name.
 
     "move" is the step of a row. "wake" comes before it, and makes up for missed penalties.
@@ -120,7 +118,7 @@ def moves_of(rule: GradientOptimizer, p: Managed) -> dict[str, Move]:
 
     def row_of(moment: Moment, entries: tuple[Any, ...], numbers: tuple[Any, ...]) -> Row:
         (w, mask, *state), (rates, l1, l2) = entries, numbers
-        return Row.of(
+        return Row(
             w=w,
             g=moment.gradient,
             mask=mask,

@@ -6,94 +6,35 @@ penalties. For a sparse `Gradient` it runs over the features that occur in the b
 - The state of a row *rests* while its feature does not occur (as in torch.optim.SparseAdam).
 - Penalties do not rest. When a row is read next (`begin`, `settle`), it makes up exactly for the
   penalties that it has missed: see `flow.py`. Their clock is the sum of the rates of past steps.
-
-Longer than 300 lines: dense, sparse and lazy steps of one rule must stay alike.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from blocklearn.matcache import Mat, Merge, colsum, copy, minimum, named, scalar, sqrt
 from blocklearn.matcache import total as total_of
 
-from .base import Gradient, Objective, Optimizer, Update
+from .base import Gradient, Objective, Update
 from .by_row import ByRow, moves_of
 from .errors import CombinationError
-from .flow import shrunk
 from .linear_loss import LinearLoss
 from .managed import ALL, ONE, Managed, Slot, check_rows, check_sparse, weight_row
-from .row import Row
 from .row_programs import kernels_of
-from .schedules import AnySchedule, Constant
+from .rule import GradientRule
 
 LEAST_WEIGHT = 1e-30  # of a block, whose rows may all have weight 0
 
 
-class GradientOptimizer(Optimizer):
+class GradientOptimizer(GradientRule):
     """Base of optimizers that descend gradients of a block's mean loss.
 
-    A rule defines `slots`, `direction` and `scale`; the step is rate * scale * direction. Penalties
-    use rate * scale as their step size, so `direction` must be in units of a gradient.
+    A rule is a subclass: see `GradientRule` for what it defines. This class steps with it, by block
+    or by row, and keeps resting rows and averages up to date.
     """
-
-    rate: float = Field(0.1, gt=0, description="step size")
-    schedule: AnySchedule = Field(Constant(), description="how the rate changes, in steps (blocks)")
-    clip_value: float | None = Field(None, gt=0, description="bound of each entry of a gradient")
-    clip_row_norm: float | None = Field(None, gt=0, description="bound of the norm of each row")
-    clip_global_norm: float | None = Field(
-        None, gt=0, description="bound of the norm of all gradients together; dense updates only"
-    )
-    average_from: int | None = Field(
-        None, ge=0, description="step from which on iterates are averaged (Polyak, Ruppert)"
-    )
-    step_per: Literal["block", "row"] = Field(
-        "block", description="one step per block, by its mean, or one per row (sparse data only)"
-    )
-
-    by_entry: ClassVar[bool] = False  # whether entries of one row have different scales
-    keeps_time: ClassVar[bool] = True  # whether `seen` measures the penalties that rows missed
-
-    # ------------------------------------------------------------- what a rule defines
-
-    @abstractmethod
-    def slots(self) -> dict[str, Slot]:
-        """Return the state of a parameter, by the paper's names."""
-
-    def direction(self, g: Any, *state: Any) -> Any:
-        """Return the direction to descend, from the gradient g; update the state."""
-        return g
-
-    def scale(self, *state: Any) -> Any:
-        """Return the rule's own factor of the rate, from the state."""
-        return 1.0
-
-    def move(self, row: Row, g: Any) -> Any:
-        """Step a row, and return the time that penalties acted for."""
-        direction = self.direction(g, *row.state)
-        time = row.pace() * self.scale(*row.state)
-        row.w <<= shrunk(row.w, time, row.l1, row.l2, direction)
-        return time
-
-    def rest(self, row: Row) -> Any:
-        """Apply the missed penalties to a row, and return the time that they acted for."""
-        missed = row.missed()
-        time = (missed if row.rates is None else missed * row.rates) * self.scale(*row.state)
-        row.w <<= shrunk(row.w, time, row.l1, row.l2)
-        return time
-
-    def gain(self, rate: float) -> float:
-        """Return how far a step with this rate advances the clock of the penalties."""
-        return rate
-
-    def weigh(self, row: Row, weight: Any) -> None:
-        """Make the step of a single row (`step_per: row`) count `weight` times."""
-        row.rate = row.rate * weight
 
     # ------------------------------------------------------------- life
 
@@ -296,16 +237,6 @@ class GradientOptimizer(Optimizer):
         return minimum(self.clip_global_norm / sqrt(squares), 1.0)
 
     # ------------------------------------------------------------- helpers
-
-    @property
-    def name(self) -> str:
-        """The name for messages and labels."""
-        return str(getattr(self, "kind", type(self).__name__))
-
-    @property
-    def takes_rows(self) -> bool:
-        """Whether the optimizer steps row after row: with `step_per: row`."""
-        return self.step_per == "row"
 
     def _averaged_steps(self) -> int:
         return 0 if self.average_from is None else max(0, self.steps - self.average_from)

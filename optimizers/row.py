@@ -3,61 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any
 
 from blocklearn.matcache import rowwise
 
-NAMES = (
-    "XT",  # X.T of a sparse block: the rows are then those of the features that occur
-    "w",  # the row of the parameter, [1 x columns]
-    "R",  # residuals, the table of the product XT @ R
-    "mask",  # 0 where w stays 0, else 1
-    "g",  # the row of the gradient, where it is computed already
-    "shorten",  # factor of the gradient (clipping by its global norm)
-    "rate",
-    "rates",  # factors of the rate, [1 x columns]
-    "now",  # the clock of the penalties
-    "seen",  # time of the clock when the row was last exact, one number
-    "elapsed",  # time since then, where that is computed already
-    "l1",
-    "l2",
-    "average",  # mean of the row's past values
-    "averaged",  # steps that the average includes
-    "count",  # steps that it should include
-)
 
-
+@dataclass
 class Row:
-    """The arguments of a kernel, one attribute each; None for an absent one."""
+    """The arguments of a kernel; None for an absent one."""
 
-    XT: Any
-    w: Any
-    R: Any
-    mask: Any
-    g: Any
-    shorten: Any
-    rate: Any
-    rates: Any
-    now: Any
-    seen: Any
-    elapsed: Any
-    l1: Any
-    l2: Any
-    average: Any
-    averaged: Any
-    count: Any
-    state: tuple[Any, ...]
-
-    def __init__(self, *args: Any) -> None:
-        """args: in the order of NAMES, then the optimizer's state."""
-        for name, arg in zip(NAMES, args, strict=False):
-            setattr(self, name, arg)
-        self.state = args[len(NAMES) :]
-
-    @classmethod
-    def of(cls, *, state: tuple[Any, ...] = (), **args: Any) -> Row:
-        """Make a row from keyword arguments of NAMES."""
-        return cls(*(args.get(n) for n in NAMES), *state)
+    XT: Any = None  # X.T of a sparse block: the rows are then those of the features that occur
+    w: Any = None  # the row of the parameter, [1 x columns]
+    R: Any = None  # residuals, the table of the product XT @ R
+    mask: Any = None  # 0 where w stays 0, else 1
+    g: Any = None  # the row of the gradient, where it is computed already
+    shorten: Any = None  # factor of the gradient (clipping by its global norm)
+    rate: Any = None
+    rates: Any = None  # factors of the rate, [1 x columns]
+    now: Any = None  # the clock of the penalties
+    seen: Any = None  # time of the clock when the row was last exact, one number
+    elapsed: Any = None  # time since then, where that is computed already
+    l1: Any = None
+    l2: Any = None
+    average: Any = None  # mean of the row's past values
+    averaged: Any = None  # steps that the average includes
+    count: Any = None  # steps that it should include
+    state: tuple[Any, ...] = ()  # of the optimizer, in the order of `slots`
 
     def missed(self) -> Any:
         """Return the time since the row was last exact."""
@@ -68,11 +40,16 @@ class Row:
         return self.rate if self.rates is None else self.rate * self.rates
 
 
+NAMES = tuple(field.name for field in fields(Row) if field.name != "state")
+
+
 def kernel(body: Callable[[Row], None], name: str) -> Callable[..., None]:
     """Make a row-wise kernel of `body`, called with NAMES and `state` by keyword."""
 
     def program(*args: Any) -> None:
-        body(Row(*args))
+        row = Row(*args[: len(NAMES)])
+        row.state = args[len(NAMES) :]
+        body(row)
 
     program.__name__ = name
     compiled = rowwise(program)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from blocklearn.matcache import clip, copy, maximum, minimum, rowsum, sqrt
 
 from .managed import Managed
 from .row import Row, kernel
-
-if TYPE_CHECKING:
-    from .gradient import GradientOptimizer
+from .rule import GradientRule
 
 TINY = 1e-30
 
 
-def kernels_of(rule: GradientOptimizer, p: Managed) -> dict[str, Any]:
+def kernels_of(rule: GradientRule, p: Managed) -> dict[str, Any]:
     """Return the kernels by name.
 
     The first call of each traces it, for parameters like p.
@@ -29,7 +27,7 @@ def kernels_of(rule: GradientOptimizer, p: Managed) -> dict[str, Any]:
     }
 
 
-def step_row(rule: GradientOptimizer, p: Managed, row: Row) -> None:
+def step_row(rule: GradientRule, p: Managed, row: Row) -> None:
     """Step a row: gradient, clipping, rule, penalties."""
     g = row.g if row.XT is None else row.XT @ row.R
     if row.mask is not None:
@@ -48,7 +46,7 @@ def step_row(rule: GradientOptimizer, p: Managed, row: Row) -> None:
         row.seen <<= row.now
 
 
-def rest_row(rule: GradientOptimizer, p: Managed, row: Row, seen: Any = None) -> None:
+def rest_row(rule: GradientRule, p: Managed, row: Row, seen: Any = None) -> None:
     """Apply the penalties that a resting row has missed. seen: the time to note."""
     _flow(p, row, rule.rest(row))
     if row.seen is not None:

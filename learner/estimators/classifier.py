@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from blocklearn.models import GLM, Target
-from blocklearn.models.links import LinkName
+from blocklearn.models.glm.links import LinkName
 
 from ..configuration.guesses import answered
 from ..learner import Learner

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.models import GLM, Model, Shapes
-from blocklearn.models.links import LinkName
+from blocklearn.models.glm.links import LinkName
 from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
 
 from ..learner import Learner

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.models.links import LinkName
+from blocklearn.models.glm.links import LinkName
 
 from ..configuration.guesses import answered
 from .base import Array, Tensors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blocklearn.models import GLM, Shapes
-from blocklearn.models.targets import Fit
+from blocklearn.models.glm.targets import Fit
 
 from ..learner import Learner
 

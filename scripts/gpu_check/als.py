@@ -29,7 +29,7 @@ TINY = 1e-30
 
 @rowwise
 def descend(R: Any, u: Any, table: Any, ridge: Any, steps: Any) -> None:
-    """Run conjugate gradients as in models/als_rows.py, on ratings alone."""
+    """Run conjugate gradients as in models/als/rows.py, on ratings alone."""
     r = (R - sddmm(u, table, R)) @ table - ridge * u
     p = copy(r)
     old = rowdot(r, r)

@@ -39,8 +39,8 @@ from blocklearn.matcache.emit.cuda_dense import fused_source
 from blocklearn.matcache.emit.cuda_layout import layout
 from blocklearn.matcache.emit.cuda_rows import rowwise_source
 from blocklearn.matcache.operations.dense import linearise
-from blocklearn.models import als_rows
 from blocklearn.models import lda as lda_model
+from blocklearn.models.als import rows as als_rows
 from tests.support import cuda_host, programs
 from tests.support.cubin import nvrtc, ptx, resources
 from tests.support.cuda_gpu import DeviceModule

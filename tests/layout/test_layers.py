@@ -21,6 +21,12 @@ ROOMS = {
         " blocks tables packed ids parsing text ratings examples remote parquet formats"
         " hugectr config"
     ),
+    "models": "errors score row_state base als glm lda nmf ranking_metrics",
+    "optimizers": (
+        "errors schedules flow line_search base linear_loss managed row rule row_programs by_row"
+        " gradient pass_sums full_pass estimates adagrad adam conjugate_gradient ftrl inc_norm"
+        " lbfgs rmsprop sgd streaming_average telescoping"
+    ),
     "learner": (
         "errors terminal exit_codes figures memory files training configuration learner storage"
         " checking recommendation installation conversion watch runs reports inspection page"

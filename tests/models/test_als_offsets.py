@@ -20,7 +20,7 @@ from blocklearn.matcache import (
     packed_columns,
     sddmm,
 )
-from blocklearn.models.als_rows import Feedback, LeastSquares, conjugate_gradients
+from blocklearn.models.als.rows import Feedback, LeastSquares, conjugate_gradients
 from tests.support.als_reference import ratings
 
 FAR = 2**31 + 12_345  # entries, before those that count

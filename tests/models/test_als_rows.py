@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from blocklearn.matcache import MatCache, from_array, from_sparse
 from blocklearn.matcache.program.records import flatten, rebuild
-from blocklearn.models import als_rows
-from blocklearn.models.als_rows import Feedback, LeastSquares
+from blocklearn.models.als import rows as als_rows
+from blocklearn.models.als.rows import Feedback, LeastSquares
 from tests.support.als_reference import ratings
 
 

@@ -27,9 +27,9 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import MatCache, ShapeError, from_array
 from blocklearn.models import GLM, Target
 from blocklearn.models.errors import TargetError
-from blocklearn.models.glm_rows import Labels, Links, losses, means
-from blocklearn.models.links import LINKS
-from blocklearn.models.ranking import BINS, BlockRanking, Ranking, area, ranking_of
+from blocklearn.models.glm.links import LINKS
+from blocklearn.models.glm.ranking import BINS, BlockRanking, Ranking, area, ranking_of
+from blocklearn.models.glm.rows import Labels, Links, losses, means
 from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Adam, Optimizer, RMSProp
 from blocklearn.optimizers.linear_loss import RowLosses, mean_derivatives, row_losses
 
@@ -539,7 +539,7 @@ def test_a_binned_ranking_errs_by_no_more_than_is_stated(monkeypatch: pytest.Mon
     scores, y, w = labels_to_rank()
     rng = np.random.default_rng(2)
     scores = (scores + rng.normal(size=scores.shape) * [0.01, 0.3, 20]).astype(np.float32)
-    monkeypatch.setattr("blocklearn.models.ranking.MOST_KEPT", 100)
+    monkeypatch.setattr("blocklearn.models.glm.ranking.MOST_KEPT", 100)
     assert ranking_of(2 * BINS, [0, 1, 2], own_weights=False).exact  # no more memory than bins
     binned = ranking_of(2 * BINS + 1, [0, 1, 2], own_weights=False)
     assert not binned.exact

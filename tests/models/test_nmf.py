@@ -18,7 +18,7 @@ from scipy.special import xlogy
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.models import NMF
-from blocklearn.models.nmf import TRACE
+from blocklearn.models.nmf.model import TRACE
 
 Array = np.ndarray[Any, Any]
 LOSSES: list[Any] = ["frobenius", "kullback-leibler"]

@@ -24,7 +24,7 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.datasources.blocks import BlockSource, write_blocks
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.recommendation.ranking_evaluation import RankingEvaluation
-from blocklearn.models import ranking
+from blocklearn.models.glm import ranking
 
 LEAST = 2**16  # bytes of an allocation that counts; blocks, parameters and scores are larger
 ROWS, COLUMNS, BLOCK, TARGETS = 1500, 800, 512, 40

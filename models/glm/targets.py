@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from blocklearn.fields import Fields
 
-from .errors import TargetError
+from ..errors import TargetError
 from .links import LinkName
 
 Column = int | str

@@ -24,8 +24,8 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import Gradient, Penalty
 
-from .als_rows import Feedback, parts, weighted_errors
-from .base import Model, Shapes
+from ..base import Model, Shapes
+from .rows import Feedback, parts, weighted_errors
 
 
 def equations_bytes(items: int, columns: int) -> int:

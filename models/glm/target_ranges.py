@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import TargetError
+from ..errors import TargetError
 from .links import LINKS
 from .targets import Fit
 

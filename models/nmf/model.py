@@ -32,10 +32,10 @@ from blocklearn.matcache import (
     total,
 )
 
-from .base import Block, Merge, Model, Randomness, Shapes
-from .errors import ModelConfigError
-from .nmf_rules import FLOOR, TINY, frobenius_losses, frobenius_steps, kl_losses, kl_step, kl_steps
-from .score import Score, Sum
+from ..base import Block, Merge, Model, Randomness, Shapes
+from ..errors import ModelConfigError
+from ..score import Score, Sum
+from .rules import FLOOR, TINY, frobenius_losses, frobenius_steps, kl_losses, kl_step, kl_steps
 
 Weight = Annotated[float, Ge(0), Lt(1e30)]
 

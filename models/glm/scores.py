@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import Mat
 
+from ..score import Part, Room
 from .links import LINKS
 from .ranking import BINS, Ranking
-from .score import Part, Room
 from .targets import Fit
 
 SUMS = ("weight", "measure", "hits", "y", "squares")

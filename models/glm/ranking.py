@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources.arrays.compiled import kernel
 
-from .score import Room
+from ..score import Room
 
 MOST_KEPT = 2**24  # scores: 128 MiB with their labels
 BINS = 2**12

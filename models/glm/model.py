@@ -22,13 +22,13 @@ from pydantic import Field
 from blocklearn.matcache import Mat, Matrix, Table, colsum, from_array
 from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
 
-from .base import Block, Model, Randomness, Shapes
-from .glm_rows import Labels, Links, losses, means, measures
-from .glm_scores import Measured, TargetTotals
+from ..base import Block, Model, Randomness, Shapes
+from ..score import Score, Total
 from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName
 from .ranking import BlockRanking, Ranking, ranking_of
-from .score import Score, Total
+from .rows import Labels, Links, losses, means, measures
+from .scores import Measured, TargetTotals
 from .target_ranges import TargetRanges
 from .targets import ClassWeight, Fit, Names, Target, Weight, Weights, fits_of
 

@@ -32,8 +32,11 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import AdaGrad, Optimizer
 
-from .als_items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations
-from .als_rows import (
+from ..base import Block, Model, Randomness, Shapes
+from ..row_state import RowState
+from ..score import Score, Sum
+from .items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations
+from .rows import (
     Feedback,
     LeastSquares,
     conjugate_gradients,
@@ -42,9 +45,6 @@ from .als_rows import (
     norms_of,
     typical_squares,
 )
-from .base import Block, Model, Randomness, Shapes
-from .row_state import RowState
-from .score import Score, Sum
 
 
 class ALS(Model):

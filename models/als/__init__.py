@@ -1,0 +1,3 @@
+"""Alternating least squares."""
+
+from .model import ALS as ALS

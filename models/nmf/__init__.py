@@ -1,0 +1,3 @@
+"""Non-negative matrix factorisation."""
+
+from .model import NMF as NMF
