@@ -27,17 +27,18 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 def test_the_models_are_found() -> None:
-    assert {"als_rows.py", "glm.py", "lda.py", "nmf.py"} <= {path.name for path in FILES}
+    found = {path.relative_to(ROOT / "models").as_posix() for path in FILES}
+    assert {"als/rows.py", "glm/model.py", "lda.py", "nmf/rules.py"} <= found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_annotations_say_what_a_thing_is(path: Path) -> None:
     """`Sparse`, `Rows` and the others of matcache/notation/annotations.py; never `Any`."""
     names = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Name)]
     assert [f"{path.name}:{name.lineno}" for name in names if name.id == "Any"] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_functions_take_few_parameters(path: Path) -> None:
     tree = ast.parse(path.read_text())
     long = {f.name: parameters(f) for f in functions(tree) if len(parameters(f)) > MOST_PARAMETERS}
