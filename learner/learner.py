@@ -5,7 +5,7 @@ Longer than 300 lines: the one class that users call, whose methods share the st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,23 +19,32 @@ from blocklearn.datasources import (
     DataSource,
     HostBlock,
     Reader,
+    Reading,
     TwoSidedSource,
     row_names,
     target_names,
 )
 from blocklearn.matcache import IndexedBy, ShapeError, Tables, make_backend
 from blocklearn.matcache.containers.backend import Backend
-from blocklearn.mixins import Mixin
-from blocklearn.models import Model, RowStore, Shapes
-from blocklearn.optimizers import Optimizer
+from blocklearn.mixins import MIXINS, Mixin
+from blocklearn.models import MODELS, Model, RowStore, Shapes
+from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
+from .configuration.choices import made
 from .configuration.guesses import answered
 from .files.row_folder import RowFolder
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
 from .training.block_input import Use
 from .training.checks import check_fields
-from .training.data import check_labelled, count_labels, open_source, sum_values
+from .training.data import (
+    Known,
+    check_labelled,
+    count_labels,
+    open_parts,
+    open_source,
+    sum_values,
+)
 from .training.evaluation import Evaluation, Evaluator
 from .training.loop import train_passes
 from .training.plan import Plan as Plan
@@ -60,10 +69,16 @@ from .training.trial import try_blocks
 class Learner:
     """Trains `model` on the rows of `train`, and scores it on those of `eval`.
 
-    - train, eval: a SciPy sparse matrix or NumPy array X [rows x columns], rows being samples; a
-      tuple (X, Y) or (X, Y, weights); or a DataSource, such as
-      `MatrixSource(X, targets=Y, target_names=names)`. Y is [rows] or [rows x targets], dense or
-      sparse; with weights it may be None. `evaluate` takes the same.
+    - model: or its name, such as "lda", or {"kind": "lda", "topics": 20}. So for `optimizer` and
+      `mixins`.
+    - train, eval: X [rows x columns], rows being samples; a tuple (X, Y) or (X, Y, weights); or a
+      DataSource, such as `MatrixSource(X, targets=Y, target_names=names)`. X is a NumPy array, a
+      SciPy sparse matrix, a data frame or Arrow table of numbers, or documents: a list of texts, of
+      lists of words, or of gensim's pairs (word, count). Y is [rows] or [rows x targets], dense or
+      sparse, a frame or series, or classes as texts; with weights it may be None. Names of columns,
+      words, targets and classes are kept. `evaluate` and `predict` take the same.
+    - eval: or a share above 0 and below 1, such as 0.1: so many rows of `train` are held out, or of
+      its entries, for models of rows and columns such as ALS.
     - passes: over the training data.
     - block_rows: rows of a block, for data given as matrices.
     - seed: of the initial values, and of the order of rows. Rows of matrices are shuffled in every
@@ -72,7 +87,7 @@ class Learner:
     - optimizer: None: the model's own.
     - mixins: terms added to the objective, and reports.
     - hooks: called on events of training.
-    - evaluation: when to score `eval`, and which score to watch.
+    - evaluation: when to score `eval`, and which score to watch; or the name of the score.
     - row_folder: keeps the state of rows in files of the folder `row_folder/learner`, mapped into
       memory; None: in memory. One learner at a time holds that folder. The files are removed by
       `close`, when the learner is deleted, and when the process ends; after a kill, by the next
@@ -104,7 +119,7 @@ class Learner:
     @answered
     def __init__(
         self,
-        model: Model,
+        model: Model | str | Mapping[str, Any],
         train: Any = None,
         eval: Any = None,
         *,
@@ -112,10 +127,10 @@ class Learner:
         block_rows: int = 1024,
         seed: int = 0,
         threads: int | None = None,
-        optimizer: Optimizer | None = None,
-        mixins: Sequence[Mixin] = (),
+        optimizer: Optimizer | str | Mapping[str, Any] | None = None,
+        mixins: Sequence[Mixin | str | Mapping[str, Any]] = (),
         hooks: Sequence[Hook] = (),
-        evaluation: Evaluation | None = None,
+        evaluation: Evaluation | str | None = None,
         row_folder: Path | str | RowFolder | None = None,
         replicas: int | Literal["auto"] = 1,
         sync_every: int = 8,
@@ -135,21 +150,19 @@ class Learner:
                 raise ValueError(f"Learner: {name}={value}: must be at least 1.")
         if not 0.0 < sync_weight <= 1.0:
             raise ValueError(f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1.")
-        if isinstance(model, type):
-            raise TypeError(
-                f"Learner: model={model.__name__}: must be a model, not its class. Write "
-                f"{model.__name__}(...)."
-            )
+        model = made("model", MODELS, model)
         check_fields(model)
         self.model = model.model_copy()
         if tables not in get_args(Tables):
             raise ValueError(f"Learner: tables={tables!r}: must be one of {get_args(Tables)}.")
         if index not in get_args(IndexedBy):
             raise ValueError(f"Learner: index={index!r}: must be one of {get_args(IndexedBy)}.")
-        self.mixins = [mixin.model_copy() for mixin in mixins]
+        self.mixins = [made("mixins", MIXINS, mixin).model_copy() for mixin in mixins]
         self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads
         self.hooks = list(hooks)
-        self.evaluation = Evaluation() if evaluation is None else evaluation
+        if evaluation is None or isinstance(evaluation, str):
+            evaluation = Evaluation(metric=evaluation)
+        self.evaluation = evaluation
         if self.evaluation.metric is not None and eval is None:
             raise ValueError("Learner: evaluation.metric is a score of the eval data; pass eval=X.")
         if isinstance(row_folder, Path | str):
@@ -157,23 +170,37 @@ class Learner:
         self.row_folder = row_folder
         self.of_rows = of_rows
         two_sided = 1 in model.row_states.values()
-        self.train = None if train is None else self._source(train, "train", shuffle=not two_sided)
+        reading = Reading(block_rows, not two_sided, seed)
+        held = Reading(block_rows, seed=seed, visits=self.evaluation.visits(passes))
+        counts = self.model.takes_counts
+        self.train: DataSource | None = None
+        self.eval: DataSource | None = None
+        if isinstance(eval, float) and train is not None:
+            self.train, self.eval = open_parts(
+                train, eval, reading, held, counts=counts, entries=two_sided
+            )
+            check_labelled(self.model, self.eval, "eval")
+        elif train is not None:
+            self.train = open_source(train, reading, counts=counts)
+        check_labelled(self.model, self.train, "train")
         if self.train is not None:
             self.block_rows = self.train.shape.rows  # a source has its own block size
         self.across: DataSource | None = None  # the training data, transposed
         if two_sided and isinstance(self.train, TwoSidedSource):
             self.across = self.train.transposed()
-        again = self.evaluation.visits(passes) > 1
-        self.eval = None if eval is None else self._source(eval, "eval", keep=again)
         self.names: Sequence[str] | None = None if self.train is None else self.train.names
         self.target_names = None if self.train is None else target_names(self.train)
         self.row_names = None if self.train is None else row_names(self.train)
+        if eval is not None and self.eval is None:
+            self.eval = self._source(eval, "eval", visits=held.visits)
         if self.train is not None and self.eval is not None:
             rows = self.train.shape.total_rows
             check_rows(self.model, rows, self.row_names, self.eval, "eval")
         self.targets: int | None = None if self.train is None else self.train.shape.targets
-        chosen = optimizer if optimizer is not None else self._default_optimizer()
-        self.optimizer = None if chosen is None else chosen.model_copy()
+        chosen = self._default_optimizer() if optimizer is None else optimizer
+        self.optimizer = None
+        if chosen is not None:
+            self.optimizer = made("optimizer", OPTIMIZERS, chosen).model_copy()
         self.progress = Progress(passes, sum(source.blocks for source in self._training()))
         self.devices = one_each(device, replicas)
         self.replicas, self.index, self.tables = len(self.devices), index, tables
@@ -257,7 +284,7 @@ class Learner:
             columns.
         """
         result: np.ndarray[Any, Any] | None = None
-        source = self._source(X)
+        source = self._source(X, side=side)
         for ids, rows in self.predictions(source, side=side):
             if result is None:
                 result = np.empty((source.shape.total_rows, rows.shape[1]), rows.dtype)
@@ -273,7 +300,7 @@ class Learner:
         Each item holds the numbers of the rows [r], and their results [r x k], in source order.
         """
         self._check_trained()
-        source = self._source(X)
+        source = self._source(X, side=side)
         team = self._prepare(source.shape, side=side)
         team.make_ready(source.shape, side)
 
@@ -439,17 +466,17 @@ class Learner:
     # ------------------------------------------------------------- helpers
 
     def _source(
-        self, data: Any, name: str | None = None, *, shuffle: bool = False, keep: bool = False
+        self, data: Any, name: str | None = None, *, side: int = 0, visits: int = 1
     ) -> DataSource:
-        """Open `data` as a source. name: the use that needs its targets, if any."""
-        source = open_source(
-            data,
-            block_rows=self.block_rows,
-            shuffle=shuffle,
-            seed=self.seed,
-            keep=keep,
-            counts=self.model.takes_counts,
-        )
+        """Open `data` as a source.
+
+        name: the use that needs its targets, if any.
+        side: 1 if its rows are columns of the training data.
+        """
+        reading = Reading(self.block_rows, seed=self.seed, visits=visits)
+        columns = None if self.train is None else self.train.shape.columns
+        known = Known() if side else Known(self.names, columns, self.target_names)
+        source = open_source(data, reading, known, counts=self.model.takes_counts)
         if name is not None:
             check_labelled(self.model, source, name)
         return source

@@ -97,5 +97,5 @@ def check_parts(share: float, train: int, held: int, what: str = "rows") -> None
     if not train or not held:
         raise DataError(
             f"holdout: share={share} of {train + held} {what} leaves {train} to train on and "
-            f"{held} to evaluate: both must have at least one. Change data.eval.share."
+            f"{held} to evaluate: both must have at least one. Change the share."
         )

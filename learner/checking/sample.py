@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.datasources import BlockShape, HostBlock, TwoSidedSource, target_names
+from blocklearn.datasources import BlockShape, HostBlock, Reading, TwoSidedSource, target_names
 from blocklearn.datasources.source import check_request
 from blocklearn.models import Model
 
@@ -79,7 +79,7 @@ def take_sample(model: Model, data: Any, rows: int) -> Sample:
         ValueError: there are too few rows.
         ShapeError: the model needs targets, and there are none.
     """
-    source = open_source(data, block_rows=rows, counts=model.takes_counts)
+    source = open_source(data, Reading(rows), counts=model.takes_counts)
     check_labelled(model, source, "check_model")
     shape, block = source.shape, HostBlock(source.shape, indexed=False)
     found: list[tuple[Any, Any, Any]] = []

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.datasources import DataError, DataSource, HostBlock, MatrixSource
-from blocklearn.datasources.memory.matrix import KEEP_BYTES
+from blocklearn.datasources import (
+    DataError,
+    DataSource,
+    HostBlock,
+    Ids,
+    Ratings,
+    Reading,
+    RowFilter,
+    Samples,
+    split_ratings,
+)
+from blocklearn.datasources.given import rows_can_be_taken, samples_of
 from blocklearn.matcache import ShapeError
 from blocklearn.models import LabelCounts, Model, ValueSums
 
@@ -20,48 +31,75 @@ FILE_OF_TEXTS = (
 )
 
 
-def open_source(
-    data: Any,
-    *,
-    block_rows: int,
-    shuffle: bool = False,
-    seed: int = 0,
-    keep: bool = False,
-    counts: bool = False,
-) -> DataSource:
-    """Return `data` if it is a source, else a source over its matrices.
+@dataclass(frozen=True)
+class Known:
+    """Names that a model has: of columns, with their number, and of targets; None: unknown."""
 
-    data: a source, a matrix X, (X, Y) or (X, Y, weights).
-    keep: whether blocks that are the same in every pass may be kept for later passes.
+    names: Sequence[str] | None = None
+    columns: int | None = None
+    target_names: Sequence[str] | None = None
+
+
+def open_source(
+    data: Any, reading: Reading, known: Known | None = None, *, counts: bool = False
+) -> DataSource:
+    """Return `data` if it is a source, else a source over its rows.
+
+    data: a source, or X, (X, Y) or (X, Y, weights), as for `samples_of`.
+    known: names of the model that the data are for.
     counts: whether the model works on counts: a matrix then becomes sparse, and must not be
         negative.
     """
+    if is_source(data):
+        return data  # type: ignore[no-any-return]
+    return _samples(data, known, counts).source(reading)
+
+
+def open_parts(
+    data: Any, share: float, reading: Reading, held: Reading, *, counts: bool, entries: bool
+) -> tuple[DataSource, DataSource]:
+    """Return a source to train on, and one of the share of `data` that is held out.
+
+    reading, held: how each is read.
+    entries: hold out stored entries, not whole rows: for models of rows and columns.
+    """
+    if is_source(data):
+        if entries:
+            raise DataError(
+                f"Learner: eval={share}: entries of a {type(data).__name__} cannot be held out; "
+                "give two sources, such as those of blocklearn.datasources.split_ratings."
+            )
+        seed = reading.seed
+        return RowFilter(data, share, seed, held=False), RowFilter(data, share, seed, held=True)
+    samples = rows_can_be_taken(_samples(data, None, counts))
+    if not entries:
+        train, other = samples.split(share, reading.seed)
+        return train.source(reading), other.source(held)
+    matrix = sp.csr_array(samples.X)
+    matrix.sum_duplicates()
+    of = Ids.numbered(0)
+    parts = split_ratings(Ratings(matrix, of, of), share, reading.seed)
+    train, other = (replace(samples, X=part.matrix) for part in parts)
+    return train.source(reading), other.source(held)
+
+
+def is_source(data: Any) -> bool:
+    """Return whether `data` is a source. Raises DataError if it is a path."""
     if isinstance(data, str | os.PathLike):
         raise DataError(
             f"Learner: data are the path {os.fspath(data)!r}; open it first, for example with "
             "blocklearn.datasources.FileData(path=...).open_source(Reading(1024)): texts or counts."
         )
-    if hasattr(data, "read") and hasattr(data, "blocks"):
-        return data  # type: ignore[no-any-return]
-    X, targets, weights = data, None, None
-    if isinstance(data, tuple):
-        if len(data) not in (2, 3):
-            raise ValueError(
-                f"Learner: data are a tuple of {len(data)}: must be (X, Y) or (X, Y, weights)."
-            )
-        X, targets, weights = (*data, None)[:3]
-    refuse_texts(X)
-    if counts:
-        X = as_counts(X)
-    return MatrixSource(
-        X,
-        targets=targets,
-        weights=weights,
-        block_rows=block_rows,
-        shuffle=shuffle,
-        seed=seed,
-        keep_bytes=KEEP_BYTES if keep else 0,
+    return hasattr(data, "read") and hasattr(data, "blocks")
+
+
+def _samples(data: Any, known: Known | None, counts: bool) -> Samples:
+    known = known or Known()
+    samples = samples_of(
+        data, names=known.names, columns=known.columns, target_names=known.target_names
     )
+    refuse_texts(samples.X)
+    return replace(samples, X=as_counts(samples.X)) if counts else samples
 
 
 def refuse_texts(X: Any) -> None:

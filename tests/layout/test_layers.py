@@ -18,7 +18,7 @@ ROOMS = {
     ),
     "datasources": (
         "errors secrets separators arrays block source read_ahead reader memory holdout data_kind"
-        " blocks tables packed ids parsing text ratings examples remote parquet formats"
+        " blocks tables packed ids parsing text ratings given examples remote parquet formats"
         " hugectr config"
     ),
     "models": "errors score row_state base als glm lda nmf ranking_metrics",

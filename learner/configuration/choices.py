@@ -1,0 +1,43 @@
+"""Make models, optimizers and mixins of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from blocklearn.fields import Fields
+from blocklearn.synonyms import nearest
+
+Made = TypeVar("Made", bound=Fields)
+
+
+def made(what: str, kinds: Mapping[str, type[Made]], given: Any) -> Made:
+    """Return `given`, or what it names: `"adam"` or `{"kind": "adam", "rate": 0.1}`.
+
+    what: the parameter, for messages.
+    kinds: the classes by name.
+
+    Raises:
+        TypeError: it is neither, or a class.
+        ValueError: the name is unknown, or a field is wrong.
+    """
+    if isinstance(given, type):
+        name = given.__name__
+        raise TypeError(
+            f"Learner: {what}={name}: must be {_a(what)}, not its class. Write {name}(...)."
+        )
+    if isinstance(given, str):
+        given = {"kind": given}
+    if not isinstance(given, Mapping):
+        return given  # type: ignore[no-any-return]
+    fields = dict(given)
+    kind = fields.pop("kind", None)
+    if kind not in kinds:
+        near = nearest(str(kind), kinds)
+        hint = f" Did you mean {near!r}?" if near else ""
+        raise ValueError(f"Learner: {what}={kind!r}: must be one of {', '.join(kinds)}.{hint}")
+    return kinds[kind](**fields)
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
