@@ -39,7 +39,7 @@ from blocklearn.matcache.errors import source_line
 from blocklearn.optimizers import Meaning, Objective, Optimizer, Term, Update
 
 from .row_state import Init, RowState
-from .score import Score, Total
+from .score import DataScore, Score, Total
 
 __hands_on__ = True  # a matrix is named where the model asks for it, see `source_line`
 
@@ -263,6 +263,13 @@ class Model(Fields):
         rows: of the data that are scored; None: one block at a time.
         """
         return {}
+
+    def data_scores(self) -> Sequence[DataScore]:
+        """Return scores of the parameters that read the blocks of an evaluation on the host.
+
+        Called after `allocate`.
+        """
+        return ()
 
     def end_pass(self) -> None:
         """Finish a pass: `update` has seen all its blocks."""

@@ -45,7 +45,8 @@ from blocklearn.optimizers import Meaning, Optimizer, StreamingAverage
 
 from .base import Block, Model, Randomness, Shapes
 from .errors import ModelConfigError
-from .score import Score, Sum
+from .score import DataScore, Score, Sum
+from .topic_quality import TopicQuality, relevant_words
 
 FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is still a normal number
 
@@ -274,6 +275,9 @@ class LDA(Model):
         perplexity: by document completion (Wallach et al. 2009). Half of a document's tokens,
             chosen by its row number, infer its topics. exp(-mean log likelihood) of the other half.
         elbo_per_token: variational bound on all tokens, with topics held fixed, per token.
+
+        An evaluation adds the quality of topics: u_mass, c_npmi, c_uci, c_v, distinct_words,
+        topic_closeness. See `TopicQuality`.
         """
         X, theta, phi = block.X, self.theta, self.phi
         theta <<= 1.0
@@ -289,6 +293,10 @@ class LDA(Model):
             "elbo_per_token": Sum(elbo, total(X)),
         }
 
+    def data_scores(self) -> Sequence[DataScore]:
+        """Return the quality of topics: coherence, distinct words, closeness."""
+        return [TopicQuality(self.lam)]
+
     def predict(self, block: Block) -> Mat:
         """Predict topic proportions [rows x K]; empty documents get the prior.
 
@@ -299,12 +307,13 @@ class LDA(Model):
         phi <<= self.mean_topics()
         return proportions(block.X, theta, phi, self.alpha_row, SCORE_ITERATIONS)  # type: ignore[no-any-return]
 
-    def topic_words(self, top: int = 10) -> list[list[tuple[int, float]]]:
-        """List each topic's `top` words as (column, probability), most probable first."""
-        lam = self.parameters["lambda"].numpy()
-        beta = lam / lam.sum(axis=0)
-        order = np.argsort(-beta, axis=0, kind="stable")[:top]
-        return [[(int(w), float(beta[w, k])) for w in order[:, k]] for k in range(self.topics)]
+    def topic_words(self, top: int = 10, relevance: float = 1.0) -> list[list[tuple[int, float]]]:
+        """List each topic's `top` words as (column, probability).
+
+        relevance: 1: most probable words first; less favours words that other topics rarely have.
+            See `relevant_words`.
+        """
+        return relevant_words(self.parameters["lambda"].numpy(), top, relevance)
 
 
 SCORE_ITERATIONS = 50  # enough for theta to settle, as in the common evaluators

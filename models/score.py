@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
+from blocklearn.datasources import HostBlock
 from blocklearn.matcache import Number
 
 
@@ -64,6 +65,23 @@ class Total(Protocol):
 
     def figures(self, name: str) -> dict[str, float]:
         """Return the final figures, as `Figures` does."""
+
+
+class DataScore(Protocol):
+    """Scores parameters by all rows of an evaluation, as they lie on the host."""
+
+    @property
+    def rooms(self) -> Sequence[Room]:
+        """The memory that `clear` takes."""
+
+    def clear(self) -> None:
+        """Forget all rows, and take note of the present parameters."""
+
+    def add(self, block: HostBlock) -> None:
+        """Count the rows of a block. The order of blocks must not matter."""
+
+    def figures(self) -> dict[str, float]:
+        """Return the final figures by name."""
 
 
 @dataclass(frozen=True)
@@ -122,16 +140,21 @@ class Tally:
     The first `clear` takes its memory, once.
     """
 
-    def __init__(self, totals: Mapping[str, Total]) -> None:
-        """totals: for the names whose parts do not add up by themselves."""
-        self._totals = totals
+    def __init__(self, totals: Mapping[str, Total], data_scores: Sequence[DataScore] = ()) -> None:
+        """Make a tally without memory.
+
+        totals: for the names whose parts do not add up by themselves.
+        data_scores: scores that read blocks on the host.
+        """
+        self._totals, self._data_scores = totals, data_scores
         self._sums: Sums = {}
         self._met: set[str] = set()  # totals that a part was added to
 
     @property
     def rooms(self) -> Iterable[Room]:
         """The memory that the first `clear` takes."""
-        return [room for total in self._totals.values() for room in total.rooms]
+        of_totals = [room for total in self._totals.values() for room in total.rooms]
+        return [*of_totals, *(room for score in self._data_scores for room in score.rooms)]
 
     def clear(self) -> None:
         """Forget all blocks."""
@@ -139,6 +162,13 @@ class Tally:
         self._met.clear()
         for total in self._totals.values():
             total.clear()
+        for score in self._data_scores:
+            score.clear()
+
+    def count(self, block: HostBlock) -> None:
+        """Add a block on the host to the scores that read it."""
+        for each in self._data_scores:
+            each.add(block)
 
     def add(self, score: Score, rows: int) -> None:
         """Add the score of a block, already read, whose first `rows` rows are true ones."""
@@ -156,6 +186,8 @@ class Tally:
         for name in self._totals:
             if name in self._met:  # a subclass may score less than its base plans
                 found |= self._totals[name].figures(name)
+        for score in self._data_scores:
+            found |= score.figures()
         return found
 
 

@@ -66,18 +66,28 @@ DataOption = Annotated[
 def topics(
     run: RunArgument,
     top: Annotated[int, typer.Option("--top", min=1, help="Words per topic.")] = 10,
+    relevance: Annotated[
+        float,
+        typer.Option(
+            "--relevance",
+            min=0.0,
+            max=1.0,
+            help="1: most probable words first; less, such as 0.6, favours words that other topics "
+            "rarely have.",
+        ),
+    ] = 1.0,
     json: Annotated[bool, typer.Option("--json", help="With probabilities, as JSON.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Print the most probable words of each topic."""
+    """Print the first words of each topic."""
     from ..reports.lines import topic_lines, topics_json
     from ..storage.persistence import load
 
     learner = load(run)
     if json:
-        show_text(topics_json(learner, top))
+        show_text(topics_json(learner, top, relevance))
     else:
-        show_lines(topic_lines(learner, top))
+        show_lines(topic_lines(learner, top, relevance))
 
 
 def predict(

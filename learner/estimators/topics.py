@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from blocklearn.models.coherence import Measure, coherence_of
+from blocklearn.models.topic_quality import distinct_words, topic_closeness
+
 from .base import Array
-from .coherence import Measure, coherence_of
 from .scikit import check_is_fitted
 
 LEAST = 1e-8  # listed probabilities are at least this
@@ -87,11 +89,23 @@ class TopicTables:
         """Return the coherence of each topic, float64 [topics]; the mean is that of the model.
 
         X: documents [n x words] in which words are counted.
-        measure: "u_mass" or "c_npmi"; see `coherence_of` for the formulas.
+        measure: "u_mass", "c_npmi", "c_uci" or "c_v"; see `coherence_of` for the formulas.
         topn: most probable words of each topic that are compared.
         """
         tops = np.argsort(-self.get_topics(), axis=1, kind="stable")[:, :topn]
         return coherence_of(tops.tolist(), X, measure)
+
+    def distinct_words(self, topn: int = 25) -> float:
+        """Return the share of distinct words among the first of all topics.
+
+        topn: most probable words of each topic. 1: no word is listed twice.
+        """
+        tops = np.argsort(-self.get_topics(), axis=1, kind="stable")[:, :topn]
+        return distinct_words(tops)
+
+    def topic_closeness(self) -> float:
+        """Return the mean cosine of every two topics, 0 to 1; NaN for a single topic."""
+        return topic_closeness(self.get_topics().T)
 
     def prepare_pyldavis(
         self, X: Any, *, feature_names: Sequence[str] | None = None

@@ -21,10 +21,14 @@ MENTIONED_TOPICS = 3
 MENTIONED_SHARE = 0.05
 
 
-def topic_words(learner: Learner, top: int) -> list[list[tuple[str, float]]]:
-    """Return the `top` most probable words of each topic, with probabilities, best first.
+def topic_words(
+    learner: Learner, top: int, relevance: float = 1.0
+) -> list[list[tuple[str, float]]]:
+    """Return the first `top` words of each topic, with probabilities, best first.
 
     Parts of NMF count as topics; a word's share of a part stands for its probability.
+
+    relevance: 1: most probable words first; see `relevant_words`.
 
     Raises:
         ConfigError: the model has no topics.
@@ -35,21 +39,21 @@ def topic_words(learner: Learner, top: int) -> list[list[tuple[str, float]]]:
     names = learner.names
     return [
         [(names[column] if names else str(column), probability) for column, probability in words]
-        for words in model.topic_words(top)
+        for words in model.topic_words(top, relevance)
     ]
 
 
-def topic_lines(learner: Learner, top: int) -> Iterator[str]:
+def topic_lines(learner: Learner, top: int, relevance: float = 1.0) -> Iterator[str]:
     """Yield `  3  socket connection address ...`, one line per topic."""
-    for index, words in enumerate(topic_words(learner, top)):
+    for index, words in enumerate(topic_words(learner, top, relevance)):
         yield f"{index:4d}  {' '.join(word for word, _ in words)}"
 
 
-def topics_json(learner: Learner, top: int) -> str:
+def topics_json(learner: Learner, top: int, relevance: float = 1.0) -> str:
     """Return all topics as one JSON list."""
     topics = [
         {"topic": index, "words": [{"word": w, "probability": float(p)} for w, p in words]}
-        for index, words in enumerate(topic_words(learner, top))
+        for index, words in enumerate(topic_words(learner, top, relevance))
     ]
     return json.dumps(topics, ensure_ascii=False, indent=2)
 

@@ -16,10 +16,12 @@ from .progress import Best, Progress
 from .schedule import Cadence
 
 LOWER = frozenset(
-    "perplexity rmse mae objective divergence deviance log_loss hinge_loss squared_error".split()
+    "perplexity rmse mae objective divergence deviance log_loss hinge_loss squared_error"
+    " topic_closeness".split()
 )
 HIGHER = frozenset(
-    "elbo_per_token explained accuracy r2 auc auc_4096 ndcg precision recall map mrr".split()
+    "elbo_per_token explained accuracy r2 auc auc_4096 ndcg precision recall map mrr"
+    " c_npmi c_v c_uci u_mass distinct_words".split()
 )
 """Scores that are better when they are lower, and when they are higher."""
 

@@ -212,7 +212,8 @@ def _of_best(replica: Replica, copies: int) -> Iterator[Planned]:
 
 def _of_scores(replica: Replica, rows: int | None, name: str) -> Iterator[Planned]:
     of: Of = "block" if rows is None else "scores"
-    for room in Tally(replica.model.score_totals(rows)).rooms:
+    totals = replica.model.score_totals(rows)
+    for room in Tally(totals, () if rows is None else replica.model.data_scores()).rooms:
         yield Planned(f"{room.name} ({name})", room.shape, room.dtype, room.nbytes, of)
 
 

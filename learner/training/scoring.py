@@ -28,7 +28,7 @@ def score_blocks(
         DivergedError: a score is not finite.
     """
 
-    def score_block(replica: Replica, host: HostBlock) -> tuple[Score, int]:
+    def score_block(replica: Replica, host: HostBlock) -> tuple[Score, HostBlock]:
         block = replica.bind(host, new=replica.model.scores_new_rows)
         score: Score = {name: part.read() for name, part in replica.score(block).items()}
         for name, part in score.items():
@@ -38,14 +38,15 @@ def score_blocks(
                     "training: the model has diverged. Lower the optimizer's rate or raise the "
                     "regularisation."
                 )
-        return score, host.rows
+        return score, host
 
     tally = team.tally(rows)
-    tally.clear()
     with team.exact():
+        tally.clear()
         reports = {name: float(value) for name, value in team.first.scores_of_mixins().items()}
-        for score, count in team.in_turn(blocks, score_block):
-            tally.add(score, count)  # the replica waits: it gets its next block after this
+        for score, host in team.in_turn(blocks, score_block):
+            tally.add(score, host.rows)  # the replica waits: it gets its next block after this
+            tally.count(host)
             progress.scored += 1
         return tally.figures() | reports
 

@@ -237,7 +237,8 @@ class Team:
         """Return memory for the scores of so many rows; it is kept and reused."""
         if rows > self._rows_scored:
             self._tally = Tally({})  # frees the smaller one before the larger one is allocated
-            self._tally = Tally(self.first.model.score_totals(rows))
+            model = self.first.model
+            self._tally = Tally(model.score_totals(rows), model.data_scores())
             self._tally.clear()
             self._rows_scored = rows
         return self._tally

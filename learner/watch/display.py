@@ -7,6 +7,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from blocklearn.models.topic_quality import QUALITY
+
 from ..figures import number, overall, size
 from ..hooks import Hook, Progress
 from ..learner import Learner
@@ -153,6 +155,9 @@ def memory(progress: Progress) -> str:
 
 
 def scores(progress: Progress) -> str:
-    """Return `perplexity 1,290.1, elbo_per_token -7.163`; a dash before the first evaluation."""
-    numbers = (f"{name} {number(value)}" for name, value in overall(progress.scores).items())
-    return ", ".join(numbers) or "-"
+    """Return `perplexity 1,290.1, elbo_per_token -7.163`; a dash before the first evaluation.
+
+    The quality of topics is left out: its scores are for reports and for `learn evaluate`.
+    """
+    shown = {n: value for n, value in overall(progress.scores).items() if n not in QUALITY}
+    return ", ".join(f"{name} {number(value)}" for name, value in shown.items()) or "-"

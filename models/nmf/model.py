@@ -35,6 +35,7 @@ from blocklearn.matcache import (
 from ..base import Block, Merge, Model, Randomness, Shapes
 from ..errors import ModelConfigError
 from ..score import Score, Sum
+from ..topic_quality import relevant_words
 from .rules import FLOOR, TINY, frobenius_losses, frobenius_steps, kl_losses, kl_step, kl_steps
 
 Weight = Annotated[float, Ge(0), Lt(1e30)]
@@ -228,12 +229,13 @@ class NMF(Model):
         parts: NDArray[np.floating] = sums / np.maximum(sums.sum(axis=1, keepdims=True), TINY)
         return parts
 
-    def topic_words(self, top: int = 10) -> list[list[tuple[int, float]]]:
-        """List each part's `top` columns as (column, share of its sum), largest first."""
-        H = self.parameters["H"].numpy()
-        shares = H / H.sum(axis=0)
-        order = np.argsort(-shares, axis=0, kind="stable")[:top]
-        return [[(int(j), float(shares[j, k])) for j in order[:, k]] for k in range(H.shape[1])]
+    def topic_words(self, top: int = 10, relevance: float = 1.0) -> list[list[tuple[int, float]]]:
+        """List each part's `top` columns as (column, share of its sum).
+
+        relevance: 1: largest shares first; less favours columns that other parts rarely have. See
+            `relevant_words`.
+        """
+        return relevant_words(self.parameters["H"].numpy(), top, relevance)
 
 
 TRACE = 1.0  # pseudo-rows; the KL of held-out rare words is up to 4 % lower than without

@@ -25,6 +25,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from blocklearn.models.coherence import coherence_of
+from blocklearn.models.topic_quality import distinct_words, topic_closeness
+
 from .data import facts, load, split
 from .lda_systems import PEERS, Job, checkpoints, default_recipes, passes_of, read_recipe
 from .machine import describe, limits
@@ -85,6 +90,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
             for number, point in enumerate(row.curve):
                 value = completion(job.kept(number)["phi"], parts, alpha)[0]
                 point["perplexity"] = round(value, 2)
+            row.curve[-1] |= quality(job.kept(len(row.curve) - 1)["phi"], train)
             finish(row, train.shape[0])
             report.rows.append(row)
     report.ratios = ratios(report.rows)
@@ -135,7 +141,22 @@ def finish(row: Row, documents: int) -> None:
         point["documents_per_s"] = round(speed, 1)
     row.seconds = last["seconds"]
     names = ("perplexity", "passes", "documents_per_s", "own_cpu_seconds", "others_cpu_seconds")
-    row.quality = {name: last[name] for name in names}
+    row.quality = {name: last[name] for name in (*names, *TOPICS)}
+
+
+TOPICS = ("c_npmi", "c_v", "distinct_words", "topic_closeness")
+"""Figures of `quality`."""
+
+
+def quality(phi: Any, X: Any) -> dict[str, float]:
+    """Return the quality of topics [K x V], coherence by the documents X that they are of."""
+    order = np.argsort(-phi, axis=1, kind="stable")
+    c_npmi, c_v = (
+        float(coherence_of(order[:, :20].tolist(), X, measure).mean())
+        for measure in ("c_npmi", "c_v")
+    )
+    found = (c_npmi, c_v, distinct_words(order[:, :25]), topic_closeness(phi.T))
+    return {name: round(value, 4) for name, value in zip(TOPICS, found, strict=True)}
 
 
 def ratios(rows: list[Row]) -> list[Ratio]:
@@ -176,6 +197,8 @@ def show(report: Report) -> str:
     for row in report.rows:
         if "compile_seconds" in row.settings:
             parts.append(f"{row.system}: kernels compiled in {row.settings['compile_seconds']} s")
+    of_topics = [[row.system, *(row.quality[name] for name in TOPICS)] for row in report.rows]
+    parts.append("\n" + table(["topics of", *TOPICS], of_topics))
     times = [r for r in report.ratios if r.name == TO_FINAL]
     if times:
         final = {(r.of, r.to): r.value for r in report.ratios if r.name == "final perplexity"}

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
-from blocklearn.learner.estimators.coherence import coherence_of
+from blocklearn.models.coherence import MEASURES, coherence_of
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
@@ -100,6 +100,8 @@ def plain_coherence(topic: list[int], X: Any, measure: str) -> float:
     """The formulas of the docstring with sets of documents."""
     docs = [set(np.flatnonzero(X[:, w] > 0)) for w in topic]
     n, e, found = X.shape[0], 1e-12, []
+    if measure == "c_v":
+        return plain_c_v(docs, n)
     for earlier, later in itertools.combinations(range(len(topic)), 2):
         w, v = docs[later], docs[earlier]
         if measure == "u_mass":
@@ -109,8 +111,25 @@ def plain_coherence(topic: list[int], X: Any, measure: str) -> float:
         else:
             both = len(w & v) / n
             ratio = math.log((both + e) / (len(w) / n * len(v) / n))
-            found.append(ratio / max(-math.log(both + e), e))
+            found.append(ratio / max(-math.log(both + e), e) if measure == "c_npmi" else ratio)
     return sum(found) / len(found)
+
+
+def plain_c_v(docs: list[set[int]], n: int) -> float:
+    """The mean cosine of each word's vector of NPMI with the sum of all of them."""
+    e, vectors = 1e-12, []
+    for w in docs:
+        shares = [(len(w & v) / n, len(w) / n * len(v) / n) for v in docs]
+        vectors.append(
+            [math.log((p + e) / q) / max(-math.log(p + e), e) if q else 0.0 for p, q in shares]
+        )
+    whole = [sum(column) for column in zip(*vectors, strict=True)]
+    cosines = []
+    for vector in vectors:
+        dot = sum(a * b for a, b in zip(vector, whole, strict=True))
+        size = math.hypot(*vector) * math.hypot(*whole)
+        cosines.append(dot / size if size else 0.0)
+    return sum(cosines) / len(cosines)
 
 
 @settings(max_examples=60, deadline=None)
@@ -122,7 +141,7 @@ def plain_coherence(topic: list[int], X: Any, measure: str) -> float:
     ),
     st.permutations(range(6)),
     st.integers(2, 6),
-    st.sampled_from(["u_mass", "c_npmi"]),
+    st.sampled_from(MEASURES),
 )
 def test_coherence_is_its_definition(rows: Any, order: Any, size: int, measure: Any) -> None:
     X, topic = np.array(rows), list(order[:size])
@@ -132,7 +151,7 @@ def test_coherence_is_its_definition(rows: Any, order: Any, size: int, measure: 
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("measure", ["u_mass", "c_npmi"])
+@pytest.mark.parametrize("measure", MEASURES)
 def test_coherence_is_gensims(lda: Any, measure: Any) -> None:
     gensim = pytest.importorskip("gensim", reason="needs gensim")
     coherence_model = pytest.importorskip("gensim.models.coherencemodel")
@@ -149,17 +168,29 @@ def test_coherence_is_gensims(lda: Any, measure: Any) -> None:
     found = lda.coherence(COUNTS, measure, topn=5)
     # gensim counts the windows of an empty text as none.
     wanted = peer.get_coherence_per_topic()
-    np.testing.assert_allclose(found, wanted, rtol=0.01 if measure == "c_npmi" else 1e-6)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6 if measure == "u_mass" else 0.01)
 
 
 def test_coherence_prefers_words_that_come_together(lda: Any) -> None:
     together, apart = coherence_of([[0, 1, 2], [0, 3, 6]], COUNTS, "c_npmi")
     assert together > 0.3 > 0 > apart
     assert lda.coherence(COUNTS, topn=3).mean() > coherence_of([[0, 3, 6]], COUNTS)[0]
-    with pytest.raises(ValueError, match="u_mass or c_npmi"):
-        lda.coherence(COUNTS, "c_v")
+    with pytest.raises(ValueError, match="one of u_mass, c_npmi, c_uci, c_v"):
+        lda.coherence(COUNTS, "c_p")
     with pytest.raises(ValueError, match="fewer than two words"):
         lda.coherence(COUNTS, topn=1)
+
+
+def test_how_much_topics_differ(lda: Any) -> None:
+    """The planted topics share no word."""
+    assert lda.distinct_words(topn=3) == 1.0
+    assert lda.distinct_words() == 1 / 3  # all nine words of each
+    topics = lda.get_topics().astype(float)
+    unit = topics / np.linalg.norm(topics, axis=1, keepdims=True)
+    mean = (unit @ unit.T)[np.triu_indices(3, 1)].mean()
+    assert lda.topic_closeness() == pytest.approx(mean)
+    assert lda.topic_closeness() < 0.2
+    assert math.isnan(bl.LatentDirichletAllocation(1, max_iter=1).fit(COUNTS).topic_closeness())
 
 
 # ---- pyLDAvis ------------------------------------------------------------------------------------

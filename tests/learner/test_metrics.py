@@ -26,6 +26,7 @@ from blocklearn.learner.training.work import Work, data_bytes
 from blocklearn.learner.watch.events import Event, Metrics, events_of, scores_of
 from blocklearn.learner.watch.prometheus import Prometheus, sample
 from blocklearn.learner.watch.tensorboard import TensorBoard, crc32c, varint
+from blocklearn.models.topic_quality import QUALITY
 from tests.support.corpora import planted
 
 # ---- what training costs -------------------------------------------------------------------------
@@ -145,9 +146,11 @@ def test_train_events_divide_the_run(tmp_path: Path, one_block_is_scored: None) 
     assert end["rows_per_s"] == pytest.approx(600 / end["seconds"], rel=0.05)
     assert 0 <= end["queue"] <= 1 and end["gb_per_s"] > 0 and end["gflops"] > 0
     assert (
-        scores_of(end).keys() == {"perplexity", "elbo_per_token"} == learner.progress.scores.keys()
+        scores_of(end).keys()
+        == {"perplexity", "elbo_per_token", *QUALITY}
+        == learner.progress.scores.keys()
     )
-    assert scores_of(train[0]).keys() == scores_of(end).keys()  # of rows to be trained on
+    assert scores_of(train[0]).keys() == {"perplexity", "elbo_per_token"}  # of rows to train on
     assert scores_of(train[1]) == {}
 
 

@@ -1,0 +1,98 @@
+"""Coherence of topics: whether their words occur in the same documents.
+
+u_mass: Mimno, Wallach, Talley, Leenders, McCallum, EMNLP 2011. c_npmi: Bouma, GSCL 2009; applied to
+topics: Lau, Newman, Baldwin, EACL 2014. c_uci: Newman, Lau, Grieser, Baldwin, NAACL 2010. c_v:
+Röder, Both, Hinneburg, WSDM 2015. Scale and epsilon as in gensim's CoherenceModel. gensim slides a
+window over text for c_npmi, c_uci and c_v; here the window is the whole document, as with a
+window_size of the longest document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+EPSILON = 1e-12
+
+Measure = Literal["u_mass", "c_npmi", "c_uci", "c_v"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+
+Floats = NDArray[np.float64]
+
+
+def coherence_of(
+    topics: Iterable[Sequence[int]],
+    X: ArrayLike | sp.sparray | sp.spmatrix,
+    measure: Measure = "u_mass",
+) -> Floats:
+    """Return the coherence of each topic, float64 [topics]; higher is better.
+
+    topics: columns of X for each topic, the most probable word first.
+    X: [documents x words], dense or sparse; a word occurs in a document where X > 0.
+    measure: "u_mass", "c_npmi", "c_uci" or "c_v".
+
+    p(w) is the share of documents with w, p(w, v) that of documents with both; e = 1e-12. The first
+    three measures are means over pairs of a topic's words:
+
+        u_mass: log((p(w, v) + e) / p(v)) of every w and every v before it; at most 0
+        c_uci: log((p(w, v) + e) / (p(w) p(v))) of every two words
+        c_npmi: c_uci of the pair / -log(p(w, v) + e); -1 to 1
+
+    A pair counts 0 where v does not occur at all; for c_uci and c_npmi also where w does not.
+    c_v is a mean over words: the cosine of the word's c_npmi with all words of the topic, itself
+    included, and the sum of these vectors. It is -1 to 1; a word that does not occur counts 0.
+
+    Raises:
+        ValueError: the measure is unknown, or a topic has fewer than two words.
+
+    >>> X = np.array([[1, 2, 0], [3, 1, 0], [0, 0, 1], [1, 0, 0]])
+    >>> coherence_of([[0, 1], [0, 2]], X, "u_mass").round(2) + 0.0
+    array([ -0.41, -27.34])
+    >>> coherence_of([[0, 1], [0, 2]], X, "c_npmi").round(2) + 0.0
+    array([ 0.42, -0.94])
+    """
+    if measure not in MEASURES:
+        raise ValueError(f"coherence: measure={measure!r}; must be one of {', '.join(MEASURES)}.")
+    occurs = sp.csc_array(sp.csr_array(X) > 0, dtype=np.float64)
+    found = []
+    for words in topics:
+        if len(words) < 2:
+            raise ValueError("coherence: a topic has fewer than two words; there are no pairs.")
+        columns = occurs[:, list(words)]
+        found.append(coherence((columns.T @ columns).toarray() / occurs.shape[0], measure))
+    return np.array(found)
+
+
+def coherence(together: Floats, measure: Measure) -> float:
+    """Return the coherence of one topic.
+
+    together: [words x words], p(w, v), with p(w) on the diagonal; the most probable word first.
+    """
+    alone = np.diag(together)
+    if measure == "u_mass":
+        return _mean_of_pairs(_log_ratio(together, np.broadcast_to(alone, together.shape)))
+    information = _log_ratio(together, np.outer(alone, alone))
+    if measure == "c_uci":
+        return _mean_of_pairs(information)
+    bits = np.maximum(-np.log(together + EPSILON), EPSILON)
+    normalised = information / bits
+    if measure == "c_npmi":
+        return _mean_of_pairs(normalised)
+    whole = normalised.sum(axis=0)
+    lengths = np.linalg.norm(normalised, axis=1) * np.linalg.norm(whole)
+    return float(np.mean(normalised @ whole / np.where(lengths > 0, lengths, 1.0)))
+
+
+def _log_ratio(together: Floats, apart: Floats) -> Floats:
+    """Return log((together + e) / apart), 0 where apart is 0."""
+    ratio = np.divide(together + EPSILON, apart, out=np.ones_like(together), where=apart > 0)
+    return np.asarray(np.log(ratio))
+
+
+def _mean_of_pairs(values: Floats) -> float:
+    """Return the mean of values[w, v] over every w and every v before it."""
+    return float(values[np.tril_indices(len(values), -1)].mean())

@@ -1,0 +1,257 @@
+"""Measure and list topics: coherence, distinct words, closeness, relevant words.
+
+The coherence of lists of words is in coherence.py. Relevance: Sievert, Shirley, Workshop on
+Interactive Language Learning, Visualization, and Interfaces, ACL 2014.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from blocklearn.datasources import HostBlock
+from blocklearn.datasources.arrays.compiled import kernel
+from blocklearn.matcache import Mat
+
+from .coherence import MEASURES, coherence
+from .score import Room
+
+COMPARED = 20  # first words of a topic whose coherence is measured, as in gensim
+LISTED = 25  # first words of a topic, among which distinct words are counted
+
+DISTINCT, CLOSENESS = "distinct_words", "topic_closeness"
+QUALITY = (*MEASURES, DISTINCT, CLOSENESS)
+"""Names of all scores of topics, as `evaluate` gives them."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def relevant_words(
+    table: NDArray[np.floating], top: int, relevance: float
+) -> list[list[tuple[int, float]]]:
+    """List the `top` words of each topic as (row of the table, share of the topic), best first.
+
+    table: [words x topics], not negative, of any scale.
+    relevance: 1 orders words by their share of the topic, 0 by that share over the word's share of
+        all topics, and numbers between by log share - (1 - relevance) log share of all. Sievert
+        and Shirley (2014) found 0.6 best for readers.
+
+    >>> relevant_words(np.array([[6.0, 9.0], [4.0, 1.0]]), 1, 1.0)
+    [[(0, 0.6)], [(0, 0.9)]]
+    >>> relevant_words(np.array([[6.0, 9.0], [4.0, 1.0]]), 1, 0.6)
+    [[(1, 0.4)], [(0, 0.9)]]
+    """
+    shares = table / table.sum(axis=0)
+    common = table.sum(axis=1, keepdims=True) / table.sum()
+    lift = np.maximum(common, np.finfo(table.dtype).tiny) ** (1.0 - relevance)
+    order = np.argsort(-(shares / lift), axis=0, kind="stable")[:top]
+    return [[(int(w), float(shares[w, k])) for w in order[:, k]] for k in range(table.shape[1])]
+
+
+def distinct_words(topics: NDArray[np.integer]) -> float:
+    """Return the share of distinct words in lists of first words.
+
+    topics: columns [topics x words], each row a topic's most probable words.
+
+    1: no word is listed twice. 1 / topics: all lists are equal.
+
+    >>> distinct_words(np.array([[0, 1], [1, 2]]))
+    0.75
+    """
+    return np.unique(topics).size / topics.size
+
+
+def topic_closeness(topics: ArrayLike) -> float:
+    """Return the mean cosine of every two topics, 0 to 1; NaN for fewer than two topics.
+
+    topics: [words x topics], not negative, of any scale. A topic without words is at right angles
+        to all others.
+
+    >>> topic_closeness([[1.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
+    0.3333333333333333
+    """
+    table = np.asarray(topics)
+    return closeness(table, np.zeros(table.shape[1]))
+
+
+class _Memory(NamedTuple):
+    """Arrays of `TopicQuality`, for K topics, n compared words and l listed ones."""
+
+    pairs: Ints  # [K x n x n], documents with two words of a topic
+    first: Ints  # [K x l], first words of topics
+    shares: NDArray[np.float32]  # [K x l], their shares
+    starts: Ints  # [words + 1], first entry of a word
+    entries: Ints  # [K n], places in topics
+    met: Ints  # [K x n], words of a document
+    sizes: Ints  # [K], their numbers
+    touched: Ints  # [K], topics of a document
+    lengths: Floats  # [K], lengths of topics
+
+
+class TopicQuality:
+    """Scores the topics of a table by the documents of an evaluation.
+
+    Scores are means over topics: coherence of the first `COMPARED` words by all measures, the share
+    of distinct words among the first `LISTED`, and the mean cosine of topics. Memory is allocated
+    by the first `clear`: int64 [topics x COMPARED x COMPARED] is most of it.
+    """
+
+    def __init__(self, topics: Mat) -> None:
+        """topics: float32 [words x topics], not negative, of any scale."""
+        self._topics = topics
+        words, K = topics.shape
+        n, listed = min(COMPARED, words), min(LISTED, words)
+        self.rooms = [
+            Room("pairs of words of topics", (K, n, n), "int64"),
+            Room("first words of topics", (K, listed), "int64"),
+            Room("shares of first words", (K, listed), "float32"),
+            Room("first place of a word", (words + 1,), "int64"),
+            Room("places of words in topics", (K * n,), "int64"),
+            Room("words of a document", (K, n), "int64"),
+            Room("words of a document in each topic", (K,), "int64"),
+            Room("topics of a document", (K,), "int64"),
+            Room("lengths of topics", (K,), "float64"),
+        ]
+        self._memory: _Memory | None = None
+        self._documents = 0
+
+    def clear(self) -> None:
+        """Forget all documents, and list the first words of the present topics."""
+        if self._memory is None:
+            self._memory = _Memory(*(np.zeros(room.shape, room.dtype) for room in self.rooms))
+        own = self._memory
+        own.pairs[...] = 0
+        self._documents = 0
+        first_words(self._topics.shown(), own.first, own.shares)
+        index_words(own.first, own.pairs.shape[1], own.starts, own.entries)
+
+    def add(self, block: HostBlock) -> None:
+        """Count the pairs of listed words in the documents of a block on the host."""
+        assert self._memory is not None
+        own = self._memory
+        rows = (block.indptr[: block.rows + 1], block.indices, block.values)
+        scratch = (own.met, own.sizes, own.touched)
+        count_pairs(rows, (own.starts, own.entries), scratch, own.pairs)
+        self._documents += block.rows
+
+    def figures(self) -> dict[str, float]:
+        """Return the scores by name; those that have no value are left out."""
+        assert self._memory is not None
+        own = self._memory
+        topics, compared = own.pairs.shape[:2]
+        found: dict[str, float] = {}
+        if self._documents and compared > 1:
+            for measure in MEASURES:
+                each = (coherence(pairs / self._documents, measure) for pairs in own.pairs)
+                found[measure] = math.fsum(each) / topics
+        found[DISTINCT] = distinct_words(own.first)
+        if topics > 1:
+            found[CLOSENESS] = closeness(self._topics.shown(), own.lengths)
+        return found
+
+
+@kernel
+def first_words(table: NDArray[np.float32], first: Ints, shares: NDArray[np.float32]) -> None:
+    """Set first[k] to the words of the largest numbers in column k, the largest first.
+
+    Of equal numbers, that of the lower word is first. shares: scratch, as large as `first`.
+    """
+    listed = first.shape[1]
+    for word in range(table.shape[0]):
+        for topic in range(table.shape[1]):
+            value = table[word, topic]
+            place = min(word, listed)
+            while place > 0 and not shares[topic, place - 1] >= value:
+                place -= 1
+            if place < listed:
+                for other in range(min(word, listed - 1), place, -1):
+                    shares[topic, other] = shares[topic, other - 1]
+                    first[topic, other] = first[topic, other - 1]
+                shares[topic, place], first[topic, place] = value, word
+
+
+@kernel
+def index_words(first: Ints, compared: int, starts: Ints, entries: Ints) -> None:
+    """Index places of words: entries[starts[w]:starts[w + 1]] are those of word w.
+
+    A place is topic * compared + rank. The first `compared` words of each topic have one.
+    """
+    starts[:] = 0
+    for topic in range(first.shape[0]):
+        for rank in range(compared):
+            starts[first[topic, rank] + 1] += 1
+    for word in range(starts.size - 1):
+        starts[word + 1] += starts[word]
+    for topic in range(first.shape[0] - 1, -1, -1):
+        for rank in range(compared):
+            word = first[topic, rank]
+            starts[word + 1] -= 1
+            entries[starts[word + 1]] = topic * compared + rank
+    for word in range(starts.size - 1):
+        starts[word] = starts[word + 1]
+    starts[starts.size - 1] = entries.size
+
+
+@kernel
+def count_pairs(
+    rows: tuple[Ints, NDArray[np.int32], NDArray[np.float32]],
+    places: tuple[Ints, Ints],
+    scratch: tuple[Ints, Ints, Ints],
+    pairs: Ints,
+) -> None:
+    """Add to pairs[k, i, j] the documents with words i and j of topic k.
+
+    rows: indptr, indices and values of the documents; a word occurs where its value is positive.
+    places: starts and entries of `index_words`.
+    scratch: [topics x compared], [topics], which is 0 before and after, and [topics].
+    """
+    indptr, indices, values = rows
+    starts, entries = places
+    met, sizes, touched = scratch
+    compared = pairs.shape[1]
+    for row in range(indptr.size - 1):
+        topics = 0
+        for i in range(indptr[row], indptr[row + 1]):
+            if values[i] > 0:
+                for entry in range(starts[indices[i]], starts[indices[i] + 1]):
+                    topic = entries[entry] // compared
+                    if sizes[topic] == 0:
+                        touched[topics] = topic
+                        topics += 1
+                    met[topic, sizes[topic]] = entries[entry] % compared
+                    sizes[topic] += 1
+        for place in range(topics):
+            topic = touched[place]
+            for one in range(sizes[topic]):
+                for other in range(sizes[topic]):
+                    pairs[topic, met[topic, one], met[topic, other]] += 1
+            sizes[topic] = 0
+
+
+@kernel
+def closeness(table: NDArray[np.floating], lengths: Floats) -> float:
+    """Return the mean cosine of every two columns, from the length of the sum of unit vectors.
+
+    lengths: scratch [columns].
+    """
+    count = table.shape[1]
+    lengths[:] = 0.0
+    for word in range(table.shape[0]):
+        for topic in range(count):
+            lengths[topic] += float(table[word, topic]) ** 2
+    own = 0.0
+    for topic in range(count):
+        lengths[topic] = np.sqrt(lengths[topic])
+        own += 1.0 if lengths[topic] > 0 else 0.0
+    total = 0.0
+    for word in range(table.shape[0]):
+        both = 0.0
+        for topic in range(count):
+            if lengths[topic] > 0:
+                both += table[word, topic] / lengths[topic]
+        total += both * both
+    return (total - own) / (count * (count - 1)) if count > 1 else np.nan
