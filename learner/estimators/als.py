@@ -39,6 +39,8 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         regularization: weight of the squared factors.
         weighted: multiply `regularization` by the number of a row's entries. The library implicit
             corresponds to False.
+        row_regularization: added to the weight of the squares of each row's factors.
+        bias_regularization: weight of the square of a bias. None: that of the row's factors.
         biases: fit biases of users and items. None: only with the explicit loss.
         alpha: implicit loss only: what an entry of 1 adds to its confidence.
         solver: "cg" or "cholesky".
@@ -77,6 +79,8 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         loss: Literal["explicit", "implicit"] = "explicit",
         regularization: float = 0.05,
         weighted: bool = True,
+        row_regularization: float = 0.0,
+        bias_regularization: float | None = None,
         biases: bool | None = None,
         alpha: float = 1.0,
         solver: Literal["cg", "cholesky"] = "cg",
@@ -91,6 +95,8 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         self.loss = loss
         self.regularization = regularization
         self.weighted = weighted
+        self.row_regularization = row_regularization
+        self.bias_regularization = bias_regularization
         self.biases = biases
         self.alpha = alpha
         self.solver = solver
@@ -172,8 +178,13 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
 
     def _model(self) -> ALSModel:
         same = ("loss", "weighted", "biases", "alpha", "solver", "cg_steps")
-        names = {"rank": "n_components", "reg": "regularization"} | {name: name for name in same}
-        return configured(self, ALSModel, names)
+        names = {
+            "rank": "n_components",
+            "reg": "regularization",
+            "row_reg": "row_regularization",
+            "bias_reg": "bias_regularization",
+        }
+        return configured(self, ALSModel, names | {name: name for name in same})
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         return {

@@ -22,21 +22,22 @@ def scratch_length(k: int) -> int:
 
 
 @cache
-def rows_source(k: int, *, gram: bool, masked: bool) -> str:
+def rows_source(k: int, *, gram: bool, masked: bool, scaled: bool) -> str:
     """Return the source of `run`, which solves one system for each row of a chunk.
 
     gram: whether the operand `gram` is added.
     masked: whether x is known where free [1 x k] is zero. There x is taken from rhs, and the other
     equations are solved for the rest.
+    scaled: whether D_i is ridge[i] scale + shift, [1 x k] each; otherwise it is ridge[i].
 
-    Its parameters: chunk, thread, bounds, indptr, indices, weights, table, gram, free, ridge, rhs,
-    out, scratch. out[i] = x solves (sum over the entries j of row i of weights[j] v_j v_j' + gram +
-    ridge[i]) x = rhs[i]; v_j is row indices[j] of the table [m x k].
+    Its parameters: chunk, thread, bounds, indptr, indices, weights, table, gram, free, scale,
+    shift, ridge, rhs, out, scratch. out[i] = x solves (sum over the entries j of row i of
+    weights[j] v_j v_j' + gram + D_i) x = rhs[i]; v_j is row indices[j] of the table [m x k].
     """
     out = _module(k)
-    _solve(out, k, masked)
+    _solve(out, k, masked, scaled)
     with _function(out, "run", "chunk, thread, bounds, indptr, indices, weights, table, gram, free,"
-                   " ridge, rhs, out, scratch"):  # fmt: skip
+                   " scale, shift, ridge, rhs, out, scratch"):  # fmt: skip
         out.line("A = scratch[thread]")
         with out.block("for i in range(bounds[chunk], bounds[chunk + 1]):"):
             out.line(f"A[:{packed(k)}] = F(0)")
@@ -63,15 +64,16 @@ def sums_source(k: int) -> str:
 
 
 @cache
-def solve_source(k: int, *, gram: bool, masked: bool) -> str:
+def solve_source(k: int, *, gram: bool, masked: bool, scaled: bool) -> str:
     """Return the source of `run`, which solves systems from packed sums.
 
-    Its parameters: chunk, thread, bounds, sums, gram, free, ridge, rhs, out, scratch. out[i] = x
-    solves (sums[i] + gram + ridge[i]) x = rhs[i]; see `rows_source` for gram and masked.
+    Its parameters: chunk, thread, bounds, sums, gram, free, scale, shift, ridge, rhs, out,
+    scratch. out[i] = x solves (sums[i] + gram + D_i) x = rhs[i]; see `rows_source`.
     """
     out = _module(k)
-    _solve(out, k, masked)
-    with _function(out, "run", "chunk, thread, bounds, sums, gram, free, ridge, rhs, out, scratch"):
+    _solve(out, k, masked, scaled)
+    with _function(out, "run", "chunk, thread, bounds, sums, gram, free, scale, shift, ridge, rhs,"
+                   " out, scratch"):  # fmt: skip
         out.line("A = scratch[thread]")
         with out.block("for i in range(bounds[chunk], bounds[chunk + 1]):"):
             out.line(f"A[:{packed(k)}] = sums[i]")
@@ -125,19 +127,21 @@ def _finish_row(out: Writer, k: int, gram: bool) -> None:
             out.line(f"at = {group.row('r')} - {group.first}")
             with out.block(f"for c in range({group.first}, {k}):"):
                 out.line("A[at + c] += gram[r, c]")
-    out.line("solve(A, ridge[i, 0], free, rhs[i], out[i])")
+    out.line("solve(A, ridge[i, 0], free, scale, shift, rhs[i], out[i])")
 
 
-def _solve(out: Writer, k: int, masked: bool) -> None:
-    """Print `solve(A, ridge, free, b, x)`, which solves (A + ridge) x = b.
+def _solve(out: Writer, k: int, masked: bool, scaled: bool) -> None:
+    """Print `solve(A, ridge, free, scale, shift, b, x)`, which solves (A + D) x = b.
+
+    D is diagonal: ridge scale + shift, or ridge.
 
     Where the ridge is 0, numbers of x that no equation determines are 0. Row by row, A becomes U
-    with the reciprocals of its diagonal, (A + ridge) = U'U. After the packed matrix come the least
+    with the reciprocals of its diagonal, A + D = U'U. After the packed matrix come the least
     pivots, y of U'y = b, and x, padded.
     """
     least, y, x = (f"{packed(k) + n * padded(k)} + " for n in range(3))
     every = groups(k)
-    with _function(out, "solve", "A, ridge, free, b, result"):
+    with _function(out, "solve", "A, ridge, free, scale, shift, b, result"):
         with out.block(f"for c in range({k}):"):
             out.line(f"A[{y}c] = b[c]")
         if masked:
@@ -146,7 +150,8 @@ def _solve(out: Writer, k: int, masked: bool) -> None:
             with out.block(f"for r in range({group.first}, {group.end}):"):
                 out.line(f"at = {group.row('r')} + r - {group.first}")
                 with out.block("if free[0, r] != F(0):") if masked else nullcontext():
-                    out.line("A[at] += ridge")
+                    added = "ridge * scale[0, r] + shift[0, r]" if scaled else "ridge"
+                    out.line(f"A[at] += {added}")
                 out.line(f"A[{least}r] = F({FLOOR}) * A[at]")
         for number, group in enumerate(every):
             with out.block(f"for j in range({group.first}, {group.end}):"):

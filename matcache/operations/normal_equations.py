@@ -21,6 +21,7 @@ from .packing import packed
 from .rounding import as_table
 
 Operands = dict[str, tuple[Mat, tuple[int, int]]]  # name -> Mat and its required shape
+SHARED = ("gram", "free", "scale", "shift")  # operands that all systems share; each may be missing
 MOST = 130  # most unknowns: a kernel's text grows with their square
 
 
@@ -35,6 +36,8 @@ class Systems:
 
     gram: Slot | None
     free: Slot | None
+    scale: Slot | None
+    shift: Slot | None
     ridge: Slot
     rhs: Slot
     out: Slot
@@ -42,8 +45,8 @@ class Systems:
     @classmethod
     def of(cls, mats: Operands, out: Slot) -> Systems:
         """Make it from operands by name."""
-        gram, free = (mats[n][0].slot if n in mats else None for n in ("gram", "free"))
-        return cls(gram, free, mats["ridge"][0].slot, mats["rhs"][0].slot, out)
+        shared = {name: mats[name][0].slot if name in mats else None for name in SHARED}
+        return cls(**shared, ridge=mats["ridge"][0].slot, rhs=mats["rhs"][0].slot, out=out)
 
     @property
     def flops(self) -> int:
@@ -60,8 +63,9 @@ def solve_rows(
     *,
     gram: Lazy | None = None,
     free: Lazy | None = None,
+    diagonal: tuple[Lazy, Lazy] | None = None,
 ) -> Node:
-    """Solve (sum_j w_ij v_j v_j' + gram + ridge_i) x = rhs_i for each row i.
+    """Solve (sum_j w_ij v_j v_j' + gram + D_i) x = rhs_i for each row i.
 
     weights: sparse [n x m], not negative.
     table: [m x k], whose rows are v_j.
@@ -70,6 +74,7 @@ def solve_rows(
     gram: [k x k], positive semidefinite.
     free: [1 x k], 0 where x is known. There x is taken from rhs, and the other equations are solved
     for the rest.
+    diagonal: scale and shift, [1 x k] each; D_i is ridge_i scale + shift. None: D_i is ridge_i.
 
     Returns the solutions [n x k].
     """
@@ -78,8 +83,7 @@ def solve_rows(
         "table": (table.mat(), (m, k)),
         "ridge": (ridge.mat(), (n, 1)),
         "rhs": (rhs.mat(), (n, k)),
-        **({} if gram is None else {"gram": (gram.mat(), (k, k))}),
-        **({} if free is None else {"free": (free.mat(), (1, k))}),
+        **_shared(k, gram, free, diagonal),
     }
     _check("solve_rows", k, mats)
     cache, pattern, weights = table.cache, weights.pattern, _weights("solve_rows", weights)
@@ -96,7 +100,7 @@ def solve_rows(
         cache,
         (n, k),
         np.float32,
-        key=("solve_rows", gram is None, free is None),
+        key=("solve_rows", gram is None, free is None, diagonal is None),
         operands=operands,
         compute=compute,
         label=f"solve_rows({weights.label}, {table.label})",
@@ -132,14 +136,20 @@ def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
 
 
 def solve_sums(
-    sums: Mat, ridge: Lazy, rhs: Lazy, *, gram: Lazy | None = None, free: Lazy | None = None
+    sums: Mat,
+    ridge: Lazy,
+    rhs: Lazy,
+    *,
+    gram: Lazy | None = None,
+    free: Lazy | None = None,
+    diagonal: tuple[Lazy, Lazy] | None = None,
 ) -> Node:
-    """Solve (sums_i + gram + ridge_i) x = rhs_i for each row i.
+    """Solve (sums_i + gram + D_i) x = rhs_i for each row i.
 
     sums: [m x packed_columns(k)], from `add_outer`.
     ridge: [m x 1].
     rhs: [m x k].
-    gram, free: as in `solve_rows`.
+    gram, free, diagonal: as in `solve_rows`.
 
     Returns the solutions [m x k].
     """
@@ -148,8 +158,7 @@ def solve_sums(
         "sums": (sums.mat(), (m, packed(k))),
         "ridge": (ridge.mat(), (m, 1)),
         "rhs": (rhs.mat(), (m, k)),
-        **({} if gram is None else {"gram": (gram.mat(), (k, k))}),
-        **({} if free is None else {"free": (free.mat(), (1, k))}),
+        **_shared(k, gram, free, diagonal),
     }
     _check("solve_sums", k, mats)
     cache = sums.cache
@@ -164,11 +173,19 @@ def solve_sums(
         cache,
         (m, k),
         np.float32,
-        key=("solve_sums", gram is None, free is None),
+        key=("solve_sums", gram is None, free is None, diagonal is None),
         operands=tuple(mat for mat, _ in mats.values()),
         compute=compute,
         label=f"solve_sums({sums.label})",
     )
+
+
+def _shared(
+    k: int, gram: Lazy | None, free: Lazy | None, diagonal: tuple[Lazy, Lazy] | None
+) -> Operands:
+    """Return the operands that all systems share, without those that are None."""
+    given = zip(SHARED, (gram, free, *(diagonal or (None, None))), (k, 1, 1, 1), strict=True)
+    return {name: (mat.mat(), (rows, k)) for name, mat, rows in given if mat is not None}
 
 
 def _weights(what: str, weights: SparseMat) -> Any:

@@ -12,7 +12,6 @@ from blocklearn.matcache import (
     Sparse,
     Table,
     add_outer,
-    full,
     gram,
     maximum,
     ones_like,
@@ -22,10 +21,10 @@ from blocklearn.matcache import (
     where,
 )
 from blocklearn.matcache.operations.normal_equations import MOST
-from blocklearn.optimizers import Gradient, Penalty
+from blocklearn.optimizers import Gradient
 
 from ..base import Model, Shapes
-from .rows import Feedback, parts, weighted_errors
+from .rows import Feedback, Ridge, parts, weighted_errors
 
 
 def equations_bytes(items: int, columns: int) -> int:
@@ -58,14 +57,13 @@ class ItemEquations:
     The sums are parameters of the model, so a checkpoint keeps them.
 
     items: [m x K].
-    free: [1 x K], 0 for columns of an item's row that are not solved for; None: all are.
     """
 
     def __init__(
-        self, model: Model, shapes: Shapes, items: Mat, free: Mat | None, feedback: Feedback
+        self, model: Model, shapes: Shapes, items: Mat, ridge: Ridge, feedback: Feedback
     ) -> None:
         """Create the sums, all zero."""
-        (m, K), self.items, self.free, self.feedback = items.shape, items, free, feedback
+        (m, K), self.items, self.ridge, self.feedback = items.shape, items, ridge, feedback
         self.left = model.parameter(
             "items: left sides", m, packed_columns(K), merge="sum", saved=False
         )
@@ -84,35 +82,25 @@ class ItemEquations:
         if self.gram is not None:
             self.gram <<= self.gram + gram(u)
 
-    def solve(self, reg: float, weighted: bool) -> None:
+    def solve(self) -> None:
         """Assign the items that solve the summed equations, and reset the sums."""
-        ridge = reg * maximum(self.counts, 1.0) if weighted else full(self.counts, reg)
-        right = self.right if self.free is None else where(self.free, self.right, self.items)
-        self.items <<= solve_sums(self.left, ridge, right, gram=self.gram, free=self.free)
+        free, diagonal = self.ridge.free, self.ridge.diagonal
+        weights = self.ridge.weights(maximum(self.counts, 1.0))
+        right = self.right if free is None else where(free, self.right, self.items)
+        self.items <<= solve_sums(
+            self.left, weights, right, gram=self.gram, free=free, diagonal=diagonal
+        )
         for sums in (self.left, self.right, self.counts, self.gram):
             if sums is not None:
                 sums <<= 0.0
 
 
 class ItemGradients:
-    """Makes the gradient of a block's mean loss by the items. See `ItemEquations`.
+    """Makes the gradient of a block's mean loss by the items. See `ItemEquations`."""
 
-    The penalty is that of an item with an average number of entries.
-    """
-
-    def __init__(
-        self, model: Model, shapes: Shapes, items: Mat, free: Mat | None, feedback: Feedback,
-        ridge: float,
-    ) -> None:  # fmt: skip
-        """ridge: penalty of an average item, relative to the summed loss of all rows."""
-        self.items, self.free, self.feedback = items, free, feedback
-        K = items.shape[1]
-        weight = 2.0 * ridge / shapes.total_rows
-        columns = [1.0] * K
-        if free is not None:
-            columns[-2] = 0.0
-        model.terms["items"] = [Penalty(l2=[weight * column for column in columns])]
-        model.penalised = ["items"]
+    def __init__(self, model: Model, items: Mat, ridge: Ridge, feedback: Feedback) -> None:
+        """Create the scale of the gradient."""
+        self.items, self.free, self.feedback = items, ridge.free, feedback
         self.scale = model.number("2 per row of the block")
 
     def of(self, X: Sparse, u: Mat, rows: int) -> Gradient | Table:

@@ -30,7 +30,7 @@ from blocklearn.matcache import (
     total,
 )
 from blocklearn.matcache.operations.normal_equations import MOST
-from blocklearn.optimizers import AdaGrad, Optimizer
+from blocklearn.optimizers import AdaGrad, Optimizer, Penalty
 
 from ..base import Block, Model, Randomness, Shapes
 from ..row_state import RowState
@@ -39,6 +39,7 @@ from .items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_e
 from .rows import (
     Feedback,
     LeastSquares,
+    Ridge,
     conjugate_gradients,
     losses,
     normal_equations,
@@ -63,8 +64,8 @@ class ALS(Model):
     - Explicit: (r - prediction)^2 over all ratings.
     - Implicit: c (p - prediction)^2 over all users and items, with c = 1 + alpha |r|, and p = 1
       where r > 0, else 0.
-    - Penalty: reg times the squares of all factors and biases. If `weighted`, the penalty of a row
-      is multiplied by the number of its entries.
+    - Penalty: (row_reg + n reg) |f|^2 for the factors f of each row; n is the number of its entries
+      (1 if not `weighted`). The square of its bias has the same weight, or bias_reg.
 
     Users and items without entries get zeros, except items that move by gradient steps. With reg 0,
     the entries of a row may not determine all its factors. The others are then 0 (cholesky), or
@@ -85,6 +86,12 @@ class ALS(Model):
     )
     weighted: bool = Field(
         True, description="multiply reg by the number of a row's entries (ALS-WR)"
+    )
+    row_reg: float = Field(
+        0.0, ge=0, lt=1e30, description="added to the weight of the squares of each row's factors"
+    )
+    bias_reg: float | None = Field(
+        None, ge=0, lt=1e30, description="weight of the square of a bias; null: that of its factors"
     )
     biases: bool | None = Field(
         None, description="whether users and items have biases; null: with the explicit loss"
@@ -109,6 +116,10 @@ class ALS(Model):
     def _check(self) -> Self:
         if self.loss == "implicit" and self.biases:
             raise ValueError("the implicit loss has no biases; leave `biases` out, or false")
+        if self.bias_reg is not None and not self.has_biases:
+            raise ValueError(
+                f"bias_reg={self.bias_reg:g}: must be null without biases; leave it out"
+            )
         if self.solver == "cholesky" and self.columns > MOST:
             raise ValueError(
                 f"cholesky solves for up to {MOST} numbers a row, biases included, not "
@@ -152,10 +163,7 @@ class ALS(Model):
         users, items = self.constants()
         scales = np.where(np.arange(K) < self.rank, self.init_scale, 0.0)
         self.fixed = [self.row(users, "constants of users"), self.row(items, "constants of items")]
-        self.free = [
-            self.row(1.0 - row, name) if self.has_biases else None
-            for row, name in ((users, "what users choose"), (items, "what items choose"))
-        ]
+        self.ridges = [self._ridge(users, items, "users"), self._ridge(items, users, "items")]
         self.users = self.row_state("users", shapes, K, users)
         self.guess = self.scratch("factors of new rows", shapes.rows, K)
         self.share = self.number("share of the block in all rows")
@@ -171,12 +179,30 @@ class ALS(Model):
             self.parameter("items", shapes.columns, K, scale * noise + self.fixed[1])
             self._learn_items(shapes)
 
+    def _ridge(self, constant: NDArray[np.float32], bias: NDArray[np.float32], side: str) -> Ridge:
+        """Return the penalty of the rows of a side.
+
+        constant, bias: [K], 1 in the column that is constant, and in that of the bias.
+        """
+        row, entry = self.row_reg, self.reg
+        if not self.weighted:
+            row, entry = row + entry, 0.0
+        if not self.has_biases:
+            return Ridge(None, row, entry, None)
+        free = self.row(1.0 - constant, f"what {side} choose")
+        if self.bias_reg is None:
+            return Ridge(free, row, entry, None)
+        factors = self.row(1.0 - constant - bias, f"factors of {side}")
+        return Ridge(
+            free, row, entry, (factors, self.row(self.bias_reg * bias, f"ridge of {side}"))
+        )
+
     def _learn_items(self, shapes: Shapes) -> None:
         """Choose how to learn items from rows of users."""
-        problem = (self, shapes, self.items, self.free[1], self.feedback)
+        ridge = self.ridges[1]
         reason = why_not_equations(*self.items.shape, self.item_equations_mib * 2**20)
         if reason is None:
-            self.item_equations = ItemEquations(*problem)
+            self.item_equations = ItemEquations(self, shapes, self.items, ridge, self.feedback)
             size = mib(equations_bytes(*self.items.shape))
             self.notes.append(
                 f"items: their equations are summed over each pass and solved at its end ({size}); "
@@ -184,13 +210,25 @@ class ALS(Model):
             )
             return
         self.needs_optimizer = True
-        number = 0 if shapes.value_sums is None else shapes.value_sums.number
-        entries = max(number / shapes.columns, 1.0) if self.weighted else 1.0
-        self.item_gradients = ItemGradients(*problem, self.reg * entries)
+        self.item_gradients = ItemGradients(self, self.items, ridge, self.feedback)
+        self._penalise_items(shapes)
         self.notes.append(
             f"items: steps of an optimizer after each block, not solved exactly: the data come as "
             f"rows of users only, and {reason} (item_equations_mib)"
         )
+
+    def _penalise_items(self, shapes: Shapes) -> None:
+        """Let the optimizer apply the penalty of an item with an average number of entries.
+
+        The gradients are those of the mean loss of rows, so the penalty is divided by their number.
+        """
+        number = 0 if shapes.value_sums is None else shapes.value_sums.number
+        average = self.ridges[1].weights(max(number / shapes.columns, 1.0))
+        users, items = self.constants()
+        biases = users * (average if self.bias_reg is None else self.bias_reg)
+        weights = np.where(users + items, biases, average)  # 0 in the column that is constant
+        self.terms["items"] = [Penalty(l2=list(2.0 / shapes.total_rows * weights))]
+        self.penalised = ["items"]
 
     def constants(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the constants of a user's row and of an item's row, each [K].
@@ -230,7 +268,7 @@ class ALS(Model):
     def end_pass(self) -> None:
         """Solve for the items, if their equations were summed over the pass."""
         if self.item_equations is not None:
-            self.item_equations.solve(self.reg, self.weighted)
+            self.item_equations.solve()
 
     def solve(
         self, X: Sparse, u: Mat, table: Mat, side: int, steps: int, tolerance: float = 0.0
@@ -242,19 +280,21 @@ class ALS(Model):
         steps, tolerance: of conjugate gradients.
         """
         equations = self.equations(X, table, side)
-        G = equations.G
+        G, ridge = equations.G, equations.ridge
         if self.solver == "cholesky":
-            weights, right, ridge = normal_equations(equations, u)
-            u <<= solve_rows(weights, table, ridge, right, gram=G, free=equations.free)
+            entries, right, weights = normal_equations(equations, u)
+            u <<= solve_rows(
+                entries, table, weights, right, gram=G, free=ridge.free, diagonal=ridge.diagonal
+            )
         else:
-            typical = typical_squares(table, self.free[1 - side])
+            typical = typical_squares(table, self.ridges[1 - side].free)
             of_gram = None if G is None else colsum(table * table)
             conjugate_gradients(equations, u, typical, of_gram, steps, tolerance)
 
     def equations(self, X: Sparse, table: Mat, side: int) -> LeastSquares:
         """Return the equations of rows X of `side`, given the table of the other side."""
         G = self.gram_of(table)
-        return LeastSquares(X, table, G, self.free[side], self.feedback, self.reg, self.weighted)
+        return LeastSquares(X, table, G, self.ridges[side], self.feedback)
 
     def gram_of(self, table: Mat) -> Table | None:
         """Return G, or None for explicit ratings.
@@ -284,15 +324,19 @@ class ALS(Model):
             make it hard to compare on other data.
         """
         X, table = self.entries(block), self.items
-        norms = norms_of(table, self.free[1])
+        ridge = self.ridges[1]
+        norms = norms_of(table, ridge.free if ridge.diagonal is None else ridge.diagonal[0])
         squared, absolute, confidence, objective = losses(
             self.equations(X, table, 0), self.users.rows, norms
         )
         count = total(rownnz(X))
         whole = total(objective)
-        if not self.weighted:
+        if ridge.row or ridge.diagonal is not None:  # of every item, whatever its entries
+            rest = ridge.row * total(norms)
+            if ridge.diagonal is not None:
+                rest = rest + total(ridge.diagonal[1] * table * table)
             self.share.set(block.rows / self.total_rows)
-            whole = (whole + self.reg * self.share * total(norms)).mat()
+            whole = (whole + self.share * rest).mat()
         figures: Score = {"rmse": Sum(total(squared), total(confidence), "root")}
         if self.loss == "explicit":
             figures["mae"] = Sum(total(absolute), count)

@@ -2,7 +2,10 @@
 
 A row's entries have weights w and targets t, and its factors u solve
 
-    (sum_j w_j v_j v_j' + G + ridge) u = sum_j t_j v_j,     v_j: the table's row of entry j.
+    (sum_j w_j v_j v_j' + G + D) u = sum_j t_j v_j,     v_j: the table's row of entry j.
+
+The diagonal D is the ridge: row + n entry for factors, with n the number of the row's entries. A
+bias can have a weight of its own (Koren, *Factor in the neighbors*, TKDD 2010, section 3.1).
 
 Explicit ratings r (Zhou, Wilkinson, Schreiber, Pan 2008): w = 1, t = r - mean, no G. Implicit ones
 (Hu, Koren, Volinsky 2008) have confidence c = 1 + alpha |r| and preference p = 1 where r > 0, else
@@ -61,57 +64,86 @@ class Feedback:
 
 
 @dataclass(frozen=True)
+class Ridge:
+    """The weights of the squares of a row with n entries: row + n entry, biases apart.
+
+    free: [1 x K], 0 for columns that are constant; None: all are solved for.
+    row, entry: numbers.
+    diagonal: None, or a pair of [1 x K]: 1 for columns of factors, else 0; the weight of the bias
+        in its column, else 0.
+    """
+
+    free: Row | None
+    row: float
+    entry: float
+    diagonal: tuple[Row, Row] | None
+
+    def weights(self, count: Column) -> Column:
+        """Return the weight of a row's factors, given the number of its entries."""
+        return self.row + self.entry * count
+
+    def of(self, weights: Column) -> Rows | Column:
+        """Return the weight of each column, given that of factors."""
+        if self.diagonal is None:
+            return weights
+        factors, biases = self.diagonal
+        return weights * factors + biases
+
+    def chosen(self, u: Rows) -> Rows:
+        """Return u with zeros in the columns that are constant."""
+        return u if self.free is None else self.free * u
+
+
+@dataclass(frozen=True)
 class LeastSquares:
-    """The equations (sum_j w_j v_j v_j' + G + ridge) u = sum_j t_j v_j of every row.
+    """The equations (sum_j w_j v_j v_j' + G + D) u = sum_j t_j v_j of every row.
 
     R: the entries.
     V: the table.
     G: [K x K]; None for explicit ratings.
-    free: [1 x K], 0 for columns that stay as they are; None: all are solved for.
-    weighted: whether a row's ridge is reg times the number of its entries (at least one), not reg.
     """
 
     R: Sparse
     V: Table
     G: Table | None
-    free: Row | None
+    ridge: Ridge
     feedback: Feedback
-    reg: float
-    weighted: bool
 
     def times(self, u: Rows) -> Rows:
         """Return the left side at u."""
-        left = (self.feedback.weights(self.R) * sddmm(u, self.V, self.R)) @ self.V + self.ridge * u
-        return self.chosen(left if self.G is None else left + u @ self.G)
+        left = (self.feedback.weights(self.R) * sddmm(u, self.V, self.R)) @ self.V + self.D * u
+        return self.ridge.chosen(left if self.G is None else left + u @ self.G)
 
     def residual(self, u: Rows) -> Rows:
         """Return the right side minus the left side at u, with one sum over the entries."""
-        rest = self.errors(u) @ self.V - self.ridge * u
-        return self.chosen(rest if self.G is None else rest - u @ self.G)
+        rest = self.errors(u) @ self.V - self.D * u
+        return self.ridge.chosen(rest if self.G is None else rest - u @ self.G)
 
     def errors(self, u: Rows) -> Sparse:
         """Return t - w u.v at the entries."""
         return pulls(self.R, u, self.V, self.feedback)
 
-    def chosen(self, u: Rows) -> Rows:
-        """Return u with zeros in the columns that are not solved for."""
-        return u if self.free is None else self.free * u
+    @cached_property
+    def weights(self) -> Column:
+        """The weight of each row's factors; a row without entries counts as one with one."""
+        return self.ridge.weights(maximum(rownnz(self.R), 1.0))
 
     @cached_property
-    def ridge(self) -> Column:
+    def D(self) -> Rows | Column:
         """The ridge of each row."""
-        return self.reg * maximum(rownnz(self.R), 1.0) if self.weighted else self.reg
+        return self.ridge.of(self.weights)
 
     def end(self, u: Rows) -> Rows:
         """Return u with zeros in rows without entries, which is their exact solution."""
-        without = full(u, 0.0) if self.free is None else where(self.free, 0.0, u)
+        free = self.ridge.free
+        without = full(u, 0.0) if free is None else where(free, 0.0, u)
         return where(rownnz(self.R), u, without)
 
     def diagonal(self, typical: Row, of_gram: Row | None) -> Rows:
         """Estimate the diagonal of the left side: each v_j^2 is replaced by `typical`."""
         alpha = self.feedback.alpha
         weights = rownnz(self.R) if alpha is None else rowsum(alpha * abs(self.R))
-        found = weights * typical + self.ridge
+        found = weights * typical + self.D
         return found if of_gram is None else found + of_gram
 
 
@@ -164,14 +196,14 @@ def conjugate_gradients(
 
 @rowwise
 def normal_equations(equations: LeastSquares, u: Rows) -> tuple[Sparse, Rows, Column]:
-    """Return the weights of the entries, the right side [rows x K], and the ridge.
+    """Return the entries' weights, the right side [rows x K], and the weights of factors.
 
     In columns that are not free the right side is u.
     """
-    R, feedback, free = equations.R, equations.feedback, equations.free
+    R, feedback, free = equations.R, equations.feedback, equations.ridge.free
     right = feedback.targets(R) @ equations.V
     right = right if free is None else where(free, right, u)
-    return full(R, feedback.weights(R)), right, full(rownnz(R), equations.ridge)
+    return full(R, feedback.weights(R)), right, full(rownnz(R), equations.weights)
 
 
 @rowwise
@@ -188,15 +220,14 @@ def losses(equations: LeastSquares, u: Rows, norms: Table) -> tuple[Column, ...]
     """Return four sums of each row, [rows x 1] each.
 
     They are the squared errors times confidence, the absolute errors, the confidences, and the
-    row's part of the objective. If the ridge is weighted, each entry carries its share of the
-    penalties of both sides; otherwise the penalty of the table is left out.
+    row's part of the objective. Each entry carries its share of the table's penalty, as far as
+    that grows with the number of entries; the rest of it is left out.
 
-    norms: [columns x 1], squared lengths of the table's rows, over their free columns.
+    norms: [columns x 1], squared lengths of the factors of the table's rows.
     """
-    R, feedback, reg = equations.R, equations.feedback, equations.reg
+    R, feedback, ridge = equations.R, equations.feedback, equations.ridge
     predicted = sddmm(u, equations.V, R)
     count = rownnz(R)
-    own = rowdot(u, equations.chosen(u))
     if feedback.alpha is None:
         error = R - feedback.mean - predicted
         confidence = count
@@ -208,14 +239,14 @@ def losses(equations: LeastSquares, u: Rows, norms: Table) -> tuple[Column, ...]
         confidence = count + rowsum(weight)
         squared = rowsum((1.0 + weight) * error * error)
         loss = squared + rowdot(u @ equations.G, u) - rowsum(predicted * predicted)
-    weighted = equations.weighted
-    penalty = reg * (count * own + ones_like(R) @ norms) if weighted else reg * own
+    own = rowdot(u, ridge.chosen(ridge.of(ridge.weights(count)) * u))
+    penalty = own + ridge.entry * (ones_like(R) @ norms)
     return squared, rowsum(abs(error)), confidence, loss + penalty
 
 
-def norms_of(table: Table, free: Row | None) -> Column:
-    """Return the squared lengths of the table's rows [m x 1], free columns only."""
-    return rowsum(table * table if free is None else free * table * table)
+def norms_of(table: Table, columns: Row | None) -> Column:
+    """Return the squared lengths of the table's rows [m x 1], over `columns`; None: all."""
+    return rowsum(table * table if columns is None else columns * table * table)
 
 
 def typical_squares(table: Table, free: Row | None) -> Row:

@@ -218,7 +218,8 @@ def test_programs_of_als_compile(k: int, alpha: float | None, biases: bool) -> N
         u, table, mean, free = ones(9, k), ones(13, k), ones(1, 1), ones(1, k)
         fixed, G = free if biases else None, None if alpha is None else ones(k, k)
         feedback = als_rows.Feedback(mean, alpha)
-        equations = als_rows.LeastSquares(R, table, G, fixed, feedback, 0.1, True)
+        ridge = als_rows.Ridge(fixed, 0.0, 0.1, None)
+        equations = als_rows.LeastSquares(R, table, G, ridge, feedback)
         programs = [
             als_rows.conjugate_gradients.compile(equations, u, free, free, 3, 0.0),
             als_rows.losses.compile(equations, u, ones(13, 1)),

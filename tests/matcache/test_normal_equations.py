@@ -28,7 +28,9 @@ from blocklearn.matcache.operations.packing import groups, packed, padded
 class Problem:
     """Random equations: weights on a pattern with empty, short and full rows."""
 
-    def __init__(self, n: int, m: int, k: int, seed: int, *, gram: bool, masked: bool) -> None:
+    def __init__(
+        self, n: int, m: int, k: int, seed: int, *, gram: bool, masked: bool, scaled: bool = False
+    ) -> None:
         rng = np.random.default_rng(seed)
         shares = rng.choice([0.0, 0.1, 0.5, 1.0], size=(n, 1))
         W = np.where(rng.random((n, m)) < shares, rng.uniform(0.0, 3.0, (n, m)), 0.0)
@@ -41,11 +43,16 @@ class Problem:
         self.free: Any = None
         if masked:
             self.free = (rng.random((1, k)) < 0.7).astype(np.float32)
+        self.diagonal: Any = None
+        if scaled:
+            scale = (rng.random((1, k)) < 0.7).astype(np.float32)
+            self.diagonal = scale, (1.0 - scale) * rng.uniform(0.5, 2.0, (1, k)).astype(np.float32)
 
     def matrix(self, i: int) -> Any:
         row = self.W[[i]].tocoo()
         V = self.table[row.col].astype(np.float64)
-        A = (V.T * row.data) @ V + self.ridge[i] * np.eye(V.shape[1])
+        scale, shift = self.diagonal or (np.ones((1, V.shape[1])), 0.0)
+        A = (V.T * row.data) @ V + np.diagflat(self.ridge[i] * scale + shift)
         return A if self.gram is None else A + self.gram
 
     def solve(self, A: Any, b: Any) -> Any:
@@ -65,7 +72,10 @@ class Problem:
 
     def options(self, cache: MatCache) -> dict[str, Any]:
         both = {"gram": self.gram, "free": self.free}
-        return {name: from_array(cache, a) for name, a in both.items() if a is not None}
+        found: dict[str, Any] = {n: from_array(cache, a) for n, a in both.items() if a is not None}
+        if self.diagonal is not None:
+            found["diagonal"] = tuple(from_array(cache, a) for a in self.diagonal)
+        return found
 
 
 @settings(max_examples=25, deadline=None)
@@ -74,11 +84,10 @@ class Problem:
     m=st.integers(1, 30),
     k=st.sampled_from([1, 2, 3, 7, 15, 16, 17, 18]),
     seed=st.integers(0, 10**6),
-    gram=st.booleans(),
-    masked=st.booleans(),
+    kind=st.fixed_dictionaries({n: st.booleans() for n in ("gram", "masked", "scaled")}),
 )
-def test_rows_are_solved(n: int, m: int, k: int, seed: int, gram: bool, masked: bool) -> None:
-    problem = Problem(n, m, k, seed, gram=gram, masked=masked)
+def test_rows_are_solved(n: int, m: int, k: int, seed: int, kind: dict[str, bool]) -> None:
+    problem = Problem(n, m, k, seed, **kind)
     with MatCache(threads=2) as cache:
         got = solve_rows(*problem.mats(cache), **problem.options(cache)).numpy()
     wanted = problem.wanted()
@@ -88,8 +97,8 @@ def test_rows_are_solved(n: int, m: int, k: int, seed: int, gram: bool, masked: 
 @pytest.mark.parametrize("k", [10, 66])
 def test_sums_over_blocks_are_solved(k: int) -> None:
     """The rows of several blocks, added up by column, are the equations of the columns."""
-    problem = Problem(90, 40, k, 3, gram=True, masked=True)
-    columns = Problem(40, 90, k, 3, gram=True, masked=True)
+    problem = Problem(90, 40, k, 3, gram=True, masked=True, scaled=True)
+    columns = Problem(40, 90, k, 3, gram=True, masked=True, scaled=True)
     columns.W, columns.table, columns.gram = problem.W.T.tocsr(), problem.rows, problem.gram
     with MatCache(threads=2) as cache:
         sums = from_array(cache, np.zeros((40, packed_columns(k)), np.float32))

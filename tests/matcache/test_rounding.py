@@ -323,7 +323,7 @@ def test_the_e_step_keeps_to_registers(name: str, k: int, architecture: str) -> 
 KERNELS = {
     "transposed": sources.transposed_source(256, table="bfloat16"),
     "gibbs": sources.gibbs_source(100, "bfloat16"),
-    "cholesky": sources.cholesky_source(100, gram=True, masked=True, table="bfloat16"),
+    "cholesky": sources.cholesky_source(100, gram=True, masked=True, scaled=True, table="bfloat16"),
 }
 
 
@@ -343,7 +343,7 @@ def test_modules_of_every_k_compile(k: int) -> None:
     modules = [sources.transposed_source(k, table="bfloat16"), sources.gibbs_source(k, "bfloat16")]
     if k <= MOST:
         for flag in (False, True):
-            facts = {"gram": flag, "masked": flag, "table": "bfloat16"}
+            facts = {"gram": flag, "masked": flag, "scaled": flag, "table": "bfloat16"}
             modules.append(sources.cholesky_source(k, **facts))
     if k > 1:
         modules += [

@@ -18,9 +18,10 @@ from tests.support.als_reference import Reference, ratings
 LOSSES: list[dict[str, Any]] = [
     {},
     {"weighted": False, "reg": 2.0},
-    {"biases": False},
+    {"row_reg": 3.0, "bias_reg": 0.7},
+    {"biases": False, "row_reg": 0.5},
     {"loss": "implicit", "alpha": 3.0, "reg": 0.2},
-    {"loss": "implicit", "weighted": False, "reg": 2.0},
+    {"loss": "implicit", "weighted": False, "reg": 2.0, "row_reg": 1.0},
 ]
 SOLVERS: list[dict[str, Any]] = [{"solver": "cholesky"}, {"solver": "cg", "cg_steps": 60}]
 
@@ -213,12 +214,13 @@ def test_a_step_of_the_items_is_along_their_gradient(fields: dict[str, Any]) -> 
 
     before, users = items(1e-20)
     after, _ = items(rate)
-    bare = Reference(settings.model_copy(update={"reg": 1e-20}), X)  # penalties are checked below
+    none = {"reg": 0.0, "row_reg": 0.0, "bias_reg": None}
+    bare = Reference(settings.model_copy(update=none), X)  # penalties are checked below
     direction = (after - before).astype(np.float64) / rate
     step = 1e-5 * np.random.default_rng(0).normal(size=before.shape) * bare.free[1]
     slope = bare.objective(users, before + step) - bare.objective(users, before - step)
-    entries = X.nnz / X.shape[1] if settings.weighted else 1.0
-    penalty = 2.0 * settings.reg * entries * (before * step * bare.free[1]).sum()
+    ridge = Reference(settings, X).ridge(X.nnz / X.shape[1], 1)
+    penalty = 2.0 * (ridge * before * step * bare.free[1]).sum()
     wanted = -(slope / 2.0 + penalty) / 60.0
     assert (direction * step).sum() == pytest.approx(wanted, rel=0.02)
 
@@ -314,6 +316,8 @@ def test_settings_that_do_not_go_together_are_refused() -> None:
         ALS(rank=129, solver="cholesky")
     with pytest.raises(ValueError, match="the implicit loss has no biases"):
         ALS(loss="implicit", biases=True)
+    with pytest.raises(ValueError, match="bias_reg=0.5: must be null without biases; leave it out"):
+        ALS(biases=False, bias_reg=0.5)
     assert ALS(loss="implicit", rank=5).columns == 5
     assert ALS(rank=5).columns == 7
 

@@ -20,7 +20,7 @@ from blocklearn.matcache import (
     packed_columns,
     sddmm,
 )
-from blocklearn.models.als.rows import Feedback, LeastSquares, conjugate_gradients
+from blocklearn.models.als.rows import Feedback, LeastSquares, Ridge, conjugate_gradients
 from tests.support.als_reference import ratings
 
 FAR = 2**31 + 12_345  # entries, before those that count
@@ -51,7 +51,7 @@ def solve(cache: MatCache, R: Any, k: int) -> Any:
     u = from_array(cache, np.zeros((R.shape[0], k), np.float32))
     mean = from_array(cache, np.full((1, 1), 3.0, np.float32))
     typical = from_array(cache, np.ones((1, k), np.float32))
-    equations = LeastSquares(R, table, None, None, Feedback(mean, None), 0.1, True)
+    equations = LeastSquares(R, table, None, Ridge(None, 0.0, 0.1, None), Feedback(mean, None))
     conjugate_gradients(equations, u, typical, None, 5, 0.0)
     return u.numpy()
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from blocklearn.matcache import MatCache, from_array, from_sparse
 from blocklearn.matcache.program.records import flatten, rebuild
 from blocklearn.models.als import rows as als_rows
-from blocklearn.models.als.rows import Feedback, LeastSquares
+from blocklearn.models.als.rows import Feedback, LeastSquares, Ridge
 from tests.support.als_reference import ratings
 
 
@@ -45,11 +45,11 @@ def agree(cache: MatCache, function: Any, *args: Any) -> None:
             np.testing.assert_allclose(mat.numpy(), after, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("alpha", [None, 2.0])
 @pytest.mark.parametrize("k", [1, 5, 30])
 def test_programs_match_their_definition(
-    cache: MatCache, k: int, alpha: float | None, weighted: bool
+    cache: MatCache, k: int, alpha: float | None, own: bool
 ) -> None:
     rng = np.random.default_rng(k)
     R = ratings().astype(np.float64)
@@ -60,7 +60,10 @@ def test_programs_match_their_definition(
     typical = rng.uniform(0.1, 1.0, (1, k))
     G, diagonal = (table.T @ table, (table**2).sum(axis=0)[None]) if alpha else (None, None)
     feedback = Feedback(np.full((1, 1), 3.2), alpha)
-    equations = LeastSquares(R, table, G, masked, feedback, 0.1, weighted)
+    biases = np.zeros((1, k))
+    biases[0, 0] = 0.7
+    ridge = Ridge(masked, 0.2, 0.1, (1.0 - biases, biases) if own else None)
+    equations = LeastSquares(R, table, G, ridge, feedback)
     agree(cache, als_rows.conjugate_gradients, equations, u, typical, diagonal, 3, 0.0)
     agree(cache, als_rows.conjugate_gradients, equations, u, typical, diagonal, 9, 1e-2)
     agree(cache, als_rows.normal_equations, equations, u)

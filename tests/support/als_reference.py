@@ -44,16 +44,19 @@ class Reference:
                 A, b = (V.T * (c - 1.0)) @ V + table.T @ table, V.T @ (c * (r > 0))
             else:
                 A, b = V.T @ V, V.T @ (r - self.mean)
-            A = A + self.ridge(len(r)) * np.eye(self.K)
+            A = A + np.diag(self.ridge(len(r), side))
             b = b[free] - A[np.ix_(free, ~free)].sum(axis=1)
             out[i, free] = np.linalg.solve(A[np.ix_(free, free)], b)
         return out
 
-    def ridge(self, count: Any) -> Any:
-        """Of rows with so many entries."""
-        if not self.model.weighted:
-            return self.model.reg + 0.0 * count
-        return self.model.reg * np.maximum(count, 1.0)
+    def ridge(self, count: Any, side: int) -> Any:
+        """Return the weight of each square [... x K] in rows of a side with so many entries."""
+        model, count = self.model, np.maximum(count, 1.0)
+        factors = model.row_reg + model.reg * (count if model.weighted else np.ones_like(count))
+        weights = np.repeat(np.asarray(factors)[..., None], self.K, axis=-1)
+        if model.bias_reg is not None:
+            weights[..., self.K - 2 + side] = model.bias_reg
+        return weights
 
     def objective(self, users: Any, items: Any) -> float:
         """Loss and penalties of all."""
@@ -66,6 +69,8 @@ class Reference:
             rows, columns = self.X.tocoo().coords
             loss = ((self.X.data - P[rows, columns]) ** 2).sum()
         counts = np.diff(self.X.indptr), np.diff(self.X.tocsc().indptr)
-        for rows, count, free in zip((users, items), counts, self.free, strict=True):
-            loss += (self.ridge(count) * (rows[:, free] ** 2).sum(axis=1)).sum()
+        for side, (rows, count, free) in enumerate(
+            zip((users, items), counts, self.free, strict=True)
+        ):
+            loss += (self.ridge(count, side) * rows**2)[:, free].sum()
         return float(loss)

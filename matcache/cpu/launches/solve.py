@@ -43,12 +43,14 @@ def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
 
 
 def _kind(systems: Systems) -> dict[str, bool]:
-    return {"gram": systems.gram is not None, "masked": systems.free is not None}
+    shared = {"gram": systems.gram, "masked": systems.free, "scaled": systems.scale}
+    return {name: slot is not None for name, slot in shared.items()}
 
 
 def _arrays(systems: Systems) -> list[Any]:
     none = np.empty((0, 0), np.float32)
-    given = (none if slot is None else slot.data() for slot in (systems.gram, systems.free))
+    shared = systems.gram, systems.free, systems.scale, systems.shift
+    given = (none if slot is None else slot.data() for slot in shared)
     return [*given, systems.ridge.data(), systems.rhs.data(), systems.out.data()]
 
 

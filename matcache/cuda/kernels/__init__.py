@@ -132,7 +132,7 @@ def gibbs_source(k: int, table: str = "float") -> str:
     return lanes + device_header() + f"#define K {k}\ntypedef {table} T;\n" + _text("gibbs")
 
 
-def cholesky_source(k: int, *, gram: bool, masked: bool, table: str = "float") -> str:
+def cholesky_source(k: int, *, gram: bool, masked: bool, scaled: bool, table: str = "float") -> str:
     """Return the module of the kernels for normal equations.
 
     k: unknowns, 1 to 130.
@@ -140,5 +140,5 @@ def cholesky_source(k: int, *, gram: bool, masked: bool, table: str = "float") -
     The kernels are `solve_rows`, `solve_sums`, `add_outer_32` and `add_outer_64`.
     """
     facts = f"#define K {k}\n#define GRAM {int(gram)}\n#define MASKED {int(masked)}\n"
-    facts += f"typedef {table} T;\n"
+    facts += f"#define SCALED {int(scaled)}\ntypedef {table} T;\n"
     return device_header() + facts + _text("cholesky")

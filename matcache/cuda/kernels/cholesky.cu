@@ -1,5 +1,5 @@
-// Normal equations: the counterparts of cpu_cholesky.py. K: unknowns, at most 130; GRAM, MASKED: 0 or 1;
-// T: type of the table.
+// Normal equations: the counterparts of cpu/cholesky.py. K: unknowns, at most 130; GRAM, MASKED,
+// SCALED: 0 or 1; T: type of the table.
 // A block of threads has one symmetric matrix. While it is summed, each thread holds a square of SIDE x
 // SIDE numbers of its upper half in registers; then it goes into shared memory, its upper half row by
 // row, where it is factored. Every sum is one chain in the order of the entries.
@@ -85,9 +85,11 @@ struct Squares {
   }
 };
 
-// (A + ridge) x = b: A becomes U with the reciprocals of its diagonal, A + ridge = U'U. All of the block
-// come here, after A was written.
-__device__ __forceinline__ void solve(float* A, float ridge, const float* free, const float* b, float* x) {
+// (A + D) x = b, D diagonal, see BL_DIAGONAL: A becomes U with the reciprocals of its diagonal, A + D = U'U.
+// All of the block come here, after A was written.
+#define BL_DIAGONAL(r) (SCALED ? ridge * scaling[r] + shift[r] : ridge)
+__device__ __forceinline__ void solve(float* A, float ridge, const float* free, const float* scaling,
+    const float* shift, const float* b, float* x) {
   __shared__ float y[K], least[K];
   __syncthreads();
   for (int r = threadIdx.x; r < K; r += BL_BLOCK) {
@@ -106,7 +108,7 @@ __device__ __forceinline__ void solve(float* A, float ridge, const float* free, 
     __syncthreads();
   }
   for (int r = threadIdx.x; r < K; r += BL_BLOCK) {
-    if (!MASKED || free[r] != 0.0f) A[upper(r, r)] += ridge;
+    if (!MASKED || free[r] != 0.0f) A[upper(r, r)] += BL_DIAGONAL(r);
     least[r] = FLOOR * A[upper(r, r)];
   }
   for (int j = 0; j < K; ++j) {
@@ -135,23 +137,24 @@ __device__ __forceinline__ void solve(float* A, float ridge, const float* free, 
   __syncthreads();
 }
 
-// out[i] = x, (sum over the entries j of row i of weights[j] v_j v_j' + gram + ridge[i]) x = rhs[i].
+// out[i] = x, (sum over the entries j of row i of weights[j] v_j v_j' + gram + D_i) x = rhs[i].
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) solve_rows(i64 rows, const i64* indptr,
     const int* indices, const float* weights, const T* table, const float* gram, const float* free,
-    const float* ridge, const float* rhs, float* out) {
+    const float* scaling, const float* shift, const float* ridge, const float* rhs, float* out) {
   __shared__ float A[TRIANGLE];
   for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
     Squares sums;
     sums.add(indptr[i], indptr[i + 1], table, [&](i64 e) { return (i64)indices[e]; },
              [&](i64 e) { return weights[e]; });
     sums.each([&](int r, int c, float x) { A[upper(r, c)] = GRAM ? x + gram[r * K + c] : x; });
-    solve(A, ridge[i], free, rhs + i * K, out + i * K);
+    solve(A, ridge[i], free, scaling, shift, rhs + i * K, out + i * K);
   }
 }
 
-// The same of sums that are packed: out[i] = x, (sums[i] + gram + ridge[i]) x = rhs[i].
+// The same of sums that are packed: out[i] = x, (sums[i] + gram + D_i) x = rhs[i].
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) solve_sums(i64 rows, const float* sums,
-    const float* gram, const float* free, const float* ridge, const float* rhs, float* out) {
+    const float* gram, const float* free, const float* scaling, const float* shift, const float* ridge,
+    const float* rhs, float* out) {
   __shared__ float A[TRIANGLE];
   for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
     const float* from = sums + i * PACKED;
@@ -161,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) solve_sums(i64 rows, c
           const float x = from[packed(r, c)];
           A[upper(r, c)] = GRAM ? x + gram[r * K + c] : x;
         }
-    solve(A, ridge[i], free, rhs + i * K, out + i * K);
+    solve(A, ridge[i], free, scaling, shift, rhs + i * K, out + i * K);
   }
 }
 

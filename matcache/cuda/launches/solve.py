@@ -52,15 +52,20 @@ def _cholesky(
     cache: MatCache, name: str, k: int, systems: Systems | None, table: Slot | None
 ) -> Any:
     own = "float" if table is None else c_type(table.dtype)
-    gram, free = (None, None) if systems is None else (systems.gram, systems.free)
-    facts = (k, gram is not None, free is not None, own)
+    shared = (None,) * 4 if systems is None else _shared(systems)
+    gram, masked, scaled, _ = (slot is not None for slot in shared)
+    facts = (k, gram, masked, scaled, own)
 
     def source() -> str:
-        return cholesky_source(k, gram=facts[1], masked=facts[2], table=own)
+        return cholesky_source(k, gram=gram, masked=masked, scaled=scaled, table=own)
 
     return kernel(cache, name, facts, source)
 
 
 def _arrays(systems: Systems) -> list[Any]:
-    given = (0 if slot is None else slot.array for slot in (systems.gram, systems.free))
+    given = (0 if slot is None else slot.array for slot in _shared(systems))
     return [*given, systems.ridge.array, systems.rhs.array, systems.out.array]
+
+
+def _shared(systems: Systems) -> tuple[Slot | None, ...]:
+    return systems.gram, systems.free, systems.scale, systems.shift
