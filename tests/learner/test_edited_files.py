@@ -117,6 +117,8 @@ FREE = {
     "config.l1": {"number", "real"},
     "config.l2": {"number", "real"},
     "config.reg": {"number", "real"},
+    "config.row_reg": {"number", "real"},
+    "config.bias_reg": {"number", "real"},
     "config.init_scale": {"number", "real"},
     "config.forget": {"real"},
     "config.l1_W": {"number", "real"},
