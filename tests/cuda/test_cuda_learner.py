@@ -26,9 +26,9 @@ from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import devices
 from blocklearn.mixins import MIXINS
 from blocklearn.optimizers import OPTIMIZERS
-from tests.models.test_als import RowsOnly
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
+from tests.support.model_variants import OneSided
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 
@@ -143,7 +143,7 @@ CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
 def trained(name: str, device: str | list[str], passes: int = 3, **options: Any) -> Learner:
     model, data, own = CASES[name]()
     if own.pop("one_sided", False):
-        data = RowsOnly(MatrixSource(data, block_rows=30))
+        data = OneSided(MatrixSource(data, block_rows=30))
     options = {"passes": passes, "block_rows": 30, "threads": 1, "seed": 3, **own, **options}
     return bl.Learner(model, train=data, device=device, **options).fit()
 

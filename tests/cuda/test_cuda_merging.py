@@ -18,10 +18,10 @@ from blocklearn.matcache.cuda import Cuda, devices, merging
 from blocklearn.matcache.cuda.wires import connect
 from tests.cuda.test_cuda_learner import CASES, counts, labels, trained
 from tests.learner.test_replicas import Sums
-from tests.models.test_als import RowsOnly
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
 from tests.support.cuda_nccl import Library
+from tests.support.model_variants import OneSided
 from tests.support.own_threads import Started
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
@@ -248,7 +248,7 @@ def test_goes_on_in_the_middle_of_a_pass(name: str, library: Library) -> None:
     def learner(*hooks: bl.Hook) -> Any:
         model, data, own = CASES[name]()
         if own.pop("one_sided", False):
-            data = RowsOnly(MatrixSource(data, block_rows=30))
+            data = OneSided(MatrixSource(data, block_rows=30))
         return bl.Learner(
             model, data, passes=2, block_rows=30, seed=3, replicas=2, sync_every=1,
             sync_weight=0.7, device=["cuda:0", "cuda:1"], hooks=hooks, **own,

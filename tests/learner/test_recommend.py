@@ -25,6 +25,7 @@ from blocklearn.matcache import ShapeError
 from blocklearn.matcache.cpu.backend import CPU
 from blocklearn.models.ranking_metrics import ranking_scores
 from blocklearn.models.score import values
+from tests.support.model_variants import OneSided
 
 USERS, ITEMS = 37, 23
 USER_IDS = [f'u"{i}, é' for i in range(USERS)]
@@ -150,18 +151,9 @@ def test_what_was_seen(explicit: Any) -> None:
         bl.recommend(explicit, seen=other.toarray())
 
 
-class Blocks:
-    """A source that can be read only block by block."""
-
-    def __init__(self, source: MatrixSource) -> None:
-        self.shape, self.blocks, self.names = source.shape, source.blocks, source.names
-        self.fingerprint = source.fingerprint
-        self.read = source.read
-
-
 def test_seen_items_that_stream(explicit: Any) -> None:
     scores = predictions(explicit)
-    source = Blocks(MatrixSource(ratings(), block_rows=6, shuffle=True))
+    source = OneSided(MatrixSource(ratings(), block_rows=6, shuffle=True))
     rows, ids, _ = joined(bl.recommend(explicit, n=4, seen=source))
     np.testing.assert_array_equal(np.sort(rows), np.arange(USERS))
     np.testing.assert_array_equal(ids, expected(scores, ratings(), 4)[rows])
@@ -403,7 +395,7 @@ def test_a_sample_of_users_is_the_same_at_each_evaluation(monkeypatch: pytest.Mo
     users, relevant = hook.sample(MatrixSource(held, block_rows=4), seed=5)
     assert users.size == 9 and (np.diff(users) > 0).all() and 4 not in users
     np.testing.assert_array_equal(relevant.toarray(), held[users].toarray() > 0)
-    again, _ = hook.sample(Blocks(MatrixSource(held, block_rows=4, shuffle=True)), seed=5)  # type: ignore[arg-type]
+    again, _ = hook.sample(OneSided(MatrixSource(held, block_rows=4, shuffle=True)), seed=5)  # type: ignore[arg-type]
     np.testing.assert_array_equal(users, again)
     other, _ = hook.sample(MatrixSource(held), seed=6)
     assert set(other) != set(users)

@@ -14,6 +14,7 @@ from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.matcache import ShapeError
 from blocklearn.models import ALS
 from tests.support.als_reference import Reference, ratings
+from tests.support.model_variants import OneSided
 
 LOSSES: list[dict[str, Any]] = [
     {},
@@ -44,16 +45,8 @@ class Scores(bl.Hook):
         self.found.append(dict(progress.scores))
 
 
-class RowsOnly:
-    """A source with one orientation."""
-
-    def __init__(self, source: MatrixSource) -> None:
-        self.shape, self.blocks, self.names = source.shape, source.blocks, source.names
-        self.fingerprint, self.read = source.fingerprint, source.read
-
-
 def rows_only(X: Any, block_rows: int = 16) -> Any:
-    return RowsOnly(MatrixSource(X, block_rows=block_rows))
+    return OneSided(MatrixSource(X, block_rows=block_rows))
 
 
 # ---------------------------------------------------------------- the equations

@@ -14,6 +14,7 @@ from blocklearn.matcache import MatCache, from_array, from_sparse, solve_rows
 from blocklearn.matcache.cuda import Cuda
 from blocklearn.models import ALS
 from tests.support.cuda_device import HostDriver
+from tests.support.model_variants import OneSided
 
 RNG = np.random.default_rng(0)
 
@@ -23,15 +24,6 @@ def ratings() -> Any:
     X = (1 + 4 * RNG.random((60, 40))) * (RNG.random((60, 40)) < 0.15)
     X[11] = X[:, 7] = 0
     return sp.csr_array(X.astype(np.float32))
-
-
-class Rows:
-    """A source of rows of users alone."""
-
-    def __init__(self, X: Any) -> None:
-        source = MatrixSource(X, block_rows=16)
-        self.shape, self.blocks, self.names = source.shape, source.blocks, source.names
-        self.fingerprint, self.read = source.fingerprint, source.read
 
 
 def factors(found: Any, model: ALS) -> Any:
@@ -51,7 +43,7 @@ def factors(found: Any, model: ALS) -> Any:
 def test_rows_without_entries_are_zeros(reg: float, loss: Any, solver: Any, sides: int) -> None:
     X = ratings()
     model = ALS(loss=loss, solver=solver, reg=reg, rank=4)
-    data = X if sides == 2 else Rows(X)
+    data = X if sides == 2 else OneSided(MatrixSource(X, block_rows=16))
     learner = bl.Learner(model, train=data, eval=X, passes=2, block_rows=16, threads=1).fit()
     users, items = learner.row_state("users"), learner.row_state("items")
     assert np.isfinite(users).all() and np.isfinite(items).all()

@@ -14,6 +14,7 @@ import blocklearn as bl
 from blocklearn.datasources import Ids, MatrixSource
 from blocklearn.matcache import ShapeError, gram, total
 from blocklearn.models.row_state import RowStore
+from tests.support.model_variants import OneSided
 
 
 class Power(bl.Model):
@@ -119,17 +120,9 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert again.evaluate(X) == pytest.approx(learner.evaluate(X), rel=1e-5)
 
 
-class Rows:
-    """Wraps a source, without its transpose."""
-
-    def __init__(self, source: MatrixSource) -> None:
-        self.shape, self.blocks, self.names = source.shape, source.blocks, source.names
-        self.fingerprint, self.read = source.fingerprint, source.read
-
-
 def test_a_source_of_one_orientation() -> None:
     X = ratings()
-    learner = bl.Learner(Power(), Rows(MatrixSource(X, block_rows=7)), passes=2).fit()
+    learner = bl.Learner(Power(), OneSided(MatrixSource(X, block_rows=7)), passes=2).fit()
     assert learner.model.sides == 1 and learner.model.notes == ["1 sides"]
     assert learner.progress.rows == 2 * 50
     start = RowStore(30, 2)
@@ -193,7 +186,9 @@ def test_the_table_of_the_rows_in_training_is_refused_when_memory_is_planned() -
 
 def test_scores_read_tables_as_they_are_now() -> None:
     X = ratings(rows=16)  # one block: no change of side comes between it and the score
-    learner = bl.Learner(Neighbours(), Rows(MatrixSource(X, block_rows=16)), eval=X, block_rows=16)
+    learner = bl.Learner(
+        Neighbours(), OneSided(MatrixSource(X, block_rows=16)), eval=X, block_rows=16
+    )
     for wanted_passes in (1, 2):
         learner.passes = wanted_passes
         learner.fit()
