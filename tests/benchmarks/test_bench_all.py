@@ -159,7 +159,7 @@ def test_what_is_not_there_is_said_before_anything_runs(
 
 
 def test_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two benchmarks, one of which finds its data damaged; then again, with what is there."""
+    """Two benchmarks, one of which finds its data damaged; then one again with `--keep`."""
     data, out = tmp_path / "data", tmp_path / "report"
     (data / "good").mkdir(parents=True)
     X = sp.csr_matrix(np.random.default_rng(0).poisson(0.3, (60, 20)))

@@ -107,7 +107,7 @@ def test_rows_that_fit_beside_their_table(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class Memory:
-    """Of a pool; it goes back when nobody holds it."""
+    """Memory of a pool, which goes back with the last reference."""
 
     def __init__(self, driver: HostDriver, nbytes: int) -> None:
         self.driver, self.ptr = driver, driver.allocate(nbytes)

@@ -241,7 +241,7 @@ def test_replicas_on_two_devices_are_merged(drivers: list[HostDriver]) -> None:
 def test_as_many_replicas_as_devices(
     device: str, count: int, drivers: list[HostDriver], tmp_path: Path, monkeypatch: Any
 ) -> None:
-    """The run says how many, so it goes on with as many wherever it goes on."""
+    """The run records how many, so it resumes with as many on any machine."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(devices, "count", lambda: 1 if device == "cuda" and count == 1 else 2)
     sp.save_npz("counts.npz", counts())

@@ -130,7 +130,7 @@ with BlockWriter(sys.argv[1:], block_rows=4, columns=11, resume=True) as writer:
 
 
 def test_killed_at_any_time(tmp_path: Path) -> None:
-    """The process is killed, several times, and goes on each time."""
+    """The process is killed several times, and resumes each time."""
     paths = folders(tmp_path, 2)
     reached = []
     for patience in (9, 90, 170, 1000):
@@ -295,7 +295,7 @@ def test_rows_that_no_block_can_hold(tmp_path: Path, what: str) -> None:
         writer.append([0, 1, 2], [0, 4], [1, 2])
         with pytest.raises(DataError, match=text):
             writer.append(**rows)
-        writer.append([0, 1], [3], [3])  # the writer goes on
+        writer.append([0, 1], [3], [3])  # the writer still works
         writer.finish()
     found = collect(BlockSource([tmp_path])).X
     assert found.tolist() == [[1, 0, 0, 0, 0], [0, 0, 0, 0, 2], [0, 0, 0, 3, 0]]

@@ -49,7 +49,7 @@ Learn = Callable[..., tuple[int, str, str]]
 
 
 def clicks(rows: int = 2000) -> pa.Table:
-    """Whether somebody clicks depends on country and ad together, on neither of them alone."""
+    """Clicks depend on country and ad together, on neither of them alone."""
     rng = np.random.default_rng(0)
     country, ad = rng.integers(3, size=rows), rng.integers(4, size=rows)
     return pa.table(

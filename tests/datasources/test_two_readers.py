@@ -1,6 +1,4 @@
-"""Two threads that read one source, as training and scores of the training data do: nobody gets a
-wrong number.
-"""
+"""Two threads that read one source get right numbers, as training and its scores do."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

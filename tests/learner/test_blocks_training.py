@@ -28,7 +28,7 @@ def documents(rows: int = 240, words: int = 30, seed: int = 0) -> Any:
 
 @pytest.mark.parametrize("codec", ["raw", "lz4"])
 def test_the_same_bits_as_from_memory(tmp_path: Path, codec: Any) -> None:
-    """Blocks with the same rows give the same model, whoever reads them and with any threads."""
+    """Blocks with the same rows give the same model, with any reader and any threads."""
     X = documents()
     memory = MatrixSource(X, block_rows=32)
     paths = folders(tmp_path, 3)

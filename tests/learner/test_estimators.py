@@ -257,7 +257,7 @@ def steps_of(estimator: Any) -> tuple[int, int]:
 
 
 def test_gibbs_in_a_stream_has_one_schedule_of_steps() -> None:
-    """A stream has no warm-up and does not begin again; one that `fit` began goes on sampling."""
+    """A stream has no warm-up and does not begin again; one that `fit` began keeps sampling."""
     lda = estimator_of("lda")
     found = []
     for _ in range(3):

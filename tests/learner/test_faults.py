@@ -151,13 +151,13 @@ def other_user() -> dict[str, Any]:
     if os.getuid() != 0:
         return {}
     probe = [sys.executable, "-c", "import blocklearn.learner.runs.training"]
-    nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []}
+    powerless: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []}
     try:
-        if subprocess.run(probe, capture_output=True, **nobody).returncode == 0:
-            return nobody
+        if subprocess.run(probe, capture_output=True, **powerless).returncode == 0:
+            return powerless
     except OSError:
         pass
-    pytest.skip("root may write everywhere, and nobody else can run this Python")
+    pytest.skip("root may write everywhere, and no other user can run this Python")
 
 
 def test_a_folder_that_may_not_be_written(folder: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_file_system_that_is_read_only(folder: Path, monkeypatch: Any, learn: 
 def test_a_block_that_cannot_be_read(
     learn: Learn, monkeypatch: Any, error: Exception, code: ExitCode, traceback: bool, replicas: str
 ) -> None:
-    """It is named, and the run goes on from before it once it can be read."""
+    """It is named, and the run resumes from before it once it can be read."""
     settings = ["-q", "--set", f"learner.replicas={replicas}", "--set", "learner.sync_every=1"]
     read = MatrixSource.read
 
@@ -239,7 +239,7 @@ def test_damage_to_the_newest_falls_back_and_says_so(
 
 @pytest.mark.parametrize("moved", [0, 2])
 def test_killed_while_the_model_is_put_in_its_place(moved: int, whole: str, learn: Learn) -> None:
-    """It was complete beside its place; whoever looks there afterwards finds it."""
+    """It was complete beside its place, and is found there afterwards."""
     files = [name for name in model_folder.FILES if Path(whole, name).exists()]
     before = {name: Path(whole, name).read_bytes() for name in files}
     ready = Path(whole, ".next")

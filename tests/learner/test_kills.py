@@ -1,4 +1,4 @@
-"""Killed at any moment, saves included, a run goes on to the bits of one that was left alone.
+"""Killed at any moment, saves included, a run resumes and ends with the bits of an unharmed one.
 
 The cases below have every kind of model, optimizer and data.
 """

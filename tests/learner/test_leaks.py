@@ -1,4 +1,4 @@
-"""Nothing is left behind: no thread, no file, no memory, no setting; and nobody is disturbed."""
+"""Training leaves no thread, file, memory or setting behind, and disturbs no other thread."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_second_training_is_that_of_a_fresh_process(digest: Any, fresh: dict[s
 
 
 def test_learners_in_threads_do_not_disturb_each_other(digest: Any, fresh: dict[str, str]) -> None:
-    """All kinds at once, several times, while somebody else multiplies matrices."""
+    """All kinds at once, several times, while another thread multiplies matrices."""
     found: list[tuple[str, str]] = []
     over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What a run says of itself while it works: events, and whoever else gets them."""
+"""What a run says of itself while it works: events, and their other receivers."""
 
 from __future__ import annotations
 

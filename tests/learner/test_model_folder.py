@@ -252,7 +252,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(
             )
         except ModelMissingError:
             outcomes.append("none")
-        write(path, metrics={"passes": 5})  # and the leftovers are in nobody's way
+        write(path, metrics={"passes": 5})  # and the leftovers are not in the way
         assert load(path).metrics == {"passes": 5}
         assert files(path) == set(model_folder.FILES)
         if finished:

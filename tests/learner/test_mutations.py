@@ -112,7 +112,7 @@ def test_one_case_by_its_number(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_workers_that_die_and_hang_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker is started anew, and goes on with the next case."""
+    """A worker that ended is started anew and runs the next case."""
     monkeypatch.setattr("tests.mutations.runner.PATIENCE", 2.0)
     with Worker(SEED) as worker:
         assert worker.judge(0).kind in GOOD

@@ -163,7 +163,7 @@ def test_seen_items_that_stream(explicit: Any) -> None:
 
 
 def test_new_users(explicit: Any) -> None:
-    """Whoever has the ratings of a user of the training data is close to him."""
+    """A new user with the ratings of a user of the training data gets almost the same factors."""
     new = ratings()[[3, 8]]
     factors = bl.fold_in(explicit, new)
     known = factors_of(explicit)

@@ -127,7 +127,7 @@ def test_settings_that_make_no_sense() -> None:
 
 
 def test_numbers_that_are_not_finite_are_merged_without_a_word() -> None:
-    """Whoever looks whether training diverges says so, with the blocks."""
+    """The check for divergence reports them, with the blocks; the merger does not."""
     mats = [from_array(MatCache(threads=1), [[x, 1.0]], "x") for x in (np.inf, -np.inf)]
     merger = make_merger([mat.cache for mat in mats], [])
     merger.begin([mats])

@@ -110,7 +110,7 @@ def test_who_released_a_folder_that_is_another_ones_leaves_that_alone(tmp_path: 
     first, second = RowFolder(tmp_path), RowFolder(tmp_path)
     first.take()
     array = first.new("W", 4, 1)
-    for name in files(tmp_path):  # somebody cleans up too eagerly
+    for name in files(tmp_path):  # as a user who cleans up too eagerly
         (tmp_path / name).unlink()
     second.take()
     second.new("W", 4, 1)

@@ -135,7 +135,7 @@ def test_an_error_in_a_thread_is_raised_after_all_have_stopped(where: str) -> No
 
 @pytest.mark.parametrize("during", ["work", "wait"])
 def test_an_interrupt_waits_for_the_helpers(during: str) -> None:
-    """Ctrl-C while helpers work: no chunk runs on behind the back of whoever handles it."""
+    """Ctrl-C while helpers work: no chunk still runs when the caller handles it."""
     pool = Pool(3)
     begun: list[int] = []
     ended: list[int] = []

@@ -120,7 +120,7 @@ def test_the_time_that_it_takes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_model_that_reads_numbers_is_not_scored(always: list[dict[str, float]]) -> None:
-    """Its plan is incomplete, so a score might need memory that nobody reserved."""
+    """Its plan is incomplete, so a score might need memory that is not reserved."""
 
     class Reads(bl.models.GLM):
         def update(self, block: Any) -> None:

@@ -84,7 +84,7 @@ def test_both_sides_are_visited_in_turn(row_folder: bool, tmp_path: Path) -> Non
     np.testing.assert_allclose(
         learner.predict(X), X @ learner.row_state("right"), rtol=1e-4, atol=1e-6
     )
-    new = ratings(11, 50, 3)  # columns that nobody has seen
+    new = ratings(11, 50, 3)  # columns that were not trained on
     found = learner.predict(new, side=1)
     np.testing.assert_allclose(found, new @ learner.row_state("left"), rtol=1e-4, atol=1e-6)
     assert learner.progress.allocations_after_warmup == 0

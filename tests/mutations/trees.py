@@ -1,4 +1,4 @@
-"""Damage to JSON and YAML that stays JSON and YAML: keys and values that nobody expects."""
+"""Damage JSON and YAML so that it stays JSON and YAML: unexpected keys and values."""
 
 import copy
 import io

@@ -1,7 +1,7 @@
-"""Trains models one after another and writes down what they allocate: a program, see `main`.
+"""Train models one after another and write down what they allocate: a program, see `main`.
 
 It runs with `count_allocations.c` loaded before it (LD_PRELOAD), which sees the allocations of all
-threads, whoever makes them. After the first pass, whose end is an evaluation, counting begins.
+threads. After the first pass, whose end is an evaluation, counting begins.
 """
 
 from __future__ import annotations

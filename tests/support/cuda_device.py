@@ -2,8 +2,9 @@
 
 Streams are threads that run what they are given in order, after random delays; events are real.
 It finds what a card would not tell: copies from memory that is not pinned, or that was written to
-before the copy ran; addresses that belong to nobody; writes just outside an allocation. Memory is
-full of NaN when it is allocated, so that numbers nobody wrote show in the results.
+before the copy ran; addresses outside of all allocations; writes just outside an allocation.
+Memory is full of NaN when it is allocated, so that numbers that were never written show in the
+results.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class HostDriver:
             if start <= address and address + nbytes <= start + size:
                 first = address - raw.ctypes.data
                 return raw[first : first + nbytes]
-        raise AssertionError(f"{nbytes} bytes at {address:#x} are nobody's")
+        raise AssertionError(f"{nbytes} bytes at {address:#x} lie outside of all allocations")
 
     def pinned(self, nbytes: int) -> Bytes:
         self._pinned.append(np.full(nbytes, POISON, np.uint8))

@@ -2,7 +2,7 @@
 
 What one stream was given within a group is one step of it, which sends and receives at once, and
 ends when others have taken what it sends: so a stream that comes late holds up the others, as on
-cards. A send that nobody receives, or is received in another length, is an error; so are calls
+cards. A send that is not received, or in another length, is an error; so are calls
 outside a group, and communicators that are at work while others are.
 """
 

@@ -101,7 +101,7 @@ def as_in(of: Any, made: Callable[..., Any] | None = None) -> Any:
 class Machine:
     """Devices, and what each thread is at.
 
-    contexts: devices that somebody used. reached: from which one another one may be used. apart: of
+    contexts: devices that were used. reached: from which one another one may be used. apart: of
     which this cannot be said. peers: copies between devices.
     """
 

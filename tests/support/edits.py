@@ -28,7 +28,7 @@ VALUES: dict[str, Any] = {
 
 
 def places(tree: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Every field of `tree`, mappings and lists included, and what is there."""
+    """Every field of `tree`, mappings and lists included, and its value."""
     pairs: Any = ()
     if isinstance(tree, dict):
         pairs = tree.items()

@@ -6,7 +6,7 @@ Run by `test_kills.py` as a process of its own: every run is a fork of it, so wh
 compiled once is there for all of them. The first two, in the folders `whole` and `run-0`, are left
 alone. From then on each is killed by SIGKILL after a random time, at most that of the second one
 (and MOST seconds); every other one lives until it writes or removes a checkpoint, too. The next one
-goes on where it was. When a run is complete, another one begins in another folder; the last one is
+resumes there. When a run is complete, another one begins in another folder; the last one is
 left to complete. Prints the number of kills, how many of them left a checkpoint half written or
 removed, and the folders.
 """

@@ -75,7 +75,7 @@ def serving(answer: Answer) -> Iterator[Server]:
 
 
 def closed_port() -> str:
-    """An address where nobody listens."""
+    """An address where no server listens."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{sock.getsockname()[1]}"
