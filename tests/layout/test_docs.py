@@ -1,6 +1,7 @@
 """The documentation keeps its word: its code runs, its configurations are valid, its pages exist.
 
-`page_blocks.py` says what happens to which block.
+`page_blocks.py` says what happens to which block. Running all pages takes minutes: the inner loop
+checks everything that shows without running, `-m slow` runs them.
 """
 
 from __future__ import annotations
@@ -26,9 +27,7 @@ from tests.support.page_blocks import (
 )
 
 LANGUAGES = {"python", "bash", "text", "yaml", "json", "toml", "ini"}
-SLOW = {"docs/how-to/replicas.md", "docs/how-to/resume.md", "docs/operations.md"}
-"""Pages with long runs, of things that have tests of their own."""
-ALONE = {"README.md", *SLOW}
+ALONE = {"README.md", "docs/how-to/replicas.md", "docs/how-to/resume.md", "docs/operations.md"}
 """Pages whose commands are processes of their own: what is read first, and what gets signals."""
 
 
@@ -47,16 +46,26 @@ def learn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.communicate()
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW)) for page in PAGES]
-)
+@pytest.mark.parametrize("page", PAGES)
+def test_code_of_a_page_is_valid(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python compiles, commands and their options exist, configurations follow the schema."""
+    monkeypatch.setenv("CLICKS_SIGNATURE", "a-signature")  # docs/how-to/remote.md refers to it
+    for block in blocks_of(page):
+        assert block.language in LANGUAGES, f"{block.where}: a block of {block.language!r}"
+        if block.language != "text":
+            check(block, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_does_what_it_says(
     page: str, learn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLICKS_SIGNATURE", "a-signature")  # docs/how-to/remote.md refers to it
     run, printed = PageRun(tmp_path, LEARN if page in ALONE else learn), None
     for block in blocks_of(page):
-        assert block.language in LANGUAGES, f"{block.where}: a block of {block.language!r}"
         if block.title and not block.needs and not block.excerpt:
             (tmp_path / block.title).write_text(block.text)
         if block.runs:
@@ -65,8 +74,6 @@ def test_a_page_does_what_it_says(
         if block.language == "text" and printed is not None:
             missing = missing_lines(block.text, printed)
             assert not missing, f"{block.where}: not printed: {missing}\nbut:\n{printed}"
-        elif block.language != "text":
-            check(block, tmp_path)
         printed = None
 
 
