@@ -259,13 +259,24 @@ PENALTIES: dict[str, tuple[list[Mixin], dict[str, Any]]] = {
 }
 
 
+SMOOTH = ("none", "l2")
+QUICK = {
+    *(("adagrad", penalty) for penalty in PENALTIES),
+    *((kind, "elastic net") for kind in STEPPED),
+    *((kind, "l2") for kind in FULL_PASS),
+}
+"""Each penalty and each optimizer once; kernels of all others are compiled with `-m slow`."""
+PENALIZED = [
+    pytest.param(kind, penalty, marks=[pytest.mark.slow] * ((kind, penalty) not in QUICK))
+    for kind in GRADIENT
+    for penalty in (SMOOTH if kind in FULL_PASS else PENALTIES)
+]
+
+
 @pytest.mark.parametrize("sparse", [True, False], ids=["active", "dense"])
-@pytest.mark.parametrize("penalty", PENALTIES)
-@pytest.mark.parametrize("kind", GRADIENT)
+@pytest.mark.parametrize(("kind", "penalty"), PENALIZED)
 def test_converges_to_the_optimum_of_scipy(kind: str, penalty: str, sparse: bool) -> None:
     mixins, terms = PENALTIES[penalty]
-    if kind in FULL_PASS and penalty not in ("none", "l2"):
-        pytest.skip("smooth objectives only")
     X, Y = regression()
     optimizer = CONVERGES[kind].model_copy()
     W = descend(optimizer, X, Y, steps=500, sparse=sparse, mixins=mixins)
@@ -361,7 +372,7 @@ def test_rates_of_targets(kind: str, sparse: bool) -> None:
     """A target with twice the rate is that target in a run with twice the rate."""
     data, w = blocks(10), initial() * (kind != "ftrl")
     rates = np.array([1.0, 2.0, 0.5])
-    mixins = [L1(weight=0.02)]
+    mixins = [ElasticNet(weight=0.02)]  # whose kernels are those of the tests of convergence
     cls = OPTIMIZERS[kind]
     got = run(cls(rate=0.1), data, w, sparse=sparse, mixins=mixins, rates=rates)
     for target, factor in enumerate(rates):
