@@ -33,7 +33,7 @@ from blocklearn.matcache.cuda.kernels import library_source
 from blocklearn.matcache.notation.elementwise import ELEMENTWISE
 from blocklearn.matcache.notation.operand import apply
 from tests.support import cuda_host
-from tests.support.cubin import nvrtc, resources
+from tests.support.cubin import ARCHITECTURES, nvrtc, resources
 from tests.support.cuda_device import HostDriver
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
@@ -125,7 +125,7 @@ def test_an_operation_without_a_kernel_says_so(cache: MatCache) -> None:
         launch(cache, "an operation of the next century")
 
 
-@pytest.mark.parametrize("architecture", ["80", "90", "100"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("types", [("float",) * 3, ("double",) * 3, ("i64", "float", "double")])
 def test_kernels_of_the_backend_compile(types: tuple[str, ...], architecture: str) -> None:
     cubin = nvrtc(library_source(*types), architecture)

@@ -21,7 +21,7 @@ from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.matcache.operations.packing import groups, packed
 from blocklearn.matcache.operations.sampling import CAP, sample_topics
 from tests.support import cuda_host
-from tests.support.cubin import nvrtc, resources
+from tests.support.cubin import ARCHITECTURES, nvrtc, resources
 from tests.support.cuda_gpu import DeviceModule
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
@@ -343,7 +343,7 @@ def test_every_kernel_has_its_floor() -> None:
     assert not [name for name in names if f"`{re.sub('_(32|64)$', '', name)}`" not in page]
 
 
-@pytest.mark.parametrize("architecture", ["80", "90", "100"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", EVERY)
 def test_modules_compile_and_keep_to_registers(name: str, architecture: str) -> None:
     needed = resources(nvrtc(EVERY[name], architecture))

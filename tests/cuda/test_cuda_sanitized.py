@@ -68,7 +68,7 @@ def watched(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("__shared__ float held[8]; held[7 + at] = 1; out[0] = held[7];", 1, "out of bounds"),
     ],
 )
-@pytest.mark.parametrize("threads", [1, 64])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 64])
 def test_what_is_planted_is_found(body: str, at: int, message: str, threads: int) -> None:
     text = PLANTED.replace("BODY)", f"{body!r})").replace("AT)", f"{at})")
     done = watched("-c", text.replace("THREADS", str(threads)))

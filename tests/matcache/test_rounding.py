@@ -40,7 +40,7 @@ from blocklearn.matcache.operations.rounding import as_table, rounded
 from blocklearn.matcache.operations.sampling import sample_topics
 from blocklearn.models import lda as lda_model
 from tests.support import cuda_host, programs
-from tests.support.cubin import nvrtc, ptx, resources
+from tests.support.cubin import ARCHITECTURES, nvrtc, ptx, resources
 from tests.support.cuda_device import HostDriver
 
 needs_compiler = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
@@ -309,7 +309,7 @@ def e_step(name: str, k: int) -> Any:
         return getattr(lda_model, name).compile(X, *mats, 3).plan
 
 
-@pytest.mark.parametrize("architecture", ["80", "90", "100"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("k", [*(pytest.param(k, marks=pytest.mark.slow) for k in (32, 100)), 256])
 @pytest.mark.parametrize("name", ["infer_vb", "infer_cvb0"])
 def test_the_e_step_keeps_to_registers(name: str, k: int, architecture: str) -> None:
@@ -327,9 +327,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize(
-    "architecture", ["90", *(pytest.param(a, marks=pytest.mark.slow) for a in ("80", "100"))]
-)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", KERNELS)
 def test_modules_compile_and_keep_to_registers(name: str, architecture: str) -> None:
     for needs in resources(nvrtc(KERNELS[name], architecture)).values():

@@ -16,6 +16,8 @@ from blocklearn.matcache.cuda.cupy_driver import OPTIONS
 BY_CUPY = ("-ftz=true", "--device-as-default-execution-space")  # what `RawModule` adds
 REGISTERS, FRAME = 0x2F, 0x11  # kinds of attributes
 SIZED = 4
+ARCHITECTURES = ["90", *(pytest.param(a, marks=pytest.mark.slow) for a in ("80", "100"))]
+"""Parameters of tests that compile for three kinds of cards: each takes NVRTC a second."""
 
 
 def nvrtc(source: str, architecture: str = "90") -> bytes:
