@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from .card import card
 from .synonyms import nearest
 
 
@@ -35,6 +36,11 @@ class Fields(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid")
+
+    def _repr_html_(self) -> str:
+        """Return the fields as HTML, for notebooks."""
+        shown = {str(name): value for name, value in self.__repr_args__() if name != "kind"}
+        return card(type(self).__name__, shown)
 
     @model_validator(mode="wrap")
     @classmethod

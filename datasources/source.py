@@ -7,6 +7,8 @@ Each optional protocol has only its own members. So a check for it never touches
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from blocklearn.card import card
+
 from .block import BlockShape, HostBlock
 from .errors import DataError
 
@@ -66,6 +68,22 @@ class DataSource(Protocol):
 
         Must not allocate arrays. Raises `DataError` that names the fault and its place.
         """
+
+
+class Described:
+    """Gives a source HTML for notebooks: its sizes, and the memory of a block."""
+
+    def _repr_html_(self: DataSource) -> str:
+        shape = self.shape
+        stored = "dense" if shape.dense else f"sparse, at most {shape.nnz:,} entries a block"
+        facts = {
+            "rows": f"{shape.total_rows:,} in {self.blocks:,} blocks of {shape.rows:,}",
+            "columns": f"{shape.columns:,}, {stored}",
+            "targets": f"{shape.targets:,}",
+            "names": ", ".join([str(name) for name in (self.names or ())[:5]]) or "-",
+            "memory of a block": f"{shape.nbytes:,} bytes",
+        }
+        return card(type(self).__name__, facts)
 
 
 @runtime_checkable

@@ -35,6 +35,9 @@ from .configuration.guesses import answered
 from .files.row_folder import RowFolder
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
+from .showing.facts import learner_html, learner_text
+from .showing.history import History
+from .showing.live import Shown, shown
 from .training.block_input import Use
 from .training.checks import check_fields
 from .training.data import (
@@ -108,6 +111,8 @@ class Learner:
       the time of memory-bound kernels on a GPU. Parameters, sums, scores and predictions stay
       float32. On the CPU the numbers are the same, without a gain in speed.
     - of_rows: rows of the whole data, if `train` is one part of them; None: `train` is all.
+    - verbose: whether `fit` shows its progress where that is seen: in a terminal or a notebook,
+      never in a pipe or a file.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
@@ -139,6 +144,7 @@ class Learner:
         index: IndexedBy = "host",
         tables: Tables = "float32",
         of_rows: int | None = None,
+        verbose: bool = True,
     ) -> None:
         for name, value in [
             ("passes", passes),
@@ -205,6 +211,7 @@ class Learner:
         self.devices = one_each(device, replicas)
         self.replicas, self.index, self.tables = len(self.devices), index, tables
         self.sync_every, self.sync_weight = sync_every, sync_weight
+        self.verbose, self.history, self._shown = verbose, History(), Shown(None)
         self._team: Team | None = None
         self._stores: dict[str, RowStore] = {}
         self._restored: State | None = None
@@ -222,8 +229,9 @@ class Learner:
         if self._keeps_best:
             self._room_for_best = self.state()
         self._keep_best()
-        self._tell("start")
         with ExitStack() as stack:
+            self._shown = stack.enter_context(shown(self.verbose))
+            self._tell("start")
             readers = [
                 stack.enter_context(self._reader(source, "train", side))
                 for side, source in enumerate(self._training())
@@ -257,6 +265,8 @@ class Learner:
     def _tell(self, event: str) -> None:
         if event == "improved":
             self._keep_best()
+        self.history.hear(event, self.progress)
+        self._shown.hear(event, self.progress)
         for hook in self.hooks:
             getattr(hook, event)(self, self.progress)
 
@@ -273,6 +283,14 @@ class Learner:
     @property
     def _keeps_best(self) -> bool:
         return self.evaluation.keep_best and self.evaluation.metric is not None
+
+    def __repr__(self) -> str:
+        """Show the model, the data, the state of training and the scores."""
+        return learner_text(self, trained=self._is_trained)
+
+    def _repr_html_(self) -> str:
+        """Return the same with memory and a curve as HTML, for notebooks."""
+        return learner_html(self, self.history, trained=self._is_trained)
 
     # ------------------------------------------------------------- using a model
 
@@ -592,8 +610,12 @@ class Learner:
                 "of columns. Rows are samples, columns features: check the orientation."
             )
 
+    @property
+    def _is_trained(self) -> bool:
+        return self._trained_on or self._restored is not None
+
     def _check_trained(self) -> None:
-        if not self._trained_on and self._restored is None:
+        if not self._is_trained:
             raise ValueError("Learner: nothing is trained or loaded yet; call fit().")
 
     def _ready(self) -> Team:

@@ -13,13 +13,13 @@ from blocklearn.closing import Closing
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
 from ..memory.order import RowOrder
-from ..source import check_request
+from ..source import Described, check_request
 from .folders import open_dataset
 from .manifest import Side
 from .part_reader import PartReader, Verify
 
 
-class BlockSource(Closing):
+class BlockSource(Closing, Described):
     """The block dataset in the folders `paths`, one per stripe, as it was written.
 
     - shuffle: False: blocks in the order of the rows. "blocks": a new order of the blocks in each

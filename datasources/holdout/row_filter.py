@@ -15,7 +15,7 @@ from ..arrays.compiled import kernel
 from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import GOLDEN, mix_one
 from ..block import BlockShape, HostBlock
-from ..source import DataSource, notes_of, readers_of, row_names, target_names
+from ..source import DataSource, Described, notes_of, readers_of, row_names, target_names
 from .samples import check_parts
 from .split import limit_of, start_of
 
@@ -23,7 +23,7 @@ STEP = 256  # rows from one stored count to the next
 CHUNK = 1 << 14  # rows tested at a time by `chosen`
 
 
-class RowFilter:
+class RowFilter(Described):
     """A part of the rows of `source`: the held-out rows, or the others.
 
     - share, seed: as for `split_rows`.

@@ -12,13 +12,13 @@ from ..block import BlockShape, HostBlock
 from ..errors import DataError
 from ..holdout.samples import Reading
 from ..memory.order import RowOrder
-from ..source import check_request
+from ..source import Described, check_request
 from .index import make_index, record_fault
 from .parts import Part
 from .records import MORE, Bytes, KeyColumns, Layout, decode, measure
 
 
-class HugeCTRSource:
+class HugeCTRSource(Described):
     """Reads the records of one or several files as sparse rows with targets.
 
     Columns are the dense features, then those of the keys; targets are the labels. Blocks are

@@ -10,13 +10,13 @@ from ..arrays.accept import CSR
 from ..arrays.copy_rows import count_up, gather_csr, gather_dense
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
-from ..source import check_request
+from ..source import Described, check_request
 from .batches import Stream, count_batches
 
 Batches = Callable[[int], Iterable[Any]]
 
 
-class IterableSource:
+class IterableSource(Described):
     """The batches that a function yields, as blocks.
 
     - batches: a function that takes the number of the pass (0, 1, ...) and returns an iterable of

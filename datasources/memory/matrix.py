@@ -14,7 +14,7 @@ from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import hash_matrix
 from ..block import MAX_COLUMNS, BlockShape, HostBlock
 from ..errors import DataError
-from ..source import check_request
+from ..source import Described, check_request
 from .kept_blocks import ALIGNMENT, Shelf
 from .labels import Labels
 from .order import RowOrder, Shuffle
@@ -23,7 +23,7 @@ KEEP_BYTES = 2**30
 FEW_LABELS = 2**14  # so few numbers are written into a block without a thread
 
 
-class MatrixSource:
+class MatrixSource(Described):
     """A NumPy array or SciPy sparse matrix (any kind) as blocks; rows are samples.
 
     - X: [n, columns], real and finite. A CSR or dense matrix is kept, not copied: do not change it

@@ -15,7 +15,7 @@ from ..block import BlockShape, HostBlock
 from ..errors import DataError
 from ..memory.order import Shuffle
 from ..remote import Files, HdfsDriver, Patience, Status, find, resolve
-from ..source import check_request
+from ..source import Described, check_request
 from .arrays import Fault
 from .block_order import Cut
 from .columns import Columns, Dense, Feature, names_of
@@ -57,7 +57,7 @@ ENDINGS = (".parquet", ".parq", ".pq")
 PATIENCE = Patience()
 
 
-class ParquetSource:
+class ParquetSource(Described):
     """Reads rows of Parquet files as blocks.
 
     paths: a file, a folder, a pattern (`part-*.parquet`), or a list of these; local, or URLs

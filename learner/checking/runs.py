@@ -122,7 +122,8 @@ class Case:
         source = self.source if source is None else source
         given: dict[str, Any] = {
             "train": source, "eval": source, "passes": PASSES, "threads": 1,
-            "optimizer": self.optimizer, "mixins": self.mixins, **options,
+            "optimizer": self.optimizer, "mixins": self.mixins,
+            "verbose": False, **options,
         }  # fmt: skip
         return Learner(self.model, **given)
 

@@ -175,6 +175,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
             optimizer=optimizer,
             hooks=hooks,
             of_rows=of_rows,
+            verbose=False,
         )
 
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:

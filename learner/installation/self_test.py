@@ -54,7 +54,14 @@ def _compare(
     found = []
     for threads in (1, 3):
         learner = Learner(
-            model, train, held_out, passes=PASSES, block_rows=50, seed=1, threads=threads
+            model,
+            train,
+            held_out,
+            passes=PASSES,
+            block_rows=50,
+            seed=1,
+            threads=threads,
+            verbose=False,
         ).fit()
         found.append(learner)
     one, several = (learner.state() for learner in found)

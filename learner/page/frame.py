@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
-from .markup import Markup, join, tag
+from ..drawing.markup import Markup, join, tag
 
 
 def page(title: str, *parts: str) -> str:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from blocklearn.models import ALS, GLM, LDA, NMF
 
+from ..drawing.charts import Bar, Curve, bars, line_chart
+from ..drawing.markup import Markup, tag
 from ..figures import number
 from ..learner import Learner
 from ..recommendation.factors import factors_of
@@ -17,9 +19,7 @@ from ..reports.factors import list_lines
 from ..reports.lines import topic_words
 from ..reports.targets import PATH_METRICS
 from ..storage.outputs import fits_of
-from .charts import Bar, Curve, bars, line_chart
 from .frame import figure, figures, section, table
-from .markup import Markup, tag
 
 WORDS = 10
 SHOWN = 24  # cards shown; the others are folded

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from blocklearn.durable import write_file
 
+from ..drawing.markup import Markup, tag
 from ..errors import ModelFolderError, ModelMissingError
 from ..inspection.run_record import RunRecord, read_run
 from ..storage.persistence import load
 from .frame import page, section
-from .markup import Markup, tag
 from .model_sections import model_sections
 from .run_sections import (
     headline,

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..configuration.config import flat
+from ..drawing.charts import Bar, Curve, bars, legend, line_chart, strip, strips
+from ..drawing.markup import Markup, tag
 from ..figures import duration, number, overall, size
 from ..inspection.run_record import RunRecord
 from ..storage.model_folder import LOST
 from ..watch.events import scores_of
-from .charts import Bar, Curve, bars, legend, line_chart, strip, strips
 from .frame import figure, figures, section, table, tiles
-from .markup import Markup, tag
 
 PARTS = {"compute": 1, "read": 2, "copy": 3, "merge": 4, "other": 5}
 """Parts of the time, with their colours."""

@@ -228,6 +228,7 @@ def build(
         device=config.learner.devices or config.learner.device,
         index=config.learner.index,
         tables=config.learner.tables,
+        verbose=False,  # the hooks show it
     )
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blocklearn.card import card
+
 from ..errors import ShapeError, source_line
 from ..notation.operand import Operand
 from ..program.padding import Padding
@@ -101,6 +103,14 @@ class Lazy(Operand):
         """Show kind, label, shape and dtype, never the contents."""
         kind = type(self).__name__
         return f"<{kind} {self.label} {self.shape[0]}x{self.shape[1]} {self.dtype}>"
+
+    def _repr_html_(self) -> str:
+        """Return kind, shape and memory as HTML, for notebooks."""
+        rows, columns = self.shape
+        facts = {"label": self.label, "shape": f"{rows:,} x {columns:,}", "dtype": self.dtype}
+        if self.pattern is None:
+            facts["memory"] = f"{rows * columns * np.dtype(self.dtype).itemsize:,} bytes"
+        return card(type(self).__name__, facts)
 
 
 class Transposed(Operand):

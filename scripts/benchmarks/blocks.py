@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blocklearn.learner.page.charts import HEIGHT, WIDTH, Curve, line_chart
+from blocklearn.learner.drawing.charts import HEIGHT, WIDTH, Curve, line_chart
+from blocklearn.learner.drawing.markup import Markup, join, tag
 from blocklearn.learner.page.frame import page
 from blocklearn.learner.page.frame import table as html_table
-from blocklearn.learner.page.markup import Markup, join, tag
 
 from .curves import Chart
 from .report import shown

@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from blocklearn.learner.hooks import Progress
+from blocklearn.learner.showing.progress import memory, scores
 from blocklearn.learner.training.work import Work
-from blocklearn.learner.watch.display import LiveTable, PlainLines, display, memory, scores
+from blocklearn.learner.watch.display import LiveTable, PlainLines, display
 
 LEARNER: Any = None
 

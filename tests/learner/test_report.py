@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklearn.learner.command_line.cli import main
-from blocklearn.learner.inspection.run_record import read_run
-from blocklearn.learner.page.charts import (
+from blocklearn.learner.drawing.charts import (
     HEIGHT,
     MOST,
     WIDTH,
@@ -32,7 +31,8 @@ from blocklearn.learner.page.charts import (
     strips,
     thinned,
 )
-from blocklearn.learner.page.markup import Markup, tag
+from blocklearn.learner.drawing.markup import Markup, tag
+from blocklearn.learner.inspection.run_record import read_run
 from blocklearn.learner.page.model_sections import singular_values
 from blocklearn.learner.page.report import report
 from tests.support.beside import CONFIGS as FOLDER

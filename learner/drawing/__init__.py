@@ -1,0 +1,1 @@
+"""Charts and HTML elements, made of text."""

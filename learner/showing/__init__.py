@@ -1,0 +1,1 @@
+"""Learners and their training, as terminals and notebooks show them."""
