@@ -49,6 +49,7 @@ from .training.data import (
     sum_values,
 )
 from .training.evaluation import Evaluation, Evaluator
+from .training.further import further, other_names, rows_before
 from .training.loop import train_passes
 from .training.plan import Plan as Plan
 from .training.plan import feeds_of, make_plan
@@ -203,6 +204,7 @@ class Learner:
             rows = self.train.shape.total_rows
             check_rows(self.model, rows, self.row_names, self.eval, "eval")
         self.targets: int | None = None if self.train is None else self.train.shape.targets
+        self._chosen = optimizer is not None
         chosen = self._default_optimizer() if optimizer is None else optimizer
         self.optimizer = None
         if chosen is not None:
@@ -221,8 +223,22 @@ class Learner:
 
     # ------------------------------------------------------------- training
 
-    def fit(self) -> Self:
-        """Train for the passes that are left: all, or those after a restored state."""
+    def fit(self, train: Any = None, eval: Any = None, *, passes: int | None = None) -> Self:
+        """Train for the passes that are left: all, or those after a restored state.
+
+        - train: other data over the same columns, as for the constructor: train on these further.
+        - eval: data to score in place of the earlier ones.
+        - passes: over the other data; None: 1.
+
+        `bl.load(folder).fit(new)` trains a saved model further. Its optimizer continues at the same
+        step, but the sums of optimizers such as AdaGrad begin afresh. A state of rows, such as
+        factors of users, is kept if the rows are as many and have no other names; otherwise it
+        begins afresh.
+        """
+        if train is not None:
+            self._turn_to(train, eval, 1 if passes is None else passes)
+        elif passes is not None or eval is not None:
+            raise ValueError("Learner: fit: passes and eval are for new data; pass train, too.")
         source = self._training_source()
         team, progress = self._prepare(source.shape), self.progress
         self._trained_on, progress.passes = True, self.passes
@@ -244,6 +260,40 @@ class Learner:
             self.restore(state)
         self._room_for_best = None
         return self
+
+    def _turn_to(self, train: Any, eval: Any, passes: int) -> None:
+        """Continue at the end of the passes so far, with other data."""
+        if passes < 1:
+            raise ValueError(f"Learner: passes={passes}: must be at least 1.")
+        two_sided = 1 in self.model.row_states.values()
+        source = self._source(train, "train", shuffle=not two_sided)
+        state, before = None, 0
+        if self._is_trained:
+            names = other_names(self.row_names, row_names(source))
+            state = further(self.state(), self.model.row_states, source.shape.total_rows, names)
+            before = rows_before(self.progress)
+        self._check_columns(source.shape)
+        if self._team is not None:
+            self._drop_team()
+        self.train, self.block_rows = source, source.shape.rows
+        self.across = (
+            source.transposed() if two_sided and isinstance(source, TwoSidedSource) else None
+        )
+        self.names = self.names if self.names is not None else source.names
+        self.target_names = self.target_names or target_names(source)
+        self.row_names, self.targets = row_names(source), source.shape.targets
+        if eval is not None:
+            self.eval = self._source(eval, "eval")
+        if self.of_rows is None and before:
+            self.of_rows = before + source.shape.total_rows
+        if not self._chosen:
+            chosen = self._default_optimizer()
+            self.optimizer = None if chosen is None else chosen.model_copy()
+        self.passes = self.progress.position[0] + passes
+        blocks = sum(each.blocks for each in self._training())
+        self.progress = Progress(self.passes, blocks)
+        if state is not None:
+            self.restore(state)
 
     def _training(self) -> list[DataSource]:
         """Return the training data, in each orientation that a pass visits."""
@@ -484,14 +534,20 @@ class Learner:
     # ------------------------------------------------------------- helpers
 
     def _source(
-        self, data: Any, name: str | None = None, *, side: int = 0, visits: int = 1
+        self,
+        data: Any,
+        name: str | None = None,
+        *,
+        side: int = 0,
+        visits: int = 1,
+        shuffle: bool = False,
     ) -> DataSource:
         """Open `data` as a source.
 
         name: the use that needs its targets, if any.
         side: 1 if its rows are columns of the training data.
         """
-        reading = Reading(self.block_rows, seed=self.seed, visits=visits)
+        reading = Reading(self.block_rows, shuffle, self.seed, visits)
         columns = None if self.train is None else self.train.shape.columns
         known = Known() if side else Known(self.names, columns, self.target_names)
         source = open_source(data, reading, known, counts=self.model.takes_counts)
@@ -545,7 +601,7 @@ class Learner:
             )
             try:
                 self._stores = make_stores(
-                    self._team, self.row_folder, seed=self.seed, drawn=self._restored is None
+                    self._team, self.row_folder, seed=self.seed, restored=self._restored
                 )
                 self._load_restored(self._team)
             except BaseException:  # do not keep a team without the restored state

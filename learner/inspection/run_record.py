@@ -15,7 +15,7 @@ from ..configuration.yaml_tree import parse_file
 from ..errors import ModelMissingError
 from ..runs.run_folder import MARK, RunFolder
 from ..storage import model_folder
-from ..storage.persistence import POSITION
+from ..storage.persistence import POSITION, STEPS
 from ..training.plan import Plan
 from ..watch.events import events_of, scores_of
 
@@ -63,7 +63,7 @@ class RunRecord:
     def scores(self) -> dict[str, float]:
         """The scores of the run's model, or of the latest evaluation."""
         if self.model:
-            found = {k: v for k, v in self.model.items() if k not in POSITION}
+            found = {k: v for k, v in self.model.items() if k not in (*POSITION, *STEPS)}
             return {k: v for k, v in found.items() if isinstance(v, int | float)}
         scored = [event for event in self.events if event["event"] in ("eval", "end")]
         return scores_of(scored[-1]) if scored else {}

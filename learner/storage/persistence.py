@@ -24,6 +24,9 @@ from .schemas import REMEDY, first_field
 POSITION = {"passes": "pass", "rows": "rows", "seconds": "seconds"}
 """Names of numbers in `metrics.json`, and in the position of a state."""
 
+STEPS = ("steps", "phase")
+"""Names of the position of an optimizer, in `metrics.json` and in that of a state."""
+
 WHICH = "model"
 """The key in `metrics.json` whose value is `last` or `best METRIC`, the model that was saved."""
 
@@ -56,6 +59,7 @@ def save(learner: Learner, path: Path | str) -> None:
         fingerprint=learner.train.fingerprint if learner.train else "",
         metrics={
             **{name: position[there] for name, there in POSITION.items()},
+            **_steps(position),
             WHICH: _which(learner.progress),
             **({} if learner.progress.lost is None else {model_folder.LOST: learner.progress.lost}),
             **learner.progress.scores,
@@ -65,6 +69,17 @@ def save(learner: Learner, path: Path | str) -> None:
         row_names=learner.row_names if 0 in model.row_states.values() else None,
         outputs=outputs_of(learner),
     )
+
+
+def _steps(position: Mapping[str, Any]) -> dict[str, int]:
+    """Return the position of the optimizer of the first replica, 0 without an optimizer.
+
+    Empty if it is unknown: the model came from a folder that does not have it.
+    """
+    if not {"optimizers", *STEPS} & position.keys():
+        return {}
+    paused = (position.get("optimizers") or [position])[0]
+    return {name: paused.get(name, 0) for name in STEPS}
 
 
 def _which(progress: Progress) -> str:
@@ -122,8 +137,9 @@ def load(
     learner.names, learner.row_names = saved.names, saved.row_names
     learner.targets, learner.target_names = saved.targets, saved.target_names
     position = {there: saved.metrics.get(name, 0) for name, there in POSITION.items()}
+    position |= {name: saved.metrics[name] for name in STEPS if name in saved.metrics}
     learner.restore(State(tensors=saved.tensors, position=position))
-    about = {*POSITION, WHICH, model_folder.LOST}
+    about = {*POSITION, *STEPS, WHICH, model_folder.LOST}
     learner.progress.scores = {k: v for k, v in saved.metrics.items() if k not in about}
     show_parameters(learner, saved.tensors)
     return learner

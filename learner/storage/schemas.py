@@ -90,6 +90,8 @@ class ModelMetrics(Part):
     passes: Count = 0
     rows: Count = 0
     seconds: Seconds = 0.0
+    steps: Count | None = None
+    phase: Count | None = None
     model: str | None = None
 
 

@@ -6,7 +6,7 @@ continues gives the same bits as one that never stopped. To read parameters, use
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -31,10 +31,12 @@ class State:
     tensors: parameters, row state and optimizer state by name. If replicas differ, the Mats of
         those after the first are called `replica.1.NAME` and so on.
     position: pass, block and other figures, in values for JSON.
+    fresh: states of rows that begin afresh, because the rows are others.
     """
 
     tensors: dict[str, np.ndarray[Any, Any]]
     position: dict[str, Any]
+    fresh: Set[str] = frozenset()
 
 
 def take(
@@ -85,12 +87,13 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
 
     Raises ShapeError if an array is missing or of another size.
     """
-    for name in stores:
+    for name in stores.keys() - state.fresh:
         if name not in state.tensors:
             raise ShapeError(f"restore: the state has no row state {name!r}.")
     _check_sizes(state, team, stores)
     for name, store in stores.items():
-        np.copyto(store.array, state.tensors[name])
+        if name not in state.fresh:
+            np.copyto(store.array, state.tensors[name])
     paused = _paused(state.position)
     for number, replica in enumerate(team.replicas):
         for name, mat in replica.mats().items():
@@ -167,14 +170,14 @@ def _name(replica: int, name: str) -> str:
 
 
 def make_stores(
-    team: Team, folder: RowFolder | None, *, seed: int, drawn: bool
+    team: Team, folder: RowFolder | None, *, seed: int, restored: State | None
 ) -> dict[str, RowStore]:
     """Make a store for each state of rows, and connect it to all replicas.
 
     Raises the errors of `RowFolder.take` and `RowFolder.new`.
 
     folder: for files of the states; None: they are kept in memory.
-    drawn: whether to draw the initial values; otherwise they are zero.
+    restored: a state that they will be set to; None: their initial values are drawn.
     """
     if folder is not None and team.first.model.states:
         folder.take()
@@ -182,7 +185,7 @@ def make_stores(
     for stream, (name, state) in enumerate(team.first.model.states.items()):
         in_file = None if folder is None else folder.new(name, *state.shape)
         stores[name] = RowStore(*state.shape) if in_file is None else RowStore.of(in_file)
-        if drawn:
+        if restored is None or name in restored.fresh:
             stores[name].draw(state.init, seed, stream)
     for replica in team.replicas:
         replica.connect(stores)
