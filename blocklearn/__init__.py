@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .learner.recommendation.recommend import recommend as recommend
     from .learner.recommendation.recommend import similar_items as similar_items
     from .learner.recommendation.recommend import similar_users as similar_users
+    from .learner.runs.checkpoints import Checkpoints as Checkpoints
     from .learner.storage.persistence import load as load
     from .learner.storage.persistence import save as save
     from .learner.training.evaluation import Evaluation as Evaluation
@@ -55,6 +56,7 @@ _NAMES = {
     "ALS": ".learner.estimators",
     "Block": ".models.base",
     "BlocklearnError": ".matcache.errors",
+    "Checkpoints": ".learner.runs.checkpoints",
     "GLMClassifier": ".learner.estimators",
     "GLMRegressor": ".learner.estimators",
     "Evaluation": ".learner.training.evaluation",

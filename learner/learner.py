@@ -494,9 +494,12 @@ class Learner:
             rows = {name: array.copy() for name, array in rows.items()}
         return take(team, rows, self.progress, copy=copy)
 
-    def restore(self, state: State) -> None:
-        """Continue from `state` at the next `fit`, or use its parameters for prediction."""
-        self._restored, self._best = state, None
+    def restore(self, state: State, best: tuple[State, dict[str, float]] | None = None) -> None:
+        """Continue from `state` at the next `fit`, or use its parameters for prediction.
+
+        best: the best model of the same run so far, with its scores, if that is kept.
+        """
+        self._restored, self._best = state, best
         set_progress(state, self.progress)
         if self._team is not None:
             self._load_restored(self._team)

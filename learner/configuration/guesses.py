@@ -15,6 +15,7 @@ EXAMPLES = {
     "model": "model=blocklearn.models.NAME({}=...)",
     "optimizer": "optimizer=blocklearn.optimizers.SGD({}=...)",
     "evaluation": "evaluation=blocklearn.Evaluation({}=...)",
+    "checkpoint": "hooks=[blocklearn.Checkpoints(FOLDER, {}=...)]",
 }
 """How a section of a configuration is given in Python."""
 
@@ -56,6 +57,8 @@ def _elsewhere(name: str) -> str | None:
 
     for home in SchemaNames(RunConfig).homes(name):
         section, _, field = home.partition(".")
+        if section == home == "checkpoint":
+            return "did you mean hooks=[blocklearn.Checkpoints(FOLDER)]?"
         if section in EXAMPLES and field:
             return f"did you mean {field} of {section}: {EXAMPLES[section].format(field)}?"
     return None

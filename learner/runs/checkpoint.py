@@ -51,6 +51,8 @@ FREE = (
 )
 """Settings that may differ when a run resumes: they do not change what a pass computes."""
 
+REMEDIES = "To resume, change this back; --overwrite starts afresh, --out DIR writes elsewhere."
+
 Position = tuple[int, int]
 """The number of complete passes, and of blocks done in the next pass."""
 
@@ -193,10 +195,12 @@ def newest(folder: Path) -> Checkpoint | None:
     return None
 
 
-def check_same(checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: str) -> None:
+def check_same(
+    checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: str, remedy: str = REMEDIES
+) -> None:
     """Raise `ConfigError`, naming the keys, if resuming would mix two different runs.
 
-    Secrets, and references in place of secrets, may differ.
+    Secrets, and references in place of secrets, may differ. remedy: what the caller can do.
     """
     old, new = (dict(flat(hidden_leaves(tree))) for tree in (checkpoint.config, config))
     keys = [key for key in sorted({*old, *new}) if not _free(key) and old.get(key) != new.get(key)]
@@ -209,9 +213,6 @@ def check_same(checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: s
             f"{fingerprint}, was {checkpoint.fingerprint})"
         ]
     if problems:
-        remedy = (
-            "To resume, change this back; --overwrite starts afresh, --out DIR writes elsewhere."
-        )
         raise ConfigError([*problems, remedy])
 
 

@@ -30,6 +30,8 @@ X = np.eye(4, dtype=np.float32)
         ("learning_rate", "rate of optimizer: optimizer=blocklearn.optimizers.SGD(rate=...)"),
         ("n_topics", "topics of model: model=blocklearn.models.NAME(topics=...)"),
         ("early_stopping", "evaluation"),
+        ("checkpoint", "hooks=[blocklearn.Checkpoints(FOLDER)]"),
+        ("checkpoint_dir", "hooks=[blocklearn.Checkpoints(FOLDER)]"),
     ],
 )
 def test_a_learner_names_the_parameter_that_is_meant(word: str, name: str) -> None:

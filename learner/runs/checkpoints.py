@@ -1,0 +1,138 @@
+"""Save checkpoints of a learner in Python, and resume from them."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from ..configuration.config import CheckpointConfig
+from ..errors import ModelFolderError, ModelMissingError
+from ..hooks import Hook, Progress
+from ..learner import Learner, State
+from . import checkpoint
+from .saving import SaveCheckpoints
+
+log = logging.getLogger(__name__)
+
+REMEDY = "Change this back to resume, or give Checkpoints another folder to start afresh."
+
+
+class Checkpoints(Hook):
+    """Saves checkpoints in a folder; a learner that begins with it resumes from the newest.
+
+    - folder: of checkpoints alone; made when the first is saved.
+    - every_passes, every_blocks, every_minutes: when to save, besides at the end; None: not so.
+    - keep: number of checkpoints to keep, besides that of the best evaluation.
+
+    A run that is killed and started again gives the same bits as one that never stopped. Other
+    numbers of passes and threads are allowed when it resumes; a `ConfigError` names anything else
+    that differs, the data included.
+
+    >>> import tempfile, numpy as np, blocklearn as bl
+    >>> folder = tempfile.mkdtemp()
+    >>> X = np.random.default_rng(0).poisson(1.0, (60, 5))
+    >>> def train(passes):
+    ...     hooks = [bl.Checkpoints(folder, every_blocks=2)]
+    ...     return bl.Learner("nmf", X, passes=passes, block_rows=20, hooks=hooks).fit()
+    >>> train(2).progress.pass_, len(train(5).history)  # the second one has three passes left
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        every_passes: int | None = 1,
+        every_blocks: int | None = None,
+        every_minutes: float | None = None,
+        keep: int = 2,
+    ) -> None:
+        self.folder = Path(folder)
+        self.settings = CheckpointConfig(
+            every_passes=every_passes,
+            every_blocks=every_blocks,
+            every_minutes=every_minutes,
+            keep=keep,
+        )
+        self._saver: SaveCheckpoints | None = None
+
+    def start(self, learner: Learner, progress: Progress) -> None:
+        """Resume from the newest checkpoint that is ahead of the learner, if there is one.
+
+        Raises:
+            ConfigError: the checkpoint is of another model, other settings or other data.
+            ModelFolderError: no checkpoint is intact.
+        """
+        assert learner.train is not None
+        config, fingerprint = settings_of(learner), learner.train.fingerprint
+        last = checkpoint.newest(self.folder)
+        if last is not None and last.position > progress.position:
+            checkpoint.check_same(last, config, fingerprint, remedy=REMEDY)
+            learner.restore(last.state, best=self._best(learner, last))
+            progress.scores = last.scores
+        self._saver = SaveCheckpoints(
+            self.folder,
+            self.settings,
+            config=config,
+            fingerprint=fingerprint,
+            saved=lambda progress, path: None,
+            keep_best=watches(learner),
+        )
+        self._saver.start(learner, progress)
+
+    def improved(self, learner: Learner, progress: Progress) -> None:
+        """Save at the next call: other hooks have not seen this block yet."""
+        self._begun.improved(learner, progress)
+
+    def block(self, learner: Learner, progress: Progress) -> None:
+        """Save if it is due, or if training ends here."""
+        self._begun.block(learner, progress)
+
+    def pass_end(self, learner: Learner, progress: Progress) -> None:
+        """Save if it is due, or if this was the last pass."""
+        self._begun.pass_end(learner, progress)
+
+    @property
+    def _begun(self) -> SaveCheckpoints:
+        assert self._saver is not None  # `start` is always first
+        return self._saver
+
+    def _best(
+        self, learner: Learner, last: checkpoint.Checkpoint
+    ) -> tuple[State, dict[str, float]] | None:
+        """Read the best model of the earlier run, if the learner keeps it."""
+        if last.best is None or not watches(learner):
+            return None
+        try:
+            best = checkpoint.read(self.folder / checkpoint.name_of(last.best))
+        except (ModelFolderError, ModelMissingError) as error:
+            log.warning("the best model so far is lost: %s", error)
+            return None
+        return best.state, best.scores
+
+
+def watches(learner: Learner) -> bool:
+    """Return whether the learner keeps the best model by a score."""
+    return learner.evaluation.keep_best and learner.evaluation.metric is not None
+
+
+def settings_of(learner: Learner) -> dict[str, Any]:
+    """Return the settings of a learner that decide its results, in the keys of a configuration."""
+    optimizer = learner.optimizer
+    return {
+        "model": learner.model.model_dump(mode="json"),
+        "optimizer": None if optimizer is None else optimizer.model_dump(mode="json"),
+        "mixins": [mixin.model_dump(mode="json") for mixin in learner.mixins],
+        "data": {"block_rows": learner.block_rows},
+        "learner": {
+            "passes": learner.passes,
+            "seed": learner.seed,
+            "devices": list(learner.devices),
+            "tables": learner.tables,
+            "replicas": learner.replicas,
+            "sync_every": learner.sync_every,
+            "sync_weight": learner.sync_weight,
+            "of_rows": learner.of_rows,
+        },
+    }

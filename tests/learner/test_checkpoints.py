@@ -1,0 +1,108 @@
+"""Checkpoints of a learner in Python: saved, resumed to the same bits, refused for other runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import blocklearn as bl
+from blocklearn.learner.errors import ConfigError, ModelFolderError
+from blocklearn.matcache import total
+
+X = np.random.default_rng(0).poisson(0.7, (70, 6)) + 1.0
+
+
+class Killed(Exception):
+    """Stands for the end of a process."""
+
+
+class KillAt(bl.Hook):
+    """Ends training after a block."""
+
+    def __init__(self, pass_: int, block: int) -> None:
+        self.at = pass_, block
+
+    def block(self, learner: Any, progress: Any) -> None:
+        if (progress.pass_, progress.block) == self.at:
+            raise Killed
+
+
+def learner(*hooks: bl.Hook, data: Any = X, **given: Any) -> bl.Learner:
+    settings: dict[str, Any] = {"passes": 3, "block_rows": 16, "threads": 1, "seed": 2} | given
+    model = settings.pop("model", bl.models.LDA(topics=2))
+    return bl.Learner(model, data, hooks=hooks, verbose=False, **settings)
+
+
+def tensors(trained: bl.Learner) -> dict[str, bytes]:
+    return {name: trained.parameter(name).tobytes() for name in trained.model.parameters}
+
+
+@pytest.mark.parametrize("at", [(0, 1), (1, 3), (2, 5)])
+def test_a_killed_program_resumes_to_the_same_bits(tmp_path: Path, at: tuple[int, int]) -> None:
+    straight = learner().fit()
+    with pytest.raises(Killed):
+        learner(bl.Checkpoints(tmp_path, every_blocks=2), KillAt(*at)).fit()
+    resumed = learner(bl.Checkpoints(tmp_path, every_blocks=2)).fit()
+    assert tensors(resumed) == tensors(straight)
+    assert resumed.progress.rows == straight.progress.rows
+
+
+def test_a_finished_program_trains_nothing_again_but_further(tmp_path: Path) -> None:
+    first = learner(bl.Checkpoints(tmp_path)).fit()
+    again = learner(bl.Checkpoints(tmp_path)).fit()
+    assert len(again.history) == 0 and tensors(again) == tensors(first)
+    longer = learner(bl.Checkpoints(tmp_path), passes=5).fit()
+    assert longer.history["pass"] == [4, 5]
+    assert tensors(longer) == tensors(learner(passes=5).fit())
+    assert len(list(tmp_path.glob("pass-*"))) == 2  # `keep`
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"seed": 3}, "learner.seed: 3, but the run was started with 2"),
+        ({"model": bl.models.LDA(topics=3)}, "model.topics: 3, but"),
+        ({"data": X + 1.0}, "data.train: the data have changed"),
+    ],
+)
+def test_another_run_is_refused_by_name(tmp_path: Path, given: Any, told: str) -> None:
+    learner(bl.Checkpoints(tmp_path)).fit()
+    with pytest.raises(ConfigError) as caught:
+        learner(bl.Checkpoints(tmp_path), **given).fit()
+    assert told in str(caught.value) and "another folder" in str(caught.value)
+
+
+def test_the_best_model_of_before_the_kill_is_kept(tmp_path: Path) -> None:
+    class Worse(bl.Model):
+        """Its score is best after the first pass."""
+
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.count = self.parameter("count", 1, 1)
+
+        def update(self, block: Any) -> None:
+            self.count <<= self.count + 1.0
+
+        def predict(self, block: Any) -> Any:
+            return block.X.mat()
+
+        def score(self, block: Any) -> Any:
+            return {"rmse": bl.Sum(total(self.count), total(self.count * 0.0 + 1.0))}
+
+    given: dict[str, Any] = {"model": Worse(), "eval": X, "evaluation": "rmse"}
+    with pytest.raises(Killed):
+        learner(bl.Checkpoints(tmp_path), KillAt(2, 1), **given).fit()
+    resumed = learner(bl.Checkpoints(tmp_path), **given).fit()
+    straight = learner(**given).fit()
+    assert tensors(resumed) == tensors(straight)
+    assert resumed.parameter("count").item() == 5.0  # the blocks of one pass
+
+
+def test_damaged_checkpoints_are_an_error(tmp_path: Path) -> None:
+    learner(bl.Checkpoints(tmp_path)).fit()
+    for file in tmp_path.glob("pass-*/checkpoint.json"):
+        file.write_text("{")
+    with pytest.raises(ModelFolderError, match="No checkpoint is intact"):
+        learner(bl.Checkpoints(tmp_path)).fit()
