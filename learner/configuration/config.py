@@ -182,6 +182,12 @@ class LearnerConfig(Section):
     prometheus: Path | None = Field(
         None, description="file NAME.prom for the textfile collector of Prometheus' node_exporter"
     )
+    mlflow: str | None = Field(
+        None, min_length=1, description="experiment of MLflow that gets settings and scores"
+    )
+    wandb: str | None = Field(
+        None, min_length=1, description="project of Weights & Biases that gets the same"
+    )
 
     @model_validator(mode="after")
     def _watched_before_it_ends(self) -> Self:

@@ -47,6 +47,8 @@ FREE = (
     "learner.tensorboard",
     "learner.report",
     "learner.prometheus",
+    "learner.mlflow",
+    "learner.wandb",
     "learner.memory_limit",
 )
 """Settings that may differ when a run resumes: they do not change what a pass computes."""

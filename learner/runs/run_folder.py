@@ -33,9 +33,14 @@ CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
+MLFLOW = "mlflow.txt"
+WANDB = "wandb.txt"
 PLAN = "plan.json"
 REPORT = "report.html"
-OURS = (CONFIG, PLAN, REPORT, METRICS, CHECKPOINTS, TENSORBOARD, NEXT, *model_folder.FILES)
+OURS = (
+    *(CONFIG, PLAN, REPORT, METRICS, CHECKPOINTS, TENSORBOARD, MLFLOW, WANDB),
+    *(NEXT, *model_folder.FILES),
+)
 """The files that overwriting deletes; the mark itself is replaced last."""
 
 
@@ -74,6 +79,16 @@ class RunFolder:
     def tensorboard(self) -> Path:
         """The default folder of TensorBoard event files."""
         return self.path / TENSORBOARD
+
+    @property
+    def mlflow(self) -> Path:
+        """The file with the identifier of the run in MLflow."""
+        return self.path / MLFLOW
+
+    @property
+    def wandb(self) -> Path:
+        """The file with the identifier of the run in Weights & Biases."""
+        return self.path / WANDB
 
     @property
     def exists(self) -> bool:

@@ -32,6 +32,7 @@ from ..watch import events as metrics
 from ..watch.display import LiveTable, display
 from ..watch.prometheus import Prometheus
 from ..watch.tensorboard import TensorBoard
+from ..watch.trackers import MLflow, WeightsAndBiases
 from ..watch.watchdog import watching
 from . import checkpoint
 from .checkpoint import Checkpoint
@@ -235,11 +236,16 @@ def build(
 def sinks_of(config: RunConfig) -> list[metrics.Sink]:
     """Return what else receives the events of `metrics.jsonl`."""
     board, prometheus = config.learner.tensorboard, config.learner.prometheus
+    folder = RunFolder(config.out)
     found: list[metrics.Sink] = []
     if board is not False:
-        found.append(TensorBoard(RunFolder(config.out).tensorboard if board is True else board))
+        found.append(TensorBoard(folder.tensorboard if board is True else board))
     if prometheus is not None:
         found.append(Prometheus(prometheus))
+    if config.learner.mlflow is not None:
+        found.append(MLflow(config.learner.mlflow, folder.mlflow, config.written()))
+    if config.learner.wandb is not None:
+        found.append(WeightsAndBiases(config.learner.wandb, folder.wandb, config.written()))
     return found
 
 

@@ -15,28 +15,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .events import scores_of
+from .scalars import scalars_of
 
 # Numbers of fields with their wire types, as in protocol buffers.
 WALL_TIME, STEP, FILE_VERSION, SUMMARY, SESSION_LOG = b"\x09", b"\x10", b"\x1a", b"\x2a", b"\x3a"
 VALUE = b"\x0a"  # of Summary
 TAG, SIMPLE_VALUE = b"\x0a", b"\x15"  # of Value
 STARTED = b"\x08\x01"  # of SessionLog: voids later steps of earlier files
-
-TAGS = {
-    "rows_per_s": "speed/rows_per_s",
-    "gb_per_s": "speed/gb_per_s",
-    "gflops": "speed/gflops",
-    "read_s": "time/read_s",
-    "copy_s": "time/copy_s",
-    "compute_s": "time/compute_s",
-    "merge_s": "time/merge_s",
-    "queue": "reader/queue",
-    "host_bytes": "memory/host_bytes",
-    "cache_bytes": "memory/cache_bytes",
-    "device_bytes": "memory/device_bytes",
-}
-"""Tags on the board by the names of figures in `train` events."""
 
 
 class TensorBoard:
@@ -54,12 +39,7 @@ class TensorBoard:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             self._append(FILE_VERSION + sized(b"brain.Event:2"))
             self._append(STEP + varint(step) + SESSION_LOG + sized(STARTED))
-        scalars = {}
-        if event["event"] == "train":
-            scalars = {tag: event[name] for name, tag in TAGS.items() if event[name] is not None}
-            scalars |= {f"training/{name}": value for name, value in scores_of(event).items()}
-        elif event["event"] == "eval":
-            scalars = {f"held_out/{name}": value for name, value in scores_of(event).items()}
+        scalars = scalars_of(event)
         if scalars:
             values = (
                 VALUE + sized(TAG + sized(tag.encode()) + SIMPLE_VALUE + float32(value))
