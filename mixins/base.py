@@ -1,6 +1,7 @@
 """The base class of mixins: terms of an objective, and reports on parameters.
 
-A term applies to any model that is trained by gradients.
+A term applies to any model that is trained by gradients. A term whose gradient is split into two
+parts applies to models of non-negative tables, too.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Mixin(Fields):
     flow: if `flows`, moves a row along the term's own descent for some time. `projects`: the time
         does not matter. `by_row`: all entries of a row need the same time.
     gradient: if `smooth`, needs the whole table in every step.
+    slopes: if `splits`, the gradient of the whole term as a difference of two non-negative parts.
     scores: numbers for evaluations.
     """
 
@@ -41,6 +43,7 @@ class Mixin(Fields):
     flows: ClassVar[bool] = False
     projects: ClassVar[bool] = False
     by_row: ClassVar[bool] = False
+    splits: ClassVar[bool] = False
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field, which is validated, or an attribute of the replica."""
@@ -84,6 +87,13 @@ class Mixin(Fields):
     def gradient(self, W: Mat) -> Any:
         """Return the derivative of the term by the table W: an expression of its shape."""
         return full(W, 0.0)
+
+    def slopes(self, W: Mat) -> tuple[Any, Any]:
+        """Return (rising, falling), expressions of W's shape: the gradient is their difference.
+
+        Both are >= 0 where no entry of W is negative. Models of positive tables multiply by them.
+        """
+        return full(W, 0.0), full(W, 0.0)
 
     @abstractmethod
     def scores(self) -> dict[str, Any]:

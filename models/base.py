@@ -40,6 +40,7 @@ from blocklearn.optimizers import Meaning, Objective, Optimizer, Term, Update
 
 from .row_state import Init, RowState
 from .score import DataScore, Score, Total
+from .split_terms import SplitTerm, slopes_of
 
 __hands_on__ = True  # a matrix is named where the model asks for it, see `source_line`
 
@@ -163,6 +164,8 @@ class Model(Fields):
     row_states: sides of the states of rows, by name: 0 for rows of the data, 1 for its columns.
         If one is 1, a pass visits all blocks of rows (`block.side` 0), then all blocks of the
         transposed data (1), if the source has them; `shapes.sides` is then 2.
+    takes_terms: names of non-negative parameters whose new values `update` or `end_pass` makes with
+        the terms of mixins in them: see `slopes`.
 
     Attributes of a replica, see `attach`: `parameters` are saved, merged and resumed. `update` may
     fill `updates`, expressions by parameter, for the optimizer.
@@ -174,6 +177,7 @@ class Model(Fields):
     scores_new_rows: ClassVar[bool] = False
     meaning: ClassVar[Meaning | None] = None
     row_states: ClassVar[Mapping[str, int]] = {}
+    takes_terms: ClassVar[Sequence[str]] = ()
     model_config = ConfigDict(
         arbitrary_types_allowed=True, validate_assignment=True, validate_default=True
     )
@@ -325,6 +329,9 @@ class Model(Fields):
         self.notes: list[str] = []  # what the model chose and why; shown when training starts
         self.needs_optimizer = True  # False: `update` assigns the parameters after all
 
+        # The learner fills:
+        self.split_terms: dict[str, list[SplitTerm]] = {}  # of mixins, by name in `takes_terms`
+
         # `update` may fill:
         self.updates: dict[str, Update] = {}  # for the optimizer, by parameter
         self.objective: Objective | None = None  # the block's loss and weight, for full passes
@@ -370,6 +377,14 @@ class Model(Fields):
             rows = shapes.columns if side else shapes.total_rows
             self.states[name] = RowState(self.cache, name, side, (rows, columns), shapes.rows, init)
         return self.states[name]
+
+    def slopes(self, name: str) -> tuple[Table, Table] | None:
+        """Return the two parts of the gradient of the mixins on a parameter of `takes_terms`.
+
+        They are (rising, falling), expressions of its shape, never negative; None without mixins.
+        Mixins are weighed against the mean loss of the rows. docs/how-to/mixin.md has an example.
+        """
+        return slopes_of(self.split_terms.get(name, ()), self.parameters[name])
 
     def scratch(self, name: str, rows: int, columns: int) -> Mat:
         """Create a float32 Mat to fill anew for each block, neither saved nor merged."""

@@ -147,6 +147,7 @@ class LDA(Model):
 
     meaning: ClassVar[Meaning] = "estimates"
     takes_counts: ClassVar[bool] = True
+    takes_terms: ClassVar[Sequence[str]] = ("lambda",)
     kind: Literal["lda"] = "lda"
     topics: int = Field(100, ge=1, description="number of topics, K")
     inference: Literal["vb", "cvb0", "gibbs"] = Field(
@@ -259,7 +260,19 @@ class LDA(Model):
             ratio = infer(X, theta, phi, self.alpha_row, self.inner_iterations or iterations)
             statistics = phi * (ratio.T @ theta)
         self.scale.set(self.total_rows / max(block.rows, 1))
-        self.updates["lambda"] = self.eta_column + self.scale * statistics
+        self.updates["lambda"] = self.with_terms(self.eta_column + self.scale * statistics)
+
+    def with_terms(self, estimate: Table) -> Table:
+        """Return an estimate of lambda [V x K] that lowers the terms of mixins, too.
+
+        See `split_terms.py`: `estimate` is the pull, and the push is 1.
+        """
+        slopes = self.slopes("lambda")
+        if slopes is None:
+            return estimate
+        rising, falling = slopes
+        rows = float(self.total_rows)
+        return (estimate + rows * self.lam * falling) / (1.0 + rows * rising)
 
     def geometric_topics(self) -> Table:
         """Return exp E[log beta] [V x K]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import PydanticSerializationError
@@ -10,11 +10,10 @@ from pydantic_core import PydanticSerializationError
 from blocklearn.matcache import ShapeError
 from blocklearn.matcache.containers.lazy import Lazy, Transposed
 from blocklearn.matcache.containers.recording import Recording, difference
-from blocklearn.mixins import Mixin
 from blocklearn.models import Model
 from blocklearn.models.errors import UpdateError
 from blocklearn.models.score import Score
-from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, Optimizer, Term
+from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, Optimizer
 
 
 def check_fields(model: Model) -> None:
@@ -166,39 +165,3 @@ def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
         f"{kind} takes updates as {optimizer.meaning}, but those of {type(model).__name__} are "
         f"{model.meaning}.{use}"
     )
-
-
-def terms_of(
-    model: Model, optimizer: Optimizer | None, mixins: Sequence[Mixin]
-) -> dict[str, list[Term]]:
-    """Return the terms of the objective by parameter, and attach the mixins.
-
-    Raises CombinationError for an unknown parameter, and for a mixin that would do nothing.
-    """
-    found: dict[str, list[Term]] = {name: list(terms) for name, terms in model.terms.items()}
-    title = type(model).__name__
-    for mixin in mixins:
-        names = mixin.parameters if mixin.parameters is not None else model.penalised
-        if mixin.parameters is None and not names and not mixin.acts:
-            names = [name for name, mat in model.parameters.items() if mat.shape[0] > 1]
-        known = ", ".join(model.parameters) or "none"
-        if not names:
-            raise CombinationError(
-                f"{mixin.kind}: {title} does not say what it should act on. Set its `parameters`; "
-                f"{title} has {known}."
-            )
-        for name in names:
-            if name not in model.parameters:
-                raise CombinationError(
-                    f"{mixin.kind}: parameters names {name!r}; {title} has {known}."
-                )
-            if mixin.acts and optimizer is None:
-                raise CombinationError(
-                    f"{mixin.kind} on {name!r}: {title} assigns its parameters itself, so there is "
-                    "no step that a term could join. Leave it out, or set its weight to 0 to have "
-                    "it reported only."
-                )
-            if mixin.acts:
-                found.setdefault(name, []).append(mixin)
-        mixin.attach(model.cache, {name: model.parameters[name] for name in names})
-    return found

@@ -41,9 +41,9 @@ from .checks import (
     check_update_shapes,
     check_updates,
     compute,
-    terms_of,
 )
 from .data import check_nonnegative
+from .terms import terms_of
 from .work import Stopwatch, Work, data_bytes
 
 OPTIMIZER = "optimizer."  # precedes the names of an optimizer's state

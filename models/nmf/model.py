@@ -10,7 +10,7 @@ W.T W, which do not depend on H, not the terms of the update.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from blocklearn.matcache import (
     Column,
     Mat,
     Matrix,
+    Number,
     Rows,
     colsum,
     full,
@@ -36,7 +37,16 @@ from ..base import Block, Merge, Model, Randomness, Shapes
 from ..errors import ModelConfigError
 from ..score import Score, Sum
 from ..topic_quality import relevant_words
-from .rules import FLOOR, TINY, frobenius_losses, frobenius_steps, kl_losses, kl_step, kl_steps
+from .rules import (
+    FLOOR,
+    TINY,
+    frobenius_losses,
+    frobenius_step,
+    frobenius_steps,
+    kl_losses,
+    kl_step,
+    kl_steps,
+)
 
 Weight = Annotated[float, Ge(0), Lt(1e30)]
 
@@ -57,6 +67,7 @@ class NMF(Model):
     nonnegative: ClassVar[bool] = True
     scores_new_rows: ClassVar[bool] = True
     row_states: ClassVar[Mapping[str, int]] = {"W": 0}
+    takes_terms: ClassVar[Sequence[str]] = ("H",)
     kind: Literal["nmf"] = "nmf"
     components: int = Field(20, ge=1, description="number of parts, K")
     loss: Literal["frobenius", "kullback-leibler"] = Field(
@@ -163,10 +174,27 @@ class NMF(Model):
     def improve(self) -> None:
         """Update H from the statistics."""
         H, l1, l2 = self.H, self.mass * self.l1_H, self.mass * self.l2_H
-        if self._kl:
+        if self.split_terms:
+            self.improve_with_terms(l1, l2)
+        elif self._kl:
             H <<= kl_step(1.0, self.pull, self.push + l1, l2)
         else:
             frobenius_steps(self.pull, H, self.push, l1, l2, self.steps)
+
+    def improve_with_terms(self, l1: Number, l2: Number) -> None:
+        """Update H, as `improve` does, with the terms of mixins: see `split_terms.py`.
+
+        The slopes of the terms are those of the present H, so each step computes them anew.
+        """
+        H = self.H
+        for _ in range(1 if self._kl else self.steps):
+            slopes = self.slopes("H")
+            assert slopes is not None
+            rising, falling = (self.mass * slope for slope in slopes)
+            if self._kl:
+                H <<= kl_step(1.0, self.pull + H * falling, self.push + l1 + rising, l2)
+            else:
+                H <<= frobenius_step(self.pull + falling, H, self.push, l1 + rising, l2)
 
     def fit(self, X: Matrix, W: Rows) -> Matrix:
         """Return W H.T at the stored entries of X: everywhere, if X is dense."""

@@ -39,11 +39,16 @@ def kl_step(w: Rows, ratio: Rows, slope: Row, l2: Number) -> Rows:
     return maximum(2.0 * pull / maximum(slope + sqrt(slope * slope + 4.0 * l2 * pull), TINY), FLOOR)
 
 
+def frobenius_step(XH: Rows, W: Rows, G: Table, l1: Rows | Number, l2: Number) -> Rows:
+    """Return W [n x K] moved once, given XH = X @ H [n x K] and G = H.T @ H [K x K]."""
+    return maximum(W * (XH / maximum(W @ G + l2 * W + l1, TINY)), FLOOR)
+
+
 @rowwise
 def frobenius_steps(XH: Rows, W: Rows, G: Table, l1: Number, l2: Number, iters: Number) -> None:
     """Update W [n x K], given XH = X @ H [n x K] and G = H.T @ H [K x K]; H likewise."""
     for _ in repeat(iters):
-        W <<= maximum(W * (XH / maximum(W @ G + l2 * W + l1, TINY)), FLOOR)
+        W <<= frobenius_step(XH, W, G, l1, l2)
 
 
 @rowwise

@@ -21,7 +21,10 @@ ROOMS = {
         " blocks tables packed ids parsing text ratings given examples remote parquet formats"
         " hugectr config"
     ),
-    "models": "errors score row_state base coherence topic_quality als glm lda nmf ranking_metrics",
+    "models": (
+        "errors score row_state split_terms base coherence topic_quality als glm lda nmf"
+        " ranking_metrics"
+    ),
     "optimizers": (
         "errors schedules flow line_search base linear_loss managed row rule row_programs by_row"
         " gradient pass_sums full_pass estimates adagrad adam conjugate_gradient ftrl inc_norm"

@@ -38,7 +38,9 @@ def test_a_new_model_is_under_test_with_its_defaults(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_keeps_the_contract(name: str) -> None:
     variant = CASES[name]
-    applied = bl.check_model(variant.model, data_for(variant), optimizer=variant.optimizer)
+    applied = bl.check_model(
+        variant.model, data_for(variant), optimizer=variant.optimizer, mixins=variant.mixins
+    )
     without = {"gradients"} if variant.model.meaning != "gradients" else set()
     assert set(applied) == CHECKS.keys() - without
 

@@ -5,6 +5,7 @@ A model without variants here is tested with its defaults: to be under test it n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
+from blocklearn.mixins import CosineSimilarity, Mixin
 from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, Model
 from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
 
@@ -23,11 +25,13 @@ class Variant(NamedTuple):
     """A model with its optimizer (None: its own).
 
     data: one of `data_for`; None: what the class says that it needs.
+    mixins: terms added to the objective.
     """
 
     model: Model
     optimizer: Optimizer | None = None
     data: str | None = None
+    mixins: Sequence[Mixin] = ()
 
 
 VARIANTS: dict[str, dict[str, Variant]] = {
@@ -35,6 +39,9 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "vb": Variant(LDA(topics=3, inference="vb", inner_iterations=3)),
         "cvb0": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3)),
         "gibbs": Variant(LDA(topics=3, inference="gibbs", sweeps=2)),
+        "cosines": Variant(
+            LDA(topics=3, inference="cvb0", inner_iterations=3), mixins=[CosineSimilarity(weight=1)]
+        ),
     },
     "glm": {
         "block": Variant(GLM(l1=1e-3), AdaGrad(rate=0.5)),
@@ -56,6 +63,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "frobenius": Variant(NMF(components=3)),
         "kullback-leibler": Variant(NMF(components=3, loss="kullback-leibler")),
         "batch": Variant(NMF(components=3, update_H="batch")),
+        "cosines": Variant(NMF(components=3), mixins=[CosineSimilarity(weight=1)]),
     },
 }
 """By the model's name in the registry, and by what makes the variant another one."""
@@ -113,4 +121,5 @@ def trained(variant: Variant, **options: Any) -> bl.Learner:
     """A learner after three passes of blocks of 30 rows."""
     given: dict[str, Any] = {"passes": 3, "block_rows": 30, "threads": 1, "seed": 3, **options}
     data = data_for(variant)
-    return bl.Learner(variant.model, data, optimizer=variant.optimizer, **given).fit()
+    own = {"optimizer": variant.optimizer, "mixins": variant.mixins}
+    return bl.Learner(variant.model, data, **own, **given).fit()
