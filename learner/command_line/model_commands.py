@@ -22,6 +22,7 @@ TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the list
 ListsOption = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Write lists to a .parquet file.")
 ]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace old files.")]
 DeviceOption = Annotated[
     str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:N, auto.")
 ]
@@ -97,6 +98,7 @@ def predict(
         Path | None,
         typer.Option("--out", metavar="FILE", help=".parquet or .npy file, or - for JSON lines."),
     ] = None,
+    overwrite: OverwriteOption = False,
     separator: SeparatorOption = None,
     text: FieldOption = None,
     device: DeviceOption = "cpu",
@@ -106,6 +108,7 @@ def predict(
     """Apply a model to each row of a file; without --out, print a readable line per row."""
     if out is not None and str(out) != "-" and out.suffix not in (".parquet", ".npy"):
         raise typer.BadParameter("must end in .parquet or .npy, or be -", param_hint="--out")
+    _check_new(out, overwrite=overwrite)
     from ..reports.lines import prediction_lines
     from ..runs.inputs import open_for
     from ..storage.persistence import load
@@ -127,11 +130,13 @@ def factors(
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help=".parquet or .npy file to write to.")
     ],
+    overwrite: OverwriteOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Write the state of each row of the training data, such as factors of users or items."""
     if out.suffix not in (".parquet", ".npy"):
         raise typer.BadParameter("must end in .parquet or .npy", param_hint="--out")
+    _check_new(out, overwrite=overwrite)
     from ..storage.persistence import load
     from ..storage.predictions import count, state_blocks, write_predictions
 
@@ -155,7 +160,7 @@ def export(
     tensor: Annotated[
         str | None, typer.Option("--tensor", metavar="NAME", help="One tensor of the model [all].")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace old files.")] = False,
+    overwrite: OverwriteOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Write a model's numbers and names for other programs."""
@@ -232,6 +237,7 @@ def recommend(
     ] = False,
     skip_unknown: SkipOption = False,
     out: ListsOption = None,
+    overwrite: OverwriteOption = False,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per user.")] = False,
     device: DeviceOption = "cpu",
     verbose: VerboseOption = False,
@@ -241,7 +247,7 @@ def recommend(
         raise typer.BadParameter("choose one of --seen and --include-seen")
     if data is not None and (users is not None or seen is not None):
         raise typer.BadParameter("--data has its own users: leave out --users and --seen")
-    _check_lists_file(out)
+    _check_lists_file(out, overwrite=overwrite)
     from dataclasses import replace
 
     from ..recommendation import recommend as recommending
@@ -284,6 +290,7 @@ def similar(
     top: TopOption = 10,
     skip_unknown: SkipOption = False,
     out: ListsOption = None,
+    overwrite: OverwriteOption = False,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per line.")] = False,
     device: DeviceOption = "cpu",
     verbose: VerboseOption = False,
@@ -291,7 +298,7 @@ def similar(
     """List the items most like each item, or the users most like each user."""
     if (items is None) == (users is None):
         raise typer.BadParameter("choose one of --items and --users")
-    _check_lists_file(out)
+    _check_lists_file(out, overwrite=overwrite)
     from ..recommendation import recommend as recommending
     from ..runs.rating_inputs import known_ids
     from ..storage.persistence import load
@@ -315,9 +322,18 @@ def _count(replicas: str) -> int | Literal["auto"]:
     return int(replicas)
 
 
-def _check_lists_file(out: Path | None) -> None:
+def _check_lists_file(out: Path | None, *, overwrite: bool) -> None:
     if out is not None and out.suffix != ".parquet":
         raise typer.BadParameter("must end in .parquet", param_hint="--out")
+    _check_new(out, overwrite=overwrite)
+
+
+def _check_new(out: Path | None, *, overwrite: bool) -> None:
+    """Refuse a file that exists, before any work is done for it. "-" is standard output."""
+    from ..files.existing import check_new
+
+    if out is not None and str(out) != "-" and not overwrite:
+        check_new([out])
 
 
 def _show_lists(lists: "Lists", out: Path | None, json: bool) -> None:

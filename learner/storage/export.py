@@ -23,8 +23,8 @@ from blocklearn.datasources import HashedWords
 from blocklearn.durable import new_file, write_folder
 from blocklearn.models import MODELS
 
-from ..errors import RunFolderError
 from ..files.allocated import new_npy
+from ..files.existing import check_new
 from .model_folder import Saved
 
 ENDINGS = (".npz", ".parquet", ".npy")
@@ -55,9 +55,7 @@ def check_free(saved: Saved, to: Path, tensor: str | None) -> None:
     files = [to]
     if not to.suffix:
         files = [to / f"{name}.parquet" for name in ([tensor] if tensor else saved.tensors)]
-    there = next((file for file in files if file.exists()), None)
-    if there is not None:
-        raise RunFolderError(f"{there}: the file exists already. --overwrite replaces it.")
+    check_new(files)
 
 
 def export(saved: Saved, to: Path, tensor: str | None = None) -> list[str]:

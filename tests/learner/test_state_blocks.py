@@ -44,8 +44,45 @@ def test_factors_are_written_in_order(
         np.testing.assert_array_equal(np.array(found["prediction"].to_pylist(), np.float32), want)
         assert found["row"].to_pylist() == list(range(len(want)))
         assert found["document"].to_pylist() == [f"{letter}{i}" for i in range(len(want))]
-        assert learn("factors", tmp_path / "model", state, "--out", tmp_path / "a.npy") == 0
-        np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), want)
+        array = tmp_path / f"{state}.npy"
+        assert learn("factors", tmp_path / "model", state, "--out", array) == 0
+        np.testing.assert_array_equal(np.load(array), want)
+
+
+def test_files_are_replaced_only_on_demand(
+    tmp_path: Path, model: bl.Learner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = tmp_path / "old.npy"
+    old.write_bytes(b"old results")
+    job = ["factors", tmp_path / "model", "users", "--out", old]
+    assert learn(*job) == ExitCode.USAGE
+    assert f"{old}: the file exists already. --overwrite replaces it." in capsys.readouterr().err
+    assert old.read_bytes() == b"old results"
+    assert learn(*job, "--overwrite") == 0
+    np.testing.assert_array_equal(np.load(old), model.row_state("users"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["predict", "--data", "new.txt"],
+        ["factors", "users"],
+        ["recommend"],
+        ["similar", "--items", "i"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_no_command_replaces_a_file_unasked(
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is refused before the model is read: there is none here."""
+    old = tmp_path / "old.parquet"
+    old.write_bytes(b"results")
+    job = [command[0], tmp_path / "model", *command[1:], "--out", old]
+    assert learn(*job) == ExitCode.USAGE
+    assert f"{old}: the file exists already." in capsys.readouterr().err
+    assert learn(*job, "--overwrite") == ExitCode.NO_INPUT
+    assert old.read_bytes() == b"results"
 
 
 def test_what_cannot_be_written(
