@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+VOID = {"input"}  # elements that have no end
+
 
 class Markup(str):
     """Text that is HTML already."""
@@ -21,7 +23,8 @@ def tag(name: str, *children: str, **attributes: object) -> Markup:
     """
     given = {k.rstrip("_").replace("_", "-"): v for k, v in attributes.items() if v is not None}
     inside = "".join(f' {key}="{escape(_text(value))}"' for key, value in given.items())
-    return Markup(f"<{name}{inside}>{join(*children)}</{name}>")
+    end = "" if name in VOID else f"{join(*children)}</{name}>"
+    return Markup(f"<{name}{inside}>{end}")
 
 
 def join(*parts: str) -> Markup:

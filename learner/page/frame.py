@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 
 from ..drawing.markup import Markup, join, tag
+
+SHOWN = 24  # cards shown; the others are folded
 
 
 def page(title: str, *parts: str) -> str:
@@ -61,3 +63,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
         ),
         class_="scroll",
     )
+
+
+def folded(cards: Sequence[Markup], what: str) -> Iterator[Markup]:
+    """Yield the first cards, then the others behind a line that opens them."""
+    yield tag("div", *cards[:SHOWN], class_="topics")
+    if rest := cards[SHOWN:]:
+        head = tag("summary", f"{len(rest):,} more {what}")
+        yield tag("details", head, tag("div", *rest, class_="topics"))

@@ -1,4 +1,4 @@
-"""Sections on a model: topics as bars of words, spectra of factors, figures of targets."""
+"""Sections on a model: topics, spectra of factors, figures of targets."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from ..figures import number
 from ..learner import Learner
 from ..recommendation.factors import factors_of
 from ..reports.factors import list_lines
-from ..reports.lines import topic_words
 from ..reports.targets import PATH_METRICS
 from ..storage.outputs import fits_of
-from .frame import figure, figures, section, table
+from .frame import figure, figures, folded, section, table
+from .topic_sections import topic_sections
 
-WORDS = 10
-SHOWN = 24  # cards shown; the others are folded
 TARGETS = 24  # in a figure
 FEATURES = 5  # for a target, and as many against it
 CHUNK = 2**16  # rows of factors at a time
@@ -32,7 +30,7 @@ def model_sections(learner: Learner) -> Iterator[Markup]:
     """Yield all sections on the model."""
     model = learner.model
     if isinstance(model, LDA | NMF):
-        yield topics_section(learner)
+        yield from topic_sections(learner)
     if isinstance(model, NMF):
         lengths = np.linalg.norm(model.parameters["H"].numpy().astype(np.float64), axis=0)
         yield spectrum_section(np.sort(lengths)[::-1], "lengths of the parts, the longest first")
@@ -40,33 +38,6 @@ def model_sections(learner: Learner) -> Iterator[Markup]:
         yield from factor_sections(learner)
     elif isinstance(model, GLM):
         yield from target_sections(learner)
-
-
-def topics_section(learner: Learner) -> Markup:
-    """Return a card for each topic; the bar of a word is as long as its probability."""
-    words = topic_words(learner, WORDS)
-    name = "topic" if isinstance(learner.model, LDA) else "part"
-    shares = None
-    if isinstance(learner.model, LDA):
-        mass = learner.model.parameters["lambda"].numpy().sum(axis=0, dtype=np.float64)
-        shares = mass / mass.sum()
-    order = np.arange(len(words)) if shares is None else np.argsort(-shares, kind="stable")
-    cards = []
-    for topic in order:
-        share = "" if shares is None else f"{shares[topic]:.1%} of words"
-        rows = [Bar(word, value, f"{value:.1%}") for word, value in words[topic]]
-        head = tag("h3", f"{name} {topic}", tag("small", share))
-        cards.append(tag("div", head, bars(rows), class_="topic"))
-    note = f"the {WORDS} words with the largest share of each"
-    return section(f"{name.title()}s", *folded(cards, f"{name}s"), note=note)
-
-
-def folded(cards: Sequence[Markup], what: str) -> Iterator[Markup]:
-    """Yield the first cards, then the others behind a line that opens them."""
-    yield tag("div", *cards[:SHOWN], class_="topics")
-    if rest := cards[SHOWN:]:
-        head = tag("summary", f"{len(rest):,} more {what}")
-        yield tag("details", head, tag("div", *rest, class_="topics"))
 
 
 def spectrum_section(values: NDArray[Any], note: str) -> Markup:

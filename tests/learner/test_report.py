@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import jensenshannon
 
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.drawing.charts import (
@@ -31,14 +32,16 @@ from blocklearn.learner.drawing.charts import (
     strips,
     thinned,
 )
+from blocklearn.learner.drawing.maps import Disc, disc_map
 from blocklearn.learner.drawing.markup import Markup, tag
 from blocklearn.learner.inspection.run_record import read_run
 from blocklearn.learner.page.model_sections import singular_values
 from blocklearn.learner.page.report import report
+from blocklearn.learner.page.topic_map import distances, plane
 from tests.support.beside import CONFIGS as FOLDER
 
 CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit"]
-VOID = {"meta"}
+VOID = {"meta", "input"}
 
 
 class Page(HTMLParser):
@@ -91,8 +94,10 @@ def check_alone(text: str) -> None:
     """It refers to nothing outside."""
     assert "<script" not in text and "@import" not in text and "url(" not in text
     assert not re.search(r"https?:|//[a-z]", text)
-    names = {name for name, _ in Page(text).attributes}
-    assert not names & {"src", "href", "srcset", "data", "action", "onclick", "onload"}
+    attributes = Page(text).attributes
+    assert all(value.startswith("#") for name, value in attributes if name == "href")
+    names = {name for name, _ in attributes}
+    assert not names & {"src", "srcset", "data", "action", "onclick", "onload"}
 
 
 def numbers_of(text: str) -> list[float]:
@@ -132,6 +137,56 @@ def test_topics_are_bars_of_words(runs: Path) -> None:
         widths = [value for key, value in page.attributes if key == "style"]
         assert widths.count("width:100.0%") >= 40  # each has one bar that is full
     assert "Spectrum of factors" in page.texts["h2"]
+
+
+def test_topics_have_a_map_and_words_by_relevance(runs: Path) -> None:
+    for name, what in [("lda", "topic"), ("nmf", "part")]:
+        page = Page(report(read_run(runs / name)))
+        assert f"Map of {what}s" in page.texts["h2"] and page.classes["disc"] == 40
+        places = {value for key, value in page.attributes if key == "id"}
+        links = {value for key, value in page.attributes if key == "href"}
+        assert links == {f"#{what}-{k}" for k in range(40)} and {x[1:] for x in links} <= places
+        for relevance in ("by-1", "by-06", "by-03", "by-0"):
+            assert page.classes[relevance] == 40 and relevance in places
+
+
+def test_few_topics_have_no_map(tmp_path: Path) -> None:
+    learn("--config", str(FOLDER / "lda.yaml"), "--out", str(tmp_path / "two"), "-q",
+          "--set", "learner.passes=1", "--set", "model.topics=2")  # fmt: skip
+    page = Page(report(read_run(tmp_path / "two")))
+    assert "disc" not in page.classes and page.classes["topic"] == 2
+
+
+def test_distances_of_topics_are_those_of_scipy() -> None:
+    shares = np.random.default_rng(0).dirichlet(np.full(30, 0.2), 5).T
+    shares[3:9, 1] = 0.0
+    shares /= shares.sum(axis=0)
+    wanted = [[jensenshannon(p, q, base=2) for q in shares.T] for p in shares.T]
+    np.testing.assert_allclose(distances(shares), wanted, atol=1e-7)
+
+
+def test_points_of_a_plane_keep_their_distances() -> None:
+    points = np.random.default_rng(1).normal(size=(12, 2))
+    lengths = np.linalg.norm(points[:, None] - points, axis=2)
+    found = plane(lengths)
+    np.testing.assert_allclose(np.linalg.norm(found[:, None] - found, axis=2), lengths, atol=1e-12)
+    assert not plane(np.zeros((3, 3))).any()
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_discs_lie_within_their_map(points: list[tuple[float, float, float]]) -> None:
+    discs = [Disc(*point, str(k), "", f"t-{k}") for k, point in enumerate(points)]
+    page = Page(disc_map(discs, about="a map"))
+    assert page.classes["disc"] == len(points) and page.seen["text"] >= 1
+    circles = [(float(v), n) for n, v in page.attributes if n in ("cx", "cy", "r")]
+    for (x, _), (y, _), (r, _) in zip(*[iter(circles)] * 3, strict=True):
+        assert r <= x <= 720 - r + 1e-2 and r <= y <= 420 - r + 1e-2
 
 
 def test_topics_come_in_order_of_size(runs: Path) -> None:
@@ -347,3 +402,25 @@ def test_a_browser_lays_it_out_without_overlap(runs: Path, tmp_path: Path, name:
         assert "<title>measured []</title>" in found.stdout, re.search(
             "<title>.*?</title>", found.stdout
         )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_a_browser_shows_words_by_the_chosen_relevance(runs: Path, tmp_path: Path) -> None:
+    choose = """<script>
+    const shown = () => [...document.querySelectorAll('.ranked')]
+      .filter(list => list.getClientRects().length).map(list => list.className);
+    const found = [];
+    for (const name of ['by-1', 'by-06', 'by-03', 'by-0']) {
+      document.getElementById(name).click();
+      found.push([...new Set(shown())].join());
+    }
+    document.title = 'chosen ' + found.join();
+    </script>"""
+    file = tmp_path / "page.html"
+    file.write_text(report(read_run(runs / "lda")).replace("</body>", choose + "</body>"))
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+               f"--user-data-dir={tmp_path / 'profile'}", file.as_uri()]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    wanted = ",".join(f"ranked {name}" for name in ("by-1", "by-06", "by-03", "by-0"))
+    assert f"<title>chosen {wanted}</title>" in done.stdout
