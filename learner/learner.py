@@ -1,13 +1,15 @@
 """The learner: trains a model on the blocks of a source, pass after pass.
 
-Longer than 300 lines: the one class that users call, whose methods share the state of a run.
+Settings and data are resolved here; `training/` holds the parts: `assembly.py` makes the replicas,
+`live_model.py` holds them and their state, `loop.py` trains them, `best.py` keeps the best model.
+
+Longer than 300 lines: most of them are signatures and descriptions of what users call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -27,7 +29,7 @@ from blocklearn.datasources import (
 from blocklearn.matcache import IndexedBy, ShapeError, Tables, make_backend
 from blocklearn.matcache.containers.backend import Backend
 from blocklearn.mixins import MIXINS, Mixin
-from blocklearn.models import MODELS, Model, RowStore, Shapes
+from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
 from .configuration.choices import made
@@ -38,34 +40,23 @@ from .hooks import Progress as Progress
 from .showing.facts import learner_html, learner_text
 from .showing.history import History
 from .showing.live import Shown, shown
+from .training.assembly import Assembly, Facts, Parts
+from .training.best import BestModel
 from .training.block_input import Use
 from .training.checks import check_fields
-from .training.data import (
-    Known,
-    check_labelled,
-    count_labels,
-    open_parts,
-    open_source,
-    sum_values,
-)
+from .training.data import Known, check_labelled, open_parts, open_source
+from .training.devices import one_each
 from .training.evaluation import Evaluation, Evaluator
 from .training.further import further, other_names, rows_before
+from .training.live_model import LiveModel
 from .training.loop import train_passes
 from .training.plan import Plan as Plan
 from .training.plan import feeds_of, make_plan
 from .training.replica import Replica
 from .training.scoring import score_blocks
 from .training.state import State as State
-from .training.state import (
-    block_shapes,
-    check_rows,
-    give,
-    make_stores,
-    read_only,
-    set_progress,
-    take,
-)
-from .training.team import Team, one_each, reader_of, share
+from .training.state import check_rows
+from .training.team import Team, reader_of
 from .training.trial import Trial as Trial
 from .training.trial import try_blocks
 
@@ -209,17 +200,18 @@ class Learner:
         self.optimizer = None
         if chosen is not None:
             self.optimizer = made("optimizer", OPTIMIZERS, chosen).model_copy()
-        self.progress = Progress(passes, sum(source.blocks for source in self._training()))
         self.devices = one_each(device, replicas)
         self.replicas, self.index, self.tables = len(self.devices), index, tables
         self.sync_every, self.sync_weight = sync_every, sync_weight
         self.verbose, self.history, self._shown = verbose, History(), Shown(None)
-        self._team: Team | None = None
-        self._stores: dict[str, RowStore] = {}
-        self._restored: State | None = None
-        self._best: tuple[State, dict[str, float]] | None = None  # the best model, and its scores
-        self._room_for_best: State | None = None
-        self._trained_on = False  # whether parameters come from training or a restored state
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin at the first pass of the data, without any learned numbers."""
+        blocks = sum(source.blocks for source in self._training())
+        self.progress = Progress(self.passes, blocks)
+        self._live = LiveModel(self.progress, self.row_folder)
+        self._best = BestModel(self._live, self.progress, self.evaluation)
 
     # ------------------------------------------------------------- training
 
@@ -241,10 +233,8 @@ class Learner:
             raise ValueError("Learner: fit: passes and eval are for new data; pass train, too.")
         source = self._training_source()
         team, progress = self._prepare(source.shape), self.progress
-        self._trained_on, progress.passes = True, self.passes
-        if self._keeps_best:
-            self._room_for_best = self.state()
-        self._keep_best()
+        self._live.trained, progress.passes = True, self.passes
+        self._best.begin()
         with ExitStack() as stack:
             self._shown = stack.enter_context(shown(self.verbose))
             self._tell("start")
@@ -255,10 +245,7 @@ class Learner:
             score = stack.enter_context(self._scoring(team))
             evaluator = Evaluator(self.evaluation, progress, score, self._tell)
             train_passes(team, self._training(), readers, progress, evaluator, self._tell)
-        if self._best is not None:
-            state, progress.scores = self._best
-            self.restore(state)
-        self._room_for_best = None
+        self._best.put_back()
         return self
 
     def _turn_to(self, train: Any, eval: Any, passes: int) -> None:
@@ -268,13 +255,13 @@ class Learner:
         two_sided = 1 in self.model.row_states.values()
         source = self._source(train, "train", shuffle=not two_sided)
         state, before = None, 0
-        if self._is_trained:
+        if self._live.has_numbers:
             names = other_names(self.row_names, row_names(source))
             state = further(self.state(), self.model.row_states, source.shape.total_rows, names)
             before = rows_before(self.progress)
         self._check_columns(source.shape)
-        if self._team is not None:
-            self._drop_team()
+        if self._live.team is not None:
+            self._live.drop()
         self.train, self.block_rows = source, source.shape.rows
         self.across = (
             source.transposed() if two_sided and isinstance(source, TwoSidedSource) else None
@@ -290,8 +277,7 @@ class Learner:
             chosen = self._default_optimizer()
             self.optimizer = None if chosen is None else chosen.model_copy()
         self.passes = self.progress.position[0] + passes
-        blocks = sum(each.blocks for each in self._training())
-        self.progress = Progress(self.passes, blocks)
+        self._begin()
         if state is not None:
             self.restore(state)
 
@@ -300,7 +286,7 @@ class Learner:
         return [source for source in (self.train, self.across) if source is not None]
 
     def _reader(self, source: DataSource, use: Use, side: int = 0) -> Reader:
-        return reader_of(self._ready(), source, use, side)
+        return reader_of(self._live.ready(), source, use, side)
 
     @contextmanager
     def _scoring(self, team: Team) -> Iterator[Callable[[], dict[str, float]] | None]:
@@ -314,33 +300,19 @@ class Learner:
 
     def _tell(self, event: str) -> None:
         if event == "improved":
-            self._keep_best()
+            self._best.keep()
         self.history.hear(event, self.progress)
         self._shown.hear(event, self.progress)
         for hook in self.hooks:
             getattr(hook, event)(self, self.progress)
 
-    def _keep_best(self) -> None:
-        """Save the present state, if it is the best so far and the best is kept."""
-        best, wanted = self.progress.best, self.evaluation.metric
-        new = best is not None and best.position == self.progress.position
-        if self._keeps_best and best is not None and new and best.metric == wanted:
-            rows = {name: store.array for name, store in self._stores.items()}
-            room = self._room_for_best
-            state = take(self._ready(), rows, self.progress, copy=True, into=room)
-            self._best = state, dict(self.progress.scores)
-
-    @property
-    def _keeps_best(self) -> bool:
-        return self.evaluation.keep_best and self.evaluation.metric is not None
-
     def __repr__(self) -> str:
         """Show the model, the data, the state of training and the scores."""
-        return learner_text(self, trained=self._is_trained)
+        return learner_text(self, trained=self._live.has_numbers)
 
     def _repr_html_(self) -> str:
         """Return the same with memory and a curve as HTML, for notebooks."""
-        return learner_html(self, self.history, trained=self._is_trained)
+        return learner_html(self, self.history, trained=self._live.has_numbers)
 
     # ------------------------------------------------------------- using a model
 
@@ -367,7 +339,7 @@ class Learner:
 
         Each item holds the numbers of the rows [r], and their results [r x k], in source order.
         """
-        self._check_trained()
+        self._live.check_trained()
         source = self._source(X, side=side)
         team = self._prepare(source.shape, side=side)
         team.make_ready(source.shape, side)
@@ -384,7 +356,7 @@ class Learner:
 
         X: a matrix, (X, Y), (X, Y, weights) or a DataSource, as for `train`.
         """
-        self._check_trained()
+        self._live.check_trained()
         source = self._source(X, "evaluate")
         team = self._prepare(source.shape)
         rows = team.first.shapes.total_rows
@@ -396,21 +368,21 @@ class Learner:
     @property
     def team(self) -> Team | None:
         """The replicas; None before they are made, and after `close`."""
-        return self._team
+        return self._live.team
 
     def backend_beside(self) -> Backend:
         """Return a backend for another cache on the device of the first replica.
 
         A device that is open is not opened again.
         """
-        if self._team is not None and self._team.first.cache.backend.kind != "cpu":
-            beside: Backend = self._team.first.cache.backend.beside()
+        if self.team is not None and self.team.first.cache.backend.kind != "cpu":
+            beside: Backend = self.team.first.cache.backend.beside()
             return beside
         return make_backend(self.devices[0], self.threads)
 
     def report(self) -> list[str]:
         """Return the mixins' lines about the parameters."""
-        team = self._ready()
+        team = self._live.ready()
         columns = team.first.shapes.columns
         with team.exact():
             return [
@@ -429,14 +401,14 @@ class Learner:
         source = self._training_source()
         feeds = feeds_of(self.train, self.across, self.eval)
         draft = None
-        if self._team is None:
-            draft = self._make(*self._copies(), source.shape, commit=False)
+        if self.team is None:
+            draft = self._assembly().draft(source.shape, self._live.restored)
         plan = make_plan(
-            draft or self._ready().first,
+            draft or self._live.ready().first,
             feeds,
             devices=self.devices,
             in_files=self.row_folder is not None,
-            keeps_best=self._keeps_best,
+            keeps_best=self._best.wanted,
             apart=self.replicas > 1 and self.sync_weight < 1.0,
         )
         if draft is not None:
@@ -446,7 +418,7 @@ class Learner:
     def trial(self, blocks: int = 3) -> Trial:
         """Estimate the cost of training from some blocks. Close the learner after it."""
         team = self._prepare(self._training_source().shape)
-        self._trained_on = True
+        self._live.trained = True
         return try_blocks(team, self._training(), self.eval, blocks)
 
     def parameter(self, name: str) -> np.ndarray[Any, Any]:
@@ -454,14 +426,7 @@ class Learner:
 
         Raises KeyError if the model does not have it.
         """
-        self._check_trained()
-        if self._team is None and self._restored is not None:
-            if not self._restored.position.get("block"):
-                return self._restored.tensors[name].copy()
-            self._prepare(self._training_source().shape)  # within a pass parameters are inexact
-        team = self._ready()
-        with team.exact():
-            return team.first.model.parameters[name].numpy()
+        return self._live.parameter(name, lambda: self._prepare(self._training_source().shape))
 
     def row_state(self, name: str) -> np.ndarray[Any, Any]:
         """Return the state `name` of all rows (or columns) of the training data, float32.
@@ -472,13 +437,7 @@ class Learner:
         if name not in self.model.row_states:
             known = ", ".join(self.model.row_states) or "none"
             raise KeyError(f"{type(self.model).__name__} has no row state {name!r}; known: {known}")
-        self._check_trained()
-        if name in self._stores:
-            return self._stores[name].array
-        if self._team is not None:  # of data in one orientation: columns are a parameter
-            return self.parameter(name)
-        assert self._restored is not None
-        return self._restored.tensors[name]
+        return self._live.row_state(name)
 
     def state(self, *, copy: bool = True) -> State:
         """Return the state to continue from: parameters, rows, optimizer and position.
@@ -487,27 +446,15 @@ class Learner:
 
         copy: False returns the arrays of training itself, which will change.
         """
-        if self._team is None and self._restored is not None:
-            return self._restored
-        team, rows = self._ready(), {name: s.array for name, s in self._stores.items()}
-        if copy:
-            rows = {name: array.copy() for name, array in rows.items()}
-        return take(team, rows, self.progress, copy=copy)
+        return self._live.state(copy=copy)
 
     def restore(self, state: State, best: tuple[State, dict[str, float]] | None = None) -> None:
         """Continue from `state` at the next `fit`, or use its parameters for prediction.
 
         best: the best model of the same run so far, with its scores, if that is kept.
         """
-        self._restored, self._best = state, best
-        set_progress(state, self.progress)
-        if self._team is not None:
-            self._load_restored(self._team)
-
-    def _load_restored(self, team: Team) -> None:
-        if self._restored is not None:
-            give(self._restored, team, self._stores)
-            self._restored, self._trained_on = None, True
+        self._best.start_from(best)
+        self._live.restore(state)
 
     def close(self) -> None:
         """Free the memory and stop the threads; the learner can be used again.
@@ -520,19 +467,7 @@ class Learner:
         which copies the states to new files. Arrays from `row_state` and `state` must be deleted,
         too.
         """
-        if self._team is not None:
-            rows = {name: read_only(store.array) for name, store in self._stores.items()}
-            state = take(self._team, rows, self.progress, copy=True)
-            self._drop_team()
-            self._restored = state
-
-    def _drop_team(self) -> None:
-        assert self._team is not None
-        self._team.close()
-        self._team = None
-        self._stores = {}
-        if self.row_folder is not None:
-            self.row_folder.release()
+        self._live.close()
 
     # ------------------------------------------------------------- helpers
 
@@ -563,23 +498,7 @@ class Learner:
         if self.train is None:
             return self.model.default_optimizer()
         terms = [mixin for mixin in self.mixins if mixin.acts]
-        return self.model.optimizer_for(self._shapes([self.train.shape]), terms)
-
-    def _shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
-        """Return the shapes for the model. found: sums over the data."""
-        return Shapes(
-            rows=blocks[0].rows,
-            columns=blocks[0].columns,
-            total_rows=blocks[0].total_rows,
-            of_rows=self.of_rows,
-            targets=blocks[0].targets,
-            names=self.names,
-            target_names=self.target_names,
-            passes=self.passes,
-            sides=len(self._training()) or len(blocks),
-            dense=blocks[0].dense,
-            **found,
-        )
+        return self.model.optimizer_for(self._facts().shapes([self.train.shape]), terms)
 
     def _training_source(self) -> DataSource:
         if self.train is None:
@@ -591,75 +510,42 @@ class Learner:
 
         The first call makes them, for blocks of `shape` on that side.
         """
-        if self._team is None:
-            self.block_rows = shape.rows
-            if side == 0:
-                self._check_columns(shape)
-            parts = [self._copies() for _ in range(1, self.replicas)]
-            parts.insert(0, (self.model, self.optimizer, self.mixins))
-            self._team = Team(
-                [self._make(*part, shape, side, number=n) for n, part in enumerate(parts)],
-                sync_every=self.sync_every,
-                sync_weight=self.sync_weight,
-            )
-            try:
-                self._stores = make_stores(
-                    self._team, self.row_folder, seed=self.seed, restored=self._restored
-                )
-                self._load_restored(self._team)
-            except BaseException:  # do not keep a team without the restored state
-                self._drop_team()
-                raise
-            if self.eval is not None:
-                self._team.make_ready(self.eval.shape)
-                self._team.tally(self.eval.shape.total_rows)
-        return self._team
+        if self._live.team is not None:
+            return self._live.team
+        self.block_rows = shape.rows
+        if side == 0:
+            self._check_columns(shape)
+        replicas = self._assembly().replicas(shape, side, self._live.restored)
+        team = Team(replicas, sync_every=self.sync_every, sync_weight=self.sync_weight)
+        self._live.open(team, seed=self.seed)
+        if self.eval is not None:
+            team.make_ready(self.eval.shape)
+            team.tally(self.eval.shape.total_rows)
+        return team
 
-    def _copies(self) -> tuple[Model, Optimizer | None, list[Mixin]]:
-        return (
-            self.model.model_copy(),
-            None if self.optimizer is None else self.optimizer.model_copy(),
-            [mixin.model_copy() for mixin in self.mixins],
+    def _assembly(self) -> Assembly:
+        """Return what makes the replicas, with the settings as they are now."""
+        return Assembly(
+            Parts(self.model, self.optimizer, self.mixins),
+            self._facts(),
+            self.devices,
+            self.seed,
+            self.threads,
+            self.index,
+            self.tables,
+            [partial(hook.plan, self) for hook in self.hooks],
         )
 
-    def _make(
-        self,
-        model: Model,
-        optimizer: Optimizer | None,
-        mixins: Sequence[Mixin],
-        shape: BlockShape,
-        side: int = 0,
-        *,
-        number: int = 0,
-        commit: bool = True,
-    ) -> Replica:
-        if self.targets is not None:
-            shape = replace(shape, targets=self.targets)
-        if not side:
-            known = [data.shape.nnz for data in (self.train, self.eval) if data is not None]
-            shape = replace(shape, nnz=max([shape.nnz, *known]))
-        training = [source.shape for source in self._training()]
-        blocks = block_shapes(model, shape, side, training, self._restored)
-        train = self.train if commit else None  # counting is a pass over the data
-        shapes = self._shapes(
-            blocks,
-            counts=count_labels(train) if train and model.needs_counts else None,
-            value_sums=sum_values(train) if train and model.needs_value_sums else None,
-        )
-        return Replica(
-            model,
-            optimizer,
-            mixins,
-            shapes,
-            blocks,
-            seed=self.seed,
-            threads=share(self.threads, self.replicas),
-            device=self.devices[number],
-            index=self.index,
-            tables=self.tables,
-            replicas=self.replicas,
-            extras=[partial(hook.plan, self) for hook in self.hooks],
-            commit=commit,
+    def _facts(self) -> Facts:
+        """Return what the model is told of the data and the run."""
+        return Facts(
+            self._training(),
+            self.eval,
+            self.names,
+            self.target_names,
+            self.targets,
+            self.of_rows,
+            self.passes,
         )
 
     def _check_columns(self, shape: BlockShape) -> None:
@@ -668,16 +554,3 @@ class Learner:
                 f"data of {shape.columns:,} columns, but the model knows {len(self.names):,} names "
                 "of columns. Rows are samples, columns features: check the orientation."
             )
-
-    @property
-    def _is_trained(self) -> bool:
-        return self._trained_on or self._restored is not None
-
-    def _check_trained(self) -> None:
-        if not self._is_trained:
-            raise ValueError("Learner: nothing is trained or loaded yet; call fit().")
-
-    def _ready(self) -> Team:
-        if self._team is None:
-            raise ValueError("Learner: nothing is trained or loaded yet; call fit().")
-        return self._team

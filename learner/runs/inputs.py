@@ -45,7 +45,7 @@ from ..figures import size
 from ..learner import Learner
 from ..memory import memory_limits
 from ..terminal import say
-from ..training.team import one_each
+from ..training.devices import one_each
 from .new_data import Told, columns_of, converted
 from .run_folder import RunFolder
 

@@ -3,8 +3,6 @@
 Block i of a side goes to replica i mod n, and merges come after fixed blocks. So the result depends
 on the number of replicas, but not on their timing. With one replica there are no threads and no
 merges.
-
-Longer than 300 lines: threads, merges and exact reading share the replicas.
 """
 
 from __future__ import annotations
@@ -14,67 +12,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from blocklearn.datasources import BlockShape, DataSource, HostBlock, Reader
-from blocklearn.matcache import (
-    DeviceError,
-    Mat,
-    Merge,
-    Merger,
-    available_threads,
-    make_merger,
-    resolve,
-)
+from blocklearn.matcache import Mat, Merge, Merger, make_merger
 from blocklearn.matcache.threads import MOMENT, starting
 from blocklearn.models.score import Tally
 
 from .block_input import Use
 from .replica import Look, Replica
 from .work import Work
-
-
-def share(threads: int | None, replicas: int) -> int | None:
-    """Return the threads of each replica; None shares all available ones."""
-    if replicas == 1:
-        return threads
-    return max(1, (threads or available_threads()) // replicas)
-
-
-def one_each(device: str | Sequence[str], replicas: int | Literal["auto"]) -> list[str]:
-    """Return the device of each replica, by its full name.
-
-    replicas: "auto": one for each device of a list, or for each CUDA device where `device` is cuda
-        or auto and CuPy sees several; else one.
-
-    Raises:
-        DeviceError: the number of devices differs from that of replicas.
-
-    >>> one_each("cpu", 2), one_each(["cuda:1", "cuda"], 2)
-    (['cpu', 'cpu'], ['cuda:1', 'cuda:0'])
-    >>> one_each("cuda:1", "auto"), one_each(["cuda:1", "cuda"], "auto")
-    (['cuda:1'], ['cuda:1', 'cuda:0'])
-    """
-    if isinstance(device, str):
-        if replicas == "auto":
-            several = _cuda_devices() if device in ("auto", "cuda") else 1
-            return [f"cuda:{n}" for n in range(several)] if several > 1 else [resolve(device)]
-        return [resolve(device)] * replicas
-    if replicas not in ("auto", len(device)):
-        raise DeviceError(
-            f"{len(device)} devices for {replicas} replicas; give one for each, or a single name."
-        )
-    found = [resolve(name) for name in device]
-    if 0 < found.count("cpu") < len(found):
-        raise DeviceError(f"{', '.join(found)}: replicas are all on the CPU or all on GPUs.")
-    return found
-
-
-def _cuda_devices() -> int:
-    from blocklearn.matcache.cuda import devices
-
-    return devices.count()
-
 
 Result = TypeVar("Result")
 

@@ -67,7 +67,7 @@ def models(args: argparse.Namespace, X: Any) -> dict[str, tuple[Any, Any]]:
 
 def timed(learner: Any, name: str, system: str, graphs: bool, updates: int) -> Row:
     """Return the seconds of an update and its number of launches."""
-    launcher = learner._team.first.cache.backend.launcher
+    launcher = learner.team.first.cache.backend.launcher
     launcher.graphs = graphs
     learner.passes += 3  # sequences are recorded, captured, replayed
     learner.fit()

@@ -136,13 +136,13 @@ def test_training_has_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(devices, "open_driver", open_driver)
     host, device = (trained(name, "cuda", index=index) for index in ("host", "device"))
-    assert device._team is not None and host._team is not None
-    team, stats = device._team, device._team.first.cache.stats()
+    assert device.team is not None and host.team is not None
+    team, stats = device.team, device.team.first.cache.stats()
     assert drivers[1].allocations == 1
     assert stats.allocations_after_warmup == 0
     assert drivers[1].replayed > 0
     built = "index_rows" in drivers[1].launched
-    assert built == bool(host._team.first.intakes[0].indexed_for)  # those that read it
+    assert built == bool(host.team.first.intakes[0].indexed_for)  # those that read it
     assert not team.first.intakes[0].indexed_for
     assert "index_rows" not in drivers[0].launched
     assert device.plan().total < host.plan().total  # of the host
@@ -156,8 +156,8 @@ def test_training_has_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) 
 def test_on_the_cpu_it_does_not_matter() -> None:
     one, other = (trained("nmf", "cpu", passes=1, index=index) for index in ("host", "device"))
     np.testing.assert_array_equal(one.parameter("H"), other.parameter("H"))
-    assert other._team is not None
-    assert other._team.first.intakes[0].indexed_for
+    assert other.team is not None
+    assert other.team.first.intakes[0].indexed_for
 
 
 def test_who_makes_it_is_configured() -> None:

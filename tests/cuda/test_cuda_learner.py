@@ -174,8 +174,8 @@ def test_a_device_learns_what_the_cpu_learns(
 ) -> None:
     cpu = trained(name, "cpu")
     expected = learnt(name, cpu)
-    assert cpu._team is not None
-    flops = cpu._team.flops
+    assert cpu.team is not None
+    flops = cpu.team.flops
     cpu.close()
     learner = trained(name, "cuda")
     for what, numbers in learnt(name, learner).items():
@@ -183,13 +183,13 @@ def test_a_device_learns_what_the_cpu_learns(
             numbers, expected[what], rtol=1e-3, atol=1e-4 * abs(expected[what]).max(), err_msg=what
         )
     (driver,) = drivers
-    assert learner._team is not None
-    stats = learner._team.first.cache.stats()
+    assert learner.team is not None
+    stats = learner.team.first.cache.stats()
     assert driver.allocations == stats.allocations == 1  # the slab
     assert stats.allocations_after_warmup == 0
     assert driver.replayed > 0
-    learner._team.first.cache.backend.drain()
-    assert learner._team.flops == flops
+    learner.team.first.cache.backend.drain()
+    assert learner.team.flops == flops
     assert learner.progress.device_bytes == stats.bytes
     learner.close()
 
@@ -308,8 +308,8 @@ def test_the_plan_says_what_is_on_the_device(drivers: list[HostDriver]) -> None:
     assert "W of the block (on the device)" in names
     assert "W (on the device)" not in names  # the host has all rows: nothing reads them as a table
     learner.fit()
-    assert learner._team is not None
-    held = learner._team.first.cache.stats().bytes
+    assert learner.team is not None
+    held = learner.team.first.cache.stats().bytes
     assert plan.on_device <= held < plan.on_device + 256 * len(plan.rows)
     assert plan == type(plan).from_json(plan.json())
 

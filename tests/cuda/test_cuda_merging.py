@@ -128,8 +128,8 @@ def test_timing_and_wires_change_no_bit(
         names = ["cuda:0", "cuda:1", "cuda:2"]
         options = {"replicas": 3, "sync_every": 1, "sync_weight": 0.7}
         learner = trained("glm", names, **options, **({} if len(found) % 2 else looks))
-        assert learner._team is not None
-        for replica in learner._team.replicas:
+        assert learner.team is not None
+        for replica in learner.team.replicas:
             stats = replica.cache.stats()
             assert (stats.allocations, stats.allocations_after_warmup) == (1, 0)
         found.append({n: a.tobytes() for n, a in learner.state().tensors.items()})

@@ -19,8 +19,8 @@ def test_a_device_learns_what_the_cpu_learns(name: str) -> None:
     cpu.close()
     learner = trained(name, "cuda")
     found = learnt(name, learner)
-    assert learner._team is not None
-    stats = learner._team.first.cache.stats()
+    assert learner.team is not None
+    stats = learner.team.first.cache.stats()
     assert stats.allocations == 1
     assert stats.allocations_after_warmup == 0
     learner.close()

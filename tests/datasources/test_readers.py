@@ -234,7 +234,7 @@ def test_a_learner_has_only_those_indices_made_that_its_program_reads(
     learner = bl.Learner(
         model, data, data, passes=2, block_rows=20, optimizer=optimizer, threads=1
     ).fit()
-    assert learner._team is not None
-    assert learner._team.first.intakes[0].indexed_for == uses
+    assert learner.team is not None
+    assert learner.team.first.intakes[0].indexed_for == uses
     assert np.isfinite(list(learner.progress.scores.values())).all()
     assert np.isfinite(learner.predict(X)).all()

@@ -47,7 +47,7 @@ class Watch(Hook):
     def block(self, learner: Any, progress: Any) -> None:
         current, peak = tracemalloc.get_traced_memory()
         self.peaks.append(peak - current)
-        self.nnz.add(learner._team.first.intakes[0]._X.pattern.nnz)
+        self.nnz.add(learner.team.first.intakes[0]._X.pattern.nnz)
         self.held.append(array_bytes())
         gc.collect()
         tracemalloc.reset_peak()
@@ -65,8 +65,8 @@ def test_three_passes_of_lda_allocate_nothing() -> None:
         learner.fit()
     finally:
         tracemalloc.stop()
-    assert learner._team is not None
-    stats = learner._team.first.cache.stats()
+    assert learner.team is not None
+    stats = learner.team.first.cache.stats()
     assert stats.allocations == 1  # the slab
     assert stats.allocations_after_warmup == 0
     assert learner.progress.allocations_after_warmup == 0

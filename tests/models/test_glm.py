@@ -269,7 +269,7 @@ def test_class_weights_by_class() -> None:
     names = {"class_weight": {"b": 3.0}, "link": "softmax", "columns": ["a", "b", "c"]}
     model = GLM(targets=[Target(**names)])
     learner = fit(model, X, np.eye(3)[Y.argmax(axis=1)], target_names=["a", "b", "c"])
-    assert learner._team.first.model.shares.numpy().tolist() == [[1, 3, 1]]
+    assert learner.team.first.model.shares.numpy().tolist() == [[1, 3, 1]]
     with pytest.raises(TargetError, match="names the class 'd'; there are 0, 1"):
         fit(GLM(class_weight={"d": 1.0}), X, Y)
     with pytest.raises(TargetError, match="link linear has no classes"):
@@ -284,7 +284,7 @@ def test_row_weights_of_one_target() -> None:
     learner = fit(GLM(targets=targets), X, both, SGD(rate=1.0))
     rows = np.flatnonzero(half)
     alone = fit(GLM(), X[rows], Y[rows, :1], SGD(rate=0.5))  # the divisor is that of all rows
-    assert_start = learner._team.first.model  # both start at the mean of all rows
+    assert_start = learner.team.first.model  # both start at the mean of all rows
     assert assert_start.own_places.tolist() == [1, 0]
     np.testing.assert_allclose(table(learner)[:, 0], table(alone)[:, 0], atol=0.02)
     found = learner.evaluate((X, both))
@@ -372,8 +372,8 @@ def test_cost_follows_the_non_zeros_not_the_columns(every_block_is_scored: None)
     flops, weights = [], []
     for matrix in (X, wide):
         learner = fit(GLM(targets=[Target(column=0)]), matrix, Y, block_rows=64, passes=1)
-        flops.append(learner._team.first.cache.flops)
-        w = learner._team.first.model.W.numpy()
+        flops.append(learner.team.first.cache.flops)
+        w = learner.team.first.model.W.numpy()
         weights.append(w[w != 0])
         if matrix is wide:
             memory = sum(row[3] for row in learner.plan().rows)
@@ -634,7 +634,7 @@ def test_nothing_is_allocated_after_warm_up(dense: bool, by_rows: bool) -> None:
     model = GLM(targets=targets)
     optimizer = AdaGrad(rate=0.1, step_per="row") if by_rows else model.default_optimizer()
     learner = bl.Learner(model, source, source, passes=3, threads=2, optimizer=optimizer).fit()
-    assert learner._team is not None and learner._team.first.complete
-    stats = learner._team.first.cache.stats()
+    assert learner.team is not None and learner.team.first.complete
+    stats = learner.team.first.cache.stats()
     assert stats.allocations == 1 and stats.allocations_after_warmup == 0
     assert np.isfinite(list(learner.progress.scores.values())).all()

@@ -1,0 +1,147 @@
+"""Make the replicas of a run: the model and its optimizer, for given data and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from blocklearn.datasources import BlockShape, DataSource
+from blocklearn.matcache import IndexedBy, Tables
+from blocklearn.mixins import Mixin
+from blocklearn.models import Model, Shapes
+from blocklearn.optimizers import Optimizer
+
+from .data import count_labels, sum_values
+from .devices import share
+from .replica import Replica
+from .state import State, block_shapes
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The model, its optimizer, and the terms of the objective."""
+
+    model: Model
+    optimizer: Optimizer | None
+    mixins: Sequence[Mixin]
+
+    def copies(self) -> Parts:
+        """Return copies, for another replica."""
+        optimizer = None if self.optimizer is None else self.optimizer.model_copy()
+        mixins = [mixin.model_copy() for mixin in self.mixins]
+        return Parts(self.model.model_copy(), optimizer, mixins)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a model is told of the data and the run before its memory is planned.
+
+    training: the training data, in each orientation that a pass visits.
+    eval: the data for scores.
+    targets: their number; None: unknown.
+    of_rows: rows of the whole data, if the training data are one part of them.
+    """
+
+    training: Sequence[DataSource]
+    eval: DataSource | None
+    names: Sequence[str] | None
+    target_names: Sequence[str] | None
+    targets: int | None
+    of_rows: int | None
+    passes: int
+
+    def shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
+        """Return the shapes for the model. found: sums over the data."""
+        return Shapes(
+            rows=blocks[0].rows,
+            columns=blocks[0].columns,
+            total_rows=blocks[0].total_rows,
+            of_rows=self.of_rows,
+            targets=blocks[0].targets,
+            names=self.names,
+            target_names=self.target_names,
+            passes=self.passes,
+            sides=len(self.training) or len(blocks),
+            dense=blocks[0].dense,
+            **found,
+        )
+
+    def blocks(
+        self, model: Model, shape: BlockShape, side: int, restored: State | None
+    ) -> list[BlockShape]:
+        """Return the block shapes of each side, with room for blocks of `shape` and of all data."""
+        if self.targets is not None:
+            shape = replace(shape, targets=self.targets)
+        if not side:
+            known = [data.shape.nnz for data in (*self.training[:1], self.eval) if data is not None]
+            shape = replace(shape, nnz=max([shape.nnz, *known]))
+        return block_shapes(model, shape, side, [data.shape for data in self.training], restored)
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Makes replicas of `parts`.
+
+    devices: of each replica.
+    threads: of all replicas; None: all that the process may use.
+    index, tables: see `Learner`.
+    extras: computations beside training: see `Replica`.
+    """
+
+    parts: Parts
+    facts: Facts
+    devices: Sequence[str]
+    seed: int
+    threads: int | None
+    index: IndexedBy
+    tables: Tables
+    extras: Sequence[Callable[[Replica], None]]
+
+    def replicas(self, shape: BlockShape, side: int, restored: State | None) -> list[Replica]:
+        """Return one replica for each device; the first has `parts`, the others copies.
+
+        They take blocks of `shape` on that side. restored: the state that they will load, if any.
+        """
+        others = [self.parts.copies() for _ in self.devices[1:]]
+        return [
+            self._replica(parts, number, shape, side, restored)
+            for number, parts in enumerate([self.parts, *others])
+        ]
+
+    def draft(self, shape: BlockShape, restored: State | None) -> Replica:
+        """Return a replica whose memory is planned, but not allocated."""
+        return self._replica(self.parts.copies(), 0, shape, 0, restored, commit=False)
+
+    def _replica(
+        self,
+        parts: Parts,
+        number: int,
+        shape: BlockShape,
+        side: int,
+        restored: State | None,
+        *,
+        commit: bool = True,
+    ) -> Replica:
+        model, blocks = parts.model, self.facts.blocks(parts.model, shape, side, restored)
+        train = self.facts.training[0] if commit and self.facts.training else None
+        shapes = self.facts.shapes(  # counting is a pass over the data: not for a draft
+            blocks,
+            counts=count_labels(train) if train and model.needs_counts else None,
+            value_sums=sum_values(train) if train and model.needs_value_sums else None,
+        )
+        return Replica(
+            model,
+            parts.optimizer,
+            parts.mixins,
+            shapes,
+            blocks,
+            seed=self.seed,
+            threads=share(self.threads, len(self.devices)),
+            device=self.devices[number],
+            index=self.index,
+            tables=self.tables,
+            replicas=len(self.devices),
+            extras=self.extras,
+            commit=commit,
+        )

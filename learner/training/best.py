@@ -1,0 +1,47 @@
+"""Keep the best model of a run, by the score that is watched."""
+
+from __future__ import annotations
+
+from .evaluation import Evaluation
+from .live_model import LiveModel
+from .progress import Progress
+from .state import State
+
+
+class BestModel:
+    """Keeps a copy of the best state so far, if `evaluation` says so.
+
+    wanted: whether it does.
+    """
+
+    def __init__(self, live: LiveModel, progress: Progress, evaluation: Evaluation) -> None:
+        """live: the model. progress: names the best scores."""
+        self._live, self._progress, self._metric = live, progress, evaluation.metric
+        self.wanted = evaluation.keep_best and evaluation.metric is not None
+        self._room: State | None = None
+        self._kept: tuple[State, dict[str, float]] | None = None  # the state, and its scores
+
+    def begin(self) -> None:
+        """Allocate the memory for a copy, and take one if the present state is the best."""
+        if self.wanted:
+            self._room = self._live.state(copy=True)
+            self.keep()
+
+    def keep(self) -> None:
+        """Copy the present state, if it is the best so far."""
+        best, position = self._progress.best, self._progress.position
+        if self._room is None or best is None:
+            return
+        if best.position == position and best.metric == self._metric:
+            self._kept = self._live.copy_into(self._room), dict(self._progress.scores)
+
+    def put_back(self) -> None:
+        """Continue with the best state, if one was kept, and free the memory."""
+        if self._kept is not None:
+            state, self._progress.scores = self._kept
+            self._live.restore(state)
+        self.start_from(None)
+
+    def start_from(self, best: tuple[State, dict[str, float]] | None) -> None:
+        """Take the best state of the run so far, with its scores; None: there is none."""
+        self._room, self._kept = None, best

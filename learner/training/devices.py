@@ -1,0 +1,50 @@
+"""Choose the device and the threads of each replica."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from blocklearn.matcache import DeviceError, available_threads, resolve
+
+
+def share(threads: int | None, replicas: int) -> int | None:
+    """Return the threads of each replica; None shares all available ones."""
+    if replicas == 1:
+        return threads
+    return max(1, (threads or available_threads()) // replicas)
+
+
+def one_each(device: str | Sequence[str], replicas: int | Literal["auto"]) -> list[str]:
+    """Return the device of each replica, by its full name.
+
+    replicas: "auto": one for each device of a list, or for each CUDA device where `device` is cuda
+        or auto and CuPy sees several; else one.
+
+    Raises:
+        DeviceError: the number of devices differs from that of replicas.
+
+    >>> one_each("cpu", 2), one_each(["cuda:1", "cuda"], 2)
+    (['cpu', 'cpu'], ['cuda:1', 'cuda:0'])
+    >>> one_each("cuda:1", "auto"), one_each(["cuda:1", "cuda"], "auto")
+    (['cuda:1'], ['cuda:1', 'cuda:0'])
+    """
+    if isinstance(device, str):
+        if replicas == "auto":
+            several = _cuda_devices() if device in ("auto", "cuda") else 1
+            return [f"cuda:{n}" for n in range(several)] if several > 1 else [resolve(device)]
+        return [resolve(device)] * replicas
+    if replicas not in ("auto", len(device)):
+        raise DeviceError(
+            f"{len(device)} devices for {replicas} replicas; give one for each, or a single name."
+        )
+    found = [resolve(name) for name in device]
+    if 0 < found.count("cpu") < len(found):
+        raise DeviceError(f"{', '.join(found)}: replicas are all on the CPU or all on GPUs.")
+    return found
+
+
+def _cuda_devices() -> int:
+    from blocklearn.matcache.cuda import devices
+
+    return devices.count()

@@ -1,0 +1,137 @@
+"""The learned numbers of a run: in replicas and stores of rows, or in a state that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from blocklearn.models import RowStore
+
+from ..files.row_folder import RowFolder
+from .progress import Progress
+from .state import State, give, make_stores, read_only, set_progress, take
+from .team import Team
+
+NOTHING = "Learner: nothing is trained or loaded yet; call fit()."
+
+
+class LiveModel:
+    """Holds the replicas of a model, and the states of rows.
+
+    Before the replicas are made, and after `close`, a restored state may stand for them.
+
+    team: the replicas; None while there are none.
+    stores: the states of rows, by name.
+    restored: the state that the next replicas start from.
+    trained: whether parameters come from training or a restored state.
+    """
+
+    def __init__(self, progress: Progress, row_folder: RowFolder | None) -> None:
+        """progress: of the run. row_folder: keeps the states of rows; None: in memory."""
+        self.team: Team | None = None
+        self.stores: dict[str, RowStore] = {}
+        self.restored: State | None = None
+        self.trained = False
+        self._progress, self._row_folder = progress, row_folder
+
+    # ------------------------------------------------------------- replicas
+
+    def open(self, team: Team, *, seed: int) -> None:
+        """Take the replicas, make the stores of rows, and load the restored state."""
+        self.team = team
+        try:
+            self.stores = make_stores(team, self._row_folder, seed=seed, restored=self.restored)
+            self._load(team)
+        except BaseException:  # do not keep a team without the restored state
+            self.drop()
+            raise
+
+    def ready(self) -> Team:
+        """Return the replicas. Raises ValueError if there are none."""
+        if self.team is None:
+            raise ValueError(NOTHING)
+        return self.team
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether anything is trained or restored."""
+        return self.trained or self.restored is not None
+
+    def check_trained(self) -> None:
+        """Raise ValueError if nothing is trained or restored."""
+        if not self.has_numbers:
+            raise ValueError(NOTHING)
+
+    def close(self) -> None:
+        """Free the memory; a state stands for the replicas, with the states of rows read-only."""
+        if self.team is not None:
+            rows = {name: read_only(store.array) for name, store in self.stores.items()}
+            state = take(self.team, rows, self._progress, copy=True)
+            self.drop()
+            self.restored = state
+
+    def drop(self) -> None:
+        """Free the memory, and keep nothing."""
+        self.ready().close()
+        self.team = None
+        self.stores = {}
+        if self._row_folder is not None:
+            self._row_folder.release()
+
+    # ------------------------------------------------------------- states
+
+    def state(self, *, copy: bool) -> State:
+        """Return the state to continue from: see `Learner.state`."""
+        if self.team is None and self.restored is not None:
+            return self.restored
+        return take(self.ready(), self._rows(copy=copy), self._progress, copy=copy)
+
+    def copy_into(self, state: State | None) -> State:
+        """Return a copy of the state, in the arrays of `state` if one is given."""
+        return take(self.ready(), self._rows(), self._progress, copy=True, into=state)
+
+    def restore(self, state: State) -> None:
+        """Set the replicas to `state`, now or when they are made."""
+        self.restored = state
+        set_progress(state, self._progress)
+        if self.team is not None:
+            self._load(self.team)
+
+    def _load(self, team: Team) -> None:
+        if self.restored is not None:
+            give(self.restored, team, self.stores)
+            self.restored, self.trained = None, True
+
+    def _rows(self, *, copy: bool = False) -> dict[str, np.ndarray[Any, Any]]:
+        found = {name: store.array for name, store in self.stores.items()}
+        return {name: rows.copy() for name, rows in found.items()} if copy else found
+
+    # ------------------------------------------------------------- single arrays
+
+    def parameter(self, name: str, prepare: Callable[[], Team]) -> np.ndarray[Any, Any]:
+        """Return a copy of the parameter `name`: see `Learner.parameter`.
+
+        prepare: makes the replicas.
+        """
+        self.check_trained()
+        if self.team is None and self.restored is not None:
+            if not self.restored.position.get("block"):
+                return self.restored.tensors[name].copy()
+            return self._read(prepare(), name)  # within a pass parameters are inexact
+        return self._read(self.ready(), name)
+
+    def _read(self, team: Team, name: str) -> np.ndarray[Any, Any]:
+        with team.exact():
+            return team.first.model.parameters[name].numpy()
+
+    def row_state(self, name: str) -> np.ndarray[Any, Any]:
+        """Return the state `name` of all rows: see `Learner.row_state`."""
+        self.check_trained()
+        if name in self.stores:
+            return self.stores[name].array
+        if self.team is not None:  # of data in one orientation: columns are a parameter
+            return self._read(self.team, name)
+        assert self.restored is not None
+        return self.restored.tensors[name]
