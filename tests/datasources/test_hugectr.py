@@ -22,9 +22,9 @@ from blocklearn.datasources import (
     Reading,
     hash_features,
 )
-from blocklearn.datasources.hugectr import write_norm, write_raw
 from blocklearn.learner.exit_codes import ExitCode
 from tests.mutations.small import mutate
+from tests.support.hugectr_files import write_norm, write_raw
 from tests.support.learn_command import Learn
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from blocklearn.datasources import DataSource, HostBlock, Reading
-from blocklearn.datasources.hugectr import HugeCTRNorm, write_norm
+from blocklearn.datasources.hugectr import HugeCTRNorm
 from tests.learner.test_resume import sources
+from tests.support.hugectr_files import write_norm
 
 PASSES = 3
 

@@ -20,10 +20,10 @@ from scipy import sparse
 
 from blocklearn.datasources import BlockWriter
 from blocklearn.datasources.config import Kind
-from blocklearn.datasources.hugectr import write_norm, write_raw
 from blocklearn.learner.watch.events import scores_of
 from blocklearn.models import MODELS
 from blocklearn.optimizers import OPTIMIZERS
+from tests.support.hugectr_files import write_norm, write_raw
 
 LOOP = Path(__file__).parents[1] / "support" / "kill_loop.py"
 KILLS = 5  # of each case

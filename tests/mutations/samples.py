@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from blocklearn.datasources.hugectr import write_norm, write_raw
 from blocklearn.learner.runs.checkpoint import name_of
 from tests.mutations import independent, readers
 from tests.mutations.damage import BINARY, TEXT, Damage
@@ -32,6 +31,7 @@ from tests.mutations.readers import Read
 from tests.mutations.trees import change_json, change_json_line, change_yaml, deepen
 from tests.support.block_datasets import folders, labelled, write
 from tests.support.formats import BIDMAT_DENSE, BIDMAT_SPARSE, bidmat, example
+from tests.support.hugectr_files import write_norm, write_raw
 from tests.support.parquet_files import csr_columns, random_csr
 
 FORMATS = Path(__file__).parents[1] / "data" / "formats"

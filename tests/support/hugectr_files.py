@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
-from .parts import HEADER
+from blocklearn.datasources import DataError
+from blocklearn.datasources.hugectr.parts import HEADER
 
 Keys = Sequence[Sequence[Any]]
 
