@@ -27,8 +27,9 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import MatCache, ShapeError, from_array
 from blocklearn.models import GLM, Target
 from blocklearn.models.errors import TargetError
+from blocklearn.models.glm.areas import area
 from blocklearn.models.glm.links import LINKS
-from blocklearn.models.glm.ranking import BINS, BlockRanking, Ranking, area, ranking_of
+from blocklearn.models.glm.ranking import BINS, BlockRanking, Ranking, ranking_of
 from blocklearn.models.glm.rows import Labels, Links, losses, means
 from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Adam, Optimizer, RMSProp
 from blocklearn.optimizers.linear_loss import RowLosses, mean_derivatives, row_losses
