@@ -110,7 +110,7 @@ def predict(
         raise typer.BadParameter("must end in .parquet or .npy, or be -", param_hint="--out")
     _check_new(out, overwrite=overwrite)
     from ..reports.lines import prediction_lines
-    from ..runs.inputs import open_for
+    from ..runs.model_inputs import open_for
     from ..storage.persistence import load
     from ..storage.predictions import json_lines, predict_blocks, write_predictions
 
@@ -196,7 +196,7 @@ def evaluate(
     from blocklearn.datasources import DataError
 
     from ..reports.lines import score_lines
-    from ..runs.inputs import open_for
+    from ..runs.model_inputs import open_for
     from ..runs.rating_inputs import ranking_scores_of
     from ..storage.persistence import load
 

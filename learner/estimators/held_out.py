@@ -17,7 +17,7 @@ from blocklearn.models.ranking_metrics import ranking_scores
 from blocklearn.models.score import Sums, add_scores, values
 
 from ..recommendation.factors import Factors
-from ..recommendation.recommend import lists_of, of_matrix
+from ..recommendation.parts import lists_of, of_matrix
 from .base import Array
 
 TOP = 10

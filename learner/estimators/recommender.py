@@ -11,14 +11,8 @@ from blocklearn.matcache import make_backend, resolve
 from blocklearn.matcache.containers.backend import Backend
 
 from ..recommendation.factors import Factors
-from ..recommendation.recommend import (
-    as_csr,
-    checked_length,
-    lists_of,
-    of_matrix,
-    of_unit_length,
-    parts_of,
-)
+from ..recommendation.parts import lists_of, of_matrix, parts_of
+from ..recommendation.recommend import as_csr, checked_length, of_unit_length
 from ..recommendation.top_lists import top_lists
 from .base import Array
 from .parameters import threads_of

@@ -22,7 +22,7 @@ from ..hooks import Hook, Progress
 from ..learner import Learner
 from ..training.replica import Replica
 from .factors import factors_of
-from .recommend import cuts, entries_for, lists_of, of_matrix, size_of
+from .parts import cuts, entries_for, lists_of, of_matrix, size_of
 from .top_lists import TopLists
 
 STREAM = 2**32  # stream of random numbers that draws the users

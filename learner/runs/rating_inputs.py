@@ -17,7 +17,8 @@ from ..learner import Learner
 from ..recommendation.factors import factors_of, unknown
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..terminal import say
-from .inputs import check_rated, config_of, open_data, ratings_in, ratings_of, require
+from .inputs import open_data, require
+from .model_inputs import check_rated, config_of, ratings_in, ratings_of
 
 HINT = "--seen FILE names ratings whose items are left out, --include-seen leaves out none"
 

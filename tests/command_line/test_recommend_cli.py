@@ -87,7 +87,8 @@ def test_lists_leave_out_the_training_row(
 
 def learn_seen(run: Path) -> dict[str, set[str]]:
     """Items of the training part, by user, found by the library."""
-    from blocklearn.learner.runs.inputs import config_of, open_data
+    from blocklearn.learner.runs.inputs import open_data
+    from blocklearn.learner.runs.model_inputs import config_of
 
     config = config_of(run)
     assert config is not None

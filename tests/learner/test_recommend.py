@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import blocklearn as bl
 from blocklearn.datasources import DataError, Ids, MatrixSource
 from blocklearn.learner.errors import ConfigError
-from blocklearn.learner.recommendation import recommend as recommending
+from blocklearn.learner.recommendation import parts as in_parts
 from blocklearn.learner.recommendation.factors import Factors, factors_of
 from blocklearn.learner.recommendation.lists import Lists, Ranked
 from blocklearn.matcache import ShapeError
@@ -98,7 +98,7 @@ def joined(lists: Lists) -> tuple[Any, Any, Any]:
 def test_lists_are_the_best_predictions(
     kind: str, n: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recommending, "BLOCK_ROWS", 10)
+    monkeypatch.setattr(in_parts, "BLOCK_ROWS", 10)
     learner = request.getfixturevalue(kind)
     scores = predictions(learner)
     for exclude, seen in ((True, ratings()), (False, None)):
@@ -257,8 +257,8 @@ def test_any_sizes(users: int, items: int, n: int, block: int, seed: int) -> Non
     parts = np.array_split(np.arange(users), -(-users // block))
     entries = max(1, int(np.diff(seen.indptr).max())) * int(rng.integers(1, 4))
     for some in (None, chosen):
-        blocks = recommending.Blocks(block, entries, iter([(part, seen[part]) for part in parts]))
-        found = list(recommending.lists_of(factors, factors.users, blocks, n, some, one_thread))
+        blocks = in_parts.Blocks(block, entries, iter([(part, seen[part]) for part in parts]))
+        found = list(in_parts.lists_of(factors, factors.users, blocks, n, some, one_thread))
         ids = np.concatenate([block.ids for block in found])
         np.testing.assert_array_equal(ids, expected(scores, seen, n, some))
 
@@ -272,10 +272,10 @@ def test_memory_does_not_grow_with_the_number_of_users() -> None:
         factors = Factors(users, items, 0.0, 16, None, None)
         numbers = np.arange(count)
         tracemalloc.start()
-        blocks = recommending.of_matrix(numbers, None)
+        blocks = in_parts.of_matrix(numbers, None)
         rows = sum(
             len(block.rows)
-            for block in recommending.lists_of(factors, users, blocks, 10, None, one_thread)
+            for block in in_parts.lists_of(factors, users, blocks, 10, None, one_thread)
         )
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

@@ -157,7 +157,7 @@ def test_ranking_that_does_not_fit_is_refused_with_what_to_lower(drivers: Any) -
 
 
 def test_users_count_where_they_are_ranked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blocklearn.learner.recommendation.recommend.BLOCK_ROWS", 32)
+    monkeypatch.setattr("blocklearn.learner.recommendation.parts.BLOCK_ROWS", 32)
     tree = {
         "model": {"kind": "als", "rank": 3, "loss": "implicit"},
         "data": {"train": {"kind": "file", "path": "x.npz"}},
