@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -43,7 +44,7 @@ from .showing.live import Shown, shown
 from .training.assembly import Assembly, Facts, Parts
 from .training.best import BestModel
 from .training.block_input import Use
-from .training.checks import check_fields
+from .training.checks import check_fields, check_settings
 from .training.data import Known, check_labelled, open_parts, open_source
 from .training.devices import one_each
 from .training.evaluation import Evaluation, Evaluator
@@ -138,23 +139,18 @@ class Learner:
         of_rows: int | None = None,
         verbose: bool = True,
     ) -> None:
-        for name, value in [
-            ("passes", passes),
-            ("block_rows", block_rows),
-            ("replicas", 1 if replicas == "auto" else replicas),
-            ("sync_every", sync_every),
-        ]:
-            if value < 1:
-                raise ValueError(f"Learner: {name}={value}: must be at least 1.")
-        if not 0.0 < sync_weight <= 1.0:
-            raise ValueError(f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1.")
+        check_settings(
+            passes=passes,
+            block_rows=block_rows,
+            replicas=replicas,
+            sync_every=sync_every,
+            sync_weight=sync_weight,
+            index=index,
+            tables=tables,
+        )
         model = made("model", MODELS, model)
         check_fields(model)
         self.model = model.model_copy()
-        if tables not in get_args(Tables):
-            raise ValueError(f"Learner: tables={tables!r}: must be one of {get_args(Tables)}.")
-        if index not in get_args(IndexedBy):
-            raise ValueError(f"Learner: index={index!r}: must be one of {get_args(IndexedBy)}.")
         self.mixins = [made("mixins", MIXINS, mixin).model_copy() for mixin in mixins]
         self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads
         self.hooks = list(hooks)
@@ -167,34 +163,7 @@ class Learner:
             row_folder = RowFolder(Path(row_folder))
         self.row_folder = row_folder
         self.of_rows = of_rows
-        two_sided = 1 in model.row_states.values()
-        reading = Reading(block_rows, not two_sided, seed)
-        held = Reading(block_rows, seed=seed, visits=self.evaluation.visits(passes))
-        counts = self.model.takes_counts
-        self.train: DataSource | None = None
-        self.eval: DataSource | None = None
-        if isinstance(eval, float) and train is not None:
-            self.train, self.eval = open_parts(
-                train, eval, reading, held, counts=counts, entries=two_sided
-            )
-            check_labelled(self.model, self.eval, "eval")
-        elif train is not None:
-            self.train = open_source(train, reading, counts=counts)
-        check_labelled(self.model, self.train, "train")
-        if self.train is not None:
-            self.block_rows = self.train.shape.rows  # a source has its own block size
-        self.across: DataSource | None = None  # the training data, transposed
-        if two_sided and isinstance(self.train, TwoSidedSource):
-            self.across = self.train.transposed()
-        self.names: Sequence[str] | None = None if self.train is None else self.train.names
-        self.target_names = None if self.train is None else target_names(self.train)
-        self.row_names = None if self.train is None else row_names(self.train)
-        if eval is not None and self.eval is None:
-            self.eval = self._source(eval, "eval", visits=held.visits)
-        if self.train is not None and self.eval is not None:
-            rows = self.train.shape.total_rows
-            check_rows(self.model, rows, self.row_names, self.eval, "eval")
-        self.targets: int | None = None if self.train is None else self.train.shape.targets
+        self._open(train, eval)
         self._chosen = optimizer is not None
         chosen = self._default_optimizer() if optimizer is None else optimizer
         self.optimizer = None
@@ -205,6 +174,44 @@ class Learner:
         self.sync_every, self.sync_weight = sync_every, sync_weight
         self.verbose, self.history, self._shown = verbose, History(), Shown(None)
         self._begin()
+
+    def _open(self, train: Any, eval: Any) -> None:
+        """Open the data of training and of scores, and take their names."""
+        self.train: DataSource | None = None
+        self.across: DataSource | None = None  # the training data, transposed
+        self.eval: DataSource | None = None
+        self.names: Sequence[str] | None = None
+        self.target_names: Sequence[str] | None = None
+        self.row_names: Sequence[str] | None = None
+        self.targets: int | None = None
+        two_sided = 1 in self.model.row_states.values()
+        reading = Reading(self.block_rows, not two_sided, self.seed)
+        held = replace(reading, shuffle=False, visits=self.evaluation.visits(self.passes))
+        counts, source, other = self.model.takes_counts, None, None
+        if isinstance(eval, float) and train is not None:
+            source, other = open_parts(train, eval, reading, held, counts=counts, entries=two_sided)
+            check_labelled(self.model, other, "eval")
+        elif train is not None:
+            source = open_source(train, reading, counts=counts)
+        if source is not None:
+            check_labelled(self.model, source, "train")
+            self._train_on(source)
+        if eval is not None and other is None:
+            other = self._source(eval, "eval", visits=held.visits)
+        if source is not None and other is not None:
+            check_rows(self.model, source.shape.total_rows, self.row_names, other, "eval")
+        self.eval = other
+
+    def _train_on(self, source: DataSource) -> None:
+        """Take the data of training, and those of its names that are not known yet."""
+        two_sided = 1 in self.model.row_states.values()
+        self.train, self.block_rows = source, source.shape.rows  # a source has its own block size
+        self.across = (
+            source.transposed() if two_sided and isinstance(source, TwoSidedSource) else None
+        )
+        self.names = self.names if self.names is not None else source.names
+        self.target_names = self.target_names or target_names(source)
+        self.row_names, self.targets = row_names(source), source.shape.targets
 
     def _begin(self) -> None:
         """Begin at the first pass of the data, without any learned numbers."""
@@ -262,13 +269,7 @@ class Learner:
         self._check_columns(source.shape)
         if self._live.team is not None:
             self._live.drop()
-        self.train, self.block_rows = source, source.shape.rows
-        self.across = (
-            source.transposed() if two_sided and isinstance(source, TwoSidedSource) else None
-        )
-        self.names = self.names if self.names is not None else source.names
-        self.target_names = self.target_names or target_names(source)
-        self.row_names, self.targets = row_names(source), source.shape.targets
+        self._train_on(source)
         if eval is not None:
             self.eval = self._source(eval, "eval")
         if self.of_rows is None and before:

@@ -40,8 +40,8 @@ class BestModel:
         if self._kept is not None:
             state, self._progress.scores = self._kept
             self._live.restore(state)
-        self.start_from(None)
+        self._room = self._kept = None
 
     def start_from(self, best: tuple[State, dict[str, float]] | None) -> None:
         """Take the best state of the run so far, with its scores; None: there is none."""
-        self._room, self._kept = None, best
+        self._kept = best

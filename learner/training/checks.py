@@ -3,17 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic_core import PydanticSerializationError
 
-from blocklearn.matcache import ShapeError
+from blocklearn.matcache import IndexedBy, ShapeError, Tables
 from blocklearn.matcache.containers.lazy import Lazy, Transposed
 from blocklearn.matcache.containers.recording import Recording, difference
 from blocklearn.models import Model
 from blocklearn.models.errors import UpdateError
 from blocklearn.models.score import Score
 from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, Optimizer
+
+
+def check_settings(
+    *,
+    passes: int,
+    block_rows: int,
+    replicas: int | Literal["auto"],
+    sync_every: int,
+    sync_weight: float,
+    index: str,
+    tables: str,
+) -> None:
+    """Raise ValueError for a setting of a `Learner` that is out of its range."""
+    for name, value in [
+        ("passes", passes),
+        ("block_rows", block_rows),
+        ("replicas", 1 if replicas == "auto" else replicas),
+        ("sync_every", sync_every),
+    ]:
+        if value < 1:
+            raise ValueError(f"Learner: {name}={value}: must be at least 1.")
+    if not 0.0 < sync_weight <= 1.0:
+        raise ValueError(f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1.")
+    for name, text, known in [
+        ("tables", tables, get_args(Tables)),
+        ("index", index, get_args(IndexedBy)),
+    ]:
+        if text not in known:
+            raise ValueError(f"Learner: {name}={text!r}: must be one of {known}.")
 
 
 def check_fields(model: Model) -> None:
