@@ -204,6 +204,13 @@ class HostBlock:
         """The positions of the non-zeros in `values`, sorted by feature."""
         return self.turned.t_pos
 
+    @property
+    def data_bytes(self) -> int:
+        """The bytes of the true rows: features, offsets, targets, weights."""
+        shape, rows = self.shape, self.rows
+        features = 4 * rows * shape.columns if shape.dense else 8 * (rows + 1) + 8 * self.nnz
+        return features + 4 * rows * (shape.targets + shape.weighted)
+
     def finish(self, *, pass_: int, index: int, rows: int, checked: bool = False) -> None:
         """Declare `rows` rows filled: pad, check, and drop the old transpose.
 

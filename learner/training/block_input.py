@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from blocklearn.datasources import BlockShape, HostBlock
+from blocklearn.datasources import BlockShape, DataError, HostBlock
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError, SparseInput
 from blocklearn.matcache.program.padding import Padding
 from blocklearn.models import Block
@@ -155,3 +155,20 @@ def index_of(host: HostBlock) -> dict[str, Any]:
         "t_rows": host.t_rows,
         "t_pos": host.t_pos,
     }
+
+
+def check_nonnegative(host: HostBlock) -> None:
+    """Raise DataError, naming the smallest value of a block, if it is negative."""
+    values = host.dense[: host.rows] if host.shape.dense else host.values[: host.nnz]
+    if not values.size or values.min() >= 0:
+        return
+    place = int(values.argmin())
+    if host.shape.dense:
+        row, column = divmod(place, host.shape.columns)
+    else:
+        row = int(np.searchsorted(host.indptr, place, side="right")) - 1
+        column = int(host.indices[place])
+    raise DataError(
+        f"row {host.row_ids[row]}, column {column} is {values.flat[place]:g}, but this model takes "
+        "no negative numbers."
+    )

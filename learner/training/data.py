@@ -174,23 +174,6 @@ def as_counts(X: Any) -> Any:
     return counts
 
 
-def check_nonnegative(host: HostBlock) -> None:
-    """Raise DataError, naming the smallest value of a block, if it is negative."""
-    values = host.dense[: host.rows] if host.shape.dense else host.values[: host.nnz]
-    if not values.size or values.min() >= 0:
-        return
-    place = int(values.argmin())
-    if host.shape.dense:
-        row, column = divmod(place, host.shape.columns)
-    else:
-        row = int(np.searchsorted(host.indptr, place, side="right")) - 1
-        column = int(host.indices[place])
-    raise DataError(
-        f"row {host.row_ids[row]}, column {column} is {values.flat[place]:g}, but this model takes "
-        "no negative numbers."
-    )
-
-
 def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
     """Raise ShapeError if `model` needs targets and `source` has none."""
     if model.needs_targets and source is not None and not source.shape.targets:
@@ -208,10 +191,8 @@ def count_labels(source: DataSource) -> LabelCounts:
     """
     if hasattr(source, "label_sums"):
         return LabelCounts(*source.label_sums())
-    block = HostBlock(source.shape)
     weight, sums = 0.0, np.zeros(source.shape.targets)
-    for index in range(source.blocks):
-        source.read(0, index, block)
+    for block in _read(source):
         weights = block.weights.astype(np.float64)
         weight += float(weights.sum())
         sums += weights @ block.targets
@@ -225,11 +206,17 @@ def sum_values(source: DataSource) -> ValueSums:
     """
     if hasattr(source, "value_sums"):
         return ValueSums(*source.value_sums())
-    block = HostBlock(source.shape)
     total, count = 0.0, 0
-    for index in range(source.blocks):
-        source.read(0, index, block)
+    for block in _read(source):
         values = block.dense[: block.rows] if source.shape.dense else block.values[: block.nnz]
         total += float(values.sum(dtype=np.float64))
         count += values.size
     return ValueSums(total, count)
+
+
+def _read(source: DataSource) -> Iterator[HostBlock]:
+    """Yield the blocks of one pass, each in the same memory."""
+    block = HostBlock(source.shape)
+    for index in range(source.blocks):
+        source.read(0, index, block)
+        yield block

@@ -32,7 +32,7 @@ from blocklearn.models import Block, Model, Randomness, RowState, RowStore, Shap
 from blocklearn.models.score import Score
 from blocklearn.optimizers import Optimizer
 
-from .block_input import Intake, Use
+from .block_input import Intake, Use, check_nonnegative
 from .checks import (
     check_meaning,
     check_prediction,
@@ -42,9 +42,8 @@ from .checks import (
     check_updates,
     compute,
 )
-from .data import check_nonnegative
 from .terms import terms_of
-from .work import Stopwatch, Work, data_bytes
+from .work import Stopwatch, Work
 
 OPTIMIZER = "optimizer."  # precedes the names of an optimizer's state
 
@@ -236,7 +235,7 @@ class Replica:
             self.update(block, look)
             if not self.cache.frozen:
                 self.cache.freeze()
-        return self.watch.take() + Work(1, host.rows, data_bytes(host))
+        return self.watch.take() + Work(1, host.rows, host.data_bytes)
 
     def update(self, block: Block, look: Look | None = None) -> None:
         """Train on the block that was bound last. look: see `train`."""

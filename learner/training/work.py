@@ -7,8 +7,6 @@ from dataclasses import dataclass, fields
 from operator import add, attrgetter, sub
 from typing import Any, Literal, Self
 
-from blocklearn.datasources import HostBlock
-
 
 @dataclass(frozen=True)
 class Work:
@@ -111,10 +109,3 @@ class Stopwatch:
     def __exit__(self, *_: Any) -> None:
         """End the part that was begun."""
         self._seconds[self._part] += time.perf_counter() - self._begun
-
-
-def data_bytes(block: HostBlock) -> int:
-    """Count the bytes of a block's true rows: features, offsets, targets, weights."""
-    shape, rows = block.shape, block.rows
-    features = 4 * rows * shape.columns if shape.dense else 8 * (rows + 1) + 8 * block.nnz
-    return features + 4 * rows * (shape.targets + shape.weighted)

@@ -22,7 +22,7 @@ import blocklearn as bl
 from blocklearn.datasources import HostBlock, MatrixSource
 from blocklearn.learner.hooks import Progress
 from blocklearn.learner.memory import resident_bytes
-from blocklearn.learner.training.work import Work, data_bytes
+from blocklearn.learner.training.work import Work
 from blocklearn.learner.watch.events import Event, Metrics, events_of, scores_of
 from blocklearn.learner.watch.prometheus import Prometheus, sample
 from blocklearn.learner.watch.tensorboard import TensorBoard, crc32c, varint
@@ -46,13 +46,13 @@ def test_bytes_of_a_block_are_those_of_its_true_rows() -> None:
     source = MatrixSource(X, targets=np.ones((10, 2)), weights=np.ones(10), block_rows=4)
     block = HostBlock(source.shape)
     source.read(0, 2, block)  # two rows, of which none has a number
-    assert data_bytes(block) == 8 * 3 + 8 * 0 + 2 * 4 * 3
+    assert block.data_bytes == 8 * 3 + 8 * 0 + 2 * 4 * 3
     source.read(0, 0, block)
-    assert data_bytes(block) == 8 * 5 + 8 * 4 + 4 * 4 * 3
+    assert block.data_bytes == 8 * 5 + 8 * 4 + 4 * 4 * 3
     dense = MatrixSource(np.ones((3, 5), np.float32), block_rows=4)
     block = HostBlock(dense.shape)
     dense.read(0, 0, block)
-    assert data_bytes(block) == 4 * 3 * 5
+    assert block.data_bytes == 4 * 3 * 5
 
 
 class Slow(MatrixSource):
