@@ -108,7 +108,8 @@ class LinearLoss:
     def row_by_row(self, name: str, parameters: Mapping[str, Mat]) -> tuple[Rows, Column]:
         """Return derivatives by the scores [rows x targets], and losses [rows x 1]."""
         X, W, b = self._scores(name, parameters)
-        return row_losses(X, W, b, self.of_rows)  # type: ignore[no-any-return]
+        found: tuple[Rows, Column] = row_losses(X, W, b, self.of_rows)
+        return found
 
     def _scores(
         self, name: str, parameters: Mapping[str, Mat]

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy.typing as npt
+
+from blocklearn.closing import Closing
 
 from ..errors import DataError
 from ..secrets import hidden
@@ -19,7 +21,7 @@ from .settings import Settings, check_count, count_columns
 from .unfinished import Begun, Stored, Unfinished, forget_journal, read_journal
 
 
-class BlockWriter:
+class BlockWriter(Closing):
     """Writes rows as blocks of `block_rows` rows to any number of folders.
 
     - paths: one folder per stripe, made if missing; for speed, each on its own disk. Block i goes
@@ -198,10 +200,6 @@ class BlockWriter:
         if not self._finished:
             clear(self._folders, overwrite=True)
             remove_empty(self._folders)
-
-    def __enter__(self) -> Self:
-        """Return the writer itself."""
-        return self
 
     def __exit__(
         self,

@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from scipy import sparse
@@ -84,11 +84,11 @@ def check_archive(file: BinaryIO) -> None:
                 raise ValueError(f"{member.filename} announces {member.file_size:,} bytes")
             if member.filename.endswith(".npy"):
                 with archive.open(member) as stream:
-                    check_size(stream, member.file_size)  # type: ignore[arg-type]
+                    check_size(stream, member.file_size)
     file.seek(0)
 
 
-def check_size(file: BinaryIO, size: int) -> None:
+def check_size(file: IO[bytes], size: int) -> None:
     """Compare an array's header with the bytes in its file, then rewind it.
 
     Raises `ValueError` if they differ.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ class Header(NamedTuple):
     fortran: bool
 
 
-def read_header(stream: BinaryIO, kinds: str = "biuf") -> Header:
+def read_header(stream: IO[bytes], kinds: str = "biuf") -> Header:
     """Read the header, up to the first number.
 
     kinds: allowed letters of `dtype.kind`. Raises `ValueError` for a missing header or another

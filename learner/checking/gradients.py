@@ -149,7 +149,7 @@ class _Slopes:
         if len(losses) != 1 or not isinstance(losses[0], Sum) or losses[0].kind != "mean":
             return None
         found = losses[0].read()
-        return found.total / found.count  # type: ignore[no-any-return]
+        return float(found.total) / float(found.count)
 
 
 def _unit(array: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_info
 
 from blocklearn.datasources.remote import Patience, resolve
 from blocklearn.datasources.remote.resolve import libhdfs_is_set_up

@@ -134,7 +134,8 @@ class Transposed(Operand):
 
     def mat(self) -> Mat:
         """Return a transposed copy."""
-        return self.of._apply("transpose", (self.of,)).mat()  # type: ignore[no-any-return]
+        found: Mat = self.of._apply("transpose", (self.of,)).mat()
+        return found
 
     @property
     def shape(self) -> Shape:

@@ -75,7 +75,7 @@ class _Library:
     def _find(self) -> None:
         self._found = True
         try:
-            from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+            from threadpoolctl import ThreadpoolController
         except ImportError:  # not needed by the matrix layer alone
             log.warning(
                 "threadpoolctl is not installed: the last bits of dense products depend on how "

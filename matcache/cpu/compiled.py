@@ -38,4 +38,5 @@ def compiled(source: str) -> Kernel:
 
 @cache
 def _load(source: str) -> Kernel:
-    return load_source(source, _helpers()).run  # type: ignore[no-any-return]
+    found: Kernel = load_source(source, _helpers()).run
+    return found

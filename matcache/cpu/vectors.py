@@ -10,7 +10,7 @@ which leaves scalar code, 2 to 5 times slower. Here the vectors are explicit.
 from functools import cache
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic

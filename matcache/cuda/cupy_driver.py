@@ -113,8 +113,8 @@ class CupyDriver:
         portable = self._runtime.hostAllocPortable
         with self._current(), self._memory():
             owner = self._cupy.cuda.pinned_memory.PinnedMemory(max(nbytes, 1), portable)
-        buffer = (ctypes.c_uint8 * nbytes).from_address(owner.ptr)
-        buffer.owner = owner  # type: ignore[attr-defined]  # lives as long as views of the memory
+        buffer: Any = (ctypes.c_uint8 * nbytes).from_address(owner.ptr)
+        buffer.owner = owner  # lives as long as views of the memory
         _pinned[id(owner)] = owner.ptr, owner.ptr + nbytes
         weakref.finalize(owner, _pinned.pop, id(owner))
         return np.ctypeslib.as_array(buffer)

@@ -48,7 +48,8 @@ class Random(Lazy):
 
     def mat(self) -> Mat:
         """Return the numbers in a container."""
-        return self._apply("copy", (self,)).mat()  # type: ignore[no-any-return]
+        found: Mat = self._apply("copy", (self,)).mat()
+        return found
 
 
 def random(cache: MatCache, shape: tuple[int, int], key: Mat, stream: int = 0) -> Random:

@@ -146,7 +146,8 @@ class GLM(Model):
     def predict(self, block: Block) -> Mat:
         """Predict [rows x columns of W]: a column per target, one per class for softmax."""
         X, W = self._input(block)
-        return means(X, W, self.b, self.output, self.links)  # type: ignore[no-any-return]
+        found: Mat = means(X, W, self.b, self.output, self.links)
+        return found
 
     @property
     def needs_counts(self) -> bool:
