@@ -14,10 +14,11 @@ from ..figures import duration, size
 from ..files.row_folder import RowFolder
 from ..learner import Learner
 from ..training.plan import Plan
+from .build import build
 from .inputs import open_data
 from .memory_check import array_lines, check_room, device_room, room
 from .run_folder import RunFolder
-from .training import build, summary
+from .training import summary
 
 BLOCKS = 3
 SMALL = 0.001  # share of all memory; smaller arrays get no line of their own

@@ -1,7 +1,4 @@
-"""Train one run, from configuration to model on disk: `learn train`.
-
-Longer than 300 lines: the steps of one run, in their order.
-"""
+"""Train one run, from configuration to model on disk: `learn train`."""
 
 import logging
 import sys
@@ -12,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from blocklearn.datasources import DataSource, notes_of
+from blocklearn.datasources import notes_of
 from blocklearn.durable import write_file
 
 from ..configuration.config import RunConfig, renamed
@@ -20,10 +17,8 @@ from ..configuration.references import left_out
 from ..configuration.yaml_config import to_yaml
 from ..errors import DivergedError, ModelFolderError, ModelMissingError, RunInterrupted
 from ..figures import size
-from ..files.row_folder import RowFolder
 from ..hooks import Hook, Progress
 from ..learner import Learner
-from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..storage import model_folder
 from ..storage.persistence import save
 from ..terminal import say
@@ -35,6 +30,7 @@ from ..watch.tensorboard import TensorBoard
 from ..watch.trackers import MLflow, WeightsAndBiases
 from ..watch.watchdog import watching
 from . import checkpoint
+from .build import build, row_folder_of
 from .checkpoint import Checkpoint
 from .inputs import open_data, settled
 from .memory_check import check_room
@@ -178,59 +174,6 @@ def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:
             "--overwrite",
             config.out, told, passes, parting + 1, told, passes,
         )  # fmt: skip
-
-
-def row_folder_of(config: RunConfig) -> RowFolder | None:
-    """Return the folder for row state, named after the run.
-
-    None: the model has no row state, or keeps it in memory.
-    """
-    folder, out = config.learner.row_folder, config.out.resolve()
-    if folder is None or not config.model.row_states:
-        return None
-    return RowFolder(folder, out.name, f" (run {out})")
-
-
-def build(
-    config: RunConfig,
-    train: DataSource,
-    eval: DataSource | None,
-    hooks: list[Hook],
-    rows: RowFolder | None = None,
-) -> Learner:
-    """Return the learner that `config` describes.
-
-    Args:
-        config: the settings.
-        train: the open training data.
-        eval: the open held-out data; None: there are none.
-        hooks: hooks of the learner; the evaluation of rankings is added if configured.
-        rows: the folder for row state; None: in memory.
-    """
-    ranking = ranking_of(config)
-    if ranking is not None and eval is not None:
-        hooks = [RankingEvaluation(**ranking.model_dump()), *hooks]
-    return Learner(
-        config.model,
-        train,
-        eval,
-        passes=config.learner.passes,
-        block_rows=config.data.block_rows,
-        seed=config.learner.seed,
-        threads=config.learner.threads,
-        optimizer=config.optimizer,
-        mixins=config.mixins,
-        hooks=hooks,
-        evaluation=config.evaluation.model_copy(update={"keep_best": False}),  # checkpoints do
-        row_folder=rows,
-        replicas=config.learner.replicas,
-        sync_every=config.learner.sync_every,
-        sync_weight=config.learner.sync_weight,
-        device=config.learner.devices or config.learner.device,
-        index=config.learner.index,
-        tables=config.learner.tables,
-        verbose=False,  # the hooks show it
-    )
 
 
 def sinks_of(config: RunConfig) -> list[metrics.Sink]:

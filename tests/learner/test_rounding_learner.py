@@ -14,7 +14,7 @@ from pydantic import ValidationError
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.configuration.config import RunConfig
-from blocklearn.learner.runs.training import build
+from blocklearn.learner.runs.build import build
 from blocklearn.matcache import MatCache, from_array, from_sparse, rowwise
 from blocklearn.matcache.cuda import devices
 from blocklearn.matcache.operations.rounding import rounded
