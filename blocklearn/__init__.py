@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from .learner.training.evaluation import Evaluation as Evaluation
     from .learner.training.progress import Progress as Progress
     from .matcache.errors import BlocklearnError as BlocklearnError
-    from .models.base import Block as Block
     from .models.base import Model as Model
+    from .models.inputs import Block as Block
     from .models.score import Sum as Sum
 
 __version__ = "0.1.0"
@@ -54,7 +54,7 @@ __version__ = "0.1.0"
 _MODULES = ("datasources", "learner", "matcache", "mixins", "models", "optimizers")
 _NAMES = {
     "ALS": ".learner.estimators",
-    "Block": ".models.base",
+    "Block": ".models.inputs",
     "BlocklearnError": ".matcache.errors",
     "Checkpoints": ".learner.runs.checkpoints",
     "GLMClassifier": ".learner.estimators",

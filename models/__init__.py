@@ -1,15 +1,15 @@
 """Models. Configuration files name them by `kind`."""
 
 from .als import ALS as ALS
-from .base import Block as Block
-from .base import LabelCounts as LabelCounts
 from .base import Merge as Merge
 from .base import Model as Model
-from .base import Randomness as Randomness
-from .base import Shapes as Shapes
-from .base import ValueSums as ValueSums
 from .glm import GLM as GLM
 from .glm import Target as Target
+from .inputs import Block as Block
+from .inputs import LabelCounts as LabelCounts
+from .inputs import Randomness as Randomness
+from .inputs import Shapes as Shapes
+from .inputs import ValueSums as ValueSums
 from .lda import LDA as LDA
 from .nmf import NMF as NMF
 from .row_state import RowState as RowState

@@ -43,8 +43,9 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.sampling import sample_topics
 from blocklearn.optimizers import Meaning, Optimizer, StreamingAverage
 
-from .base import Block, Model, Randomness, Shapes
+from .base import Model
 from .errors import ModelConfigError
+from .inputs import Block, Randomness, Shapes
 from .score import DataScore, Score, Sum
 from .topic_quality import TopicQuality, relevant_words
 

@@ -23,7 +23,8 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import Gradient
 
-from ..base import Model, Shapes
+from ..base import Model
+from ..inputs import Shapes
 from .rows import Feedback, Ridge, parts, weighted_errors
 
 

@@ -32,7 +32,8 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import AdaGrad, Optimizer, Penalty
 
-from ..base import Block, Model, Randomness, Shapes
+from ..base import Model
+from ..inputs import Block, Randomness, Shapes
 from ..row_state import RowState
 from ..score import Score, Sum
 from .items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import LabelCounts
 from ..errors import TargetError
+from ..inputs import LabelCounts
 from .targets import Fit
 
 Row = NDArray[np.floating] | None

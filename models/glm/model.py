@@ -22,7 +22,8 @@ from pydantic import Field
 from blocklearn.matcache import Mat, Matrix, Table, colsum, from_array
 from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
 
-from ..base import Block, Model, Randomness, Shapes
+from ..base import Model
+from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Total
 from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName

@@ -33,8 +33,9 @@ from blocklearn.matcache import (
     total,
 )
 
-from ..base import Block, Merge, Model, Randomness, Shapes
+from ..base import Merge, Model
 from ..errors import ModelConfigError
+from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Sum
 from ..topic_quality import relevant_words
 from .rules import (

@@ -22,7 +22,7 @@ ROOMS = {
         " hugectr config"
     ),
     "models": (
-        "errors score row_state split_terms base coherence topic_quality als glm lda nmf"
+        "errors score row_state inputs split_terms base coherence topic_quality als glm lda nmf"
         " ranking_metrics"
     ),
     "optimizers": (

@@ -1,0 +1,128 @@
+"""What the learner passes to models: sizes of the data, blocks, random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from blocklearn.matcache import (
+    Mat,
+    MatCache,
+    Matrix,
+    Rows,
+    SparseMat,
+    Table,
+    Tables,
+    named,
+    random,
+)
+
+__hands_on__ = True  # a matrix is named where the model asks for it, see `source_line`
+
+
+class LabelCounts(NamedTuple):
+    """Sums over all training rows.
+
+    weight: sum of the rows' weights.
+    sums: [targets], weighted sums of the targets.
+    """
+
+    weight: float
+    sums: Sequence[float]
+
+
+class ValueSums(NamedTuple):
+    """The sum and the number of all stored values of the training rows."""
+
+    total: float
+    number: int
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Sizes and facts of the data, for `allocate`.
+
+    rows: of a block, padding included.
+    columns: features.
+    total_rows: rows of one pass.
+    targets: columns of block.Y; 0 where the data have none.
+    names: of the columns of X; None where unknown.
+    target_names: of the columns of Y; None where unknown.
+    passes: planned in all.
+    counts: if the model `needs_counts` and training data exist, else None.
+    sides: 2 where a pass visits the rows and then the columns of the data; 1 where the data offer
+        rows only.
+    value_sums: if the model `needs_value_sums` and training data exist, else None.
+    dense: whether X is dense.
+    of_rows: rows of the whole data, where they are trained on part by part; see `whole_rows`.
+    """
+
+    rows: int
+    columns: int
+    total_rows: int
+    targets: int = 0
+    names: Sequence[str] | None = None
+    target_names: Sequence[str] | None = None
+    passes: int = 1
+    counts: LabelCounts | None = None
+    sides: int = 1
+    value_sums: ValueSums | None = None
+    dense: bool = False
+    of_rows: int | None = None
+
+    @property
+    def whole_rows(self) -> int:
+        """Rows of the whole data: `of_rows` where it is given, else those of one pass."""
+        return self.of_rows or self.total_rows
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows that `update`, `score` and `predict` receive.
+
+    X: [shapes.rows x columns], SparseMat or Mat; rows from `rows` on are padding, all zero.
+    rows: number of true rows.
+    row_ids: int64 [shapes.rows x 1], numbers of the rows in their source, -1 for padding.
+    key: int64 [1 x 3], (seed, pass, block): the key for random numbers.
+    Y: [shapes.rows x shapes.targets], targets, 0 in padding; None where the data have none
+        (`predict` never needs them).
+    weights: [shapes.rows x 1], weights of the rows: 1 where none are given, 0 for padding.
+    pass_: number of the pass, from 0.
+    weight: sum of `weights`, which changes from block to block.
+    side: 0; or 1 where the rows are columns of the data (see `Model.row_states`).
+    """
+
+    X: Matrix
+    rows: int
+    row_ids: Mat
+    key: Mat
+    Y: Rows
+    weights: Mat
+    pass_: int = 0
+    weight: float = 0.0
+    side: int = 0
+
+    def reading(self, tables: Tables) -> Block:
+        """Return the block with an X that reads tables in that precision, if it is sparse."""
+        if not isinstance(self.X, SparseMat):
+            return self
+        return replace(self, X=self.X.reading(tables))
+
+
+class Randomness:
+    """Draws random tables for `allocate`, each call from a stream of its own."""
+
+    def __init__(self, cache: MatCache, seed: int) -> None:
+        """cache: where the tables will live."""
+        self._cache = cache
+        self._key = named(cache, "key of initial values", (1, 3), np.int64)
+        self._key.set(np.array([[seed, 2**31 - 1, 0]]))  # a pass that no training reaches
+        self._stream = 0
+
+    def uniform(self, rows: int, columns: int) -> Table:
+        """Return uniform numbers in (0, 1) as an expression [rows x columns], not stored."""
+        self._stream += 1
+        return random(self._cache, (rows, columns), self._key, self._stream)
