@@ -24,6 +24,8 @@ Solver = Optimizer | str
 CARRIED = 4096  # rows of a block, where steps are by single rows
 GRADIENTS = [name for name, kind in OPTIMIZERS.items() if kind.meaning == "gradients"]
 
+KINKED = ("hinge", "quantile")  # losses without a second derivative, which lbfgs needs
+
 
 class LinearEstimator(LearnerEstimator):
     """Estimator with `coef_` and `intercept_`."""
@@ -79,7 +81,7 @@ class LinearEstimator(LearnerEstimator):
         name = type(self).__name__
         solver = self.solver
         if isinstance(solver, str) and solver == "auto":
-            smooth = self.loss != "hinge" and not self.alpha * self.l1_ratio
+            smooth = self.loss not in KINKED and not self.alpha * self.l1_ratio
             solver = "lbfgs" if passes and smooth else "adagrad"
         if isinstance(solver, str) and solver not in GRADIENTS:
             raise ValueError(

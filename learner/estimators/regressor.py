@@ -1,29 +1,38 @@
-"""Linear and Poisson regression, as a scikit-learn estimator."""
+"""Regression of numbers and counts, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 
-from blocklearn.models.glm.links import LinkName
+from blocklearn.models import GLM
+from blocklearn.models.glm.links import LINKS, LinkName
 
 from ..configuration.guesses import answered
 from .base import Array, Tensors
 from .linear import LinearEstimator, Solver, with_weights
 from .scikit import RegressorMixin, with_callbacks
 
+OTHERS: tuple[LinkName, ...] = ("huber", "quantile", "poisson", "gamma", "tweedie")
+"""Losses that are called like their links."""
+
 
 class GLMRegressor(RegressorMixin, LinearEstimator):
-    """Linear or Poisson regression of one target or of many at once.
+    """Regression of one target or of many at once.
 
-    `fit` minimises the objective of `GLMClassifier` with another loss: (prediction - y)^2 / 2
-    ("squared_error"), or that of counts with the mean exp(score) ("poisson"). For one target,
-    scikit-learn's Ridge(alpha) corresponds to n times this alpha.
+    `fit` minimises the objective of `GLMClassifier` with another loss:
 
-    y: [n] or [n x targets], dense or sparse. Parameters: see `GLMClassifier`.
+    - "squared_error": (prediction - y)^2 / 2. For one target, scikit-learn's Ridge(alpha)
+      corresponds to n times this alpha.
+    - "huber": linear for errors above `shape` (1).
+    - "quantile": the prediction is the quantile `shape` (0.5, the median).
+    - "poisson", "gamma", "tweedie": the prediction is exp(score), for counts, for positive numbers,
+      and for numbers of which some are 0. `shape` of tweedie is its power, 1 to 2 (1.5).
+
+    shape: None: the number in brackets. y: [n] or [n x targets], dense or sparse. Other parameters:
+    see `GLMClassifier`.
 
     Attributes:
         coef_: float32 [features] or [targets x features].
@@ -42,6 +51,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         self,
         loss: str = "squared_error",
         *,
+        shape: float | None = None,
         alpha: float = 1e-4,
         l1_ratio: float = 0.0,
         fit_intercept: bool = True,
@@ -54,6 +64,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         device: str = "cpu",
     ) -> None:
         self.loss = loss
+        self.shape = shape
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.fit_intercept = fit_intercept
@@ -93,7 +104,11 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     # ------------------------------------------------------------- details
 
     def _links(self) -> Mapping[str, LinkName]:
-        return {"squared_error": "linear", "poisson": "poisson"}
+        links: dict[str, LinkName] = {"squared_error": "linear"}
+        return links | {name: name for name in OTHERS}
+
+    def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
+        return super()._model(output, shape=self.shape, **labels)
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         found = super()._learned(tensors)
@@ -101,10 +116,11 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
 
     def _check_targets(self, X: Any, y: Any, *, reset: bool) -> Any:
         X, y = self._check_both(X, y, reset=reset, y_numeric=True)
-        values = y.data if sp.issparse(y) else y
-        if self.loss == "poisson" and values.size and values.min() < 0:
+        least = LINKS[self._links().get(self.loss, "linear")].range[0]
+        if y.shape[0] and y.min() < least:
+            must = "be positive" if least > 0 else "not be negative"
             raise ValueError(
-                f"GLMRegressor: y has {values.min():g}, but counts (poisson) must not be negative."
+                f"GLMRegressor: y has {y.min():g}, but targets of loss {self.loss!r} must {must}."
             )
         self._single = y.ndim == 1
         return X, y
@@ -113,5 +129,5 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         """Declare any number of targets."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.target_tags.positive_only = self.loss == "poisson"
+        tags.target_tags.positive_only = LINKS[self._links().get(self.loss, "linear")].range[0] >= 0
         return tags

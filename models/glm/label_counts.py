@@ -64,8 +64,10 @@ def best_constants(fits: Sequence[Fit], counts: LabelCounts) -> NDArray[np.float
     n = max(counts.weight, 1e-30)
     for fit in fits:
         sums = [float(counts.sums[y]) for y in fit.y]
-        if fit.link == "linear":
+        if fit.link in ("linear", "huber", "quantile"):
             found[fit.start] = sums[0] / n
+        elif fit.link in ("gamma", "tweedie"):
+            found[fit.start] = math.log(max(sums[0] / n, 1e-10))
         elif fit.link == "poisson":
             found[fit.start] = math.log(max(sums[0] + 0.5, 0.5) / (n + 0.5))
         else:

@@ -7,13 +7,18 @@
 | hinge | eta | max(0, 1 - s eta), s = 2y - 1 | -s where s eta < 1 |
 | poisson | e^eta | e^eta - y eta | mean - y |
 | softmax | e^eta_k / sum_j e^eta_j | -sum_k y_k ln mean_k | mean sum_j y_j - y |
+| huber | eta | r^2 / 2, r = eta - y; d (abs(r) - d / 2) where abs(r) > d | r, within -d and d |
+| quantile | eta | max(q (y - eta), (q - 1) (y - eta)) | 1 - q where eta > y, -q where eta < y |
+| gamma | e^eta | eta + y e^-eta | 1 - y / mean |
+| tweedie | e^eta | y mean^(1-p) / (p - 1) + mean^(2-p) / (2 - p) | mean^(2-p) - y mean^(1-p) |
 
 y is 0 or 1 for logistic and hinge, where values in between are a mixture of both. It is a count or
-rate for poisson. For softmax it is a column of 0 and 1 per class; a row of zeros is ignored.
-McCullagh, Nelder, Generalized Linear Models (1989); hinge: Cortes, Vapnik (1995).
+rate for poisson, positive for gamma, and not negative for tweedie. For softmax it is a column of 0
+and 1 per class; a row of zeros is ignored. d, q and p are the `shape` of a target.
+McCullagh, Nelder, Generalized Linear Models (1989); hinge: Cortes, Vapnik (1995); huber: Huber
+(1964); quantile: Koenker, Bassett (1978); tweedie: Jorgensen (1987).
 
-The functions run inside `@rowwise`, and in float64 in its reference. `mask` [1 x columns] is 1 at
-the columns of a softmax group; None: all columns belong to the group.
+The functions run inside `@rowwise`, and in float64 in its reference.
 """
 
 from __future__ import annotations
@@ -21,7 +26,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from blocklearn.matcache import (
     Row,
@@ -38,26 +45,54 @@ from blocklearn.matcache import (
     where,
 )
 
-LinkName = Literal["linear", "logistic", "hinge", "poisson", "softmax"]
-LARGEST = 30.0  # poisson: bound of eta; e^30 = 10^13 is beyond any count, and does not overflow
+LinkName = Literal[
+    "linear", "logistic", "hinge", "poisson", "softmax", "huber", "quantile", "gamma", "tweedie"
+]
+LARGEST = 30.0  # bound of eta where the mean is e^eta: e^30 = 10^13 does not overflow
 NOWHERE = -1e30  # score of a class outside the group: its probability is 0
 TINY = 1e-30
 
 
+SMALLEST = float(np.finfo(np.float32).tiny)  # target of gamma
+
+
+@dataclass(frozen=True)
+class At:
+    """What the functions of a link know of their columns.
+
+    mask: [1 x columns], 1 at the columns of a softmax group; None: all belong to it.
+    shape: [1 x columns], the shape of each column's loss; None: no link in use has one.
+    """
+
+    mask: Row | None
+    shape: Row
+
+
+class Shape(NamedTuple):
+    """The shape of a link's losses: what it is, its default, and the bounds it lies between."""
+
+    what: str
+    default: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class Link:
-    """One row of the table above: functions of (eta, [y,] mask) [1 x columns].
+    """One row of the table above: functions of (eta, [y,] at).
 
     measure: what evaluations report, under the name `metric`.
     range: least and largest value of a target.
+    shape: of its losses; None: there is one loss.
     """
 
-    mean: Callable[[Rows, Row | None], Rows]
-    loss: Callable[[Rows, Rows, Row | None], Rows]
-    residual: Callable[[Rows, Rows, Row | None], Rows]
-    measure: Callable[[Rows, Rows, Row | None], Rows]
+    mean: Callable[[Rows, At], Rows]
+    loss: Callable[[Rows, Rows, At], Rows]
+    residual: Callable[[Rows, Rows, At], Rows]
+    measure: Callable[[Rows, Rows, At], Rows]
     metric: str
     range: tuple[float, float] = (-math.inf, math.inf)
+    shape: Shape | None = None
 
     @property
     def binary(self) -> bool:
@@ -65,88 +100,133 @@ class Link:
         return self.range == (0.0, 1.0)
 
 
-def _exponential(eta: Rows, mask: Row | None = None) -> Rows:
+def _exponential(eta: Rows) -> Rows:
     return exp(minimum(eta, LARGEST))
 
 
-def _squared_error(eta: Rows, y: Rows, mask: Row | None) -> Rows:
+def _squared_error(eta: Rows, y: Rows, at: At) -> Rows:
     return (eta - y) * (eta - y)
 
 
-def _logistic_loss(eta: Rows, y: Rows, mask: Row | None) -> Rows:
+def _logistic_loss(eta: Rows, y: Rows, at: At) -> Rows:
     return softplus(eta) - y * eta
 
 
-def _hinge_loss(eta: Rows, y: Rows, mask: Row | None) -> Rows:
+def _hinge_loss(eta: Rows, y: Rows, at: At) -> Rows:
     return y * maximum(0.0, 1.0 - eta) + (1.0 - y) * maximum(0.0, 1.0 + eta)
 
 
-def _hinge_residual(eta: Rows, y: Rows, mask: Row | None) -> Rows:
+def _hinge_residual(eta: Rows, y: Rows, at: At) -> Rows:
     return (1.0 - y) * (eta > -1.0) - y * (eta < 1.0)
 
 
-def _deviance(eta: Rows, y: Rows, mask: Row | None) -> Rows:
+def _deviance(eta: Rows, y: Rows, at: At) -> Rows:
     """2 (y ln(y / mean) - y + mean), with 0 ln 0 = 0."""
     return 2.0 * (y * (log(maximum(y, TINY)) - minimum(eta, LARGEST)) - y + _exponential(eta))
 
 
-def _inside(x: Rows, mask: Row | None, outside: float) -> Rows:
-    return x if mask is None else where(mask, x, outside)
+def _bounded(eta: Rows) -> Rows:
+    return minimum(maximum(eta, -LARGEST), LARGEST)
 
 
-def log_softmax(eta: Rows, mask: Row | None) -> Rows:
+def _huber_loss(eta: Rows, y: Rows, at: At) -> Rows:
+    error = abs(eta - y)
+    inside = minimum(error, at.shape)
+    return inside * (error - inside / 2.0)
+
+
+def _huber_residual(eta: Rows, y: Rows, at: At) -> Rows:
+    return maximum(minimum(eta - y, at.shape), -1.0 * at.shape)
+
+
+def _quantile_loss(eta: Rows, y: Rows, at: At) -> Rows:
+    return at.shape * maximum(y - eta, 0.0) + (1.0 - at.shape) * maximum(eta - y, 0.0)
+
+
+def _quantile_residual(eta: Rows, y: Rows, at: At) -> Rows:
+    return (1.0 - at.shape) * (eta > y) - at.shape * (eta < y)
+
+
+def _gamma_deviance(eta: Rows, y: Rows, at: At) -> Rows:
+    """2 (y / mean - 1 - ln(y / mean))."""
+    eta = _bounded(eta)
+    return 2.0 * (y * exp(-eta) - 1.0 - log(maximum(y, SMALLEST)) + eta)
+
+
+def _tweedie_loss(eta: Rows, y: Rows, at: At) -> Rows:
+    eta, p = _bounded(eta), at.shape
+    return y * exp((1.0 - p) * eta) / (p - 1.0) + exp((2.0 - p) * eta) / (2.0 - p)
+
+
+def _tweedie_residual(eta: Rows, y: Rows, at: At) -> Rows:
+    eta, p = _bounded(eta), at.shape
+    return exp((2.0 - p) * eta) - y * exp((1.0 - p) * eta)
+
+
+def _tweedie_deviance(eta: Rows, y: Rows, at: At) -> Rows:
+    """2 (loss - loss of the mean y); the latter is -y^(2-p) / ((1-p) (2-p)), 0 for y = 0."""
+    p = at.shape
+    least = (y > 0.0) * exp((2.0 - p) * log(maximum(y, SMALLEST))) / ((p - 1.0) * (2.0 - p))
+    return 2.0 * (_tweedie_loss(eta, y, at) - least)
+
+
+def _inside(x: Rows, at: At, outside: float) -> Rows:
+    return x if at.mask is None else where(at.mask, x, outside)
+
+
+def log_softmax(eta: Rows, at: At) -> Rows:
     """Return the logarithms of the probabilities of a group's classes."""
-    shifted = _inside(eta, mask, NOWHERE)
+    shifted = _inside(eta, at, NOWHERE)
     shifted = shifted - rowmax(shifted)
     return shifted - log(rowsum(exp(shifted)))
 
 
-def _softmax(eta: Rows, mask: Row | None) -> Rows:
-    shifted = _inside(eta, mask, NOWHERE)
+def _softmax(eta: Rows, at: At) -> Rows:
+    shifted = _inside(eta, at, NOWHERE)
     e = exp(shifted - rowmax(shifted))
     return e / rowsum(e)
 
 
-def _softmax_loss(eta: Rows, y: Rows, mask: Row | None) -> Rows:
+def _softmax_loss(eta: Rows, y: Rows, at: At) -> Rows:
     """Return each class's part of the loss; their sum is the loss."""
-    return -(y * log_softmax(eta, mask))
+    return -(y * log_softmax(eta, at))
 
 
-def _softmax_residual(eta: Rows, y: Rows, mask: Row | None) -> Rows:
-    return _softmax(eta, mask) * rowsum(_inside(y, mask, 0.0)) - y
+def _softmax_residual(eta: Rows, y: Rows, at: At) -> Rows:
+    return _softmax(eta, at) * rowsum(_inside(y, at, 0.0)) - y
 
 
-def softmax_hit(eta: Rows, y: Rows, mask: Row | None) -> Rows:
+def softmax_hit(eta: Rows, y: Rows, at: At) -> Rows:
     """Return y of the most probable class, at that class; ties share it."""
-    shifted = _inside(eta, mask, NOWHERE)
+    shifted = _inside(eta, at, NOWHERE)
     top = equal(shifted, rowmax(shifted))
     return top * y / rowsum(top)
 
 
-def softmax_label(eta: Rows, mask: Row | None) -> Rows:
+def softmax_label(eta: Rows, at: At) -> Rows:
     """Return 1 at the most probable class, or at each of several in a tie, else 0."""
-    shifted = _inside(eta, mask, NOWHERE)
+    shifted = _inside(eta, at, NOWHERE)
     return equal(shifted, rowmax(shifted))
 
 
 LINKS: dict[str, Link] = {
     "linear": Link(
-        mean=lambda eta, mask: +eta,
-        loss=lambda eta, y, mask: _squared_error(eta, y, mask) / 2.0,
-        residual=lambda eta, y, mask: eta - y,
+        mean=lambda eta, at: +eta,
+        loss=lambda eta, y, at: _squared_error(eta, y, at) / 2.0,
+        residual=lambda eta, y, at: eta - y,
         measure=_squared_error,
         metric="squared_error",
     ),
     "logistic": Link(
-        mean=lambda eta, mask: sigmoid(eta),
+        mean=lambda eta, at: sigmoid(eta),
         loss=_logistic_loss,
-        residual=lambda eta, y, mask: sigmoid(eta) - y,
+        residual=lambda eta, y, at: sigmoid(eta) - y,
         measure=_logistic_loss,
         metric="log_loss",
         range=(0.0, 1.0),
     ),
     "hinge": Link(
-        mean=lambda eta, mask: +eta,
+        mean=lambda eta, at: +eta,
         loss=_hinge_loss,
         residual=_hinge_residual,
         measure=_hinge_loss,
@@ -154,9 +234,9 @@ LINKS: dict[str, Link] = {
         range=(0.0, 1.0),
     ),
     "poisson": Link(
-        mean=_exponential,
-        loss=lambda eta, y, mask: _exponential(eta) - y * minimum(eta, LARGEST),
-        residual=lambda eta, y, mask: _exponential(eta) - y,
+        mean=lambda eta, at: _exponential(eta),
+        loss=lambda eta, y, at: _exponential(eta) - y * minimum(eta, LARGEST),
+        residual=lambda eta, y, at: _exponential(eta) - y,
         measure=_deviance,
         metric="deviance",
         range=(0.0, math.inf),
@@ -168,5 +248,38 @@ LINKS: dict[str, Link] = {
         measure=_softmax_loss,
         metric="log_loss",
         range=(0.0, 1.0),
+    ),
+    "huber": Link(
+        mean=lambda eta, at: +eta,
+        loss=_huber_loss,
+        residual=_huber_residual,
+        measure=_huber_loss,
+        metric="huber_loss",
+        shape=Shape("error from which the loss is linear", 1.0, 0.0, math.inf),
+    ),
+    "quantile": Link(
+        mean=lambda eta, at: +eta,
+        loss=_quantile_loss,
+        residual=_quantile_residual,
+        measure=_quantile_loss,
+        metric="pinball_loss",
+        shape=Shape("share of targets below the prediction", 0.5, 0.0, 1.0),
+    ),
+    "gamma": Link(
+        mean=lambda eta, at: _exponential(eta),
+        loss=lambda eta, y, at: _bounded(eta) + y * exp(-_bounded(eta)),
+        residual=lambda eta, y, at: 1.0 - y * exp(-_bounded(eta)),
+        measure=_gamma_deviance,
+        metric="gamma_deviance",
+        range=(SMALLEST, math.inf),
+    ),
+    "tweedie": Link(
+        mean=lambda eta, at: _exponential(eta),
+        loss=_tweedie_loss,
+        residual=_tweedie_residual,
+        measure=_tweedie_deviance,
+        metric="tweedie_deviance",
+        range=(0.0, math.inf),
+        shape=Shape("power of the mean that the variance grows with", 1.5, 1.0, 2.0),
     ),
 }

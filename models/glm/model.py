@@ -25,19 +25,23 @@ from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penal
 from ..base import Model
 from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Total
+from .columns import Names
 from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName
 from .ranking import BlockRanking, Ranking, ranking_of
 from .rows import Labels, Links, losses, means, measures
 from .scores import Measured, TargetTotals
 from .target_ranges import TargetRanges
-from .targets import ClassWeight, Fit, Names, Target, Weight, Weights, fits_of
+from .targets import ClassWeight, Fit, Target, Weight, Weights, fits_of
 
 FEW = 8  # up to so many columns, steps of single rows are faster
 
 
 class GLM(Model):
-    """Fits any number of linear, logistic, Poisson, hinge (SVM), softmax targets."""
+    """Fits any number of targets, each with a link: see `links.py`.
+
+    Links: linear, Huber, quantile; logistic, hinge (SVM), softmax; Poisson, gamma, Tweedie.
+    """
 
     needs_targets: ClassVar[bool] = True
     meaning: ClassVar[Meaning | None] = "gradients"
@@ -46,6 +50,9 @@ class GLM(Model):
         None, min_length=1, description="null: every column of the data's targets, with `link`"
     )
     link: LinkName = Field("logistic", description="link of targets without their own")
+    shape: float | None = Field(
+        None, description="shape of the losses of `link` (huber, quantile, tweedie): see targets"
+    )
     l1: Weight | Weights = Field(
         0.0, description="penalty on the sum of absolute weights; a list trains a grid in one run"
     )
@@ -198,7 +205,11 @@ class GLM(Model):
             for number, own in enumerate(columns.values()):
                 mask = np.isin(np.arange(T), own)
                 masks.append(self._row(mask, f"columns of link {number}"))
-        self.links = Links(tuple(link for link, _ in columns), tuple(masks))
+        shapes = None
+        if any(fit.shape is not None for fit in self.fits):
+            given = [fit.shape or 0.0 for fit in self.fits for _ in fit.y]
+            shapes = self._row(given, "shapes of losses")
+        self.links = Links(tuple(link for link, _ in columns), tuple(masks), shapes)
         binary = [LINKS[fit.link].binary for fit in self.fits]
         self.ranked = [
             c for fit, ranks in zip(self.fits, binary, strict=True) if ranks

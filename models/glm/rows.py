@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from blocklearn.matcache import Column, Matrix, Row, Rows, Table, full, rowwise, where
 
-from .links import LINKS, Link, log_softmax, softmax_hit, softmax_label
+from .links import LINKS, At, Link, log_softmax, softmax_hit, softmax_label
 
 
 @dataclass(frozen=True)
@@ -16,21 +16,23 @@ class Links:
 
     names: of the links.
     masks: [1 x columns] for each link, 1 at its columns; () if only one link is in use.
+    shapes: [1 x columns], the shapes of losses; None: no link in use has one.
     """
 
     names: tuple[str, ...]
     masks: tuple[Row, ...] = ()
+    shapes: Row | None = None
 
-    def each(self, compute: Callable[[Link, Row | None], Rows]) -> Rows:
-        """Join compute(link, mask) of all links, each at its columns.
+    def each(self, compute: Callable[[Link, At], Rows]) -> Rows:
+        """Join compute(link, at) of all links, each at its columns.
 
         A single link has no mask.
         """
         if len(self.names) == 1:
-            return compute(LINKS[self.names[0]], None)
+            return compute(LINKS[self.names[0]], At(None, self.shapes))
         result = None
         for name, mask in zip(self.names, self.masks, strict=True):
-            value = compute(LINKS[name], mask)
+            value = compute(LINKS[name], At(mask, self.shapes))
             result = value if result is None else where(mask, value, result)
         return result
 
@@ -83,8 +85,8 @@ def losses(eta: Rows, labels: Labels, links: Links) -> tuple[Rows, ...]:
     Where columns have their own weights of rows, these follow as a third result.
     """
     y = labels.shared
-    residual = links.each(lambda link, mask: link.residual(eta, y, mask))
-    loss = links.each(lambda link, mask: link.loss(eta, y, mask))
+    residual = links.each(lambda link, at: link.residual(eta, y, at))
+    loss = links.each(lambda link, at: link.loss(eta, y, at))
     found = labels.weigh(residual), labels.weigh(loss)
     factor = labels.factor
     return found if factor is None else (*found, factor)
@@ -106,12 +108,12 @@ def measures(
     eta = scores_of(X, W, b)
     Y, factor = labels.Y, labels.times(weights)
     softmax = LINKS["softmax"]
-    measure = links.each(lambda link, mask: link.measure(eta, Y, mask))
-    rank = links.each(lambda link, mask: log_softmax(eta, mask) if link is softmax else eta)
+    measure = links.each(lambda link, at: link.measure(eta, Y, at))
+    rank = links.each(lambda link, at: log_softmax(eta, at) if link is softmax else eta)
     if "softmax" not in links.names:
         return measure * factor, rank
     hits = links.each(
-        lambda link, mask: softmax_hit(eta, Y, mask) if link is softmax else full(eta, 0.0)
+        lambda link, at: softmax_hit(eta, Y, at) if link is softmax else full(eta, 0.0)
     )
     return measure * factor, rank, hits * factor
 
@@ -123,11 +125,11 @@ def means(X: Matrix, W: Table | None, b: Row, output: str, links: Links) -> Rows
     if output == "score":
         return +eta
 
-    def of(link: Link, mask: Row | None) -> Rows:
+    def of(link: Link, at: At) -> Rows:
         if output == "label" and link is LINKS["softmax"]:
-            return softmax_label(eta, mask)
+            return softmax_label(eta, at)
         if output == "label" and link.binary:
             return eta > 0.0
-        return link.mean(eta, mask)
+        return link.mean(eta, at)
 
     return links.each(of)

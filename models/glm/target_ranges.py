@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TargetError
-from .links import LINKS
+from .links import LINKS, SMALLEST
 from .targets import Fit
 
 REMEDIES = {
@@ -16,6 +16,7 @@ REMEDIES = {
     "and 1 for each class with `classes: true` (LIBSVM) or `learn convert --classes`; for other "
     "numbers, choose link: linear",
     (0.0, np.inf): "not be negative; for other numbers, choose link: linear",
+    (SMALLEST, np.inf): "be positive; for zeros as well, choose link: tweedie",
 }
 
 

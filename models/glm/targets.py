@@ -13,9 +13,9 @@ from pydantic import Field, model_validator
 from blocklearn.fields import Fields
 
 from ..errors import TargetError
-from .links import LinkName
+from .columns import Column, Names
+from .links import LINKS, LinkName
 
-Column = int | str
 Weight = Annotated[float, Ge(0), Lt(1e30)]
 Weights = Annotated[list[Weight], MinLen(1)]
 ClassWeight = Literal["balanced"] | dict[int | str, Weight]
@@ -30,6 +30,11 @@ class Target(Fields):
 
     name: str | None = Field(None, description="name of the target; null: that of its column")
     link: LinkName | None = Field(None, description="link of the target; null: that of the model")
+    shape: float | None = Field(
+        None,
+        description="of the loss; huber: error from which it is linear [1]; quantile: share of "
+        "targets below [0.5]; tweedie: power of the mean in the variance, 1 to 2 [1.5]",
+    )
     column: Column | None = Field(None, description="column of the data's targets")
     columns: list[Column] | None = Field(
         None, min_length=2, description="softmax: a column of 0 and 1 for each class"
@@ -75,6 +80,7 @@ class Fit:
     classes: names of these columns.
     row_weights: column of the data's targets with weights of rows; None: there is none.
     features: the only features it may use; None: all.
+    shape: of the link's losses; None: the link has none.
     grid: the settings that tell it from other fits of its target.
     """
 
@@ -90,6 +96,7 @@ class Fit:
     class_weight: ClassWeight | None
     row_weights: int | None
     features: tuple[int, ...] | None
+    shape: float | None
     grid: dict[str, float]
 
     @property
@@ -124,46 +131,11 @@ class Fit:
         return [found.get(name, 1.0) for name in known]
 
 
-class Names:
-    """Finds columns by number or name."""
-
-    def __init__(self, what: str, count: int, names: Sequence[str] | None) -> None:
-        """Keep what messages call them ("target" or "feature") and their names, None if unknown."""
-        self.what, self.count, self.names = what, count, names
-        self._number: dict[str, int] | None = None
-
-    def number(self, column: Column) -> int:
-        """Return the number of a column. Raises TargetError if the data do not have it."""
-        if isinstance(column, int):
-            if 0 <= column < self.count:
-                return column
-            raise TargetError(
-                f"GLM: {self.what} {column}, but the data have {self.count:,}, numbered from 0."
-            )
-        if self.names is None:
-            raise TargetError(
-                f"GLM: {self.what} {column!r}, but the data have no names of {self.what}s; use "
-                "its number."
-            )
-        if self._number is None:
-            self._number = {name: i for i, name in enumerate(self.names)}
-        if column not in self._number:
-            some = ", ".join(self.names[: min(8, self.count)])
-            raise TargetError(
-                f"GLM: there is no {self.what} {column!r}. The data have {self.count:,}: {some}"
-                f"{', ...' if self.count > 8 else ''}."
-            )
-        return self._number[column]
-
-    def name(self, number: int) -> str:
-        """Return the name of a column, or its number as text."""
-        return str(number) if self.names is None else str(self.names[number])
-
-
 class Defaults(Protocol):
     """The settings of a model that replace a target's None: see `GLM`."""
 
     link: LinkName
+    shape: float | None
     l1: Weight | list[Weight]
     l2: Weight | list[Weight]
     class_weight: ClassWeight | None
@@ -219,6 +191,7 @@ def fits_of(
                 class_weight=target.class_weight or defaults.class_weight,
                 row_weights=own,
                 features=only,
+                shape=shape_of(base, link, target, defaults),
                 grid=several,
                 **grid,
             )
@@ -226,6 +199,30 @@ def fits_of(
             found.append(fit)
     check_names(found)
     return found
+
+
+def shape_of(name: str, link: LinkName, target: Target, defaults: Defaults) -> float | None:
+    """Return the shape of a target's losses; None if its link has none.
+
+    Raises TargetError for a shape out of bounds, or of a target whose link has none.
+    """
+    known, shape = LINKS[link].shape, target.shape
+    if shape is None and target.link in (None, defaults.link):
+        shape = defaults.shape
+    if known is None and shape is not None:
+        some = ", ".join(name for name, one in LINKS.items() if one.shape is not None)
+        raise TargetError(
+            f"GLM: target {name!r}: shape={shape:g}: must be null for link {link}. Leave it out, "
+            f"or choose one of {some}."
+        )
+    if known is None or shape is None:
+        return None if known is None else known.default
+    if not known.low < shape < known.high:
+        raise TargetError(
+            f"GLM: target {name!r}: shape={shape:g}: must be between {known.low:g} and "
+            f"{known.high:g}, the {known.what} of link {link}."
+        )
+    return shape
 
 
 def every_column(link: LinkName, count: int) -> list[Target]:

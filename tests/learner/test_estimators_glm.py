@@ -15,6 +15,7 @@ pytest.importorskip("sklearn", reason="needs scikit-learn")
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import (
     ElasticNet,
+    GammaRegressor,
     LogisticRegression,
     PoissonRegressor,
     Ridge,
@@ -67,6 +68,17 @@ def test_regression_as_ridge_and_poisson_find_it() -> None:
     found = bl.GLMRegressor("poisson", alpha=0.1, tol=1e-6).fit(X, counts)
     np.testing.assert_allclose(found.coef_, poisson.coef_, **FOUND)
     np.testing.assert_allclose(found.predict(X), poisson.predict(X), **FOUND)
+    gamma = GammaRegressor(alpha=0.1, tol=1e-8, max_iter=1000).fit(X, counts + 0.5)
+    found = bl.GLMRegressor("gamma", alpha=0.1, tol=1e-6).fit(X, counts + 0.5)
+    np.testing.assert_allclose(found.coef_, gamma.coef_, **FOUND)
+
+
+def test_the_median_is_found_with_outliers() -> None:
+    y = X[:, 0] - 2 * X[:, 1] + 0.05 * RNG.normal(size=300)
+    y[::8] += 20.0
+    for loss, shape in (("quantile", 0.5), ("huber", 0.1)):
+        found = bl.GLMRegressor(loss, shape=shape, alpha=1e-4, random_state=0).fit(X, y)
+        np.testing.assert_allclose(found.coef_[:3], [1.0, -2.0, 0.0], atol=0.15)
 
 
 def test_an_l1_penalty_leaves_features_out() -> None:
@@ -149,6 +161,10 @@ def test_what_is_no_class_is_refused() -> None:
         bl.GLMClassifier().fit(X, LABELS + [0, 1, 2])
     with pytest.raises(ValueError, match="y has -1"):
         bl.GLMRegressor("poisson").fit(X, -np.ones(300))
+    with pytest.raises(ValueError, match="y has 0, but targets of loss 'gamma' must be positive"):
+        bl.GLMRegressor("gamma").fit(X, np.arange(300))
+    with pytest.raises(ValueError, match="shape=2: must be null for link linear"):
+        bl.GLMRegressor(shape=2.0).fit(X, np.ones(300))
 
 
 # ---- streams -------------------------------------------------------------------------------------

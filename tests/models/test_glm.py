@@ -10,14 +10,16 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, log_softmax
-from sklearn.linear_model import Lasso, LogisticRegression, Ridge
+from scipy.special import expit, huber, log_softmax
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge, TweedieRegressor
 from sklearn.metrics import (
     accuracy_score,
     hinge_loss,
     log_loss,
+    mean_pinball_loss,
     mean_poisson_deviance,
     mean_squared_error,
+    mean_tweedie_deviance,
     r2_score,
     roc_auc_score,
 )
@@ -82,14 +84,25 @@ def inputs(link: str, n: int = 20) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
     elif link in ("logistic", "hinge"):
         y = rng.integers(2, size=(n, 3)).astype(float)
         y[:2] = 0.3  # a mixture
+    elif link == "gamma":
+        y = rng.gamma(2.0, 1.0, (n, 3))
     else:
         y = rng.poisson(2.0, (n, 3)).astype(float)
     return eta, y
 
 
+def links_of(link: str, cache: MatCache | None = None) -> Links:
+    """The link alone, with its default shape in all three columns."""
+    shape = LINKS[link].shape
+    if shape is None:
+        return Links((link,))
+    row = np.full((1, 3), shape.default, np.float64 if cache is None else np.float32)
+    return Links((link,), (), row if cache is None else from_array(cache, row))
+
+
 def both(link: str, eta: Any, y: Any) -> Any:
     """Residuals and losses [n x 3] each, from the definition in float64."""
-    return losses.reference(eta, Labels(y), Links((link,)))
+    return losses.reference(eta, Labels(y), links_of(link))
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -114,6 +127,15 @@ def independent_loss(link: str, eta: Any, y: Any) -> Any:
             return y * np.maximum(0, 1 - eta) + (1 - y) * np.maximum(0, 1 + eta)
         case "poisson":
             return np.exp(eta) - y * eta
+        case "huber":
+            return huber(1.0, eta - y)
+        case "quantile":
+            return np.abs(eta - y) / 2
+        case "gamma":
+            return y / np.exp(eta) + eta
+        case "tweedie":
+            mean = np.exp(eta)
+            return 2 * y / np.sqrt(mean) + 2 * np.sqrt(mean)
     return -y * log_softmax(eta, axis=1)
 
 
@@ -126,7 +148,7 @@ def test_kernels_compute_the_formulas(link: str) -> None:
     with MatCache(threads=1) as cache:
         mats = [from_array(cache, a.astype(np.float32)) for a in (eta, y)]
         ones = from_array(cache, np.ones((20, 1), "f"))
-        of_rows = RowLosses(losses, (Labels(mats[1]), Links((link,))))
+        of_rows = RowLosses(losses, (Labels(mats[1]), links_of(link, cache)))
         found = mean_derivatives(mats[0], None, None, of_rows, ones, 4.0).numpy()
         np.testing.assert_allclose(found, expected[0] / 4.0, rtol=2e-5, atol=2e-6)
         together = row_losses(mats[0], None, None, of_rows)
@@ -140,7 +162,7 @@ def test_links_survive_extreme_scores() -> None:
         mats = [from_array(cache, a) for a in (eta, np.ones((1, 3), "f"))]
         zero = from_array(cache, np.zeros((1, 3), "f"))
         for link in LINKS:
-            links = Links((link,))
+            links = links_of(link, cache)
             for found in losses(mats[0], Labels(mats[1]), links):
                 assert np.isfinite(found.numpy()).all(), link
             assert np.isfinite(means(mats[0], None, zero, "mean", links).numpy()).all(), link
@@ -160,6 +182,60 @@ def test_logistic_optimum_is_that_of_lbfgs_in_sklearn(dense: bool) -> None:
         peer.fit(X.astype(np.float64), Y[:, k])
         np.testing.assert_allclose(table(learner)[:, k], peer.coef_[0], atol=2e-3)
         np.testing.assert_allclose(table(learner, "intercept")[0, k], peer.intercept_, atol=2e-3)
+
+
+@pytest.mark.parametrize(("link", "power"), [("gamma", 2.0), ("tweedie", 1.3)])
+def test_optimum_of_positive_targets_is_that_of_sklearn(link: Any, power: float) -> None:
+    X, scores = data(300)
+    y = np.exp(scores[:, :1]) * np.random.default_rng(5).gamma(2.0, 0.5, (300, 1))
+    model = GLM(link=link, l2=0.05, shape=None if link == "gamma" else power)
+    learner = fit(model, X, y, LBFGS(tolerance=1e-6), passes=200, block_rows=100)
+    peer = TweedieRegressor(power=power, alpha=0.05, link="log", tol=1e-9, max_iter=9999)
+    peer.fit(X.astype(np.float64), y[:, 0])
+    np.testing.assert_allclose(table(learner)[:, 0], peer.coef_, atol=2e-3)
+    found = learner.evaluate((X, y))[f"{link}_deviance"]
+    wanted = mean_tweedie_deviance(y[:, 0], learner.predict(X)[:, 0], power=power)
+    assert found == pytest.approx(wanted, rel=1e-4)
+
+
+def test_optimum_of_huber_has_no_slope() -> None:
+    X, Y = data(300)
+    Y[::10] += 50.0  # outliers
+    learner = fit(GLM(link="huber", shape=0.5, l2=0.02), X, Y, LBFGS(tolerance=1e-7), passes=300)
+    W, b = table(learner).astype(np.float64), table(learner, "intercept")
+    slope = np.clip(X @ W + b - Y, -0.5, 0.5)
+    np.testing.assert_allclose(X.T @ slope / 300 + 0.02 * W, 0.0, atol=2e-4)
+    np.testing.assert_allclose(slope.mean(axis=0), 0.0, atol=2e-4)
+
+
+def test_a_quantile_has_its_share_of_targets_below() -> None:
+    X = sp.csr_array(np.ones((400, 1), np.float32))
+    y = np.random.default_rng(2).exponential(size=(400, 1))
+    targets = [Target(name=f"{q:g}", link="quantile", column=0, shape=q) for q in (0.1, 0.5, 0.9)]
+    learner = fit(GLM(targets=targets), X, y, AdaGrad(rate=0.3), passes=200, block_rows=100)
+    predicted = learner.predict(X)
+    np.testing.assert_allclose((y < predicted).mean(axis=0), [0.1, 0.5, 0.9], atol=0.02)
+    found = learner.evaluate((X, y))
+    for column, q in enumerate((0.1, 0.5, 0.9)):
+        wanted = mean_pinball_loss(y[:, 0], predicted[:, column], alpha=q)
+        assert found[f"pinball_loss/{q:g}"] == pytest.approx(wanted, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (GLM(link="quantile", shape=1.5), "shape=1.5: must be between 0 and 1, the share of"),
+        (GLM(link="tweedie", shape=2.0), "shape=2: must be between 1 and 2, the power of"),
+        (GLM(link="huber", shape=0.0), "shape=0: must be between 0 and inf, the error from"),
+        (GLM(link="linear", shape=2.0), "shape=2: must be null for link linear. Leave it out"),
+        (GLM(link="gamma"), "is 0 in a row: for link gamma it must be positive"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else x.link,
+)
+def test_shapes_and_targets_out_of_bounds_are_refused(model: GLM, message: str) -> None:
+    X, _ = data(40)
+    with pytest.raises(TargetError, match=message):
+        fit(model, X, np.zeros((40, 1)))
 
 
 def test_multinomial_optimum_is_that_of_sklearn() -> None:
@@ -227,6 +303,8 @@ def test_weight_0_is_absent_and_weight_2_is_twice(weights: list[int], link: str)
         weights[0] = 1
     X, scores = data(40)
     Y = np.eye(3)[scores.argmax(axis=1)] if link == "softmax" else (scores > 0).astype(float)
+    if link == "gamma":
+        Y += 0.5
     times = np.repeat(np.arange(40), weights)
     model = GLM(link=link, l2=0.01)
     one = fit(model, X, Y, weights=np.array(weights, float))
