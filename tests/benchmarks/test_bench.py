@@ -52,6 +52,16 @@ def test_allocation(tmp_path: Path) -> None:
             assert row["quality"]["allocations"] > 0
 
 
+def test_overhead(tmp_path: Path) -> None:
+    report = run(tmp_path, "overhead", "--only", "k-means")
+    (row,) = report["rows"]
+    assert row["settings"] == {"model": "k-means"}
+    assert row["seconds"] > 0
+    earlier = str(tmp_path / "result.json")
+    (row,) = run(tmp_path, "overhead", "--only", "k-means", "--before", earlier)["rows"]
+    assert row["quality"]["before"] == report["rows"][0]["seconds"]
+
+
 def test_kernels(tmp_path: Path) -> None:
     report = run(tmp_path, "kernels")
     assert systems(report) == {"generated", "hand-blocked", "hand-plain"}
