@@ -9,6 +9,7 @@ from pathlib import Path
 
 _HERE = str(Path(__file__).resolve().parent) + os.sep
 _LINKED = str(Path(__file__).absolute().parent) + os.sep
+_skipped: dict[str, bool] = {}  # whether `source_line` skips the lines of a file
 
 
 class BlocklearnError(Exception):
@@ -54,8 +55,15 @@ def source_line() -> str:
     do not help the user.
     """
     frame = sys._getframe(1)
-    while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith((_HERE, _LINKED)) or "__hands_on__" in frame.f_globals
-    ):
+    while frame.f_back is not None:
+        file = frame.f_code.co_filename
+        skipped = _skipped.get(file)
+        if skipped is None:
+            inside = file.startswith((_HERE, _LINKED))
+            skipped = inside or "__hands_on__" in frame.f_globals
+            if not file.startswith("<"):  # "<string>" is the name of many texts
+                _skipped[file] = skipped
+        if not skipped:
+            break
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

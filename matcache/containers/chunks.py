@@ -15,7 +15,20 @@ from .cache import MatCache
 from .slots import PatternSlot
 
 ROW_CHUNKS = 32  # chunks of rows handed to threads; never changes a bit, rows are independent
+CHUNK_WORK = 2**17  # numbers in a chunk that justify waking a second thread
+MORE_WORK = 2**19  # those that justify more chunks than threads: a call costs 10 us
 SUM_CHUNKS = 64  # chunks of a sum; fixed, so that sums do not depend on the number of threads
+
+
+def worthwhile(work: int, threads: int) -> int:
+    """Return how many chunks are worthwhile: a power of two.
+
+    work: numbers that are read.
+    """
+    chunks = ROW_CHUNKS
+    while chunks > 1 and work < chunks * (CHUNK_WORK if chunks <= threads else MORE_WORK):
+        chunks //= 2
+    return chunks
 
 
 def row_bounds(
@@ -69,11 +82,10 @@ def _balanced(
         return placeholder
     if slot.computed != pattern.version:
         balance(offsets, rows, table[-1])
-        for power in range(powers - 1):
-            ends = _ends(1 << power, cache.backend.threads)
-            table[power, : len(ends)] = table[-1, ends]
         slot.computed = pattern.version
     bounds: np.ndarray[Any, Any] = table[chunks.bit_length() - 1, : chunks + 1]
+    if chunks < ROW_CHUNKS:
+        bounds[:] = table[-1, _ends(chunks, cache.backend.threads)]
     return bounds
 
 

@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..containers.chunks import ROW_CHUNKS
+from ..containers.chunks import ROW_CHUNKS, worthwhile
 from ..program.instructions import (
     Access,
     Dot,
@@ -19,11 +19,6 @@ from ..program.instructions import (
 )
 from ..program.schedule import Schedule, all_values, flops
 
-CHUNK_WORK = 2**17  # numbers in a chunk that justify waking a second thread
-
-
-MORE_WORK = 2**19  # those that justify more chunks than threads: a call costs 10 us
-
 
 @dataclass(eq=False)
 class Compiled:
@@ -34,6 +29,7 @@ class Compiled:
     returned: tuple[int, ...]  # argument number for a returned argument, else -1
     writes: tuple[int, ...]  # arguments that the function assigns to
     must_run: tuple[Repeat, ...]  # loops that need a round: their values are used later
+    _flops_each: dict[Any, tuple[int, int]] = field(default_factory=dict)  # by loop counts
     paddings: dict[Any, dict[int, float | None]] = field(default_factory=dict)  # see `padding.py`
 
     @functools.cached_property
@@ -59,11 +55,6 @@ class Compiled:
         return max((v.length for v in all_values(self.plan.program.body)), default=1)
 
     @functools.cached_property
-    def flops_each(self) -> tuple[int, int]:
-        """The operations per non-zero and per row, of a program without loops."""
-        return flops(self.plan, {}, 1, 0), flops(self.plan, {}, 0, 1)
-
-    @functools.cached_property
     def gathered(self) -> tuple[int, ...]:
         """The tables that are only read by gathering their rows."""
         body = self.plan.program.body
@@ -72,22 +63,18 @@ class Compiled:
         read = {value.arg for value in (*all_values(body), *self.plan.program.returns)}
         return tuple(sorted(found - read))
 
-    def flops(self, numbers: dict[int, float], nnz: int, rows: int) -> int:
-        """Return the operations of one call.
+    def flops_each(self, numbers: dict[int, float]) -> tuple[int, int]:
+        """Return the operations of a call per non-zero and per row.
 
         numbers: argument number -> value, for loop counts.
         """
-        if self.loops:
-            return flops(self.plan, numbers, nnz, rows)
-        per_entry, per_row = self.flops_each
-        return per_entry * nnz + per_row * rows
+        rounds = tuple(numbers.items())
+        found = self._flops_each.get(rounds)
+        if found is None:
+            found = flops(self.plan, numbers, 1, 0), flops(self.plan, numbers, 0, 1)
+            self._flops_each[rounds] = found
+        return found
 
     def chunks(self, nnz: int, rows: int, threads: int) -> int:
         """Return how many chunks are worthwhile: a power of two."""
-        work = (nnz + rows) * self.width
-        chunks = ROW_CHUNKS
-        while chunks > 1 and not self.loops:
-            if work >= chunks * (CHUNK_WORK if chunks <= threads else MORE_WORK):
-                break
-            chunks //= 2
-        return chunks
+        return ROW_CHUNKS if self.loops else worthwhile((nnz + rows) * self.width, threads)

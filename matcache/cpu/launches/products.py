@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import ROW_CHUNKS, column_bounds, even_bounds
+from ...containers.chunks import ROW_CHUNKS, column_bounds, even_bounds, worthwhile
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.exact import NO_WEIGHTS
@@ -68,14 +68,15 @@ def _transposed_product(
     cache: MatCache, pattern: PatternSlot, values: Slot, table: Slot, out: Slot
 ) -> None:
     backend = cache.backend
-    bounds = column_bounds(cache, pattern)
+    chunks = worthwhile(pattern.nnz * table.shape[1] + out.shape[0] * out.shape[1], backend.threads)
+    bounds = column_bounds(cache, pattern, chunks)
     active, starts, t_rows, t_pos = pattern.transposed()
     kernel = backend.kernels["transposed_product"]
     call = (bounds, active, starts, t_rows, t_pos, values.data()[0], table.data(), out.data())
     if cache.reserving:
         backend.expect(kernel, 0, 0, *call)
         return
-    backend.run(kernel, ROW_CHUNKS, *call)
+    backend.run(kernel, chunks, *call)
 
 
 @launches("add_wide_product", "cpu")

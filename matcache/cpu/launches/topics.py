@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import ROW_CHUNKS, column_bounds, row_bounds
+from ...containers.chunks import column_bounds, row_bounds, worthwhile
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.sampling import CAP, Draws
@@ -20,12 +20,14 @@ def _topic_counts(
     cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, z: Slot, out: Slot
 ) -> None:
     active, starts, _, positions = pattern.transposed()
-    call = [column_bounds(cache, pattern), active, starts, positions, values.data()[0]]
+    work = pattern.nnz * z.shape[0] + out.shape[0] * out.shape[1]
+    chunks = worthwhile(work, cache.backend.threads)
+    call = [column_bounds(cache, pattern, chunks), active, starts, positions, values.data()[0]]
     call += [first.data()[0], z.data(), out.data()]
     if cache.reserving:
         cache.backend.expect(topic_counts, 0, 0, *call)
     else:
-        cache.backend.run(topic_counts, ROW_CHUNKS, *call)
+        cache.backend.run(topic_counts, chunks, *call)
 
 
 @launches("sample_topics", "cpu")
