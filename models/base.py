@@ -35,6 +35,9 @@ from .row_state import Init, RowState
 from .score import DataScore, Score, Total
 from .split_terms import SplitTerm, slopes_of
 
+OWN = {"allocated", "updates", "objective"}
+"""Attributes of a model that change from block to block, or with its life."""
+
 __hands_on__ = True  # a matrix is named where the model asks for it, see `source_line`
 
 
@@ -54,6 +57,8 @@ class Model(Fields):
         transposed data (1), if the source has them; `shapes.sides` is then 2.
     takes_terms: names of non-negative parameters whose new values `update` or `end_pass` makes with
         the terms of mixins in them: see `slopes`.
+    recorded: after the first blocks, launches of `update` are repeated without calling it; False:
+        it is called for every block.
 
     Attributes of a replica, see `attach`: `parameters` are saved, merged and resumed. `update` may
     fill `updates`, expressions by parameter, for the optimizer.
@@ -66,6 +71,7 @@ class Model(Fields):
     meaning: ClassVar[Meaning | None] = None
     row_states: ClassVar[Mapping[str, int]] = {}
     takes_terms: ClassVar[Sequence[str]] = ()
+    recorded: ClassVar[bool] = True
     model_config = ConfigDict(
         arbitrary_types_allowed=True, validate_assignment=True, validate_default=True
     )
@@ -85,10 +91,13 @@ class Model(Fields):
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a field, which is validated, or an attribute of the replica."""
+        allocated = self.__dict__.get("allocated")
+        if allocated and name not in OWN and value is not self.__dict__.get(name):
+            self.cache.edit(f"sets {type(self).__name__}.{name}")
         if name in type(self).model_fields:
             super().__setattr__(name, value)
             return
-        if self.__dict__.get("allocated"):
+        if allocated:
             self._check_bound(name, value)
         object.__setattr__(self, name, value)
 

@@ -8,7 +8,7 @@ of a pass. Between two blocks a run can stop (`pause`) and continue (`resume`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -154,6 +154,8 @@ class Optimizer(Fields):
         """Set a field, which is validated, or an attribute of the replica."""
         if name in type(self).model_fields:
             super().__setattr__(name, value)
+            if hasattr(self, "cache"):
+                self.cache.edit(f"sets {type(self).__name__}.{name}")
         else:
             object.__setattr__(self, name, value)
 
@@ -185,6 +187,16 @@ class Optimizer(Fields):
     def takes_rows(self) -> bool:
         """Whether the optimizer steps row after row, which needs a `LinearLoss`."""
         return False
+
+    @property
+    def form(self) -> Hashable | None:
+        """What `begin` and `step` launch depends on, beside the updates; None: unknown.
+
+        While it stays the same, the learner may repeat their launches without calling them. Numbers
+        that change from step to step are then set by `self.cache.each_block` only, and so is
+        `steps`.
+        """
+        return None
 
     def enter(self, phase: int) -> None:
         """Enter a phase: from now on the model's `update` computes something else."""

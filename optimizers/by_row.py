@@ -34,22 +34,22 @@ class ByRow:
         self._pace, self._gain = scalar(rule.cache, 0.0, f"gain of the clock ({rule.name})"), 0.0
         self._entries: dict[str, Entries] = {}
 
-    def step(
-        self, updates: Mapping[str, Update], managed: Mapping[str, Managed], gain: float
-    ) -> None:
+    def advance(self, gain: float) -> None:
+        """Set how far a row of weight 1 advances the clock."""
+        if gain != self._gain:
+            self._pace.set(gain)
+            self._gain = gain
+
+    def step(self, updates: Mapping[str, Update], managed: Mapping[str, Managed]) -> None:
         """Step all rows of the block.
 
         updates: one `LinearLoss`, by name of its parameter.
         managed: all parameters, by name.
-        gain: how far a row of weight 1 advances the clock.
         """
         name, update = self._only(updates)
         p, bias = managed[name], None if update.bias is None else managed[update.bias]
         if name not in self._entries:
             self._prepare(p, bias, update)
-        if gain != self._gain:
-            self._pace.set(gain)
-            self._gain = gain
         p.sparse = True
         row_steps(
             update.block.X,

@@ -8,7 +8,7 @@ for other readers, the parameters hold x, the best point so far.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import astuple
 from typing import Any, ClassVar
 
@@ -94,6 +94,11 @@ class FullPass(Optimizer):
         """Return how replicas combine a state: sums over a pass add up, all else follows."""
         return PassSums.merge_rule(name)
 
+    @property
+    def form(self) -> Hashable | None:
+        """The same for all blocks but the first of a pass, which moves to the trial."""
+        return None if self._at_x else ()
+
     def begin(self, X: Any) -> None:
         """Set the parameters to the trial, w = x + step d."""
         if self._at_x:
@@ -121,6 +126,9 @@ class FullPass(Optimizer):
             )
         else:
             self.sums.add(updates, objective)
+        self.cache.each_block(self._count)
+
+    def _count(self) -> None:
         self.steps += 1
 
     def settle(self) -> None:

@@ -10,7 +10,7 @@ penalties. For a sparse `Gradient` it runs over the features that occur in the b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from blocklearn.matcache import total as total_of
 from .base import Gradient, Objective, Update
 from .by_row import ByRow, moves_of
 from .errors import CombinationError
-from .linear_loss import LinearLoss
+from .linear_loss import LinearLoss, Weighted
 from .managed import ALL, ONE, Managed, Slot, check_rows, check_sparse, weight_row
 from .row_programs import kernels_of
 from .rule import GradientRule
@@ -50,7 +50,7 @@ class GradientOptimizer(GradientRule):
         if getattr(self, "cache", None) is not cache:  # attached twice: for the plan, then to run
             self._kernels: dict[str, dict[str, Any]] = {}
         super().attach(cache, parameters, terms=terms, rates=rates)
-        self._time = 0.0
+        self._time = self._before = 0.0  # the clock of the penalties; before the present step
         self._reading = False  # parameters hold averages now
         self._rate = scalar(cache, self.rate, f"rate ({self.name})")
         self._now = scalar(cache, 0.0, f"clock of penalties ({self.name})")
@@ -60,6 +60,11 @@ class GradientOptimizer(GradientRule):
         if self._rows is not None and not self.keeps_time:
             self.state["clock"] = self._now  # the weights of the rows so far
         self._managed = {name: self._manage(name, w) for name, w in parameters.items()}
+
+    @property
+    def form(self) -> Hashable | None:
+        """Which parameters have sparse updates."""
+        return None if self._reading else tuple(p.sparse for p in self._managed.values())
 
     def begin(self, X: Any) -> None:
         """Bring up to date the rows that the block will read."""
@@ -73,22 +78,16 @@ class GradientOptimizer(GradientRule):
 
     def step(self, updates: Mapping[str, Update], objective: Objective | None = None) -> None:
         """Apply the updates, with one kernel each."""
-        rate = self.rate * self.schedule.factor(self.steps)
-        self._rate.set(rate)
-        time = self._time + self.gain(rate)
+        weighted = next((u.block for u in updates.values() if isinstance(u, LinearLoss)), None)
+        self.cache.each_block(lambda: self._advance(weighted))
         if self._rows is not None:
-            self._rows.step(updates, self._managed, self.gain(rate))
-            self._time = time
-            self.steps += 1
+            self._rows.step(updates, self._managed)
             return
-        self._count.set(self._averaged_steps())
-        self.steps += 1
         gradients = {
             name: self._gradient(self._find(name), update)
             for name, update in self._of_means(updates).items()
         }
         shorten = self._shorten(gradients)
-        self._now.set(time)
         for name, gradient in gradients.items():
             p = self._managed[name]
             p.kernels["step"](
@@ -102,7 +101,23 @@ class GradientOptimizer(GradientRule):
                 **gradient,
                 **p.common(),
             )
-        self._time = time
+
+    def _advance(self, weighted: Weighted | None) -> None:
+        """Set the numbers that change from step to step, and count the step.
+
+        weighted: the block of a `LinearLoss`, if there is one.
+        """
+        rate = self.rate * self.schedule.factor(self.steps)
+        self._rate.set(rate)
+        self._before, self._time = self._time, self._time + self.gain(rate)
+        if self._rows is not None:
+            self._rows.advance(self.gain(rate))
+        else:
+            self._count.set(self._averaged_steps())
+            self._now.set(self._time)
+            if weighted is not None:
+                self._norm.set(max(weighted.weight, LEAST_WEIGHT))
+        self.steps += 1
 
     def settle(self) -> None:
         """Bring all rows up to date, and put the averages in place of the iterates."""
@@ -193,7 +208,6 @@ class GradientOptimizer(GradientRule):
             if not isinstance(update, LinearLoss):
                 found[name] = update
                 continue
-            self._norm.set(max(update.block.weight, LEAST_WEIGHT))
             R = update.derivatives(self._find(name).name, self.parameters, self._norm)
             found[name] = Gradient(update.block.X, R, update.mask)
             if update.bias is not None:
@@ -211,10 +225,10 @@ class GradientOptimizer(GradientRule):
                 clip_global_norm=self.clip_global_norm,
             )
             if not p.sparse and p.seen is not None:
-                p.seen <<= self._time
+                p.seen <<= self._before
             p.sparse = True
             return {"XT": update.X.T, "R": update.R, "mask": update.mask}
-        if p.sparse and self._time > 0 and p.rests:
+        if p.sparse and self._before > 0 and p.rests:
             raise CombinationError(
                 f"{self.name}: the updates of {p.name!r} were sparse, and now one is dense. Keep "
                 "to one kind: rows that missed a penalty would miss it for good."

@@ -10,7 +10,7 @@ blocks only; a column that sums to 0 is left as it is instead of becoming NaN.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -33,12 +33,21 @@ class IncNorm(StatisticsOptimizer):
         super().attach(*args, **kwargs)
         self._rho = scalar(self.cache, 0.0, "rho (inc-norm)")
 
+    @property
+    def form(self) -> Hashable:
+        """Always the same."""
+        return ()
+
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
         """Average the estimates, then normalise."""
-        self._rho.set((1.0 + self.steps) ** -self.power)
+        self.cache.each_block(self._advance)
         for name, update in updates.items():
             w = self.parameters[name]
             w <<= w + self._rho * (update - w)
             sums = colsum(w)
             w <<= w / where(sums, sums, 1.0)
+
+    def _advance(self) -> None:
+        """Set rho, and count the step."""
+        self._rho.set((1.0 + self.steps) ** -self.power)
         self.steps += 1

@@ -5,7 +5,7 @@ rho_t = (tau0 + t)^-kappa,   w <- (1 - rho_t) w + rho_t u,   t = 0, 1, ... block
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -42,12 +42,21 @@ class StreamingAverage(StatisticsOptimizer):
         super().enter(phase)
         self.steps = 0
 
+    @property
+    def form(self) -> Hashable:
+        """Always the same."""
+        return ()
+
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
         """Set w <- (1 - rho) w + rho u, in one kernel with the expression u."""
-        delays = self.tau0 if isinstance(self.tau0, list) else [self.tau0]
-        base = delays[min(self.phase, len(delays) - 1)] + self.steps
-        self._rho.set(1.0 if base <= 1.0 else base**-self.kappa)
+        self.cache.each_block(self._advance)
         for name, update in updates.items():
             w = self.parameters[name]
             w <<= w + self._rho * (update - w)
+
+    def _advance(self) -> None:
+        """Set rho, and count the step."""
+        delays = self.tau0 if isinstance(self.tau0, list) else [self.tau0]
+        base = delays[min(self.phase, len(delays) - 1)] + self.steps
+        self._rho.set(1.0 if base <= 1.0 else base**-self.kappa)
         self.steps += 1

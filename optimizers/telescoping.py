@@ -9,7 +9,7 @@ forgotten at its end; there they stayed in the sum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Literal
 
 from pydantic import Field, PositiveInt
@@ -39,13 +39,22 @@ class Telescoping(StatisticsOptimizer):
             s <<= 0.0
         self._refresh = kernel(_refresh_row, "telescoping")
 
+    @property
+    def form(self) -> Hashable:
+        """Always the same."""
+        return ()
+
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
         """Add the estimates. At the end of a window, their mean becomes the parameters."""
-        self._done.set(float(self._window_that_ends(self.steps + 1)))
+        self.cache.each_block(self._advance)
         for name, update in updates.items():
             s = self.state[f"{name}.sum"]
             self._refresh(w=self.parameters[name], g=update, count=self._done, state=(s,))
+
+    def _advance(self) -> None:
+        """Set the length of the window that ends with this step, and count the step."""
         self.steps += 1
+        self._done.set(float(self._window_that_ends(self.steps)))
 
     def _window_that_ends(self, step: int) -> int:
         """Return the length of the window that ends with this step; 0 if none does.

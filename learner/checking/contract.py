@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -61,6 +62,21 @@ def check_repeats(case: Case) -> bool:
             f"{found}: must have the same bits in every run. Draw random numbers with rng in "
             "allocate(), and with random(self.cache, shape, block.key) in update(), not with "
             "NumPy.",
+        )
+    return True
+
+
+def check_recorded(case: Case) -> bool:
+    """Blocks that repeat the launches of earlier ones have the bits of calling `update`."""
+    called = replace(case, model=case.model.model_copy(update={"recorded": False}))
+    found = first_difference(case.whole, called.traced())
+    if found is not None:
+        fail(
+            case,
+            "recorded",
+            f"{found}: must have the same bits if `update` is called for every block, and if its "
+            "launches are repeated. Let update() depend on the block and on matrices only, or set "
+            "`recorded = False` in the class.",
         )
     return True
 
@@ -221,6 +237,7 @@ CHECKS: dict[str, Check] = {
     "training": check_training,
     "python": check_python,
     "repeats": check_repeats,
+    "recorded": check_recorded,
     "threads": check_threads,
     "allocation": check_allocation,
     "resume": check_resume,

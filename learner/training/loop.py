@@ -145,7 +145,7 @@ def train_pass(
             done += count
             with meter.stretch(team):
                 team.begin()
-                for work in team.train(islice(blocks, count), side, scores.look):
+                for work in team.train(islice(blocks, count), side, scores):
                     meter.trained(work)
                 with meter.watch.part("compute"):
                     team.finish()

@@ -6,9 +6,9 @@ Longer than 300 lines: planning, binding, training and scoring share one set of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ from .checks import (
     check_updates,
     compute,
 )
+from .replay import Replays
 from .terms import terms_of
 from .work import Stopwatch, Work
 
@@ -49,8 +50,15 @@ OPTIMIZER = "optimizer."  # precedes the names of an optimizer's state
 
 log = logging.getLogger("blocklearn.learner")
 
-Look = Callable[["Replica", Block], None]
-"""Called with a block that a replica is about to train on."""
+
+class Look(Protocol):
+    """Looks at blocks that a replica is about to train on."""
+
+    def due(self, replica: Replica, block: Block) -> bool:
+        """Return whether to look at this block."""
+
+    def take(self, replica: Replica, block: Block) -> None:
+        """Look at the block, when the parameters are as the model will read them."""
 
 
 class Replica:
@@ -97,6 +105,7 @@ class Replica:
         self.of_extras: set[str] = set()
         self._copies: dict[int, list[NDArray[Any]]] = {}  # free ones, by the GUID of their Mat
         self._filled = False  # whether an update had work for the optimizer
+        self.replays = Replays(self.cache, type(model).__name__)
         self._plan()
         if self.complete:
             self._plan_extras(extras)
@@ -130,7 +139,7 @@ class Replica:
         for intake in self._trained:
             runs = Recording(), Recording()
             for run in runs:
-                self._update(intake.blank(self._key), record=run)
+                self._plan_update(intake.blank(self._key), record=run)
             check_repeats(self.model, *runs)
         self.end_pass()
         self._note("train")
@@ -149,7 +158,7 @@ class Replica:
         """Plan the updates of each phase again: a first step may leave work for the next."""
         for start in self.model.phases():
             for intake in self._trained:
-                self._update(intake.blank(self._key, start))
+                self._plan_update(intake.blank(self._key, start))
         self._note("train")
         check_updates(self.model, self.optimizer, self._filled)
 
@@ -157,7 +166,7 @@ class Replica:
         """Run the program with blocks that are not full: it must need no more memory."""
         for start in self.model.phases():
             for intake in self._trained:
-                self._update(intake.blank(self._key, start, full=False))
+                self._plan_update(intake.blank(self._key, start, full=False))
         compute(self.score(self.intakes[0].blank(self._key, full=False)))
         for intake in self.intakes:
             self.predict(intake.blank(self._key, full=False)).mat()
@@ -227,7 +236,7 @@ class Replica:
     def train(self, host: HostBlock, side: int = 0, look: Look | None = None) -> Work:
         """Train on the block in `host`, and return the cost.
 
-        look: called with the block when the parameters are as the model will read them.
+        look: shown the block when the parameters are as the model will read them, if it is due.
         """
         with self.watch.part("copy"):
             block = self.bind(host, side)
@@ -239,22 +248,42 @@ class Replica:
 
     def update(self, block: Block, look: Look | None = None) -> None:
         """Train on the block that was bound last. look: see `train`."""
-        self._update(block, look)
+        self._enter(block.pass_)
+        due = look is not None and look.due(self, block)
+        kind = None if due else self._kind(block)
+        self.replays.train(block, kind, lambda block: self._run(block, look if due else None))
         for state in self._states():
             state.save(self._row_ids)
 
-    def _update(
-        self, block: Block, look: Look | None = None, record: Recording | None = None
-    ) -> None:
+    def _kind(self, block: Block) -> Hashable | None:
+        """Return what the launches of an update may depend on; None: it must be interpreted."""
+        optimizer = self.optimizer
+        form = () if optimizer is None else optimizer.form
+        records = self.model.recorded and self.complete and self.cache.backend.repeats
+        if not records or not self.cache.frozen or form is None:
+            return None
+        phase = 0 if optimizer is None else optimizer.phase
+        return block.side, block.Y is None, phase, form
+
+    def _enter(self, pass_: int) -> None:
+        """Tell the optimizer which phase of the model a pass belongs to."""
+        if self.optimizer is not None:
+            phase = sum(start <= pass_ for start in self.model.phases()) - 1
+            if phase != self.optimizer.phase:
+                self.optimizer.enter(phase)
+
+    def _plan_update(self, block: Block, record: Recording | None = None) -> None:
+        self._enter(block.pass_)
+        self._run(block, record=record)
+
+    def _run(self, block: Block, look: Look | None = None, record: Recording | None = None) -> None:
+        """Run the update of the model and the step of the optimizer."""
         self.model.updates.clear()
         self.model.objective = None
         if self.optimizer is not None:
-            phase = sum(start <= block.pass_ for start in self.model.phases()) - 1
-            if phase != self.optimizer.phase:
-                self.optimizer.enter(phase)
             self.optimizer.begin(block.X)
         if look is not None:
-            look(self, block)
+            look.take(self, block)
         recording = nullcontext() if record is None else recorded(self.cache, record)
         with self._training(block.side), recording:
             self.model.update(block.reading(self.tables))

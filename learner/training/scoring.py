@@ -66,11 +66,6 @@ class TrainingScores:
         self._due = -math.inf
         self._tally: Tally | None = None
 
-    def look(self, replica: Replica, block: Block) -> None:
-        """Score this block if it is due."""
-        if self.due(replica, block):
-            self.take(replica, block)
-
     def due(self, replica: Replica, block: Block) -> bool:
         """Return whether a score of this block is due."""
         return block.side == 0 and replica.complete and time.perf_counter() >= self._due

@@ -103,7 +103,7 @@ class Team:
 
         Seconds of several replicas are divided by their number, since they pass at the same time.
 
-        look: called with the blocks of the first replica; see `Replica.train`.
+        look: shown blocks of the first replica; see `Replica.train`.
         """
         share = 1 / len(self.replicas)
 

@@ -49,6 +49,8 @@ class Backend(Protocol):
     kind: name of its launches in the dispatch table.
     host_bytes: host memory that the backend itself uses, as far as is known.
     rounded: dtype that stores a table rounded to bfloat16.
+    repeats: whether launches may be recorded and called again, see `tape.py`. Such a backend has a
+        list `calls` (or None), to which launches with `only_calls` add what they call.
 
     `Slot.array` holds arrays of a type that only the backend knows.
     """
@@ -56,6 +58,7 @@ class Backend(Protocol):
     kind: str
     host_bytes: int
     rounded: np.dtype[Any]
+    repeats: bool
 
     @property
     def free_bytes(self) -> int | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -32,6 +32,7 @@ from .backend import Backend
 from .dispatch import make_backend
 from .recording import Recording
 from .slots import PatternSlot, Slot, aligned, carve, type_name
+from .tape import Tape
 
 log = logging.getLogger("blocklearn.matcache")
 
@@ -109,6 +110,9 @@ class MatCache(Closing):
         self.frozen: Literal[False, "raise", "warn"] = False
         self.flops = 0
         self.recording: Recording | None = None  # notes every request, for `difference`
+        self.edition = 0  # recordings of an earlier one are void; see `edit`
+        self.tape: Tape | None = None  # records what runs, for running it again
+        self.inputs: list[Slot | PatternSlot] = []  # containers that blocks are bound to
         self.sealed = False  # whether planning another container is an error
         self.programs: dict[Hashable, Any] = {}  # row-wise programs of expressions, by structure
         self._guids = itertools.count(1)
@@ -144,6 +148,8 @@ class MatCache(Closing):
     def _allocate(self, key: Key, shape: tuple[int, int], dtype: np.dtype[Any], label: str) -> Slot:
         slot = Slot(self.new_guid(), shape, dtype, label, where=source_line())
         slot.named = key[0] == "named"
+        if self.tape is not None:
+            self.tape.refuse(f"allocates {label}")
         keep = self.enabled or slot.named
         if self.reserving:
             if self.sealed:
@@ -195,6 +201,7 @@ class MatCache(Closing):
                 self._late += bool(self.frozen)
         if pattern.grown is not None:
             pattern.grown()
+        self.edit(f"grows {pattern.label}")
 
     def _refuse_or_warn(self, key: Key, slot: Slot) -> None:
         message = (
@@ -319,10 +326,57 @@ class MatCache(Closing):
         """Return whether `slot` must be computed; count a hit if not."""
         if self.enabled and slot.is_current():
             self._hits += 1
+            if self.tape is not None:
+                self.tape.hit(slot)
             return False
         if slot.computed >= 0:
             self._recomputations += 1
         return True
+
+    def count(
+        self,
+        operations: int = 0,
+        pattern: PatternSlot | None = None,
+        entries: int = 0,
+        columns: int = 0,
+    ) -> None:
+        """Count the floating point operations of a launch; none while memory is being planned.
+
+        operations: for any block.
+        entries, columns: for each non-zero of `pattern`, and for each column that occurs in it.
+        """
+        if self.reserving:
+            return
+        self.flops += operations
+        if pattern is not None:
+            self.flops += entries * pattern.nnz + columns * pattern.active_count
+        if self.tape is not None:
+            self.tape.worked(operations, pattern, entries, columns)
+
+    def each_block(self, function: Callable[[], None]) -> None:
+        """Call a function that sets numbers by what Python counts, such as a step size.
+
+        Where a recorded update runs again without its Python code, this function is called all the
+        same. It must launch nothing.
+        """
+        if self.tape is None:
+            function()
+        else:
+            self.tape.host(function)
+
+    def edit(self, why: str) -> None:
+        """Make all recordings void: what programs launch may have changed.
+
+        why: what the present update did, if one is being recorded.
+        """
+        self.edition += 1
+        if self.tape is not None:
+            self.tape.refuse(why)
+
+    def containers(self) -> Iterator[Slot | PatternSlot]:
+        """Yield every container of this cache."""
+        yield from self._entries.values()
+        yield from self.inputs
 
     def require_open(self, what: str) -> None:
         """Raise RuntimeError if the cache is closed."""

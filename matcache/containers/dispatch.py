@@ -20,6 +20,7 @@ Launch = TypeVar("Launch", bound=Callable[..., None])
 _backends: dict[str, Callable[..., Any]] = {}
 _operations: dict[str, Callable[..., Any]] = {}
 _launches: dict[tuple[str, str], Callable[..., None]] = {}
+_only_call: set[Callable[..., None]] = set()
 
 
 Entry = TypeVar("Entry", bound=Callable[..., Any])
@@ -55,8 +56,11 @@ def operate(name: str, *args: Any) -> Any:
     return _operations[name](*args)
 
 
-def launches(operation: str, kind: str) -> Callable[[Launch], Launch]:
+def launches(operation: str, kind: str, *, only_calls: bool = False) -> Callable[[Launch], Launch]:
     """Register the decorated launch of `operation` for backends of `kind`.
+
+    only_calls: whether all that it does with numbers goes through `run` and `call` of the backend,
+        whatever they are. Then a recording repeats these calls, where their arrays stay.
 
     `launch(cache, ...)` is also called while memory is being planned. Then it asks the cache for
     its containers, and the backend to prepare its kernels.
@@ -64,9 +68,16 @@ def launches(operation: str, kind: str) -> Callable[[Launch], Launch]:
 
     def enter(launch: Launch) -> Launch:
         _launches[operation, kind] = launch
+        if only_calls:
+            _only_call.add(launch)
         return launch
 
     return enter
+
+
+def only_calls(launch: Callable[..., None]) -> bool:
+    """Return whether a launch is registered with `only_calls`."""
+    return launch in _only_call
 
 
 def launch(cache: MatCache, operation: str, *args: Any) -> None:
@@ -80,4 +91,7 @@ def launch(cache: MatCache, operation: str, *args: Any) -> None:
             f"{operation} at {source_line()}: there is no kernel for device: "
             f"{cache.backend.kind} yet. Use device: cpu for this."
         )
-    found(cache, *args)
+    if cache.tape is None:
+        found(cache, *args)
+    else:
+        cache.tape.launch(operation, found, args)

@@ -80,6 +80,7 @@ class SparseInput:
         capacity = max(capacity, 1)
         self.pattern = PatternSlot(cache.new_guid(), rows, columns, capacity, name)
         self.values = Slot(cache.new_guid(), (1, capacity), np.dtype(dtype), name)
+        cache.inputs += [self.pattern, self.values]
         self._counts = np.zeros(2, np.int64)
         self.pattern.grown = self._make_room
         self._make_room()
@@ -192,6 +193,7 @@ class DenseInput:
         """
         self.cache = cache
         self.slot = Slot(cache.new_guid(), shape, np.dtype(dtype), name)
+        cache.inputs.append(self.slot)
         size = shape[0] * shape[1]
         self._room = cache.backend.incoming(cache, name, size, dtype, copies)
 

@@ -75,8 +75,13 @@ class Mat(Lazy):
 
     def _assign(self, value: Any) -> None:
         operate("assign", self, value)
-        self.version = self.slot.version
-        self.where = self.slot.where
+        self.follow()
+
+    def follow(self) -> None:
+        """Make this handle current, after writing through it."""
+        self.version, self.where = self.slot.version, self.slot.where
+        if self.cache.tape is not None:
+            self.cache.tape.touched(self)
 
     def _rebound(self, sign: str) -> Any:
         if self.slot.named:
@@ -153,11 +158,13 @@ class Mat(Lazy):
                 self.slot.known = self.slot.version, float(self.dtype.type(array.reshape(-1)[0]))
         self.version = self.slot.version
         self.where = self.slot.where
+        if self.cache.tape is not None:
+            self.cache.tape.set(self, array)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Copy into a NumPy array; of a sparse matrix, only its stored values [nnz]."""
         self.check(self.version)
-        self.cache.require_data(f"numpy({self.label})")
+        self._reads("numpy")
         assert self.slot.array is not None
         stored = self.slot.array
         if self.pattern is not None:
@@ -165,13 +172,19 @@ class Mat(Lazy):
         found: np.ndarray[Any, Any] = self.cache.backend.read(stored)
         return found
 
+    def _reads(self, how: str) -> None:
+        """Prepare to read numbers to the host: a program that does it runs for every block."""
+        self.cache.require_data(f"{how}({self.label})")
+        if self.cache.tape is not None:
+            self.cache.tape.refuse(f"reads {self.label}")
+
     def shown(self) -> np.ndarray[Any, Any]:
         """Return the contents [shape] on the host, without a copy if they lie there.
 
         Read them before the container is written again.
         """
         self.check(self.version)
-        self.cache.require_data(f"shown({self.label})")
+        self._reads("shown")
         found: np.ndarray[Any, Any] = self.cache.backend.host(self.slot.data())
         return found
 
@@ -180,7 +193,7 @@ class Mat(Lazy):
         if self.shape != (1, 1) or self.pattern is not None:
             raise ShapeError(f"float({self.label}): shape={self.shape}: must be (1, 1).")
         self.check(self.version)
-        self.cache.require_data(f"float({self.label})")
+        self._reads("float")
         version, number = self.slot.known
         if version == self.slot.version:
             return number

@@ -59,6 +59,10 @@ class Slot:
         """Return the contents, or an empty array of this dtype while memory is planned."""
         return np.empty((1, 0), self.dtype) if self.array is None else self.array
 
+    def arrays(self) -> list[Any]:
+        """Return the array of the contents, if there is one."""
+        return [] if self.array is None else [self.array]
+
     def written(self, where: str | None = None) -> None:
         """Count a write, and remember its source line; `where` overrides the caller's."""
         self.version += 1
@@ -114,6 +118,11 @@ class PatternSlot:
     def position_type(self) -> type[np.signedinteger[Any]]:
         """The dtype of positions in the values."""
         return np.int32 if self.capacity < 2**31 else np.int64
+
+    def arrays(self) -> list[Any]:
+        """Return all arrays that are there."""
+        found = (self.indptr, self.indices, self.active, self.starts, self.t_rows, self.t_pos)
+        return [array for array in (*found, self.counts) if array is not None]
 
     def offsets(self) -> list[Any]:
         """Return indptr and indices; empty arrays while memory is being planned."""

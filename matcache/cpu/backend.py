@@ -65,6 +65,7 @@ class CPU:
     host_bytes = 0
     free_bytes = None
     rounded = np.dtype(np.float32)
+    repeats = True
 
     def __init__(self, threads: int | None = None) -> None:
         """Make the pool.
@@ -74,11 +75,30 @@ class CPU:
         self.pool = Pool(available_threads() if threads is None else threads)
         self.threads = self.pool.threads
         self.kernels: dict[str, Kernel] = dict(_written_by_hand())
+        self.calls: list[tuple[Any, tuple[Any, ...]]] | None = None  # what a launch did; see `Tape`
         self._awaited: list[tuple[Any, tuple[Any, ...]]] = []
 
     def run(self, kernel: Kernel, chunks: int, *args: Any) -> None:
         """Run `kernel(chunk, thread, *args)` for all chunks, on all threads."""
-        self.pool.run(lambda chunk, thread: kernel(chunk, thread, *args), chunks)
+        if self.calls is not None:
+            self.calls.append((self.run, (kernel, chunks, *args)))
+        if chunks == 1 or self.threads == 1:
+            self.pool.require_open()
+            for chunk in range(chunks):
+                kernel(chunk, 0, *args)
+        else:
+            self.pool.run(lambda chunk, thread: kernel(chunk, thread, *args), chunks)
+
+    def run_here(self, kernel: Kernel, chunks: int, *args: Any) -> None:
+        """Run `kernel(chunk, 0, *args)` for all chunks, which are too little work for threads."""
+        for chunk in range(chunks):
+            self.call(kernel, chunk, 0, *args)
+
+    def call(self, kernel: Kernel, *args: Any) -> None:
+        """Call `kernel(*args)`."""
+        if self.calls is not None:
+            self.calls.append((kernel, args))
+        kernel(*args)
 
     def expect(self, kernel: Kernel, *args: Any) -> None:
         """Note that `kernel` will be called with arguments of these types."""

@@ -84,8 +84,7 @@ class Pool:
         further chunk starts, and running ones are awaited. Raises `ThreadStartError` if a thread
         cannot be started.
         """
-        if self._closed:
-            raise RuntimeError("MatCache: used after close().")
+        self.require_open()
         job, helpers = _Job(task, chunks), min(self.threads, chunks) - 1
         try:
             if helpers > 0:
@@ -103,6 +102,11 @@ class Pool:
                 job.error = job.error or error
         if job.error is not None:
             raise job.error
+
+    def require_open(self) -> None:
+        """Raise RuntimeError if the pool is closed."""
+        if self._closed:
+            raise RuntimeError("MatCache: used after close().")
 
     def _start(self) -> None:
         """Start all missing threads."""

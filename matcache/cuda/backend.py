@@ -73,6 +73,7 @@ class Cuda:
 
     kind = "cuda"
     rounded = BFLOAT16
+    repeats = False  # CUDA graphs do
 
     def __init__(
         self,

@@ -145,5 +145,4 @@ def run(cache: MatCache, linear: Linear, out: Slot) -> None:
     """Compute the expression, or its sums, into `out`; in planning, reserve memory."""
     out.written()  # first, so that handles on the old contents are stale even if this fails
     launch(cache, "fused", linear, out)
-    if not cache.reserving:
-        cache.flops += linear.fused.flops * linear.shape[0] * linear.shape[1]
+    cache.count(linear.fused.flops * linear.shape[0] * linear.shape[1])

@@ -61,8 +61,7 @@ class ExactSum:
         self._written()
         factors = self._weights(weights, table)
         launch(cache, "add_exact_product", pattern, X.slot, table.slot, factors, *self._slots())
-        if not cache.reserving:
-            cache.flops += (4 if factors is None else 5) * pattern.nnz * k
+        cache.count(0, pattern, (4 if factors is None else 5) * k)
 
     def add_columns(self, table: Lazy, weights: Lazy | None = None) -> None:
         """Add the column sums of `table * weights` to a total of one row.
@@ -76,8 +75,7 @@ class ExactSum:
         self._written()
         factors = self._weights(weights, table)
         launch(cache, "add_exact_columns", table.slot, factors, *self._slots())
-        if not cache.reserving:
-            cache.flops += (3 if factors is None else 4) * table.shape[0] * k
+        cache.count((3 if factors is None else 4) * table.shape[0] * k)
 
     def _slots(self) -> tuple[Slot, Slot, Slot]:
         return self.grid.slot, self.total.slot, self.largest.slot
@@ -115,7 +113,7 @@ class ExactSum:
         where = source_line()
         for mat in (self.total, self.largest):
             mat.slot.written(where)
-            mat.version, mat.where = mat.slot.version, where
+            mat.follow()
 
 
 def grid_for(size: Any) -> Any:

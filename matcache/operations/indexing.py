@@ -57,11 +57,11 @@ def gather(x: Lazy, index: Any) -> Node:
     return node(cache, shape, "gather", (source, rows, columns), compute, x.dtype)
 
 
-def out_of_range(x: Mat, position: int, axis: int) -> None:
-    """Raise IndexError for a position on an axis of x."""
+def out_of_range(x: Mat, position: int, axis: int, where: str | None = None) -> None:
+    """Raise IndexError for a position on an axis of x. where: source line; None: the caller's."""
     raise IndexError(
-        f"{x.label}[...] at {source_line()}: position {position} on axis {axis}, which has "
-        f"{x.shape[axis]} entries."
+        f"{x.label}[...] at {where or source_line()}: position {position} on axis {axis}, which "
+        f"has {x.shape[axis]} entries."
     )
 
 

@@ -92,8 +92,7 @@ def solve_rows(
     def compute(slot: Slot) -> None:
         systems = Systems.of(mats, slot)
         launch(cache, "solve_rows", pattern, weights.slot, mats["table"][0].slot, systems)
-        if not cache.reserving:
-            cache.flops += pattern.nnz * k * (k + 1) + systems.flops
+        cache.count(systems.flops, pattern, k * (k + 1))
 
     operands = (weights, *(mat for mat, _ in mats.values()))
     return Node(
@@ -129,10 +128,9 @@ def add_outer(sums: Mat, weights: SparseMat, table: Lazy) -> None:
     sums.check(sums.version)
     turned(cache, pattern)
     sums.slot.written()
-    sums.version, sums.where = sums.slot.version, sums.slot.where
+    sums.follow()
     launch(cache, "add_outer", pattern, weights.slot, table.slot, sums.slot)
-    if not cache.reserving:
-        cache.flops += pattern.nnz * k * (k + 1)
+    cache.count(0, pattern, k * (k + 1))
 
 
 def solve_sums(
@@ -166,8 +164,7 @@ def solve_sums(
     def compute(slot: Slot) -> None:
         systems = Systems.of(mats, slot)
         launch(cache, "solve_sums", mats["sums"][0].slot, systems)
-        if not cache.reserving:
-            cache.flops += systems.flops
+        cache.count(systems.flops)
 
     return Node(
         cache,

@@ -46,7 +46,7 @@ def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 
     def compute(slot: Slot) -> None:
         launch(cache, "transposed_product", pattern, values.slot, table.slot, slot)
-        cache.flops += 2 * pattern.nnz * shape[1]
+        cache.count(0, pattern, 2 * shape[1])
 
     return node(cache, shape, "transposed_matmul", (values, table), compute, dtype)
 
@@ -109,9 +109,8 @@ def _blas(cache: MatCache, op: str, left: Lazy, right: Lazy) -> Node:
 
     def compute(slot: Slot) -> None:
         launch(cache, "product", op, a.slot, b.slot, slot)
-        if not cache.reserving:
-            inner = a.shape[0] if op == "transposed_matmul" else a.shape[1]
-            cache.flops += 2 * slot.shape[0] * inner * slot.shape[1]
+        inner = a.shape[0] if op == "transposed_matmul" else a.shape[1]
+        cache.count(2 * slot.shape[0] * inner * slot.shape[1])
 
     shape = (
         left.shape[op == "transposed_matmul"],
@@ -176,7 +175,6 @@ def add_wide_product(total: Mat, X: Lazy, table: Lazy, weights: Lazy) -> None:
         )
     where = source_line()
     total.slot.written(where)
-    total.version, total.where = total.slot.version, where
+    total.follow()
     launch(X.cache, "add_wide_product", X.slot, table.slot, weights.slot, total.slot)
-    if not X.cache.reserving:
-        X.cache.flops += 2 * rows * n * k
+    X.cache.count(2 * rows * n * k)

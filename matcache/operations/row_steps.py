@@ -122,11 +122,10 @@ def row_steps(
     tables = entries.mats if bias is None else entries.mats + bias.mats
     for mat in (*(tables[place] for place in found.written), *fixed[4:]):
         mat.slot.written(where)
-        mat.version, mat.where = mat.slot.version, where
+        mat.follow()
     launch(cache, "row_steps", found, X, fixed[1:], given, tables)
-    if not cache.reserving:
-        per_entry, per_row = found.flops_each
-        cache.flops += per_entry * X.pattern.nnz + per_row * X.shape[0]
+    per_entry, per_row = found.flops_each
+    cache.count(per_row * X.shape[0], X.pattern, per_entry)
 
 
 @dataclass(frozen=True, eq=False)

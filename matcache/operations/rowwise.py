@@ -252,7 +252,7 @@ def run(
         for slot in [*slots, *(mat.slot for mat in changed)]:
             slot.written()  # first: should this fail, handles on the old contents are stale
         for mat in changed:
-            mat.version, mat.where = mat.slot.version, mat.slot.where
+            mat.follow()
         _work(rowwise, cache, found, args, slots, rows, sparse)
         for slot in slots:
             slot.computed_from(*slots_of(mats))
@@ -326,10 +326,11 @@ def _work(
         counts = _rounds(rowwise, found, args)
     launch(cache, "rowwise", found, args, slots, rows, pattern)
     if not cache.reserving:
-        nnz = 0 if pattern is None else pattern.nnz
-        if pattern is not None and transposed:
-            rows = pattern.active_count
-        cache.flops += found.flops(counts, nnz, rows)
+        per_entry, per_row = found.flops_each(counts)
+        if transposed:
+            cache.count(0, pattern, per_entry, per_row)
+        else:
+            cache.count(per_row * rows, pattern, per_entry)
 
 
 def _rounds(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> dict[int, float]:

@@ -65,8 +65,7 @@ def top_products(
             slot.written()
         pattern = None if leave_out is None else leave_out.pattern
         launch(cache, "top_products", mats[0].slot, mats[1].slot, unit, pattern, scores, ids)
-        if not cache.reserving:
-            cache.flops += 2 * r * m * k
+        cache.count(2 * r * m * k)
         for slot in (ids, scores):
             slot.computed_from(*slots_of(mats))
     return Top(Mat(cache, ids), Mat(cache, scores))

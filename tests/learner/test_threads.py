@@ -171,15 +171,15 @@ def test_a_kernel_that_was_interrupted_leaves_no_value_that_looks_right() -> Non
         a = from_array(memory, np.ones((4, 3), np.float32))
         y = (a * 2).mat()
         a <<= 5
-        run = memory.backend.pool.run
+        run = memory.backend.run
 
-        def interrupted(task: Any, chunks: int) -> None:
+        def interrupted(kernel: Any, chunks: int, *args: Any) -> None:
             raise KeyboardInterrupt
 
-        memory.backend.pool.run = interrupted  # type: ignore[method-assign]
+        memory.backend.run = interrupted
         with pytest.raises(KeyboardInterrupt):
             (a * 2).mat()
-        memory.backend.pool.run = run  # type: ignore[method-assign]
+        memory.backend.run = run
         with pytest.raises(RuntimeError, match="overwritten"):
             y.numpy()
         np.testing.assert_array_equal((a * 2).numpy(), np.full((4, 3), 10.0))

@@ -521,15 +521,13 @@ def test_kernels_are_compiled_before_the_first_block(monkeypatch: Any) -> None:
         planned_program(memory, block.handle())
         memory.commit()
         called: list[tuple[Any, int]] = []
-        run = memory.backend.pool.run
+        run = memory.backend.run
 
-        def watched(task: Any, chunks: int) -> None:
-            for cell in task.__closure__:
-                if hasattr(cell.cell_contents, "signatures"):
-                    called.append((cell.cell_contents, len(cell.cell_contents.signatures)))
-            run(task, chunks)
+        def watched(kernel: Any, chunks: int, *args: Any) -> None:
+            called.append((kernel, len(kernel.signatures)))
+            run(kernel, chunks, *args)
 
-        monkeypatch.setattr(memory.backend.pool, "run", watched)
+        monkeypatch.setattr(memory.backend, "run", watched)
         kernels = memory.backend.kernels
         before = {name: len(k.signatures) for name, k in kernels.items()}  # type: ignore[attr-defined]
         planned_program(memory, bind_with_transpose(block))

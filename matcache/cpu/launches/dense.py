@@ -25,7 +25,7 @@ def _kernel(fused: Fused) -> Kernel:
     return compiled(fused_source(fused))
 
 
-@launches("fused", "cpu")
+@launches("fused", "cpu", only_calls=True)
 def _fused(cache: MatCache, linear: Linear, out: Slot) -> None:
     fused, (rows, columns), backend = linear.fused, linear.shape, cache.backend
     extent = rows * columns if fused.flat else rows
@@ -56,12 +56,11 @@ def _fused(cache: MatCache, linear: Linear, out: Slot) -> None:
             backend.expect(add_partials, *ends)
         return
     if chunks > 1 and rows * columns * (2 * len(fused.steps) + 1) < WAKE_WORK:
-        for chunk in range(chunks):
-            _kernel(fused)(chunk, 0, *call)
+        backend.run_here(_kernel(fused), chunks, *call)
     else:
         backend.run(_kernel(fused), chunks, *call)
     if ends:
-        add_partials(*ends)
+        backend.call(add_partials, *ends)
 
 
 @launches("sort", "cpu")
@@ -93,7 +92,7 @@ def _gather(
     cache.backend.run(kernel, chunks, *call)
     for axis, positions in enumerate((rows, columns)):
         if place := int(bad.data()[:, axis].max()):
-            out_of_range(source, int(positions.slot.data()[0, place - 1]), axis)
+            out_of_range(source, int(positions.slot.data()[0, place - 1]), axis, out.where)
 
 
 @launches("product", "cpu")
@@ -112,7 +111,7 @@ def _transpose(cache: MatCache, source: Slot, out: Slot) -> None:
         np.copyto(out.data(), source.data().T)
 
 
-@launches("round_table", "cpu")
+@launches("round_table", "cpu", only_calls=True)
 def _round_table(cache: MatCache, source: Slot, out: Slot) -> None:
     backend, size = cache.backend, source.shape[0] * source.shape[1]
     kernel = backend.kernels["round_table"]

@@ -1,0 +1,179 @@
+"""Replay updates: interpret the first blocks of each kind, and run later ones from a recording.
+
+An update is a Python program that asks for the same launches for every block. While it is
+interpreted, these are recorded (`matcache/containers/tape.py`). A recording that a second block
+confirms, launch by launch, runs the blocks that it fits: those of the same numbers, as far as the
+program read them, where the results of earlier blocks that it used are current. Other blocks are
+interpreted, such as the first last one of a pass, and the first ones of a phase.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from blocklearn.matcache import MatCache, Tables
+from blocklearn.matcache.containers.tape import Numbers, Tape, record
+from blocklearn.models import Block
+
+log = logging.getLogger("blocklearn.learner")
+
+NUMBERS = ("rows", "pass_", "weight")  # of a block, which an update may read
+PATIENCE = 24  # blocks in a row that fit no recording before recording is given up
+MOST = 16  # most recordings of one kind of update
+
+
+class NotedBlock(Block):
+    """A block that notes which of its numbers are read: see `Tape.read`."""
+
+    plain: Block
+    tape: Tape
+
+    @classmethod
+    def of(cls, block: Block, tape: Tape) -> NotedBlock:
+        """Return the same block, which notes on `tape`."""
+        noted = cls(**vars(block))
+        object.__setattr__(noted, "plain", block)
+        object.__setattr__(noted, "tape", tape)
+        return noted
+
+    def reading(self, tables: Tables) -> Block:
+        """Return the block with an X that reads tables in that precision."""
+        return NotedBlock.of(self.plain.reading(tables), self.tape)
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return an attribute; numbers come from the tape, also when it runs again."""
+        return self.tape.read(name) if name in NUMBERS else super().__getattribute__(name)
+
+
+@dataclass(eq=False)
+class Take:
+    """A recording, and for which numbers of a block it was made.
+
+    confirmed: whether a second block has done the same.
+    """
+
+    tape: Tape
+    reads: list[dict[str, Any]] = field(default_factory=list)
+    confirmed: bool = False
+
+    def fits(self, now: Numbers) -> bool:
+        """Return whether the program should do for a block what this recording does."""
+        known = any(all(now[k] == v for k, v in reads.items()) for reads in self.reads)
+        return known and self.tape.fits()
+
+
+class Takes:
+    """The recordings of one kind of update."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._takes: list[Take] = []  # those first that use most results of earlier blocks
+        self._expected: Take | None = None  # what the present block should do
+        self._in_vain = 0  # interpreted blocks in a row
+        self._why = ""
+
+    @property
+    def given_up(self) -> bool:
+        """Whether too many blocks in a row did something new."""
+        return self._in_vain > PATIENCE
+
+    def clear(self) -> None:
+        """Drop all recordings."""
+        self._takes.clear()
+        self._expected = None
+
+    def fitting(self, now: Numbers) -> Tape | None:
+        """Return a confirmed recording for a block with these numbers, or None."""
+        self._expected = next((take for take in self._takes if take.fits(now)), None)
+        if self._expected is None or not self._expected.confirmed:
+            return None
+        self._in_vain = 0
+        return self._expected.tape
+
+    def keep(self, tape: Tape) -> str | None:
+        """Add a recording, or confirm an earlier one that did the same.
+
+        Returns why no more are made, once they are given up.
+        """
+        self._in_vain += 1
+        if tape.refused is not None:
+            self._why = tape.refused
+            return self._why if self.given_up else None
+        twin = self._twin(tape)
+        if self._expected is not None and self._expected is not twin:
+            self._takes.remove(self._expected)  # it was not repeated
+        if twin is None:
+            self._takes.insert(0, Take(tape, [tape.reads]))
+            self._takes.sort(key=lambda take: -len(take.tape.hits))
+            del self._takes[MOST:]
+        else:
+            twin.confirmed = True
+            if tape.reads not in twin.reads:
+                twin.reads.append(tape.reads)
+        return self._why if self.given_up else None
+
+    def _twin(self, tape: Tape) -> Take | None:
+        """Return the recording that did the same, or None."""
+        for take in self._takes:
+            difference = tape.differs_from(take.tape)
+            if difference is None:
+                return take
+            self._why = difference
+        return None
+
+
+class Replays:
+    """Trains a replica on blocks, interpreted or replayed.
+
+    count: blocks that were replayed.
+    """
+
+    def __init__(self, cache: MatCache, title: str) -> None:
+        """Start without recordings. title: of the model, for the log."""
+        self.count = 0
+        self._cache, self._title = cache, title
+        self._kinds: defaultdict[Hashable, Takes] = defaultdict(Takes)
+        self._edition = cache.edition
+
+    def train(
+        self, block: Block, kind: Hashable | None, interpret: Callable[[Block], None]
+    ) -> None:
+        """Train on a block.
+
+        kind: updates of another kind have recordings of their own; None: interpret this block.
+        interpret: runs the update.
+        """
+        if self._edition != self._cache.edition:
+            for takes in self._kinds.values():
+                takes.clear()
+            self._edition = self._cache.edition
+        if kind is None:
+            interpret(block)
+            return
+        takes, now = self._kinds[kind], {name: getattr(block, name) for name in NUMBERS}
+        tape = takes.fitting(now)
+        if tape is not None:
+            tape.run(now)
+            self.count += 1
+        elif takes.given_up:
+            interpret(block)
+        else:
+            self._interpret(block, interpret, takes, now)
+
+    def _interpret(
+        self, block: Block, interpret: Callable[[Block], None], takes: Takes, now: Numbers
+    ) -> None:
+        tape = Tape(self._cache, now)
+        with record(tape):
+            interpret(NotedBlock.of(block, tape))
+        why = takes.keep(tape)
+        if why is not None:
+            log.warning(
+                "%s.update is interpreted for every block, which costs a millisecond each: %s.",
+                self._title,
+                why,
+            )

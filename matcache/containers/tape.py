@@ -1,0 +1,247 @@
+"""Record what a program asks a cache to run, and run it again without the program.
+
+A tape holds the launches of one run of a program, with their containers. Contents of containers may
+change between two runs, and arrays of blocks may be others: a launch finds them through its
+containers. Everything else must be the same. The caller ensures that; `differs_from` helps, and so
+do the guards of a tape:
+
+- `reads`: numbers of the block that the program read.
+- `hits`: results that were current before the program ran, so that it did not compute them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..errors import source_line
+from ..program.padding import Padding
+from .dispatch import only_calls
+from .slots import PatternSlot, Slot
+
+if TYPE_CHECKING:
+    from .cache import MatCache
+    from .matrices import Mat
+
+Numbers = Mapping[str, Any]
+"""Numbers of a block that a program may read, by name."""
+
+
+class Step(NamedTuple):
+    """One launch, or one number that the host set.
+
+    what: name of the operation.
+    parts: its arguments, made comparable.
+    where: source line.
+    again: runs it again.
+    """
+
+    what: str
+    parts: Any
+    where: str
+    again: Callable[[], None]
+
+
+class Tape:
+    """The steps of one run of a program.
+
+    refused: why the run cannot be repeated; None if it can.
+    """
+
+    def __init__(self, cache: MatCache, now: Numbers) -> None:
+        """Start an empty tape; `record` fills it.
+
+        now: numbers of the present block.
+        """
+        self.cache = cache
+        self.now = now
+        self.steps: list[Step] = []
+        self.reads: dict[str, Any] = {}
+        self.read_at: dict[str, str] = {}  # source lines
+        self.hits: list[Slot] = []
+        self.refused: str | None = None
+        self._in_host = False
+        self._before = {slot: slot.version for slot in cache.containers()}
+        self._own: dict[Slot, int] = {}  # writes that a host function repeats itself
+        self._touched: list[Mat] = []
+        self._flops = 0
+        self._flops_by_size: dict[PatternSlot, tuple[int, int]] = {}
+
+    # ------------------------------------------------------------- while recording
+
+    def launch(self, what: str, found: Callable[..., None], args: tuple[Any, ...]) -> None:
+        """Run a launch and add it.
+
+        found: called as `found(cache, *args)`.
+        """
+        backend = self.cache.backend
+        calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        backend.calls = calls
+        try:
+            found(self.cache, *args)
+        finally:
+            backend.calls = None
+        again = partial(found, self.cache, *args)
+        if only_calls(found) and all(self._stays(arg) for _, given in calls for arg in given):
+            again = partial(_repeat, calls)
+        self.steps.append(Step(what, tuple(map(self._part, args)), source_line(), again))
+
+    def _stays(self, arg: Any) -> bool:
+        """Return whether an argument of a kernel is the same for every block.
+
+        An array is, unless it shares memory with one that is bound to a container.
+        """
+        if not isinstance(arg, np.ndarray):
+            return True
+        bound = (array for slot in self.cache.inputs for array in slot.arrays())
+        return arg.size > 0 and not any(np.may_share_memory(arg, array) for array in bound)
+
+    def set(self, mat: Mat, array: np.ndarray[Any, Any]) -> None:
+        """Add numbers that the host wrote into a container."""
+        self.touched(mat)
+        if self._in_host:
+            self._own[mat.slot] = self._own.get(mat.slot, 0) + 1
+            return
+        if mat.pattern is not None:
+            self.refuse(f"sets the values of {mat.label}")
+        kept = array.item() if array.size == 1 else array.copy()
+        again = partial(self.cache.backend.write, mat.slot.array, kept)
+        numbers = (array.shape, array.dtype.str, array.tobytes())
+        self.steps.append(Step(f"{mat.label}.set", (mat.guid, numbers), source_line(), again))
+
+    def host(self, function: Callable[[], None]) -> None:
+        """Add a function that sets numbers, after calling it."""
+        self._in_host = True
+        try:
+            function()
+        finally:
+            self._in_host = False
+        self.steps.append(Step("host", function.__qualname__, source_line(), function))
+
+    def read(self, name: str) -> Any:
+        """Return a number of the block, and note that the program depends on it."""
+        if self.cache.tape is self and not self._in_host:
+            self.reads[name] = self.now[name]
+            self.read_at.setdefault(name, source_line())
+        return self.now[name]
+
+    def hit(self, slot: Slot) -> None:
+        """Note a result that was not computed because it is current."""
+        if slot.version == self._before.get(slot) and slot not in self.hits:
+            self.hits.append(slot)
+
+    def touched(self, mat: Mat) -> None:
+        """Note a handle that was made current by writing through it."""
+        self._touched.append(mat)
+
+    def worked(self, fixed: int, pattern: PatternSlot | None, entries: int, columns: int) -> None:
+        """Count operations: see `MatCache.count`."""
+        self._flops += fixed
+        if pattern is not None:
+            before = self._flops_by_size.get(pattern, (0, 0))
+            self._flops_by_size[pattern] = before[0] + entries, before[1] + columns
+
+    def refuse(self, why: str) -> None:
+        """Note why the program must run for every block."""
+        if self.refused is None and not self._in_host:
+            self.refused = f"it {why} at {source_line()}"
+
+    def _part(self, arg: Any) -> Any:
+        """Return what makes an argument the same in two runs."""
+        if hasattr(arg, "guid"):
+            pattern = getattr(arg, "pattern", None)
+            return ("container", arg.guid, None if pattern is None else pattern.guid)
+        if isinstance(arg, bool | str) or arg is None:
+            return arg
+        if isinstance(arg, int | float | np.number):
+            return ("number", repr(float(arg)))
+        if isinstance(arg, tuple | list):
+            return tuple(map(self._part, arg))
+        if isinstance(arg, np.ndarray):
+            self.refuse("passes an array of NumPy")
+            return None
+        if is_dataclass(arg) and type(arg).__eq__ is not object.__eq__:
+            return (type(arg), *(self._part(getattr(arg, field.name)) for field in fields(arg)))
+        return ("object", id(arg), arg)  # the last keeps it alive, so that its id is its own
+
+    def end(self) -> None:
+        """Note what the run has left behind."""
+        written = {slot for slot, before in self._before.items() if slot.version != before}
+        self._written: list[tuple[Slot, int, Padding]] = [
+            (slot, slot.version - self._before[slot] - self._own.get(slot, 0), slot.padding)
+            for slot in written
+            if isinstance(slot, Slot)
+        ]
+        self._handles = [
+            mat
+            for mat in {id(mat): mat for mat in self._touched}.values()
+            if mat.version == mat.slot.version and mat.slot not in self._own
+        ]
+        self._lasting: list[Slot] = []  # results that a later block may find current
+        for slot in sorted((slot for slot, *_ in self._written), key=lambda slot: slot.guid):
+            changed = (operand in written for operand, _ in slot.inputs)
+            if slot.is_current() and not any(changed):
+                self._lasting.append(slot)
+                written.remove(slot)  # it is as lasting as its operands
+        self._again = [step.again for step in self.steps]
+        self._before, self._touched = {}, []
+
+    # ------------------------------------------------------------- afterwards
+
+    def fits(self) -> bool:
+        """Return whether the results that the run found current are current now."""
+        return all(slot.is_current() for slot in self.hits)
+
+    def run(self, now: Numbers) -> None:
+        """Run all steps again, and leave containers and handles as the program would.
+
+        now: numbers of the present block; those in `reads` must be the same.
+        """
+        self.now = now
+        for slot, count, padding in self._written:
+            slot.version += count  # first: should this fail, handles on the old contents are stale
+            slot.padding = padding
+        for again in self._again:
+            again()
+        for mat in self._handles:
+            mat.version = mat.slot.version
+        for slot in self._lasting:
+            slot.computed_from(*(operand for operand, _ in slot.inputs))
+        self.cache.flops += self._flops
+        for pattern, (entries, columns) in self._flops_by_size.items():
+            self.cache.flops += entries * pattern.nnz + columns * pattern.active_count
+
+    def differs_from(self, other: Tape) -> str | None:
+        """Describe the first difference between two runs; None if they did the same."""
+        for one, two in zip(self.steps, other.steps, strict=False):
+            if (one.what, one.parts) != (two.what, two.parts):
+                return f"{one.what} at {one.where} differs from {two.what} at {two.where}"
+        if len(self.steps) != len(other.steps):
+            longer = max(self.steps, other.steps, key=len)
+            step = longer[min(len(self.steps), len(other.steps))]
+            return f"{step.what} at {step.where} ran in one of two blocks only"
+        if self.hits != other.hits:
+            return "results of earlier blocks were used in one of two blocks only"
+        return None
+
+
+def _repeat(calls: list[tuple[Callable[..., None], tuple[Any, ...]]]) -> None:
+    for function, given in calls:
+        function(*given)
+
+
+@contextmanager
+def record(tape: Tape) -> Iterator[None]:
+    """Record what the cache of `tape` is asked for, within this `with` block."""
+    cache = tape.cache
+    cache.tape = tape
+    try:
+        yield
+    finally:
+        cache.tape = None
+    tape.end()

@@ -1,0 +1,225 @@
+"""Updates that are replayed from a recording learn what interpreted ones learn, to the bit."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.learner.hooks import Hook
+from blocklearn.learner.training.replay import PATIENCE
+from blocklearn.learner.training.scoring import TrainingScores
+from blocklearn.matcache import StaleValueError, colsum, total
+from blocklearn.models import ALS, GLM, NMF
+from blocklearn.optimizers import AdaGrad, StreamingAverage
+
+ROWS = 8
+
+
+@pytest.fixture(autouse=True)
+def _no_scores_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock decides which blocks they interpret."""
+    monkeypatch.setattr(TrainingScores, "due", lambda *_: False)
+
+
+class Means(bl.Model):
+    """Keeps the mean of all rows."""
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        self.mean = self.parameter("mean", 1, shapes.columns)
+        self.mass = self.parameter("mass", 1, 1)
+        self.rate = self.number("rate")
+
+    def update(self, block: bl.Block) -> None:
+        self.rate.set(1.0 / max(block.rows, 1))
+        self.mass <<= self.mass + total(block.weights)
+        mean = colsum(block.X * block.weights) * self.rate
+        self.mean <<= self.mean + (mean - self.mean) / self.mass
+
+    def score(self, block: bl.Block) -> Any:
+        return {"mean": bl.Sum(total(self.mean), 1.0)}
+
+    def predict(self, block: bl.Block) -> Any:
+        return (block.X * self.mean).mat()
+
+
+class InPhases(Means):
+    """Computes something else from pass 2 on."""
+
+    def phases(self) -> tuple[int, ...]:
+        return (0, 2)
+
+    def update(self, block: bl.Block) -> None:
+        super().update(block)
+        if block.pass_ >= 2:
+            self.mean <<= self.mean * 0.5
+
+
+class Reader(Means):
+    """Reads a number to the host."""
+
+    def update(self, block: bl.Block) -> None:
+        super().update(block)
+        if float(self.mass) < 0.0:
+            self.mean <<= 0.0
+
+
+def data(rows: int = 6 * ROWS + 3) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).random((rows, 5)).astype(np.float32)
+
+
+def counts(rows: int = 6 * ROWS + 3) -> sp.csr_array:
+    return sp.csr_array(np.random.default_rng(0).poisson(0.7, (rows, 9)).astype(np.float32))
+
+
+def both(model: bl.Model, X: Any, **options: Any) -> tuple[bl.Learner, bl.Learner]:
+    """Train with recordings, and without."""
+    called = model.model_copy(update={"recorded": False})
+    options = {"block_rows": ROWS, "passes": 4, "threads": 1, **options}
+    one, other = (bl.Learner(m, X, **options).fit() for m in (model, called))
+    mine, its = one.state(), other.state()
+    assert mine.tensors.keys() == its.tensors.keys()
+    for name, array in mine.tensors.items():
+        np.testing.assert_array_equal(array, its.tensors[name], err_msg=name)
+    assert mine.position.get("optimizers") == its.position.get("optimizers")
+    assert replayed(other) == 0
+    return one, other
+
+
+def replayed(learner: bl.Learner) -> int:
+    assert learner.team is not None
+    return sum(replica.replays.count for replica in learner.team.replicas)
+
+
+def test_all_blocks_but_the_first_of_each_kind_are_replayed() -> None:
+    learner, _ = both(Means(), data())
+    # interpreted: blocks 0 and 1 of pass 0, and the last ones, which are not full, of two passes
+    assert replayed(learner) == 4 * 7 - 2 - 2
+
+
+def test_replicas_replay_too() -> None:
+    learner, _ = both(Means(), data(20 * ROWS), replicas=2, sync_every=2)
+    assert replayed(learner) == 4 * 20 - 2 * 2
+
+
+def test_a_phase_has_recordings_of_its_own() -> None:
+    learner, _ = both(InPhases(), data(6 * ROWS), passes=5)
+    # the first block of each pass is interpreted, since the model reads the number of the pass
+    assert replayed(learner) == (6 - 2) + 5 + (6 - 2) + 5 + 5
+
+
+def test_operations_are_counted_and_current_results_are_not_computed_again() -> None:
+    both_sides = both(ALS(rank=2, loss="implicit"), counts(), passes=5)
+    one, other = (learner.team.flops for learner in both_sides if learner.team is not None)
+    assert one == other
+    assert replayed(both_sides[0]) > 0
+
+
+def test_a_model_that_reads_numbers_is_interpreted(caplog: pytest.LogCaptureFixture) -> None:
+    learner, _ = both(Reader(), data())
+    assert replayed(learner) == 0
+
+
+def test_a_number_that_differs_in_every_block_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    X = counts(40 * ROWS)
+    weights = np.random.default_rng(1).random(X.shape[0]).astype(np.float32)
+    with caplog.at_level(logging.WARNING, "blocklearn.learner"):
+        learner, _ = both(NMF(components=2), (X, None, weights), passes=1)
+    assert replayed(learner) == 0
+    (line,) = (r.message for r in caplog.records if "interpreted" in r.message)
+    assert "NMF.update is interpreted for every block" in line
+    assert "weight of the block (number).set at" in line
+    assert "/nmf/" in line
+    assert X.shape[0] // ROWS > PATIENCE
+
+
+def test_an_optimizer_divides_by_the_weight_of_each_block() -> None:
+    X = counts(12 * ROWS)
+    rng = np.random.default_rng(1)
+    Y, weights = ((rng.random((X.shape[0], n)) < 0.5).astype(np.float32) for n in (2, 1))
+    given = (X, Y, weights[:, 0] + 0.5)
+    learner, _ = both(GLM(l2=1e-3), given, optimizer=AdaGrad(rate=0.5))
+    assert replayed(learner) > 20
+
+
+class Unknown(StreamingAverage):
+    """Counts in `step`, and does not say what its launches depend on."""
+
+    kind: Any = "unknown"
+
+    @property
+    def form(self) -> None:
+        return None
+
+
+def test_an_optimizer_of_unknown_form_is_interpreted() -> None:
+    model = bl.models.LDA(topics=2, inference="cvb0")
+    learner, _ = both(model, counts(), optimizer=Unknown())
+    assert replayed(learner) == 0
+
+
+class Keeps(Hook):
+    """Keeps a value of block 4, and reads it after block 5."""
+
+    def __init__(self) -> None:
+        self.kept: Any = None
+
+    def block(self, learner: Any, progress: Any) -> None:
+        if progress.block == 4:
+            self.kept = learner.model.mean * 1.0
+        if progress.block == 5:
+            self.kept.mat()
+
+
+def test_a_value_that_a_replayed_block_overwrote_is_stale() -> None:
+    learner = bl.Learner(Means(), data(), block_rows=ROWS, threads=1, hooks=[Keeps()])
+    with pytest.raises(StaleValueError, match="mean: the value computed at .*test_replay.py"):
+        learner.fit()
+    assert replayed(learner) > 0
+
+
+class Scaled(Means):
+    """Shrinks the mean, by a field that a hook may change."""
+
+    factor: float = 0.5
+
+    def update(self, block: bl.Block) -> None:
+        super().update(block)
+        self.mean <<= self.mean * self.factor
+
+
+class ChangesField(Hook):
+    """Sets a field of the model after block 4."""
+
+    def block(self, learner: Any, progress: Any) -> None:
+        if progress.block == 4:
+            learner.model.factor = 0.25
+
+
+def test_a_field_that_a_hook_sets_is_read() -> None:
+    learner, _ = both(Scaled(), data(), hooks=[ChangesField()])
+    assert replayed(learner) > 0
+
+
+class Counter(Means):
+    """Counts in an attribute."""
+
+    seen: ClassVar[int] = 0
+
+    def update(self, block: bl.Block) -> None:
+        super().update(block)
+        self.seen = self.seen + 1
+
+
+def test_a_model_that_counts_in_python_is_interpreted(caplog: pytest.LogCaptureFixture) -> None:
+    model = Counter()
+    with caplog.at_level(logging.WARNING, "blocklearn.learner"):
+        learner, _ = both(model, data(30 * ROWS), passes=1)
+    assert replayed(learner) == 0
+    (line,) = (r.message for r in caplog.records if "interpreted" in r.message)
+    assert "it sets Counter.seen at" in line
+    assert "test_replay.py" in line
