@@ -47,6 +47,8 @@ from .base import Model
 from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
 from .score import DataScore, Score, Sum
+from .seeds import problem as seed_problem
+from .seeds import seed_table
 from .topic_quality import TopicQuality, relevant_words
 
 FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is still a normal number
@@ -160,6 +162,12 @@ class LDA(Model):
     eta: Positive | list[Positive] = Field(
         0.05, description="prior of a topic's words: one number or one a word"
     )
+    seeds: dict[str, list[str]] = Field(
+        {}, description="words that anchor topics, by the topic's name; the first topics have them"
+    )
+    seed_weight: Positive = Field(
+        100.0, description="tokens that a seed word has in its topic before any data"
+    )
     inner_iterations: Annotated[int, Ge(1)] | None = Field(
         None, description="iterations per document of vb (null: 5) and cvb0 (null: 10)"
     )
@@ -180,6 +188,8 @@ class LDA(Model):
             raise ValueError(
                 f"alpha has {len(self.alpha)} numbers, but there are {self.topics} topics"
             )
+        if wrong := seed_problem(self.seeds, self.topics):
+            raise ValueError(wrong)
         if self.inference == "gibbs" and self.topics > 2**16:
             raise ValueError(
                 f"gibbs takes up to 65,536 topics, not {self.topics:,}; use cvb0 or vb"
@@ -219,11 +229,18 @@ class LDA(Model):
         return min(self.warm_up, passes - 1)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
-        """Create lambda [V x K], near 1, with noise that makes topics differ."""
+        """Create lambda [V x K], near 1 beside seeds, with noise that makes topics differ."""
         V, K = shapes.columns, self.topics
         self.total_rows = shapes.whole_rows
         self.warm = self._warm(shapes.passes)
-        self.lam = self.parameter("lambda", V, K, 0.8 + 0.4 * rng.uniform(V, K))
+        eta = vector(self.eta, V, "eta", "words")[:, None]
+        noise = 0.8 + 0.4 * rng.uniform(V, K)
+        if self.seeds:
+            seeds = seed_table(self.seeds, shapes.names, V, K, self.seed_weight)
+            eta = eta + seeds
+            noise = noise + from_array(self.cache, seeds, "seeds")
+        self.eta_table = from_array(self.cache, eta, "eta")  # [V x 1], with seeds [V x K]
+        self.lam = self.parameter("lambda", V, K, noise)
         self.phi = self.scratch("phi", V, K)
         self.theta = self.scratch("theta", shapes.rows, K)
         self.alpha_row = from_array(
@@ -231,9 +248,6 @@ class LDA(Model):
         )
         self.alpha_sum = self.number(
             "sum of alpha", float(np.sum(vector(self.alpha, K, "alpha", "topics")))
-        )
-        self.eta_column = from_array(
-            self.cache, vector(self.eta, V, "eta", "words")[:, None], "eta"
         )
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
@@ -261,7 +275,7 @@ class LDA(Model):
             ratio = infer(X, theta, phi, self.alpha_row, self.inner_iterations or iterations)
             statistics = phi * (ratio.T @ theta)
         self.scale.set(self.total_rows / max(block.rows, 1))
-        self.updates["lambda"] = self.with_terms(self.eta_column + self.scale * statistics)
+        self.updates["lambda"] = self.with_terms(self.eta_table + self.scale * statistics)
 
     def with_terms(self, estimate: Table) -> Table:
         """Return an estimate of lambda [V x K] that lowers the terms of mixins, too.
@@ -320,6 +334,11 @@ class LDA(Model):
         theta <<= 1.0
         phi <<= self.mean_topics()
         return proportions(block.X, theta, phi, self.alpha_row, SCORE_ITERATIONS)  # type: ignore[no-any-return]
+
+    @property
+    def topic_names(self) -> list[str]:
+        """The name of each topic: that of its seeds, else its number."""
+        return [*self.seeds, *map(str, range(len(self.seeds), self.topics))]
 
     def topic_words(self, top: int = 10, relevance: float = 1.0) -> list[list[tuple[int, float]]]:
         """List each topic's `top` words as (column, probability).

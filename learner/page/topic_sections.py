@@ -13,7 +13,7 @@ from ..drawing.charts import Bar, bars
 from ..drawing.maps import Disc, disc_map
 from ..drawing.markup import Markup, tag
 from ..learner import Learner
-from ..reports.lines import topic_words
+from ..reports.lines import topic_names, topic_words
 from .frame import folded, section
 from .topic_map import topic_plane
 
@@ -29,16 +29,20 @@ def topic_sections(learner: Learner) -> Iterator[Markup]:
     lists = {relevance: topic_words(learner, WORDS, relevance) for relevance in RELEVANCES}
     words = lists[RELEVANCES[0]]
     what = "topic" if isinstance(model, LDA) else "part"
+    called = [
+        f"{what} {topic}" if name == str(topic) else name
+        for topic, name in enumerate(topic_names(learner))
+    ]
     table = model.parameters["lambda" if isinstance(model, LDA) else "H"].numpy()
     mass = table.sum(axis=0, dtype=np.float64)
     order = np.argsort(-mass, kind="stable") if isinstance(model, LDA) else np.arange(len(words))
     chosen = order[:CHOSEN]
     if len(chosen) > 2 and (mass[chosen] > 0).all():
-        yield map_section(table[:, chosen], chosen, words, what)
+        yield map_section(table[:, chosen], chosen, words, called, what)
     cards = []
     for topic in order:
         share = f"{mass[topic] / mass.sum():.1%} of words" if isinstance(model, LDA) else ""
-        head = tag("h3", f"{what} {topic}", tag("small", share))
+        head = tag("h3", called[topic], tag("small", share))
         if topic in chosen:
             shown = [ranked(words[topic], r) for r, words in lists.items()]
         else:
@@ -52,18 +56,19 @@ def map_section(
     table: NDArray[np.floating],
     chosen: Sequence[int] | NDArray[np.integer],
     words: Sequence[Sequence[tuple[str, float]]],
+    called: Sequence[str],
     what: str,
 ) -> Markup:
     """Return a map of the chosen topics.
 
     table: [words x chosen].
-    words: those of all topics.
+    words, called: words and headings of all topics.
     """
     mass = table.sum(axis=0, dtype=np.float64)
     discs = []
     for topic, (x, y), size in zip(chosen, topic_plane(table), mass, strict=True):
         told = " ".join(word for word, _ in words[topic][:TOLD])
-        disc = Disc(x, y, size, str(topic), f"{what} {topic}: {told}", f"{what}-{topic}")
+        disc = Disc(x, y, size, str(topic), f"{called[topic]}: {told}", f"{what}-{topic}")
         discs.append(disc)
     drawn = disc_map(discs, about=f"map of {len(discs)} {what}s")
     note = (

@@ -43,17 +43,33 @@ def topic_words(
     ]
 
 
+def topic_names(learner: Learner) -> list[str]:
+    """Return the name of each topic: that of its seed words, else its number."""
+    model = learner.model
+    if isinstance(model, LDA):
+        return model.topic_names
+    return [str(number) for number in range(model.parameters["H"].shape[1])]
+
+
 def topic_lines(learner: Learner, top: int, relevance: float = 1.0) -> Iterator[str]:
     """Yield `  3  socket connection address ...`, one line per topic."""
-    for index, words in enumerate(topic_words(learner, top, relevance)):
-        yield f"{index:4d}  {' '.join(word for word, _ in words)}"
+    names = topic_names(learner)
+    width = max(4, *map(len, names))
+    for name, words in zip(names, topic_words(learner, top, relevance), strict=True):
+        yield f"{name:>{width}}  {' '.join(word for word, _ in words)}"
 
 
 def topics_json(learner: Learner, top: int, relevance: float = 1.0) -> str:
     """Return all topics as one JSON list."""
     topics = [
-        {"topic": index, "words": [{"word": w, "probability": float(p)} for w, p in words]}
-        for index, words in enumerate(topic_words(learner, top, relevance))
+        {
+            "topic": index,
+            "name": name,
+            "words": [{"word": w, "probability": float(p)} for w, p in words],
+        }
+        for index, (name, words) in enumerate(
+            zip(topic_names(learner), topic_words(learner, top, relevance), strict=True)
+        )
     ]
     return json.dumps(topics, ensure_ascii=False, indent=2)
 
@@ -75,7 +91,7 @@ def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = (
 def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[str]:
     """Yield one line per row: its name and its prediction.
 
-    For topic models, these are the largest topics with their first words.
+    For topic models, these are the largest topics with their names or first words.
     """
     model = learner.model
     if isinstance(model, GLM):
@@ -86,7 +102,12 @@ def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[
             for name, row in zip(block.names, np.atleast_2d(block.values.T).T, strict=True):
                 yield f"{name}: {' '.join(number(float(value)) for value in row)}"
         return
-    labels = [" ".join(word for word, _ in words) for words in topic_words(learner, 3)]
+    labels = [
+        " ".join(word for word, _ in words) if name == str(number) else name
+        for number, (name, words) in enumerate(
+            zip(topic_names(learner), topic_words(learner, 3), strict=True)
+        )
+    ]
     for block in blocks:
         rows = model.shares(block.values) if isinstance(model, NMF) else block.values
         for name, row in zip(block.names, rows, strict=True):

@@ -1,0 +1,106 @@
+"""Seed words of LDA: the prior, names in outputs, refusals."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from pydantic import ValidationError
+
+import blocklearn as bl
+from blocklearn.learner.page.topic_sections import topic_sections
+from blocklearn.learner.reports.lines import prediction_lines, topic_lines, topics_json
+from blocklearn.learner.storage.predictions import predict_blocks
+from blocklearn.models.errors import ModelConfigError
+from blocklearn.models.seeds import seed_table
+from blocklearn.optimizers import StreamingAverage
+from tests.support.corpora import planted
+
+WORDS = [f"w{number}" for number in range(40)]  # ten of each planted topic
+SEEDS = {"third": ["w20", "w25"], "first": ["w3"]}
+
+
+def source(X: Any) -> bl.datasources.MatrixSource:
+    return bl.datasources.MatrixSource(X, block_rows=100, names=WORDS)
+
+
+def learner_of(inference: Any = "cvb0", **options: Any) -> bl.Learner:
+    X, _ = planted(400, 40, 4)
+    model = bl.models.LDA(topics=4, inference=inference, seeds=SEEDS, **options)
+    return bl.Learner(model, source(X), passes=5, threads=1).fit()
+
+
+def test_the_prior_has_tokens_of_seeds() -> None:
+    table = seed_table(SEEDS, WORDS, 40, 4, 7.0)
+    assert table.dtype == np.float32 and table.sum() == 21.0
+    assert table[20, 0] == table[25, 0] == table[3, 1] == 7.0
+    numbered = seed_table({"a": ["3", "3"]}, None, 5, 2, 2.0)
+    assert numbered.tolist() == [[0, 0], [0, 0], [0, 0], [2, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("inference", ["vb", "cvb0", "gibbs"])
+def test_seeded_topics_are_those_of_their_words(inference: Any) -> None:
+    lam = learner_of(inference).parameter("lambda")
+    shares = np.add.reduceat(lam / lam.sum(axis=0), range(0, 40, 10), axis=0)
+    assert shares[2, 0] > 0.6 and shares[0, 1] > 0.6  # of planted topics: the third, the first
+
+
+def test_one_step_adds_the_prior_to_the_counts() -> None:
+    """A step of rate 1 without words leaves eta and the seeds' tokens."""
+    model = bl.models.LDA(topics=4, inference="cvb0", seeds=SEEDS, seed_weight=5.0, eta=0.25)
+    empty = source(sp.csr_array((100, 40), dtype=np.float32))
+    step = StreamingAverage(tau0=1.0, kappa=0.0)
+    found = bl.Learner(model, empty, passes=1, optimizer=step, threads=1).fit()
+    wanted = 0.25 + seed_table(SEEDS, WORDS, 40, 4, 5.0)
+    np.testing.assert_array_equal(found.parameter("lambda"), wanted)
+
+
+def test_named_topics_keep_their_names(tmp_path: Any) -> None:
+    learner = learner_of()
+    bl.save(learner, tmp_path / "model")
+    for each in (learner, bl.load(tmp_path / "model")):
+        assert each.model.topic_names == ["third", "first", "2", "3"]
+        heads = [line.split()[0] for line in topic_lines(each, 3)]
+        assert heads == ["third", "first", "2", "3"]
+        assert [t["name"] for t in json.loads(topics_json(each, 2))] == heads
+        page = "".join(map(str, topic_sections(each)))
+        assert "<h3>third<" in page and "<h3>topic 2<" in page and "topic 0" not in page
+        assert "third: w2" in page  # on the map
+        X = np.zeros((1, 40), np.float32)
+        X[0, 20:30] = 5.0
+        (line,) = prediction_lines(each, predict_blocks(each, source(sp.csr_array(X))))
+        assert "% third (0)" in line
+
+
+def test_a_run_with_seeds_resumes_to_the_same_bits() -> None:
+    whole, X = learner_of(), planted(400, 40, 4)[0]
+    model = bl.models.LDA(topics=4, inference="cvb0", seeds=SEEDS)
+    part = bl.Learner(model, source(X), passes=2, threads=2).fit()
+    rest = bl.Learner(model, source(X), passes=5, threads=1, replicas=1)
+    rest.restore(part.state())
+    assert rest.fit().parameter("lambda").tobytes() == whole.parameter("lambda").tobytes()
+
+
+@pytest.mark.parametrize(
+    "seeds, message",
+    [
+        ({"a": ["x"], "b": ["x"], "c": ["x"]}, "seeds has 3 topics, but there are 2"),
+        ({" ": ["x"]}, "must be a name"),
+        ({"a": []}, r"seeds\.a: must be words"),
+    ],
+)
+def test_seeds_that_make_no_sense(seeds: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        bl.models.LDA(topics=2, seeds=seeds)
+
+
+def test_a_seed_that_the_data_do_not_have() -> None:
+    model = bl.models.LDA(topics=2, inference="cvb0", seeds={"a": ["w1", "wx"]})
+    X, _ = planted(100, 40, 4)
+    with pytest.raises(ModelConfigError, match=r"seeds\.a='wx': must be a word of the data"):
+        bl.Learner(model, source(X)).fit()
+    with pytest.raises(ModelConfigError, match="'w1': must be a column's number below 40"):
+        bl.Learner(model, X).fit()
