@@ -79,7 +79,18 @@ class RowState:
         self._store: RowStore | None = None
         self._buffer = np.zeros((0, 0), np.float32)
         self.updating = False  # whether its rows are being trained
-        self.count = 0  # true rows of the present block: those after them are padding
+        self._count = 0  # true rows of the present block: those after them are padding
+
+    @property
+    def count(self) -> int:
+        """The true rows of the present block; those after them are padding."""
+        self._read("count")
+        return self._count
+
+    def _read(self, what: str) -> None:
+        """Note that numbers are read on the host: an update that does it runs for every block."""
+        if self.cache.tape is not None:
+            self.cache.tape.refuse(f"reads {self.name}.{what}")
 
     @property
     def rows(self) -> Mat:
@@ -128,6 +139,7 @@ class RowState:
     def kept(self) -> npt.NDArray[np.float32]:
         """All rows in the store; do not write to it. Those of a block follow with `save`."""
         assert self._store is not None
+        self._read("kept")
         return self._store.array
 
     @property
@@ -159,7 +171,7 @@ class RowState:
         np.take(self._store.array, ids, axis=0, out=self._buffer[: len(ids)], mode="clip")
         self._buffer[len(ids) :] = 0.0
         self._rows.bind(self._buffer)
-        self.count = len(ids)
+        self._count = len(ids)
 
     def save(self, ids: npt.NDArray[np.int64]) -> None:
         """Write `rows` to the store's rows `ids`, and set the padding to zero."""

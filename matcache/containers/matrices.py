@@ -242,6 +242,8 @@ class SparseMat(Mat):
     @property
     def nnz(self) -> int:
         """The number of stored entries."""
+        if self.cache.tape is not None:
+            self.cache.tape.refuse(f"reads the number of entries of {self.label}")
         return self.pattern.nnz
 
 

@@ -223,3 +223,20 @@ def test_a_model_that_counts_in_python_is_interpreted(caplog: pytest.LogCaptureF
     (line,) = (r.message for r in caplog.records if "interpreted" in r.message)
     assert "it sets Counter.seen at" in line
     assert "test_replay.py" in line
+
+
+class CountsEntries(Means):
+    """Divides by the number of entries, which the host knows."""
+
+    def update(self, block: bl.Block) -> None:
+        self.rate.set(1.0 / max(block.X.nnz, 1))
+        self.mean <<= self.mean + (block.X.T @ block.weights).T * self.rate
+
+    def predict(self, block: bl.Block) -> Any:
+        return (block.X @ self.mean.T).mat()
+
+
+def test_a_last_block_of_fewer_entries_has_its_own_number() -> None:
+    X = sp.csr_array(np.eye(9, dtype=np.float32)[np.arange(6 * ROWS + 3) % 9])  # one in each row
+    learner, _ = both(CountsEntries(), X)
+    assert replayed(learner) == 0
