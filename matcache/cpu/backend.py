@@ -82,12 +82,7 @@ class CPU:
         """Run `kernel(chunk, thread, *args)` for all chunks, on all threads."""
         if self.calls is not None:
             self.calls.append((self.run, (kernel, chunks, *args)))
-        if chunks == 1 or self.threads == 1:
-            self.pool.require_open()
-            for chunk in range(chunks):
-                kernel(chunk, 0, *args)
-        else:
-            self.pool.run(lambda chunk, thread: kernel(chunk, thread, *args), chunks)
+        self.pool.run(lambda chunk, thread: kernel(chunk, thread, *args), chunks)
 
     def run_here(self, kernel: Kernel, chunks: int, *args: Any) -> None:
         """Run `kernel(chunk, 0, *args)` for all chunks, which are too little work for threads."""

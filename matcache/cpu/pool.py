@@ -84,11 +84,16 @@ class Pool:
         further chunk starts, and running ones are awaited. Raises `ThreadStartError` if a thread
         cannot be started.
         """
-        self.require_open()
-        job, helpers = _Job(task, chunks), min(self.threads, chunks) - 1
+        if self._closed:
+            raise RuntimeError("MatCache: used after close().")
+        helpers = min(self.threads, chunks) - 1
+        if helpers <= 0:
+            for chunk in range(chunks):
+                task(chunk, 0)
+            return
+        job = _Job(task, chunks)
         try:
-            if helpers > 0:
-                self._start()
+            self._start()
             for _ in range(helpers):
                 self._jobs.put(job)
             job.work(0)
@@ -102,11 +107,6 @@ class Pool:
                 job.error = job.error or error
         if job.error is not None:
             raise job.error
-
-    def require_open(self) -> None:
-        """Raise RuntimeError if the pool is closed."""
-        if self._closed:
-            raise RuntimeError("MatCache: used after close().")
 
     def _start(self) -> None:
         """Start all missing threads."""
