@@ -16,6 +16,7 @@ from ..errors import ModelMissingError
 from ..runs.run_folder import MARK, RunFolder
 from ..storage import model_folder
 from ..storage.persistence import POSITION, STEPS
+from ..storage.schemas import ModelMetrics, PlanFile, read_json
 from ..training.plan import Plan
 from ..watch.events import events_of, scores_of
 
@@ -80,6 +81,7 @@ def read_run(path: Path) -> RunRecord:
 
     Raises:
         ModelMissingError: the folder has no run.
+        ModelFolderError: a file of the run is damaged; the message names file, line and field.
     """
     folder = RunFolder(path)
     if not folder.exists:
@@ -91,6 +93,11 @@ def read_run(path: Path) -> RunRecord:
         mark | {"command": [hidden(argument) for argument in mark["command"]]},
         hidden_leaves(parse_file(folder.config).plain()) if folder.config.exists() else {},
         events_of(folder.metrics) if folder.metrics.exists() else [],
-        Plan.from_json(folder.plan.read_text()) if folder.plan.exists() else None,
-        json.loads(saved.read_text()) if saved.exists() else {},
+        _plan(folder.plan) if folder.plan.exists() else None,
+        read_json(ModelMetrics, saved) if saved.exists() else {},
     )
+
+
+def _plan(file: Path) -> Plan:
+    """Read the memory plan in `file`; fields that a later version wrote are left out."""
+    return Plan.from_json(json.dumps(read_json(PlanFile, file)))

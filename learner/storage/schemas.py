@@ -153,10 +153,32 @@ class RunMark(Part):
     blocklearn: str
 
 
-def check_content(schema: type[BaseModel], content: Any, path: Path) -> None:
+class PlanRow(Part):
+    """An array of `plan.json`."""
+
+    name: str
+    shape: list[Count]
+    dtype: str
+    nbytes: Count
+    of: str = "model"
+    copies: Count = 1
+    in_file: bool = False
+    device: str = ""
+
+
+class PlanFile(Part):
+    """`plan.json`: the memory plan of a run."""
+
+    rows: list[PlanRow]
+    device_free: Count | None = None
+    tightest: str = ""
+    sharing: Count = 1
+
+
+def check_content(schema: type[BaseModel], content: Any, path: Path | str) -> None:
     """Raise `ModelFolderError` for the first field that `schema` refuses.
 
-    path: the file of `content`, for the message.
+    path: the file of `content`, and maybe its line, for the message.
     """
     try:
         schema.model_validate(content)

@@ -118,7 +118,12 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """Read the plan that `json` returned as `text`."""
         found = json.loads(text)
-        rows = [Planned(**row | {"shape": tuple(row["shape"])}) for row in found["rows"]]
+        rows = [
+            Planned(**{k: v for k, v in row.items() if k in Planned._fields})._replace(
+                shape=tuple(row["shape"])
+            )
+            for row in found["rows"]
+        ]
         about = {name: found[name] for name in ("tightest", "sharing") if name in found}
         return cls(rows, found.get("device_free"), **about)
 

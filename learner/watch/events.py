@@ -7,7 +7,7 @@ occurs twice. Other sinks (TensorBoard, Prometheus) get the same events.
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TextIO
@@ -16,10 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from blocklearn.durable import naming, write_file
 
+from ..errors import ModelFolderError
 from ..hooks import Hook, Progress
 from ..learner import Learner
 from ..memory import resident_bytes
 from ..storage.manifest import finite
+from ..storage.schemas import REMEDY, check_content
 from ..training.schedule import Interval
 from ..training.work import Work
 
@@ -71,6 +73,12 @@ class Event(BaseModel):
     checkpoint: str | None = Field(
         None, description="Folder of the saved checkpoint; in `start`, of the one resumed from."
     )
+
+
+class WrittenEvent(Event):
+    """An event as it is read again: values must have their types."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
 
 
 FIELDS = frozenset(field.alias or name for name, field in Event.model_fields.items())
@@ -203,9 +211,24 @@ def speeds(work: Work) -> dict[str, float | None]:
 
 
 def events_of(file: Path) -> list[dict[str, Any]]:
-    """Return all events in order, without a line that a crash cut off."""
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    """Return all events in order, without a line that a crash cut off.
+
+    Raises:
+        ModelFolderError: a line was edited or damaged.
+    """
+    return [event for _, event in _lines(file)]
+
+
+def _lines(file: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yield each complete line of `file`, and its event."""
+    for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], start=1):
+        place = f"{file}: line {number}"
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            raise ModelFolderError(f"{place}: damaged: not JSON. {REMEDY}") from None
+        check_content(WrittenEvent, event, place)
+        yield line + b"\n", event
 
 
 def evaluations(file: Path) -> list[dict[str, Any]]:
@@ -220,14 +243,10 @@ def rewind(file: Path, rows: int) -> None:
     The `end` event and a line cut off by a crash are dropped, too.
     """
     if file.exists():
-        lines = file.read_bytes().splitlines(keepends=True)
-        write_file(file, b"".join(line for line in lines if _before(line, rows)))
+        kept = [line for line, event in _lines(file) if _before(event, rows)]
+        write_file(file, b"".join(kept))
 
 
-def _before(line: bytes, rows: int) -> bool:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return False
+def _before(event: Mapping[str, Any], rows: int) -> bool:
     before = event["rows"] < rows or (event["rows"] == rows and event["event"] != "start")
-    return bool(line.endswith(b"\n") and before and event["event"] != "end")
+    return bool(before and event["event"] != "end")
