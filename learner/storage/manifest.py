@@ -150,10 +150,13 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+PIECE = 2**15  # bytes of a file in memory at once: checkpoints are written while training
+
+
 def _file_digest(path: Path) -> str:
     digest = xxhash.xxh3_128()
     with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
+        while chunk := file.read(PIECE):
             digest.update(chunk)
     return str(digest.hexdigest())
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import allocating
 from tests.support.allocating import CASES, CONTROL
 
-HERE = Path(__file__).parent
+SUPPORT = Path(allocating.__file__).parent
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 
 pytestmark = pytest.mark.skipif(
@@ -26,10 +27,10 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library that counts."""
     library = tmp_path_factory.mktemp("counter") / "count_allocations.so"
     assert COMPILER is not None
-    command = [COMPILER, "-O2", "-shared", "-fPIC", "-o", library, HERE / "count_allocations.c"]
-    built = subprocess.run([*command, "-ldl"], capture_output=True, text=True, check=False)
-    if built.returncode:
-        pytest.skip(f"the counter does not compile here: {built.stderr[-300:]}")
+    source = SUPPORT / "count_allocations.c"
+    command = [COMPILER, "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl"]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr[-1000:]
     return library
 
 
@@ -49,7 +50,7 @@ def found(request: pytest.FixtureRequest, counter: Path) -> dict[str, list[str]]
         capture_output=True,
         text=True,
         check=False,
-        cwd=HERE.parent,
+        cwd=SUPPORT.parent.parent,
         # PYTHONMALLOC: small objects of Python are allocated one by one, not as arenas.
         env=os.environ | {"LD_PRELOAD": str(counter), "PYTHONMALLOC": "malloc"},
     )

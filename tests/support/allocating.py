@@ -18,10 +18,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from pyarrow import parquet
 
 import blocklearn as bl
-from blocklearn.datasources import MatrixSource
+from blocklearn.datasources import IterableSource, MatrixSource, ParquetSource, Sparse
 from blocklearn.datasources.blocks import BlockSource, write_blocks
+from blocklearn.datasources.data_kind import Reading
+from blocklearn.datasources.hugectr.kinds import HugeCTRRaw
+from blocklearn.datasources.hugectr.writer import write_raw
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.recommendation.ranking_evaluation import RankingEvaluation
 from blocklearn.models.glm import ranking
@@ -120,6 +124,49 @@ def stored(codec: Any, *, dense: bool = False) -> Make:
     return make
 
 
+def of_parquet(**options: Any) -> bl.Learner:
+    """Learns labels from Parquet: dense columns and a list of categories.
+
+    Arrow decodes row groups in memory of its own pool, which keeps what it has got from the system.
+    """
+    pa.set_memory_pool(pa.mimalloc_memory_pool())
+    file = Path(tempfile.mkdtemp()) / "rows.parquet"
+    X, Y = rows().toarray(), labels(2)
+    columns = {f"x{i}": X[:, i] for i in range(8)}
+    words = [np.flatnonzero(row).astype(np.int32) for row in X]
+    table = {**columns, "words": words, "y": Y[:, 0]}
+    parquet.write_table(pa.table(table), file, row_group_size=BLOCK)
+    features: list[Any] = [*columns, Sparse("words", size=COLUMNS)]
+    data = ParquetSource(file, features, targets=["y"], block_rows=BLOCK, shuffle="blocks")
+    return bl.Learner(M.GLM(), data, data, **options)
+
+
+def checkpointed(**options: Any) -> bl.Learner:
+    """Saves a checkpoint in each pass, and one in the middle of it."""
+    hook = bl.Checkpoints(tempfile.mkdtemp(), every_blocks=2)
+    options["hooks"] = [*options["hooks"], hook]
+    held = source(rows()[:HELD], labels()[:HELD])
+    return bl.Learner(M.GLM(), source(rows(), labels()), held, **options)
+
+
+def of_hugectr(**options: Any) -> bl.Learner:
+    """Learns labels from HugeCTR's Raw format."""
+    file = Path(tempfile.mkdtemp()) / "rows.bin"
+    rng = np.random.default_rng(2)
+    write_raw(file, labels(1), rng.random((ROWS, 5)), rng.integers(0, 50, (ROWS, 30)))
+    kind = HugeCTRRaw(path=file, dense_dim=5, slot_size_array=[50] * 30)
+    data = kind.open_source(Reading(block_rows=BLOCK, shuffle="blocks"))
+    return bl.Learner(M.GLM(), data, data, **options)
+
+
+def of_batches(**options: Any) -> bl.Learner:
+    """Learns labels from an iterable; the batches are made beforehand."""
+    X, Y = rows(), labels(2)
+    made = [(X[i : i + 300], Y[i : i + 300]) for i in range(0, ROWS, 300)]
+    data = IterableSource(lambda pass_: iter(made), block_rows=BLOCK)
+    return bl.Learner(M.GLM(), data, source(X[:HELD], Y[:HELD]), **options)
+
+
 def binned(**options: Any) -> bl.Learner:
     """Evaluates more scores than are kept."""
     ranking.MOST_KEPT = 1000
@@ -167,6 +214,10 @@ CASES: dict[str, Make] = {
     "glm of blocks, raw": stored("raw"),
     "glm of blocks, lz4": stored("lz4"),
     "glm of dense blocks, lz4": stored("lz4", dense=True),
+    "glm of checkpoints": checkpointed,
+    "glm of hugectr": of_hugectr,
+    "glm of batches": of_batches,
+    "glm of parquet": of_parquet,
     "als cg": two_sided(M.ALS(rank=32, solver="cg")),
     "als cholesky": two_sided(M.ALS(rank=32, solver="cholesky")),
     "als implicit": two_sided(M.ALS(rank=32, loss="implicit")),
