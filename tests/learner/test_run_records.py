@@ -26,8 +26,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sp.save_npz(folder / "x.npz", sp.csr_array(counts))
     config = folder / "c.yaml"
     config.write_text(
-        f"model: {{kind: nmf, components: 2}}\ndata: {{train: {{kind: file, path: {folder}/x.npz}}}}"
-        "\nlearner: {passes: 2}\n"
+        "model: {kind: nmf, components: 2}\n"
+        f"data: {{train: {{kind: file, path: {folder}/x.npz}}}}\n"
+        "learner: {passes: 2}\n"
     )
     assert learn("--config", config, "--out", folder / "run", "--quiet") == 0
     return folder / "run"
