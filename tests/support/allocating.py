@@ -25,10 +25,10 @@ from blocklearn.datasources import IterableSource, MatrixSource, ParquetSource, 
 from blocklearn.datasources.blocks import BlockSource, write_blocks
 from blocklearn.datasources.data_kind import Reading
 from blocklearn.datasources.hugectr.kinds import HugeCTRRaw
-from blocklearn.datasources.hugectr.writer import write_raw
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.recommendation.ranking_evaluation import RankingEvaluation
 from blocklearn.models.glm import ranking
+from tests.support.hugectr_files import write_raw
 
 LEAST = 2**16  # bytes of an allocation that counts; blocks, parameters and scores are larger
 ROWS, COLUMNS, BLOCK, TARGETS = 1500, 800, 512, 40
