@@ -25,7 +25,8 @@ def from_array(cache: MatCache, array: Any, name: str | None = None) -> Mat:
     """Copy a two-dimensional array into a Mat; a vector becomes one row.
 
     float32, float64, int32 and int64 are kept. float16 becomes float32, and longer floats float64.
-    Booleans and other integers become int64.
+    Booleans and other integers become int64. Arithmetic on integers gives float64, which is exact
+    for integers up to 2^53.
 
     Raises ShapeError for anything else.
     """

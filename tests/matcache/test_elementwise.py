@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from blocklearn.datasources import HostBlock, MatrixSource
 from blocklearn.matcache import MatCache, from_array, rowwise
 from blocklearn.matcache.notation.elementwise import ELEMENTWISE, TINY
 from blocklearn.matcache.notation.operand import apply
@@ -155,3 +156,27 @@ def test_binary_operations_match_on_any_numbers(a: Any, b: Any) -> None:
     got = computed(binary, [*BINARY, "where"], a, b)
     for name in ("add", "sub", "mul", "maximum", "minimum", "less", "less_equal", "equal"):
         check(name, got[name], defined(name, a, b) * 1.0, np.float32)
+
+
+def test_integers_are_kept_and_arithmetic_on_them_is_float64() -> None:
+    """As docs/explanation/matrix-cache.md says: exact up to 2^53."""
+    large = np.array([[2**53, -(2**53), 3]])
+    with MatCache(threads=1) as cache:
+        kept = from_array(cache, large + 1)
+        assert kept.dtype == np.int64 and (kept.numpy() == large + 1).all()
+        mat = from_array(cache, large)
+        for result, wanted in ((mat - 1, large - 1), (-mat, -large), (mat / 2, large / 2)):
+            assert result.mat().dtype == np.float64
+            assert (result.mat().numpy() == wanted).all()
+        wide = from_array(cache, large.astype(np.float64)) + from_array(
+            cache, np.float32([1, 1, 1])
+        )
+        assert wide.mat().dtype == np.float64
+
+
+def test_numbers_of_data_become_float32() -> None:
+    source = MatrixSource(np.array([[2**24, 2**24 + 1]]), block_rows=1)
+    block = HostBlock(source.shape)
+    source.read(0, 0, block)
+    assert block.dense.dtype == np.float32
+    assert block.dense[0].tolist() == [2**24, 2**24]
