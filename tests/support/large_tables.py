@@ -1,0 +1,122 @@
+"""Trains models of very large tables under a limit of memory, pages of files included.
+
+    python -m tests.support.large_tables --folder /var/tmp/tables
+
+First a linear model of 20 million features, then an NMF with a state of 10 million rows, which lies
+in a file of the folder. Rows are drawn while they are read. Each model has a child in a control
+group of its own (root, cgroup v1 or v2), which prints rows per second and memory of every pass.
+"""
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.datasources import BlockShape, IterableSource
+from tests.support.larger_than_memory import control_group, most, status
+
+BLOCK, ENTRIES, WORDS = 4096, 20, 2000
+
+
+class Report(bl.Hook):
+    """Prints what a pass took. group: folder of the control group."""
+
+    def __init__(self, group: Path) -> None:
+        self._group, self._rows = group, 0
+        self._clock, self._busy = time.monotonic(), time.process_time()
+
+    def pass_end(self, learner: bl.Learner, progress: bl.Progress) -> None:
+        """A line."""
+        rows = progress.rows - self._rows
+        clock, busy = time.monotonic(), time.process_time()
+        found = {
+            "rows": f"{rows:,}",
+            "rows/s": f"{rows / (clock - self._clock):,.0f}",
+            "rows per second of processors": f"{rows / (busy - self._busy):,.0f}",
+            "RssAnon": f"{status('RssAnon') >> 20} MB",
+            "most resident": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB",
+            "most of the group": f"{most(self._group) >> 20} MB",
+        }
+        print(", ".join(f"{name} {value}" for name, value in found.items()), flush=True)
+        self._rows, self._clock, self._busy = progress.rows, clock, busy
+
+
+def batches(rows: int, columns: int, targets: int) -> Iterator[Any]:
+    """Rows of ENTRIES ones in random columns; the same ones in every pass."""
+    rng = np.random.default_rng(0)
+    ones = np.ones(BLOCK * ENTRIES, np.float32)
+    starts = np.arange(0, ones.size + 1, ENTRIES)
+    labels = (np.arange(BLOCK) % 2).astype(np.float32)[:, None] if targets else None
+    for start in range(0, rows, BLOCK):
+        step = rng.integers(1, columns // ENTRIES, (BLOCK, ENTRIES), dtype=np.int32)
+        indices = np.cumsum(step, axis=1, dtype=np.int32) - 1  # ascending, below `columns`
+        X = sp.csr_array((ones, indices.ravel(), starts), shape=(BLOCK, columns))
+        count = min(BLOCK, rows - start)
+        yield (X[:count], labels[:count]) if labels is not None else X[:count]
+
+
+def source(rows: int, columns: int, targets: int = 0) -> IterableSource:
+    """These rows as blocks, of known sizes."""
+    shape = BlockShape(
+        rows=BLOCK, columns=columns, nnz=BLOCK * ENTRIES, total_rows=rows, targets=targets
+    )
+    return IterableSource(lambda pass_: batches(rows, columns, targets), shape)
+
+
+def train(table: str, size: int, folder: Path, group: Path, passes: int) -> None:
+    """In the child: `size` features of a linear model, or rows of an NMF's state."""
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    options: dict[str, Any] = {"passes": passes, "threads": 2, "hooks": [Report(group)]}
+    if table == "features":
+        data = source(200_000, size, targets=1)
+        step = bl.optimizers.AdaGrad(rate=0.1)
+        learner = bl.Learner(bl.models.GLM(), data, optimizer=step, **options)
+    else:
+        data = source(size, WORDS)
+        learner = bl.Learner(bl.models.NMF(components=8), data, row_folder=folder, **options)
+    print(f"{table}: {size:,}; planned {learner.plan().total >> 20} MB", flush=True)
+    learner.fit().close()
+
+
+def main() -> int:
+    """The first exit status that is not 0."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.large_tables")
+    parser.add_argument("--features", type=int, default=20_000_000)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--limit", type=float, default=0.8, help="gigabytes of memory")
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--folder", type=Path, required=True, help="new; removed in the end")
+    parser.add_argument("--table", choices=["features", "rows"], help=argparse.SUPPRESS)
+    parser.add_argument("--group", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.table is not None:
+        train(given.table, getattr(given, given.table), given.folder, given.group, given.passes)
+        return 0
+    given.folder.mkdir(parents=True)
+    try:
+        for table in ("features", "rows"):
+            with control_group(int(given.limit * 1e9)) as group:
+                command = [
+                    sys.executable, "-m", "tests.support.large_tables", *sys.argv[1:],
+                    "--table", table, "--group", str(group),
+                ]  # fmt: skip
+                found = subprocess.run(command).returncode
+            if found:
+                return found
+        return 0
+    finally:
+        shutil.rmtree(given.folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
