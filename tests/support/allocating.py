@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from pyarrow import parquet
 
 import blocklearn as bl
-from blocklearn.datasources import IterableSource, MatrixSource, ParquetSource, Sparse
+from blocklearn.datasources import IterableSource, MatrixSource
 from blocklearn.datasources.blocks import BlockSource, write_blocks
 from blocklearn.datasources.data_kind import Reading
 from blocklearn.datasources.hugectr.kinds import HugeCTRRaw
@@ -124,23 +123,6 @@ def stored(codec: Any, *, dense: bool = False) -> Make:
     return make
 
 
-def of_parquet(**options: Any) -> bl.Learner:
-    """Learns labels from Parquet: dense columns and a list of categories.
-
-    Arrow decodes row groups in memory of its own pool, which keeps what it has got from the system.
-    """
-    pa.set_memory_pool(pa.mimalloc_memory_pool())
-    file = Path(tempfile.mkdtemp()) / "rows.parquet"
-    X, Y = rows().toarray(), labels(2)
-    columns = {f"x{i}": X[:, i] for i in range(8)}
-    words = [np.flatnonzero(row).astype(np.int32) for row in X]
-    table = {**columns, "words": words, "y": Y[:, 0]}
-    parquet.write_table(pa.table(table), file, row_group_size=BLOCK)
-    features: list[Any] = [*columns, Sparse("words", size=COLUMNS)]
-    data = ParquetSource(file, features, targets=["y"], block_rows=BLOCK, shuffle="blocks")
-    return bl.Learner(M.GLM(), data, data, **options)
-
-
 def checkpointed(**options: Any) -> bl.Learner:
     """Saves a checkpoint in each pass, and one in the middle of it."""
     hook = bl.Checkpoints(tempfile.mkdtemp(), every_blocks=2)
@@ -217,7 +199,6 @@ CASES: dict[str, Make] = {
     "glm of checkpoints": checkpointed,
     "glm of hugectr": of_hugectr,
     "glm of batches": of_batches,
-    "glm of parquet": of_parquet,
     "als cg": two_sided(M.ALS(rank=32, solver="cg")),
     "als cholesky": two_sided(M.ALS(rank=32, solver="cholesky")),
     "als implicit": two_sided(M.ALS(rank=32, loss="implicit")),
