@@ -33,6 +33,12 @@ class TableData(MemoryKind):
     kind: Literal["table"] = "table"
     path: Path = Field(description=".csv or .tsv file (may be packed: .csv.gz), or .parquet file")
     targets: list[str] = Field([], description="columns to predict, numbers")
+    classes: bool | list[str] = Field(
+        False,
+        description="whether `targets` is one column with the class of each row, as text: each "
+        "class becomes a target; true: those of the training data, which the run stores in its "
+        "configuration; or the classes",
+    )
     weights: str | None = Field(None, description="column with the weights of the rows")
     numeric: list[str] = Field([], description="columns whose numbers are features as they are")
     categorical: list[str] = Field(
@@ -70,6 +76,8 @@ class TableData(MemoryKind):
         """Check that features exist and that interactions name categories."""
         if not self.categorical and not self.numeric:
             raise ValueError("no features: name columns in `categorical` or `numeric`")
+        if self.classes and len(self.targets) > 1:
+            raise ValueError(f"classes: `targets` has {len(self.targets)} columns, must have one")
         for a, b in self.interactions:
             for name in (a, b):
                 if name not in self.categorical:
@@ -96,12 +104,16 @@ class TableData(MemoryKind):
         return self.model_copy(update={"path": Path(path), **labels})
 
     def settled(self, train: DataKind | None = None) -> Self:
-        """Return a copy with the numbers that `standardize: true` stands for."""
-        if self.standardize is not True:
-            return self
-        if isinstance(train, TableData) and train.numeric == self.numeric:
-            return self.model_copy(update={"standardize": train.standardize})
-        return self.model_copy(update={"standardize": self._moments()})
+        """Return a copy with the numbers and names that `standardize` and `classes: true` mean."""
+        of_train = train if isinstance(train, TableData) else None
+        found: dict[str, Any] = {}
+        if self.standardize is True:
+            known = of_train is not None and of_train.numeric == self.numeric
+            found["standardize"] = of_train.standardize if known and of_train else self._moments()
+        if self.classes is True and self.targets:
+            known = of_train is not None and isinstance(of_train.classes, list)
+            found["classes"] = of_train.classes if known and of_train else self._classes()
+        return self.model_copy(update=found) if found else self
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> DataSource:
         """Return all rows as blocks, from memory or read anew in each pass."""
@@ -112,7 +124,7 @@ class TableData(MemoryKind):
             lambda _: settled._batches(),
             block_rows=reading.block_rows,
             names=self._names(),
-            target_names=self.targets or None,
+            target_names=settled._target_names(),
         )
 
     def hold_out(
@@ -124,7 +136,8 @@ class TableData(MemoryKind):
 
     def load(self, like: DataSource | None = None) -> Samples:
         """Read all rows."""
-        batches = list(self.settled()._batches())
+        settled = self.settled()
+        batches = list(settled._batches())
         if not batches:
             raise DataError(f"{self.path}: has no rows.")
         X, targets, weights = zip(*batches, strict=True)
@@ -132,12 +145,49 @@ class TableData(MemoryKind):
             sparse.vstack(X, "csr") if self.categorical else np.concatenate(X),
             self._names(),
             np.concatenate(targets) if self.targets else None,
-            self.targets or None,
+            settled._target_names(),
             None if self.weights is None else np.concatenate(weights),
         )
 
     def _names(self) -> Sequence[str]:
         return HashedWords(self.hash_bits, self.numeric) if self.categorical else self.numeric
+
+    def _target_names(self) -> list[str] | None:
+        if self.targets and isinstance(self.classes, list):
+            return self.classes
+        return self.targets or None
+
+    def _classes(self) -> list[str]:
+        """Return all classes of the column of targets, sorted."""
+        found: set[str] = set()
+        row = 0
+        for batch in self._read([], self.targets):
+            found |= set(self._labels(batch, row))
+            row += batch.num_rows
+        return sorted(found)
+
+    def _labels(self, batch: Any, row: int) -> list[str]:
+        """Return the class of each row; row: number of the first."""
+        found = [None if text is None else str(text) for text in batch[self.targets[0]].to_pylist()]
+        if None in found:
+            raise DataError(
+                f"{self.path}: column {self.targets[0]!r}: row {row + found.index(None)} is empty; "
+                "leave such rows out."
+            )
+        return [text for text in found if text is not None]
+
+    def _members(self, batch: Any, row: int, classes: list[str]) -> np.ndarray[Any, Any]:
+        """Return 1 for the class of each row and else 0, float32 [rows x classes]."""
+        place = {name: number for number, name in enumerate(classes)}
+        table = np.zeros((batch.num_rows, len(classes)), np.float32)
+        for i, name in enumerate(self._labels(batch, row)):
+            if name not in place:
+                raise DataError(
+                    f"{self.path}: column {self.targets[0]!r}: row {row + i} has the class "
+                    f"{name[:40]!r}, which the training data do not have. Leave such rows out."
+                )
+            table[i, place[name]] = 1.0
+        return table
 
     def _read(self, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Any]:
         """Read batches of these columns."""
@@ -145,16 +195,18 @@ class TableData(MemoryKind):
 
     def _batches(self) -> Iterator[tuple[Any, Any, Any]]:
         """Yield features, targets (or None) and weights (or None) of batches of rows."""
-        labels = [*self.targets, *([] if self.weights is None else [self.weights])]
+        classes = self.classes if self.targets and isinstance(self.classes, list) else None
+        weights = [] if self.weights is None else [self.weights]
+        labels = weights if classes else [*self.targets, *weights]
+        text = [*self.categorical, *(self.targets if classes else ())]
         row = 0
-        for batch in self._read([*self.numeric, *labels], self.categorical):
+        for batch in self._read([*self.numeric, *labels], text):
             found = self._numbers(batch, labels, row, "error")
+            targets = found[:, : len(self.targets)] if self.targets and not classes else None
+            if classes:
+                targets = self._members(batch, row, classes)
             if batch.num_rows:
-                yield (
-                    self._features(batch, row),
-                    found[:, : len(self.targets)] if self.targets else None,
-                    None if self.weights is None else found[:, -1],
-                )
+                yield self._features(batch, row), targets, found[:, -1] if weights else None
             row += batch.num_rows
 
     def _moments(self) -> dict[str, tuple[float, float]]:

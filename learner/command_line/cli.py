@@ -1,8 +1,6 @@
 """The command `learn`.
 
 Nothing heavy is imported before a command runs, so `--help` is instant.
-
-Longer than 300 lines: options of commands are declared one by one.
 """
 
 import logging
@@ -10,20 +8,14 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
-from ..terminal import MessageFormatter, message_text, say, show_lines, show_text
-from . import data_commands, model_commands, watch_commands
-from .options import QuietOption, VerboseOption
-
-if TYPE_CHECKING:
-    from ..configuration.config import RunConfig
+from ..terminal import MessageFormatter, say
+from . import data_commands, model_commands, start_commands, train_commands, watch_commands
 
 USAGE, KILLED = 2, 130  # as in `ExitCode`, whose module is imported only for errors
 
@@ -37,41 +29,6 @@ app = typer.Typer(
     rich_markup_mode=None,  # rich would double the time of --help
     pretty_exceptions_enable=False,
 )
-
-
-class Resume(StrEnum):
-    """The values of `--resume`."""
-
-    auto = "auto"
-
-
-class LogFormat(StrEnum):
-    """The values of `--log-format`."""
-
-    text = "text"
-    json = "json"
-
-
-ConfigOption = Annotated[
-    list[Path],
-    typer.Option("--config", metavar="FILE", help="YAML file; of several, later ones win."),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="One value, e.g. model.topics=200. Wins over LEARN__MODEL__TOPICS and the files.",
-    ),
-]
-OutOption = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Run folder [runs/CONFIG].")
-]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Short for learner.seed.")]
-ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Short for learner.threads.")]
-DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="Short for learner.device: cpu, cuda, cuda:N, auto.")
-]
 
 
 def _version(asked: bool) -> None:
@@ -91,96 +48,10 @@ def _common(
     """Declare the options of all commands."""
 
 
-def train(
-    config: ConfigOption,
-    set_: SetOption = None,
-    out: OutOption = None,
-    seed: SeedOption = None,
-    threads: ThreadsOption = None,
-    device: DeviceOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old run.")] = False,
-    resume: Annotated[
-        Resume | None, typer.Option("--resume", help="Resume from the newest checkpoint, if any.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, print memory and time, stop.")
-    ] = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
-    log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Progress as lines or as JSON events.")
-    ] = LogFormat.text,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Plot of a regularisation path."),
-    ] = None,
-) -> None:
-    """Train a model as the configuration says."""
-    if overwrite and resume:
-        raise typer.BadParameter("choose one of --overwrite and --resume")
-    run = _resolve(config, set_, out, seed, threads, device)
-    if plot is not None:
-        from ..reports.targets import check_plot
-
-        check_plot(run.model)
-    if dry_run:
-        from ..runs.dry_run import dry_run_lines
-
-        show_lines(dry_run_lines(run, overwrite=overwrite, resume=resume is not None), flush=True)
-        return
-    from ..runs.run_folder import RunFolder
-    from ..runs.training import RunOptions
-    from ..runs.training import train as train_run
-
-    json = log_format is LogFormat.json
-    options = RunOptions(overwrite, resume is not None, quiet, json)
-    folder = RunFolder(run.out)
-    trained = train_run(run, options)
-    if run.learner.report and (trained is not None or not folder.report.exists()):
-        from ..page import write_report
-
-        write_report(folder.path, folder.report)
-        options.say(f"the report is in {folder.report}")
-    if plot is not None:
-        from ..reports.targets import plot_path
-        from ..storage.persistence import load
-
-        plot_path(load(run.out), plot)
-    if trained is not None and not quiet and not json:
-        from ..reports.lines import summary_lines
-        from ..watch.events import evaluations
-
-        held_out = evaluations(folder.metrics)
-        show_lines([*summary_lines(trained, held_out), *trained.report()])
-
-
-def config(
-    config: ConfigOption,
-    set_: SetOption = None,
-    out: OutOption = None,
-    seed: SeedOption = None,
-    threads: ThreadsOption = None,
-    device: DeviceOption = None,
-    verbose: VerboseOption = False,
-) -> None:
-    """Print the configuration that `train` would use, with all defaults, as YAML."""
-    run = _resolve(config, set_, out, seed, threads, device)
-    from ..configuration.yaml_config import to_yaml
-
-    show_text(to_yaml(run).removesuffix("\n"))
-
-
-def schema() -> None:
-    """Print the JSON Schema of configuration files, for editors."""
-    import json
-
-    from ..configuration.config import RunConfig
-
-    print(json.dumps(RunConfig.model_json_schema(), indent=2))
-
-
-for command in (
-    train,
+COMMANDS: tuple[Callable[..., None], ...] = (
+    train_commands.train,
+    start_commands.init,
+    *start_commands.SHORT,
     model_commands.topics,
     model_commands.predict,
     model_commands.factors,
@@ -188,14 +59,16 @@ for command in (
     model_commands.evaluate,
     model_commands.recommend,
     model_commands.similar,
-    config,
-    schema,
+    train_commands.config,
+    train_commands.schema,
     data_commands.convert,
     data_commands.inspect,
     watch_commands.report,
     watch_commands.compare,
     watch_commands.doctor,
-):
+)
+
+for command in COMMANDS:
     app.command()(command)
 
 
@@ -278,35 +151,6 @@ def _let_go_of_full_streams() -> None:
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _resolve(
-    files: list[Path],
-    settings: list[str] | None,
-    out: Path | None,
-    seed: int | None,
-    threads: int | None,
-    device: str | None,
-) -> "RunConfig":
-    """Return the configuration from files, environment and options."""
-    from ..configuration.config import RunConfig
-    from ..configuration.yaml_config import Setting, resolve
-
-    try:
-        given = [Setting.parse(text) for text in settings or ()]
-    except ValueError as error:
-        raise typer.BadParameter(message_text(str(error)), param_hint="--set") from error
-    if seed is not None:
-        given.append(Setting("learner.seed", str(seed), "--seed"))
-    if threads is not None:
-        given.append(Setting("learner.threads", str(threads), "--threads"))
-    if device is not None:
-        given.append(Setting("learner.device", device, "--device", literal=True))
-    if out is not None:
-        given.append(Setting("out", str(out), "--out", literal=True))
-    name = "-".join(path.stem for path in files)
-    default = Setting("out", f"runs/{name}", "default of out", literal=True)
-    return resolve(RunConfig, files, os.environ, given, [default])
 
 
 if __name__ == "__main__":

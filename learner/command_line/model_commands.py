@@ -6,21 +6,27 @@ Longer than 300 lines: options of commands are declared one by one.
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ..storage.table_file import TABLES
 from ..terminal import say, show_lines, show_text
 from .options import VerboseOption
 
 if TYPE_CHECKING:
     from ..recommendation.lists import Lists
 
+RESULTS = (*TABLES, ".npy")
+"""Endings of files of results."""
+
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or model.")]
 TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the lists.")]
 ListsOption = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="Write lists to a .parquet file.")
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Write lists to a .parquet, .csv or .tsv file."),
 ]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace old files.")]
 DeviceOption = Annotated[
@@ -96,7 +102,9 @@ def predict(
     data: DataOption,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help=".parquet or .npy file, or - for JSON lines."),
+        typer.Option(
+            "--out", metavar="FILE", help=".parquet, .csv, .tsv or .npy file, or - for JSON lines."
+        ),
     ] = None,
     overwrite: OverwriteOption = False,
     separator: SeparatorOption = None,
@@ -106,13 +114,18 @@ def predict(
     verbose: VerboseOption = False,
 ) -> None:
     """Apply a model to each row of a file; without --out, print a readable line per row."""
-    if out is not None and str(out) != "-" and out.suffix not in (".parquet", ".npy"):
-        raise typer.BadParameter("must end in .parquet or .npy, or be -", param_hint="--out")
+    if out is not None and str(out) != "-" and out.suffix not in RESULTS:
+        raise typer.BadParameter(f"must end in {_listed(RESULTS)}, or be -", param_hint="--out")
     _check_new(out, overwrite=overwrite)
     from ..reports.lines import prediction_lines
     from ..runs.model_inputs import open_for
     from ..storage.persistence import load
-    from ..storage.predictions import json_lines, predict_blocks, write_predictions
+    from ..storage.predictions import (
+        json_lines,
+        predict_blocks,
+        prediction_names,
+        write_predictions,
+    )
 
     learner = load(run, device=device, replicas=_count(replicas))
     source = open_for(learner, run, data, text=text, separator=separator)
@@ -120,7 +133,7 @@ def predict(
     if out is None or str(out) == "-":
         show_lines(prediction_lines(learner, blocks) if out is None else json_lines(blocks))
     else:
-        write_predictions(out, blocks, source.shape.total_rows)
+        write_predictions(out, blocks, source.shape.total_rows, prediction_names(learner))
         show_lines([f"{out}: {source.shape.total_rows:,} rows"])
 
 
@@ -128,14 +141,17 @@ def factors(
     run: RunArgument,
     state: Annotated[str, typer.Argument(metavar="STATE", help="Such as users or items, of ALS.")],
     out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help=".parquet or .npy file to write to.")
+        Path,
+        typer.Option(
+            "--out", metavar="FILE", help=".parquet, .csv, .tsv or .npy file to write to."
+        ),
     ],
     overwrite: OverwriteOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Write the state of each row of the training data, such as factors of users or items."""
-    if out.suffix not in (".parquet", ".npy"):
-        raise typer.BadParameter("must end in .parquet or .npy", param_hint="--out")
+    if out.suffix not in RESULTS:
+        raise typer.BadParameter(f"must end in {_listed(RESULTS)}", param_hint="--out")
     _check_new(out, overwrite=overwrite)
     from ..storage.persistence import load
     from ..storage.predictions import count, state_blocks, write_predictions
@@ -153,8 +169,8 @@ def export(
         typer.Option(
             "--to",
             metavar="FILE",
-            help=".npz: everything; .parquet: a row per word, item or user; .npy: an array; no "
-            "ending: a folder of .parquet files.",
+            help=".npz: everything; .parquet, .csv, .tsv: a row per word, item or user; .npy: an "
+            "array; no ending: a folder of .parquet files.",
         ),
     ],
     tensor: Annotated[
@@ -323,9 +339,13 @@ def _count(replicas: str) -> int | Literal["auto"]:
 
 
 def _check_lists_file(out: Path | None, *, overwrite: bool) -> None:
-    if out is not None and out.suffix != ".parquet":
-        raise typer.BadParameter("must end in .parquet", param_hint="--out")
+    if out is not None and out.suffix not in TABLES:
+        raise typer.BadParameter(f"must end in {_listed(TABLES)}", param_hint="--out")
     _check_new(out, overwrite=overwrite)
+
+
+def _listed(endings: Sequence[str]) -> str:
+    return f"{', '.join(endings[:-1])} or {endings[-1]}"
 
 
 def _check_new(out: Path | None, *, overwrite: bool) -> None:

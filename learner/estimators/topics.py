@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,33 @@ class TopicTables:
             "vocab": [names[w] for w in words],
             "term_frequency": counts.sum(axis=0)[words],
         }
+
+    def plot_topics(
+        self,
+        topics: Sequence[int] | None = None,
+        *,
+        num_words: int = 8,
+        feature_names: Sequence[str] | None = None,
+        path: str | Path | None = None,
+    ) -> Any:
+        """Draw the first words of topics as bars; return the Matplotlib figure.
+
+        topics: their numbers; None: the first 12. feature_names: see `show_topics`.
+        path: file to write, such as topics.png. Raises ImportError without Matplotlib, of the extra
+        `plots`.
+        """
+        from ..showing.plots import bar_charts
+
+        table, names = self.get_topics(), self._words(feature_names)
+        chosen = range(min(12, len(table))) if topics is None else topics
+        charts = {
+            f"topic {number}": {
+                names[word]: float(table[number][word])
+                for word in np.argsort(-table[number], kind="stable")[:num_words]
+            }
+            for number in chosen
+        }
+        return bar_charts(charts, path)
 
     def _words(self, feature_names: Sequence[str] | None) -> list[str]:
         """Return the name of each word."""

@@ -27,6 +27,7 @@ from ..runs.run_folder import RunFolder
 from ..storage import model_folder
 from ..watch.events import evaluations
 from .advice import advise
+from .table_report import has_texts, table_report
 
 Report = dict[str, Any]
 
@@ -48,6 +49,8 @@ def inspect(
             return run_report(RunFolder(folder))
         if (folder / model_folder.MANIFEST).is_file():
             return {"kind": "model", **model_report(folder)}
+        if not options and has_texts(names):
+            return table_report(folder)
     return data_report(names, watch, format, options or {})
 
 

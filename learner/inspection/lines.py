@@ -6,6 +6,7 @@ from typing import Any
 from ..figures import number, size
 from ..storage.model_folder import LOST
 from .advice import called
+from .table_report import table_pairs
 
 Report = Mapping[str, Any]
 
@@ -18,6 +19,10 @@ def lines(report: Report, name: str) -> Iterator[str]:
     elif report["kind"] == "run":
         yield f"{name}: a run"
         yield from table([*run_pairs(report), *(model_pairs(report) if report["model"] else ())])
+    elif report["kind"] == "table":
+        yield f"{name}: {report['what']}"
+        yield from table(table_pairs(dict(report)))
+        yield f"- `learn init MODEL {name}` writes a configuration for it"
     else:
         yield f"{name}: {report['what']}"
         yield from table([*data_pairs(report), *block_pairs(report)])

@@ -15,6 +15,7 @@ from blocklearn.datasources import Ids
 from blocklearn.durable import new_file
 
 from ..figures import number
+from ..storage.table_file import TABLES, table_writer
 
 Array = NDArray[Any]
 
@@ -79,15 +80,15 @@ class Lists:
 
 
 def write_lists(path: Path | str, lists: Lists) -> int:
-    """Write lists to a Parquet file, block by block; return its number of rows.
+    """Write lists to a .parquet, .csv or .tsv file, block by block; return its number of rows.
 
     Columns: `user` and `item` (or `item` and `similar_item`, ...), text, or int64 without ids;
     `rank` int32, 1 is the best; `score` float32. The file is complete or absent.
     """
     import pyarrow as pa
-    from pyarrow import parquet
 
     path = Path(path)
+    ending = path.suffix if path.suffix in TABLES else ".parquet"
     row_name, name = lists.what
     columns = [
         (row_name, lists.row_ids),
@@ -98,10 +99,7 @@ def write_lists(path: Path | str, lists: Lists) -> int:
         + [("rank", pa.int32()), ("score", pa.float32())]
     )
     written = 0
-    with (
-        new_file(path) as temporary,
-        parquet.ParquetWriter(str(temporary), schema) as writer,
-    ):
+    with new_file(path) as temporary, table_writer(temporary, ending, schema) as write:
         for block in lists:
             real = block.ids >= 0
             numbers = (np.repeat(block.rows, real.sum(axis=1)), block.ids[real])
@@ -111,7 +109,7 @@ def write_lists(path: Path | str, lists: Lists) -> int:
             ]
             arrays += [pa.array(np.nonzero(real)[1] + 1), pa.array(block.scores[real])]
             parts = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
-            writer.write_table(pa.table(parts, schema=schema))
+            write(pa.table(parts, schema=schema))
             written += len(parts[0])
     return written
 

@@ -4,6 +4,7 @@
 |---|---|
 | `.npz` | all tensors, and the known ones of `column_names`, `row_names`, `target_names` |
 | `.parquet` | one tensor: number, name and vector of each word, item or user |
+| `.csv`, `.tsv` | the same as text, with a column for each number of the vector |
 | `.npy` | one tensor, float32, C-contiguous: for faiss and others that take an array |
 | no ending | a folder with a `.parquet` for each tensor |
 
@@ -26,9 +27,10 @@ from blocklearn.models import MODELS
 from ..files.allocated import new_npy
 from ..files.existing import check_new
 from .model_folder import Saved
+from .table_file import TABLES, table_writer
 
-ENDINGS = (".npz", ".parquet", ".npy")
-SINGLE = (".parquet", ".npy")  # endings of files with one tensor
+ENDINGS = (".npz", *TABLES, ".npy")
+SINGLE = (*TABLES, ".npy")  # endings of files with one tensor
 PART = 1 << 24  # bytes of a tensor that are written at a time
 
 Tensor = NDArray[Any]
@@ -83,14 +85,14 @@ def export(saved: Saved, to: Path, tensor: str | None = None) -> list[str]:
     elif to.suffix == ".npy":
         with new_file(to) as file:
             write_npy(file, next(iter(chosen.values())))
-    elif to.suffix == ".parquet":
+    elif to.suffix in TABLES:
         with new_file(to) as file:
-            write_parquet(file, saved, next(iter(chosen)))
+            write_table(file, saved, next(iter(chosen)), to.suffix)
     else:
 
         def fill(folder: Path) -> None:
             for name in chosen:
-                write_parquet(folder / f"{name}.parquet", saved, name)
+                write_table(folder / f"{name}.parquet", saved, name, ".parquet")
 
         write_folder(to, fill)
     return [f"{to}: {name}, {sizes(array)}" for name, array in chosen.items()]
@@ -121,36 +123,39 @@ def write_npy(file: Path, tensor: Tensor) -> None:
         into[start : start + len(part)] = part
 
 
-def write_parquet(file: Path, saved: Saved, tensor: str) -> None:
-    """Write a tensor as a table of its rows.
+def write_table(file: Path, saved: Saved, tensor: str, ending: str) -> None:
+    """Write a tensor as a table of its rows; ending: one of `TABLES`.
 
     The table has the columns `number`, int64, and, if names are known, `name`, text. For a GLM, a
-    column `TENSOR.OUTPUT` follows for each output; for other models, a fixed-size list `vector`.
+    column `TENSOR.OUTPUT` follows for each output. For other models follow a fixed-size list
+    `vector`, or in text `vector 0` and so on.
     """
     import pyarrow as pa
-    from pyarrow import parquet
 
     array = saved.tensors[tensor]
     names, columns = names_of_rows(saved, tensor), names_of_columns(saved, tensor)
+    called = None if columns is None else [f"{tensor}.{column}" for column in columns]
+    if called is None and ending != ".parquet":
+        called = [f"vector {number}" for number in range(array.shape[1])]
     numbers = pa.from_numpy_dtype(array.dtype)
     fields = [pa.field("number", pa.int64())]
     fields += [] if names is None else [pa.field("name", pa.string())]
-    if columns is None:
+    if called is None:
         fields.append(pa.field("vector", pa.list_(numbers, array.shape[1])))
     else:
-        fields += [pa.field(f"{tensor}.{column}", numbers) for column in columns]
+        fields += [pa.field(name, numbers) for name in called]
     schema = pa.schema(fields)
-    with parquet.ParquetWriter(str(file), schema) as writer:
+    with table_writer(file, ending, schema) as write:
         for start, part in parts(array):
             found = [pa.array(np.arange(start, start + len(part)))]
             if names is not None:
                 found.append(pa.array(names[start : start + len(part)], pa.string()))
-            if columns is None:
+            if called is None:
                 flat = pa.array(part.reshape(-1))
                 found.append(pa.FixedSizeListArray.from_arrays(flat, array.shape[1]))
             else:
                 found += [pa.array(np.ascontiguousarray(column)) for column in part.T]
-            writer.write_table(pa.table(found, schema=schema))
+            write(pa.table(found, schema=schema))
 
 
 def names_of_rows(saved: Saved, tensor: str) -> Sequence[str] | None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from blocklearn.durable import new_file
 from ..errors import ConfigError
 from ..files.allocated import new_npy
 from ..learner import Learner
+from .outputs import outputs_of
+from .table_file import TABLES, columns_of, table_writer
 
 ROW_GROUP = 1 << 16  # rows of a Parquet file that are collected before they are written
 
@@ -53,21 +55,38 @@ def json_lines(blocks: Iterator[Predicted]) -> Iterator[str]:
             yield json.dumps(item, ensure_ascii=False)
 
 
-def write_predictions(path: Path, blocks: Iterator[Predicted], rows: int) -> None:
-    """Write predictions to a file: an array to .npy; rows with names to .parquet.
+def prediction_names(learner: Learner) -> list[str] | None:
+    """Return the names of the numbers of a prediction: targets and classes; None: no names."""
+    outputs = outputs_of(learner)
+    if outputs is None:
+        return None
+    short = [output["name"].removeprefix(f"{output['fit']}.") for output in outputs]
+    same = len(set(short)) < len(short)
+    return [output["name"] for output in outputs] if same else short
+
+
+def write_predictions(
+    path: Path, blocks: Iterator[Predicted], rows: int, names: Sequence[str] | None = None
+) -> None:
+    """Write predictions to a file: an array to .npy; a table with a row each to others.
+
+    The table has the columns `row` and `document`, and one for each of `names`. Without names,
+    .parquet has a list `prediction`; .csv and .tsv have columns `prediction 0` and so on.
 
     Memory holds one block at a time, or a row group of Parquet. The file is complete or absent.
 
     Args:
-        path: the file; other endings than .npy mean Parquet.
+        path: the file; other endings than .npy, .csv and .tsv mean Parquet.
         blocks: the predictions.
         rows: the number of rows of all blocks.
+        names: of the numbers of a prediction; None: they have none.
     """
     with new_file(path) as temporary:
         if path.suffix == ".npy":
             _write_npy(temporary, blocks, rows)
         else:
-            _write_parquet(temporary, blocks)
+            ending = path.suffix if path.suffix in TABLES else ".parquet"
+            _write_table(temporary, ending, blocks, names)
 
 
 def _write_npy(path: Path, blocks: Iterator[Predicted], rows: int) -> None:
@@ -79,49 +98,55 @@ def _write_npy(path: Path, blocks: Iterator[Predicted], rows: int) -> None:
         array[block.numbers] = block.values
 
 
-def _write_parquet(path: Path, blocks: Iterator[Predicted]) -> None:
+def _write_table(
+    path: Path, ending: str, blocks: Iterator[Predicted], names: Sequence[str] | None
+) -> None:
     import pyarrow as pa
 
-    with _collecting(path) as write:
+    with _collecting(path, ending) as write:
         for block in blocks:
-            values: Any = pa.array(block.values.reshape(-1))
-            if block.values.ndim == 2:
-                values = pa.FixedSizeListArray.from_arrays(values, block.values.shape[1])
-            write(
-                pa.table(
-                    {
-                        "row": pa.array(block.numbers),
-                        "document": pa.array(block.names, pa.string()),
-                        "prediction": values,
-                    }
-                )
-            )
+            columns = {
+                "row": pa.array(block.numbers),
+                "document": pa.array(block.names, pa.string()),
+            }
+            write(pa.table(columns | _values(block.values, ending, names)))
+
+
+def _values(values: NDArray[Any], ending: str, names: Sequence[str] | None) -> dict[str, Any]:
+    """Return the columns of predictions [r x k] or [r]."""
+    import pyarrow as pa
+
+    if values.ndim == 1:
+        return {"prediction": pa.array(values)}
+    if names is not None and len(names) == values.shape[1]:
+        own = {"row", "document"}
+        return columns_of(values, [f"prediction {n}" if n in own else n for n in names])
+    if ending != ".parquet":
+        return columns_of(values, [f"prediction {i}" for i in range(values.shape[1])])
+    flat = pa.array(values.reshape(-1))
+    return {"prediction": pa.FixedSizeListArray.from_arrays(flat, values.shape[1])}
 
 
 @contextmanager
-def _collecting(path: Path) -> Iterator[Any]:
-    """Yield a function that writes tables to a Parquet file in groups."""
+def _collecting(path: Path, ending: str) -> Iterator[Any]:
+    """Yield a function that writes tables to a file in groups."""
     import pyarrow as pa
-    from pyarrow import parquet
 
     tables: list[Any] = []
-    writer: Any = None
+    with ExitStack() as stack:
+        into: Any = None
 
-    def write(table: Any, least: int = ROW_GROUP) -> None:
-        nonlocal writer
-        tables.append(table)
-        if sum(map(len, tables)) >= least:
-            writer = writer or parquet.ParquetWriter(path, table.schema)
-            writer.write_table(pa.concat_tables(tables))
-            tables.clear()
+        def write(table: Any, least: int = ROW_GROUP) -> None:
+            nonlocal into
+            tables.append(table)
+            if sum(map(len, tables)) >= least:
+                into = into or stack.enter_context(table_writer(path, ending, table.schema))
+                into(pa.concat_tables(tables))
+                tables.clear()
 
-    try:
         yield write
         if tables:
             write(tables.pop(), 0)
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 STEP = 1 << 14  # rows of a block

@@ -208,7 +208,7 @@ def test_what_is_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "the folder has no data" in capsys.readouterr().err
     (tmp_path / "a.csv").write_text("1\nx\n")
     with pytest.raises(DataError, match="a.csv:2"):
-        inspect([str(tmp_path / "a.csv")], Silent())
+        inspect([str(tmp_path / "a.csv")], Silent(), format="csv")
 
 
 def test_another_separator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

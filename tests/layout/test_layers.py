@@ -34,7 +34,7 @@ ROOMS = {
         "errors terminal exit_codes figures memory drawing files training showing configuration"
         " learner storage"
         " checking recommendation installation conversion watch runs reports inspection page"
-        " command_line estimators"
+        " starting command_line estimators"
     ),
 }  # fmt: skip
 """The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py."""

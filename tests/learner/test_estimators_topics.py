@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -266,3 +267,15 @@ def test_nmf_penalties_are_those_of_scikit_learn() -> None:
     assert ours == pytest.approx(objective(W, peer.components_), rel=1e-3)
     without = bl.NMF(3, **settings).fit(X)
     assert ours < 0.99 * objective(without.transform(X), without.components_)
+
+
+def test_topics_are_drawn_with_their_words(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    X = np.kron(np.eye(2, dtype=int), np.full((10, 3), 4))
+    lda = bl.LatentDirichletAllocation(n_components=2, random_state=0, n_jobs=1).fit(X)
+    words = ["$x", "b", "c", "d", "e", "f"]
+    figure = lda.plot_topics(num_words=3, feature_names=words, path=tmp_path / "t.png")
+    shown = [[label.get_text() for label in axes.get_yticklabels()] for axes in figure.axes]
+    assert sorted(map(sorted, shown)) == [["\\$x", "b", "c"], ["d", "e", "f"]]
+    assert (tmp_path / "t.png").stat().st_size > 1000
+    assert len(lda.plot_topics([1], feature_names=words).axes) == 1

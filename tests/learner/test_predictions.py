@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import threading
 from collections.abc import Iterator
@@ -55,6 +56,26 @@ def test_files_hold_what_predict_says(
     assert [line["row"] for line in lines] == list(range(100))
     assert np.array([line["prediction"] for line in lines]) == pytest.approx(expected)
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["p.npy", "p.parquet"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+@pytest.mark.parametrize("names", [None, ["a,\tb", 'say "x"\n', "row"]])
+def test_tables_of_text_hold_what_parquet_holds(
+    learner: bl.Learner, tmp_path: Path, ending: str, names: list[str] | None
+) -> None:
+    called = [f'd"{i},\t\n' for i in range(100)]
+    source = MatrixSource(X, block_rows=32, row_names=called)
+    write_predictions(tmp_path / f"p{ending}", predict_blocks(learner, source), 100, names)
+    with (tmp_path / f"p{ending}").open(newline="") as file:
+        lines = list(csv.reader(file, delimiter="\t" if ending == ".tsv" else ","))
+    columns = (names and [*names[:2], "prediction row"]) or [f"prediction {i}" for i in range(3)]
+    assert lines[0] == ["row", "document", *columns]
+    assert [line[:2] for line in lines[1:]] == [[str(i), name] for i, name in enumerate(called)]
+    found = np.array([line[2:] for line in lines[1:]], np.float32)
+    np.testing.assert_allclose(found, learner.predict(source), rtol=1e-6)
+    write_predictions(tmp_path / "p.parquet", predict_blocks(learner, source), 100, names)
+    if names:
+        assert parquet.read_table(tmp_path / "p.parquet").column_names == lines[0]
 
 
 @pytest.mark.parametrize("name", ["p.npy", "p.parquet"])

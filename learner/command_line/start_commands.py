@@ -1,0 +1,115 @@
+"""`learn init` and `learn lda FILE`, `learn als FILE` and so on: from data to a first run.
+
+Nothing heavy is imported before a command runs.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..terminal import show_lines, show_text
+from .options import QuietOption, VerboseOption
+from .train_commands import (
+    DeviceOption,
+    LogFormat,
+    OutOption,
+    Resume,
+    SeedOption,
+    SetOption,
+    ThreadsOption,
+    execute,
+    resolved,
+)
+
+
+class Start(StrEnum):
+    """The models of `learn init`, and what they learn from."""
+
+    lda = "lda"
+    nmf = "nmf"
+    als = "als"
+    glm = "glm"
+
+
+WHAT = {
+    Start.lda: "Find topics of texts: a folder, .txt, .jsonl, or a table with a column of texts.",
+    Start.nmf: "Find parts of texts, or of other counts.",
+    Start.als: "Learn from ratings or purchases: a table of users and items.",
+    Start.glm: "Learn to predict a column of a table, a number or a class, or labels of LIBSVM.",
+}
+
+
+def init(
+    model: Annotated[Start, typer.Argument(metavar="MODEL", help="lda, nmf, als or glm.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Your data [data that come with blocklearn]."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="YAML", help="Configuration to write, - for stdout [MODEL.yaml]."
+        ),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old file.")] = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Look at data, and write a configuration with comments that runs as it is."""
+    from blocklearn.durable import write_file
+
+    from ..starting.write import configuration
+
+    text = configuration(model.value, file)
+    if out is not None and str(out) == "-":
+        show_text(text.removesuffix("\n"))
+        return
+    path = Path(f"{model.value}.yaml") if out is None else out
+    if path.exists() and not overwrite:
+        raise typer.BadParameter(f"{path} exists; --overwrite replaces it", param_hint="--out")
+    write_file(path, text.encode())
+    show_lines([f"{path}: run it with `learn --config {path}`"])
+
+
+def _short(model: Start) -> Callable[..., None]:
+    """Return the command that trains `model` on a file."""
+
+    def command(
+        file: Annotated[Path, typer.Argument(metavar="FILE", help="Your data.")],
+        set_: SetOption = None,
+        out: OutOption = None,
+        seed: SeedOption = None,
+        threads: ThreadsOption = None,
+        device: DeviceOption = None,
+        overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old run.")] = False,
+        resume: Annotated[
+            Resume | None,
+            typer.Option("--resume", help="Resume from the newest checkpoint, if any."),
+        ] = None,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Check everything, print memory and time, stop.")
+        ] = False,
+        quiet: QuietOption = False,
+        verbose: VerboseOption = False,
+        log_format: Annotated[
+            LogFormat, typer.Option("--log-format", help="Progress as lines or as JSON events.")
+        ] = LogFormat.text,
+    ) -> None:
+        if overwrite and resume:
+            raise typer.BadParameter("choose one of --overwrite and --resume")
+        from ..starting.write import settings
+
+        defaults = settings(model.value, file)
+        name = f"{model.value}-{file.name.split('.')[0]}"
+        run = resolved([], set_, out, seed, threads, device, defaults, name)
+        execute(run, overwrite, resume, dry_run, quiet, log_format)
+
+    command.__name__ = model.value
+    command.__doc__ = f"{WHAT[model]} `learn init {model.value} FILE` writes its settings."
+    return command
+
+
+SHORT = [_short(model) for model in Start]
+"""`learn lda FILE` and the others."""

@@ -1,0 +1,144 @@
+"""Look at a table: its columns, their kinds, and which of them may be what."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blocklearn.datasources import DataError
+from blocklearn.datasources.packed.streams import kind_of
+
+SEPARATORS = ",;\t|"
+LOOKED_AT = 1000  # rows
+
+TEXTS = "text body content document description message review title abstract comment".split()
+TARGETS = "target label class y outcome response clicked click".split()
+USERS = "user userid user_id uid customer customer_id account member reader".split()
+ITEMS = "item itemid item_id iid product product_id movie movieid movie_id song track book".split()
+RATINGS = "rating ratings score stars value".split()
+COUNTS = "plays count counts clicks views listens quantity weight".split()
+TIMES = "timestamp time date ts datetime".split()
+IDS = "id ids index row key uuid".split()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, as its first rows show it.
+
+    kind: "number", "text" or "other", such as dates.
+    values: its first values, without missing ones.
+    missing: whether one of them is missing.
+    """
+
+    name: str
+    kind: str
+    values: list[Any]
+    missing: bool
+
+    @property
+    def binary(self) -> bool:
+        """Whether all values are 0 or 1."""
+        return self.kind == "number" and {float(v) for v in self.values} <= {0.0, 1.0}
+
+    @property
+    def words(self) -> float:
+        """The mean number of words in a text."""
+        texts = [str(value).count(" ") + 1 for value in self.values]
+        return sum(texts) / len(texts) if self.kind == "text" and texts else 0.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """A table file. separator: None: that of its ending. named: whether it names its columns."""
+
+    path: Path
+    columns: list[Column]
+    separator: str | None = None
+    named: bool = True
+
+    def called(self, names: Sequence[str]) -> Column | None:
+        """Return the first column with one of these names, in the order of `names`."""
+        found = {plain(column.name): column for column in reversed(self.columns)}
+        return next((found[name] for name in map(plain, names) if name in found), None)
+
+    def without(self, *columns: Column | None) -> list[Column]:
+        """Return the other columns."""
+        return [column for column in self.columns if column not in columns]
+
+
+def plain(name: str) -> str:
+    """Return a name as it is compared: `User ID` is `userid`."""
+    return "".join(filter(str.isalnum, name)).lower()
+
+
+def is_table(path: Path) -> bool:
+    """Return whether the ending of a file says that it is a table."""
+    return path.is_file() and kind_of(path) in (".csv", ".tsv", ".parquet", ".parq", ".pq")
+
+
+def look_at(path: Path) -> Look:
+    """Look at the first rows of a table.
+
+    Raises:
+        DataError: it cannot be read, or has no rows.
+    """
+    import pyarrow as pa
+
+    try:
+        if kind_of(path) in (".csv", ".tsv"):
+            return _look_at_text(path)
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(path) as file:
+            batch = next(file.iter_batches(LOOKED_AT), None)
+    except pa.ArrowException as error:
+        raise DataError(f"{path}: cannot be read as a table: {error}") from error
+    return Look(path, list(_columns(path, batch)))
+
+
+def _look_at_text(path: Path) -> Look:
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    with pa.input_stream(str(path)) as file:  # unpacks .gz and the like
+        first = file.read(1 << 16).decode("utf-8-sig", "replace").splitlines()[:1]
+    if not first or not first[0].strip():
+        raise DataError(f"{path}: the file is empty: must have a line of names, and rows.")
+    own = "\t" if kind_of(path) == ".tsv" else ","
+    counts = {mark: first[0].count(mark) for mark in SEPARATORS}
+    best = own if counts[own] else max(SEPARATORS, key=counts.__getitem__)
+    separator = best if counts[best] else own
+    names = next(csv.reader(first, delimiter=separator))
+    named = not any(_is_number(name) for name in names)
+    called = None if named else [f"column {number}" for number in range(1, len(names) + 1)]
+    reading = arrow.ReadOptions(column_names=called, use_threads=False)
+    with arrow.open_csv(path, reading, arrow.ParseOptions(delimiter=separator)) as reader:
+        batch = next(iter(reader), None)
+    separated = None if separator == own else separator
+    return Look(path, list(_columns(path, batch)), separated, named)
+
+
+def _columns(path: Path, batch: Any) -> Iterable[Column]:
+    """Yield the columns of a batch of rows. Raises DataError for none."""
+    from pyarrow import types
+
+    if batch is None or not batch.num_rows:
+        raise DataError(f"{path}: the table has no rows.")
+    for field, column in zip(batch.schema, batch.slice(0, LOOKED_AT).columns, strict=True):
+        kind = field.type
+        number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
+        values = [value for value in column.to_pylist() if value is not None and value != ""]
+        what = "number" if number else "text" if text else "other"
+        yield Column(field.name, what, values, len(values) < len(column))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Configurations for data that users have: `learn init` and `learn lda FILE`."""

@@ -1,0 +1,177 @@
+"""Choose the data section, and settings of the model, for a file that a user has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from blocklearn.datasources.packed.streams import kind_of
+
+from ..errors import ConfigError
+from ..inspection.look import (
+    COUNTS,
+    IDS,
+    ITEMS,
+    RATINGS,
+    TARGETS,
+    TEXTS,
+    TIMES,
+    USERS,
+    Look,
+    is_table,
+    look_at,
+)
+
+MATRICES = (".npz", ".mtx")
+TEXT_FILES = (".txt", ".jsonl", ".ndjson")
+LIBSVM = (".svm", ".libsvm", ".svmlight")
+MOST_STARS = 10  # larger numbers without the name of ratings are counts
+ALS_ENDINGS = "a table of users and items (.csv, .tsv, .parquet), .npz or .mtx"
+
+
+@dataclass
+class Start:
+    """The parts of a configuration that depend on the data.
+
+    train: keys of `data.train`; model: keys of `model`; told: a comment for a key of either.
+    """
+
+    train: dict[str, Any]
+    model: dict[str, Any] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+
+
+def start_for(model: str, path: Path) -> Start:
+    """Return the parts of a configuration for `model` on the data at `path`.
+
+    Raises:
+        ConfigError: the model cannot learn from such a file; the message says from which.
+        DataError: the file cannot be read.
+        FileNotFoundError: it does not exist.
+    """
+    if not path.exists():
+        raise FileNotFoundError(2, "no such file or folder", str(path))
+    return STARTS[model](path)
+
+
+def documents(path: Path) -> Start:
+    """Return the start for word counts of texts."""
+    limits = {"min_df": 3, "max_df": 0.5}
+    told = {
+        "min_df": "words in fewer documents say nothing about topics",
+        "max_df": "nor do words in more than this share of them",
+    }
+    if path.is_dir() or kind_of(path) in (*TEXT_FILES, *MATRICES):
+        counts = kind_of(path) in MATRICES
+        return Start({"kind": "file", "path": str(path)} | ({} if counts else limits), told=told)
+    if not is_table(path):
+        raise wrong(path, "a folder of .txt files, .txt, .jsonl, a table with texts, .npz or .mtx")
+    look = look_at(path)
+    texts = [column for column in look.columns if column.kind == "text"]
+    named = look.called(TEXTS)
+    if not texts:
+        raise wrong(path, "a table with a column of texts; all its columns are numbers")
+    text = named if named in texts else max(texts, key=lambda column: column.words)
+    assert text is not None
+    others = ", ".join(column.name for column in texts if column is not text)
+    told["text"] = "the column with the texts" + (f"; others of text: {others}" if others else "")
+    train = {"kind": "file", "path": str(path), "text": text.name, **separated(look), **limits}
+    return Start(train, told=told)
+
+
+def ratings(path: Path) -> Start:
+    """Return the start for users and items."""
+    if kind_of(path) in MATRICES and path.is_file():
+        return Start({"kind": "ratings", "path": str(path)})
+    if not is_table(path):
+        raise wrong(path, ALS_ENDINGS)
+    look = look_at(path)
+    if len(look.columns) < 2:
+        raise wrong(path, "a table with a column of users and one of items; it has one column")
+    user, item = look.called(USERS), look.called(ITEMS)
+    rest = iter(look.without(user, item))
+    user = user or next(rest)
+    item = item or next(rest)
+    rating, count = look.called(RATINGS), look.called(COUNTS)
+    numbers = [c for c in look.without(user, item, look.called(TIMES)) if c.kind == "number"]
+    value = rating or count or (numbers[0] if numbers else None)
+    value = value if value is not None and value.kind == "number" else None
+    explicit = value is not None and (value is rating or max(value.values, default=0) <= MOST_STARS)
+    train: dict[str, Any] = {"kind": "ratings", "path": str(path)}
+    train |= {"user": user.name, "item": item.name}
+    train |= {"rating": None if value is None else value.name, **separated(look)}
+    if not look.named:
+        train["columns"] = [column.name for column in look.columns]
+    told = {
+        "rating": "null: each line counts as 1" if value is None else "how much the user liked it",
+        "loss": "explicit for ratings; implicit for plays, clicks, purchases",
+        "columns": "the file has no line of names; these are made up",
+    }
+    if explicit:
+        return Start(train, {"loss": "explicit", "rank": 32, "reg": 0.1}, told)
+    return Start(train, {"loss": "implicit", "alpha": 20, "rank": 32, "reg": 2.0}, told)
+
+
+def targets(path: Path) -> Start:
+    """Return the start for rows with something to predict."""
+    if kind_of(path) in LIBSVM and path.is_file():
+        told = {"classes": "false, with link: linear, if labels are numbers to predict"}
+        libsvm = {"kind": "libsvm", "path": str(path), "classes": True}
+        return Start(libsvm, {"link": "softmax", "l2": 1e-5}, told)
+    if not is_table(path):
+        raise wrong(path, "a table (.csv, .tsv, .parquet) or LIBSVM text (.svm)")
+    look = look_at(path)
+    if not look.named:
+        raise wrong(path, "a table whose first line names the columns")
+    if len(look.columns) < 2:
+        raise wrong(path, "a table with a column to predict and others; it has one column")
+    target = look.called(TARGETS) or look.columns[-1]
+    rest = [c for c in look.without(target) if plain_id(c.name) not in IDS]
+    numeric = [c.name for c in rest if c.kind == "number"]
+    texts = [c.name for c in rest if c.kind == "text" and c.words <= 5]
+    left = [c.name for c in look.without(target) if c.name not in (*numeric, *texts)]
+    train: dict[str, Any] = {"kind": "table", "path": str(path), "targets": [target.name]}
+    if target.kind == "text":
+        train["classes"] = True
+    train |= {"numeric": numeric, "categorical": texts, **separated(look)}
+    if numeric:
+        train["standardize"] = True
+    if texts:
+        train["hash_bits"] = 18
+    if any(column.missing for column in rest if column.kind == "number"):
+        train["nulls"] = "zero"
+    link = "softmax" if target.kind == "text" else "logistic" if target.binary else "linear"
+    told = {
+        "targets": "the column to predict" + (f"; left out: {', '.join(left)}" if left else ""),
+        "classes": "the target is text: each of its values is a class",
+        "link": "logistic for 0 and 1, softmax for classes, linear for numbers, poisson for counts",
+        "standardize": "columns are useful only if their numbers are of similar size",
+        "hash_bits": "all values of text share 2^18 columns",
+        "nulls": "some numbers are missing: they count as the mean",
+    }
+    return Start(train, {"link": link, "l2": 1e-5}, told)
+
+
+def plain_id(name: str) -> str:
+    """Return a name as it is compared with those of ids."""
+    return name.lower().strip()
+
+
+def separated(look: Look) -> dict[str, Any]:
+    """Return the separator of a table, if it is not that of its ending."""
+    return {} if look.separator is None else {"separator": look.separator}
+
+
+def wrong(path: Path, rule: str) -> ConfigError:
+    """Return the error for a file of another kind."""
+    return ConfigError([f"{path}: must be {rule}. `learn inspect {path}` says what it has"])
+
+
+STARTS: dict[str, Callable[[Path], Start]] = {
+    "lda": documents,
+    "nmf": documents,
+    "als": ratings,
+    "glm": targets,
+}

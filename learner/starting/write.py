@@ -1,0 +1,124 @@
+"""Begin a configuration for a model and the data that a user has: as settings, or as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..configuration.config import flat
+from ..configuration.yaml_config import DELIVERED, Setting
+from ..terminal import printable
+from .data import start_for
+
+WIDTH = 28  # characters before a comment
+
+BEGUN: dict[str, dict[str, Any]] = {
+    "lda": {
+        "model": {"topics": 20, "inference": "gibbs"},
+        "eval": {"kind": "holdout", "share": 0.05},
+        "data": {"block_rows": 512},
+        "learner": {"passes": 30},
+    },
+    "nmf": {
+        "model": {"components": 20, "loss": "kullback-leibler"},
+        "eval": {"kind": "holdout", "share": 0.05},
+        "data": {"block_rows": 512},
+        "learner": {"passes": 30},
+    },
+    "als": {
+        "model": {},
+        "eval": {"kind": "holdout", "share": 0.1},
+        "data": {"shuffle": False},
+        "learner": {"passes": 10},
+    },
+    "glm": {
+        "model": {},
+        "eval": {"kind": "holdout", "share": 0.1},
+        "data": {"shuffle": "blocks"},
+        "learner": {"passes": 10},
+    },
+}
+"""Settings of each model that do not depend on the data."""
+
+TOLD = {
+    "topics": "few for an overview, 100 and more for large collections",
+    "inference": "sampled sweeps after one pass of cvb0: the best topics",
+    "components": "the number of parts",
+    "rank": "numbers that describe a user or an item",
+    "reg": "of each factor, per rating; larger for few ratings",
+    "alpha": "a count c has the weight 1 + alpha * c",
+    "l2": "larger: smaller weights",
+    "eval": "held out, to score the model",
+    "passes": "over the data",
+    "report": "a page with curves and results: OUT/report.html",
+}
+"""Comments on keys."""
+
+
+def begun(model: str, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the settings for `model` on the data at `path`, and comments on their keys.
+
+    Raises as `start_for`.
+    """
+    start, own = start_for(model, path), BEGUN[model]
+    tree = {
+        "model": {"kind": model, **own["model"], **start.model},
+        "data": {"train": start.train, "eval": own["eval"], **own["data"]},
+        "learner": {**own["learner"], "seed": 1, "report": True},
+    }
+    return tree, TOLD | start.told
+
+
+def settings(model: str, path: Path) -> list[Setting]:
+    """Return the settings for `model` on the data at `path` as defaults of a configuration.
+
+    Raises as `start_for`.
+    """
+    tree, _ = begun(model, path)
+    origin = f"learn {model} {path}"
+    return [Setting(name, json.dumps(value), origin) for name, value in flat(tree)]
+
+
+def configuration(model: str, path: Path | None) -> str:
+    """Return the text of a configuration; without a path, of the one that needs no data.
+
+    Raises as `start_for`.
+    """
+    if path is None:
+        return (DELIVERED / f"{model}.yaml").read_text(encoding="utf-8")
+    tree, told = begun(model, path)
+    lines = [
+        f"# {model.upper()} of {printable(path.name)}, begun by `learn init`.",
+        "# `learn --config THIS_FILE` trains; `learn config --config THIS_FILE` prints it all.",
+        *(line for name in tree for line in ("", f"{name}:", *pairs(tree[name], told, 2))),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def pairs(section: Mapping[str, Any], told: Mapping[str, str], indent: int) -> Iterator[str]:
+    """Yield a line for each setting of a section, with its comment."""
+    for key, value in section.items():
+        if key == "train":
+            yield f"{' ' * indent}{key}:"
+            yield from pairs(value, told, indent + 2)
+            continue
+        line = f"{' ' * indent}{key}: {scalar(value)}"
+        yield f"{line.ljust(WIDTH)}  # {printable(told[key])}" if key in told else line
+
+
+def scalar(value: Any) -> str:
+    """Return a value in the flow style of YAML, texts in quotes where they need them.
+
+    >>> scalar("lda"), scalar("a: b"), scalar({"share": 0.1}), scalar([1, "x y"])
+    ('lda', '"a: b"', '{share: 0.1}', '[1, "x y"]')
+    """
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {scalar(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(scalar, value))}]"
+    plain = isinstance(value, str) and value.isascii() and value.replace("-", "").isalpha()
+    if plain and value.lower() not in ("null", "true", "false") and not value.startswith("-"):
+        return str(value)
+    return json.dumps(value, ensure_ascii=not str(value).isprintable())

@@ -1,0 +1,43 @@
+"""Write tables part by part, as Parquet, CSV or TSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+TABLES = (".parquet", ".csv", ".tsv")
+"""Endings of files of tables."""
+
+
+@contextmanager
+def table_writer(file: Path, ending: str, schema: Any) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that appends Arrow tables of `schema` to `file`.
+
+    ending: one of `TABLES`. CSV and TSV have a line of names, and quotes where a text needs them;
+    they have no lists: see `columns_of`.
+    """
+    if ending == ".parquet":
+        from pyarrow import parquet
+
+        with parquet.ParquetWriter(str(file), schema) as writer:
+            yield writer.write_table
+        return
+    from pyarrow import csv
+
+    options = csv.WriteOptions(delimiter="\t" if ending == ".tsv" else ",")
+    with csv.CSVWriter(str(file), schema, write_options=options) as lines:
+        yield lines.write_table
+
+
+def columns_of(values: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return values [r x k] as k Arrow arrays by name; a name that occurs twice gets its number."""
+    import numpy as np
+    import pyarrow as pa
+
+    called = [n if names.index(n) == i else f"{n} ({i})" for i, n in enumerate(names)]
+    return {
+        name: pa.array(np.ascontiguousarray(column))
+        for name, column in zip(called, values.T, strict=True)
+    }

@@ -1,0 +1,208 @@
+"""`learn init` and `learn lda FILE`: what is found in data, and configurations that run."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from blocklearn.datasources import DataError
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.configuration.config import RunConfig
+from blocklearn.learner.configuration.yaml_config import resolve
+from blocklearn.learner.errors import ConfigError
+from blocklearn.learner.inspection.table_report import table_report, told
+from blocklearn.learner.starting.write import BEGUN, configuration, scalar
+
+MAILS = "id,subject,body\n1,hello there,a ship and a storm at sea\n2,re: hello,bread with butter\n"
+RATINGS = "userId;movieId;rating;timestamp\n7;film, 1;4;100\n8;film 2;5;101\n"
+PLAYS = "u1\ts1\t40\nu2\ts2\t3\n"
+BOUGHT = "customer,product,date\nann,milk,2020-01-01\nbob,tea,2020-01-02\n"
+FLOWERS = "id,size,age,country,species\n1,1.5,,de,rose\n2,2.5,3,fr,daisy\n"
+CLICKS = "click,price,note\n0,1.5,a\n1,2.5,b\n"
+
+
+def section(model: str, path: Path) -> RunConfig:
+    """The configuration that `learn init` writes, read back and validated."""
+    file = path.parent / "begun.yaml"
+    file.write_text(configuration(model, path), encoding="utf-8")
+    return resolve(RunConfig, [file], {})
+
+
+@pytest.mark.parametrize(
+    "model, name, text, train, of_model",
+    [
+        ("lda", "m.csv", MAILS, {"kind": "file", "text": "body", "min_df": 3}, {"topics": 20}),
+        ("nmf", "a.txt", "a storm\n", {"kind": "file", "max_df": 0.5}, {"components": 20}),
+        (
+            "als", "r.csv", RATINGS,
+            {"user": "userId", "item": "movieId", "rating": "rating", "separator": ";"},
+            {"loss": "explicit"},
+        ),
+        (
+            "als", "p.tsv", PLAYS,
+            {"user": "column 1", "columns": ["column 1", "column 2", "column 3"]},
+            {"loss": "implicit"},
+        ),
+        (
+            "als", "b.csv", BOUGHT,
+            {"user": "customer", "item": "product", "rating": None},
+            {"loss": "implicit"},
+        ),
+        (
+            "glm", "f.csv", FLOWERS,
+            {"targets": ["species"], "classes": True, "numeric": ["size", "age"],
+             "categorical": ["country"], "nulls": "zero"},
+            {"link": "softmax"},
+        ),
+        (
+            "glm", "c.csv", CLICKS,
+            {"targets": ["click"], "numeric": ["price"], "categorical": ["note"],
+             "nulls": "error", "classes": False},
+            {"link": "logistic"},
+        ),
+        ("glm", "x.svm", "1 1:2\n", {"kind": "libsvm", "classes": True}, {"link": "softmax"}),
+    ],
+)  # fmt: skip
+def test_a_configuration_is_found_in_the_data(
+    tmp_path: Path, model: str, name: str, text: str, train: Any, of_model: Any
+) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    config = section(model, path)
+    found = config.data.train.model_dump()
+    assert {key: found[key] for key in train} == train and str(found["path"]) == str(path)
+    assert {key: getattr(config.model, key) for key in of_model} == of_model
+
+
+def test_parquet_is_looked_at_too(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"y": [1.5, 2.5], "a b": [1, 2], "t": ["x", "z"]}), path)
+    config = section("glm", path)
+    train = config.data.train.model_dump()
+    assert train["numeric"] == ["a b"] and train["categorical"] == ["t"]
+    assert train["targets"] == ["y"] and config.model.link == "linear"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["a: b #.csv", "größe\u2028x.csv", "'\"\\.csv"])
+def test_hostile_names_of_files_and_columns_are_text(tmp_path: Path, name: str) -> None:
+    path, column = tmp_path / name, '#: "x"\\'
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([[column, "null", "y"], [1.5, 2, 0], [2.5, 1, 1]])
+    train = section("glm", path).data.train.model_dump()
+    assert train["numeric"] == [column, "null"] and train["path"] == path
+
+
+@pytest.mark.parametrize(
+    "model, name, text, error, told",
+    [
+        ("lda", "c.csv", "a,b\n1,2\n", ConfigError, "must be a table with a column of texts"),
+        ("lda", "x.svm", "1 1:2\n", ConfigError, "must be a folder of .txt files"),
+        ("als", "a.txt", "x\n", ConfigError, "must be a table of users and items"),
+        ("als", "a.csv", "user\n1\n", ConfigError, "it has one column"),
+        ("glm", "a.csv", "1,2\n3,4\n", ConfigError, "whose first line names the columns"),
+        ("glm", "a.csv", "", DataError, "the file is empty"),
+        ("glm", "a.csv", "a,b\n", DataError, "the table has no rows"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(
+    tmp_path: Path, model: str, name: str, text: str, error: type[Exception], told: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(error, match=told):
+        configuration(model, tmp_path / name)
+
+
+@pytest.mark.parametrize("model", BEGUN)
+def test_without_data_the_delivered_configuration_is_written(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for expected in (0, 2):  # the second time the file exists
+        with pytest.raises(SystemExit) as stop:
+            main(["init", model])
+        assert stop.value.code == expected
+    assert resolve(RunConfig, [tmp_path / f"{model}.yaml"], {}).model.kind == model  # type: ignore[attr-defined]
+    assert "--overwrite replaces it" in capsys.readouterr().err
+
+
+def test_inspect_describes_columns_of_text(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "t.csv"
+    rows = ["a,t,n,mixed", '1,"x\ny",,1', "2,x,,z", ",x,,3", "4,\x1b[2J,,4"]
+    path.write_text("\n".join(rows) + "\n")
+    report = table_report(path)
+    a, t, n, mixed = report["columns"]
+    assert report["rows"] == 4
+    assert (a["kind"], a["least"], a["largest"], a["missing"], a["values"]) == (
+        "number",
+        1,
+        4,
+        1,
+        3,
+    )
+    assert a["mean"] == pytest.approx(7 / 3)
+    assert t["kind"] == "text" and t["frequent"][0] == {"value": "x", "count": 2}
+    assert n["kind"] == "empty" and n["missing"] == 4 and mixed["kind"] == "text"
+    for line in (f"inspect {path}", f"inspect {path} --json"):
+        with pytest.raises(SystemExit) as stop:
+            main(line.split())
+        assert stop.value.code == 0
+    shown = capsys.readouterr().out
+    assert "text, 3 values: 'x' (2)" in shown and "\x1b" not in shown
+
+
+def test_columns_of_many_values_and_of_lists_are_counted_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blocklearn.learner.inspection.table_report.MOST_VALUES", 5)
+    path = tmp_path / "t.parquet"
+    lists = [[i] for i in range(9)]
+    parquet.write_table(pa.table({"id": [f"d{i}" for i in range(9)], "l": lists}), path)
+    ids, other = table_report(path)["columns"]
+    assert ids["values"] == 5 and ids["more_values"]
+    assert other["kind"] == "text" and "more than 0 values" in told(other)
+
+
+def test_scalars_read_back() -> None:
+    from ruamel.yaml import YAML
+
+    for value in ["true", "-", "a-b", "1e5", "", "größe", "\x1b", ["null", 1.5, None], {"a": True}]:
+        assert YAML(typ="safe").load(io.StringIO(f"x: {scalar(value)}\n"))["x"] == value
+
+
+def test_a_table_with_classes_is_trained_on_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    kinds = ["daisy", "red, rose", "tulip"]
+    rows = [(k, 3.0 * k + rng.normal(), rng.normal()) for k in rng.integers(0, 3, 200)]
+    with open("flowers.csv", "w", newline="") as file:
+        csv.writer(file).writerows(
+            [["size", "age", "species"], *([size, age, kinds[k]] for k, size, age in rows)]
+        )
+    for line in (
+        "glm flowers.csv --quiet --threads 1 --set learner.report=false",
+        "predict runs/glm-flowers --data flowers.csv --out found.csv",
+        "evaluate runs/glm-flowers --data flowers.csv --json",
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(line.split())
+        assert stop.value.code == 0, capsys.readouterr()
+    assert '"accuracy":' in capsys.readouterr().out
+    with open("found.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == ["row", "document", *kinds]
+    best = [max(kinds, key=lambda kind, row=row: float(row[kind])) for row in found]  # type: ignore[misc]
+    assert np.mean([kinds[k] == name for (k, *_), name in zip(rows, best, strict=True)]) > 0.7
+    Path("new.csv").write_text("size,age,species\n1,1,nettle\n")
+    with pytest.raises(SystemExit) as stop:
+        main("evaluate runs/glm-flowers --data new.csv".split())
+    assert stop.value.code == 65
+    assert "row 0 has the class 'nettle', which the training data do not" in capsys.readouterr().err
