@@ -20,6 +20,8 @@ OWN = ("pass", "block", "rows", "seconds", "rows_per_s")
 class History:
     """The course of training: a row for each evaluation and each pass.
 
+    Scores of training data are in a row if there are new ones since the row before.
+
     Columns: the number of the pass from 1, blocks done in it, rows trained on so far, seconds of
     training so far, rows per second, held-out scores, and scores of training data as train_NAME.
     A row without a score lacks its column.
@@ -31,6 +33,7 @@ class History:
     def __init__(self) -> None:
         """Begin without rows."""
         self._rows: list[dict[str, float]] = []
+        self._told: dict[str, float] = {}  # scores of training data in the rows so far
 
     def hear(self, event: str, progress: Progress) -> None:
         """Add a row if the event is an evaluation or the end of a pass without one."""
@@ -40,9 +43,11 @@ class History:
             return
         numbers = (*here, progress.rows, progress.seconds, progress.rows_per_s)
         row: dict[str, float] = dict(zip(OWN, numbers, strict=True))
-        row |= {f"train_{name}": value for name, value in overall(progress.train_scores).items()}
         if event == "evaluated":
             row |= progress.scores
+        if progress.train_scores is not self._told:
+            self._told = progress.train_scores
+            row |= {f"train_{name}": value for name, value in overall(self._told).items()}
         self._rows = [*(self._rows[:-1] if known else self._rows), row]
 
     @property
@@ -73,7 +78,7 @@ class History:
     def plot(self, *scores: str, path: str | Path | None = None) -> Any:
         """Plot scores over passes; return the Matplotlib figure.
 
-        scores: columns; none: all scores. path: file to write, such as history.png.
+        scores: columns; none: the held-out scores. path: file to write, such as history.png.
 
         Raises:
             MissingExtraError: Matplotlib is not installed.
@@ -82,7 +87,7 @@ class History:
         """
         from .plots import curves
 
-        chosen = list(scores) or self.scores
+        chosen = list(scores) or [name for name in self.scores if not name.startswith("train_")]
         if not chosen:
             raise ValueError("history: no score to plot: pass eval=X, or eval=0.1, and fit.")
         return curves({name: self._points(name) for name in chosen}, "pass", path)

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.hooks import Progress
+from blocklearn.learner.showing.history import History
 from blocklearn.learner.showing.live import NotebookScreen, TerminalScreen, bar, in_notebook, screen
 from blocklearn.learner.showing.progress import seconds_left, text, time_left
 
@@ -132,6 +133,19 @@ def test_history_tells_evaluations_within_a_pass_from_passes_without() -> None:
     places = list(zip(history["pass"], history["block"], strict=True))
     assert places == [(1, 2), (1, 3), (2, 1), (2, 3)]
     assert [value is None for value in history[score]] == [False, True, False, False]
+
+
+def test_history_repeats_no_scores_of_training_data() -> None:
+    history, progress = History(), Progress(passes=3, blocks=1, block=1, closed=True)
+    for pass_, told in enumerate([{"rmse": 1.0}, {"rmse": 1.0}, None]):
+        progress.pass_ = pass_
+        progress.train_scores = progress.train_scores if told is None else told
+        progress.scores = {"rmse": 2.0}
+        history.hear("evaluated", progress)
+        history.hear("pass_end", progress)
+    assert history["train_rmse"] == [1.0, 1.0, None] and history["rmse"] == [2.0] * 3
+    pytest.importorskip("matplotlib")
+    assert [axes.get_ylabel() for axes in history.plot().axes] == ["rmse"]
 
 
 # ---- repr ----------------------------------------------------------------------------------------
