@@ -76,6 +76,20 @@ def test_parquet_of_factors(tmp_path: Path) -> None:
     assert rows(tmp_path / "mean.parquet") == [{"number": 0, "vector": [3.5]}]
 
 
+@pytest.mark.parametrize("ending, mark", [(".csv", ","), (".tsv", "\t")])
+def test_tables_of_text_have_a_column_for_each_number(
+    ending: str, mark: str, tmp_path: Path
+) -> None:
+    export(FACTORS, tmp_path / f"users{ending}", "users")
+    lines = (tmp_path / f"users{ending}").read_text(encoding="utf-8").splitlines()
+    head = ["number", "name", *(f"vector {i}" for i in range(4))]
+    assert lines[0] == mark.join(f'"{name}"' for name in head)
+    assert lines[2] == mark.join(["1", '"Zoë"', "4", "5", "6", "7"])
+    export(WEIGHTS, tmp_path / f"W{ending}", "W")
+    lines = (tmp_path / f"W{ending}").read_text().splitlines()
+    assert lines[3] == mark.join(["2", '"age"', "5", "6"])
+
+
 def test_as_many_users_as_items(tmp_path: Path) -> None:
     """Which names are whose does not hang on their number."""
     square = saved(
@@ -162,7 +176,7 @@ def test_a_model_is_not_copied_into_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "to, tensor, message",
     [
-        ("m.csv", None, r"m.csv: must end in .npz, .parquet, .npy, or in nothing"),
+        ("m.xls", None, r"m.xls: must end in .npz, .parquet, .csv, .tsv, .npy, or in nothing"),
         (
             "m.npz",
             "itmes",
