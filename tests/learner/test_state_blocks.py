@@ -91,5 +91,5 @@ def test_what_cannot_be_written(
     job = ["factors", tmp_path / "model"]
     assert learn(*job, "friends", "--out", tmp_path / "a.npy") == ExitCode.CONFIG
     assert "no state of rows called 'friends': it has users, items" in capsys.readouterr().err
-    assert learn(*job, "users", "--out", tmp_path / "a.csv") == ExitCode.USAGE
+    assert learn(*job, "users", "--out", tmp_path / "a.xls") == ExitCode.USAGE
     assert not (tmp_path / "a.npy").exists()
