@@ -215,7 +215,7 @@ def test_what_is_similar(
         (["recommend", "--seen", "unknown.txt", "--include-seen"], 2, ""),
         (["recommend", "--data", "none.csv"], 66, "none.csv: No such file"),
         (["recommend", "--data", "a.csv", "--users", "b"], 2, "its own users"),
-        (["recommend", "--out", "top.csv"], 2, ""),
+        (["recommend", "--out", "top.xls"], 2, ""),
         (["recommend", "--top", "0"], 2, ""),
         (["similar"], 2, ""),
         (["similar", "--items", "a", "--users", "b"], 2, ""),
