@@ -8,10 +8,22 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from ..emit.numba_rows import rowwise_source
 from ..emit.source import load_source
 
 Kernel = Callable[..., Any]
+
+_kernels: WeakKeyDictionary[Any, Kernel] = WeakKeyDictionary()
+
+
+def kernel_of(found: Any, source: Callable[[Any], str] = rowwise_source) -> Kernel:
+    """Return the kernel of a compiled program, whose text `source` prints once."""
+    kernel = _kernels.get(found)
+    if kernel is None:
+        kernel = _kernels[found] = compiled(source(found.plan))
+    return kernel
 
 
 @cache

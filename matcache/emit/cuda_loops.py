@@ -24,7 +24,7 @@ from ..program.instructions import (
 )
 from ..program.schedule import Group, Schedule
 from .cuda_header import C_TYPES, number
-from .cuda_layout import is_shared, layout
+from .cuda_layout import Layout, is_shared
 from .rows import LoopBody, RowwisePrinter, plus
 
 _ACROSS = {"sum": "bl_plus", "max": "bl_larger", "min": "bl_smaller"}
@@ -41,6 +41,7 @@ class CudaLoops(RowwisePrinter):
     b: packs of shared vectors.
     """
 
+    layout: Layout  # where vectors are kept, in a program of rows
     end = ";"
     declare = "F "
     count = "F(length)"
@@ -52,14 +53,13 @@ class CudaLoops(RowwisePrinter):
     }
 
     def __init__(self, plan: Schedule, types: Sequence[str] | None = None) -> None:
-        """Lay the plan out.
+        """Prepare to print the plan.
 
         types: C types of the arguments; None: the program's dtype.
         """
         super().__init__(plan)
         self.types = types
         self.float = C_TYPES[self.program.dtype]
-        self.layout = layout(plan, types)
 
     # -------------------------------------------------------------- names
 
@@ -85,6 +85,10 @@ class CudaLoops(RowwisePrinter):
             return f"b{value.arg}[v]"
         return f"{self.register(value)}[r]"
 
+    def put(self, value: Value, text: str) -> None:
+        """Print the store of this lane's element of a vector."""
+        self.set(self.element(value), text)
+
     def nonzero(self, value: Value, lane: int) -> str:
         """Return non-zero j + lane of a stored value."""
         if value.access in (Access.COLUMN, Access.ENTRY):
@@ -100,6 +104,14 @@ class CudaLoops(RowwisePrinter):
     def apply(self, instruction: Apply, texts: list[str]) -> str:
         """Return an elementwise operation on these texts."""
         return ELEMENTWISE[instruction.op].c.format(*texts)
+
+    def single_numbers(self) -> None:
+        """Print locals for the arguments that are one number for all rows."""
+        for n, argument in enumerate(self.program.arguments):
+            if argument.form == "number":
+                self.out.line(f"const F x{n} = n{n};")
+            elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
+                self.out.line(f"const F x{n} = (F)a{n}[0];")
 
     # -------------------------------------------------------------- vectors in registers
 
@@ -187,8 +199,12 @@ class CudaLoops(RowwisePrinter):
             for value in shared.values():
                 self.shared_pack(value)
             with self.each(group.length):
-                _Body(self, group).run()
+                self.body(group)
         self.finish(group)
+
+    def body(self, group: Group) -> None:
+        """Print the body of a loop over elements."""
+        _Body(self, group).run()
 
     def nonzeros(self, group: Group) -> None:
         """Print a loop over the non-zeros of the row."""
@@ -276,11 +292,12 @@ class _Body(LoopBody):
         return super().read(value, lane)
 
     def load(self, value: Value, lane: int) -> str:
-        return self.cuda.nonzero(value, lane)
+        nonzero = value.kind is Kind.NNZ
+        return self.cuda.nonzero(value, lane) if nonzero else self.cuda.element(value)
 
     def store(self, value: Value, *, again: bool) -> None:
         if value.kind is Kind.VEC:
-            self.rows.set(self.cuda.element(value), self.name(value, 0))
+            self.cuda.put(value, self.name(value, 0))
             return
         if self.wide and again:
             self.out.line("BL_SYNC();")  # waits until every lane has read the old values

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from ..program.instructions import Access, Kind, Store, Value, walk, writes
 from ..program.schedule import Schedule, all_values
 from .cuda_header import device_header
+from .cuda_layout import layout
 from .cuda_loops import CudaLoops
 
 
@@ -44,6 +45,7 @@ class CudaPrinter(CudaLoops):
     ) -> None:
         """Prepare to print the plan; for types and ordered see `rowwise_source`."""
         super().__init__(plan, types)
+        self.layout = layout(plan, types)
         self.ordered = ordered and self.sparse
         self.lanes_of_row = self.layout.lanes
         every = all_values(self.program.body)
@@ -118,11 +120,7 @@ class CudaPrinter(CudaLoops):
         with out.block(f"__device__ __forceinline__ void one_row({parameters}) {{", "}"):
             out.line("const int lane = BL_LANE, group = LONG ? threadIdx.x / BL_LANES : 0;")
             out.line(f"const i64 i = {'active[row]' if self.program.transposed else 'row'};")
-            for n, argument in enumerate(self.program.arguments):
-                if argument.form == "number":
-                    out.line(f"const F x{n} = n{n};")
-                elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
-                    out.line(f"const F x{n} = (F)a{n}[0];")
+            self.single_numbers()
             self.row()
 
     def row(self) -> None:

@@ -1,8 +1,12 @@
-"""Print a scheduled row-wise program as Numba source.
+"""Print a scheduled program as Numba source.
 
 A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals, and
 values inside a loop are scalars. The loop over non-zeros takes four at a time, so row vectors are
 loaded once for four table rows. `F(...)` around loaded numbers converts other dtypes.
+
+The kernel of an expression takes the number of columns, and runs over rows i and columns k. If each
+of its numbers belongs to one element, chunks are of elements instead: arrays are one-dimensional,
+and a single loop runs over k. A sum leaves a chunk's part in row `chunk` of its result.
 
 Longer than 300 lines: one printer, a method for each kind of instruction.
 """
@@ -65,7 +69,7 @@ class NumbaPrinter(RowwisePrinter):
             names.append({"sparse": "v", "mat": "a"}.get(argument.form, "n") + str(n))
         names += [f"o{n}" for n in self.outputs.values()]
         names += [f"h{n}" for n in self.hidden.values()]
-        return [*names, "scratch"]
+        return [*names, "columns" if self.program.whole else "scratch"]
 
     def source(self) -> str:
         """Return the whole module."""
@@ -75,23 +79,49 @@ class NumbaPrinter(RowwisePrinter):
             self.single_numbers()
             for value in sorted(self.plan.vectors.values()):
                 out.line(f"w{value} = scratch[thread, {value}]")
-            row = "row" if self.program.transposed else "i"
-            with out.block(f"for {row} in range(bounds[chunk], bounds[chunk + 1]):"):
-                if self.program.transposed:
-                    out.line("i = np.uintp(active[row])")
-                    self.fetch_ahead()
-                if self.sparse:
-                    out.line(f"p = indptr[{row}]")
-                    out.line(f"q = indptr[{row} + 1]")
+            self.before_rows()
+            if self.plan.flat:
                 self.nodes(self.plan.nodes)
-                for result in self.program.returns:
-                    if result.kind is Kind.ROW and result.arg < 0:
-                        out.line(f"o{self.outputs[result.id]}[i, 0] = {self.scalar(result)}")
+            else:
+                self.row_loop()
+            if self.program.ending == "total":
+                out.line("o0[chunk, 0] = total")
         made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
         sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
+        sums = sums or self.program.ending == "total"
         vectors = VECTORS if made or self.fetches else ""
         header = numba_header(self.program.dtype, sums=sums, made=vectors + made)
         return header + out.text()
+
+    def before_rows(self) -> None:
+        """Print what the ending of an expression, and a loop over its elements, begin with."""
+        out, ending = self.out, self.program.ending
+        if ending == "total":
+            out.line("total = 0.0")
+        if ending == "colsum":
+            with out.block("for k in range(columns):"):
+                out.line("o0[chunk, k] = 0.0")
+        if self.plan.flat:
+            # slices: an index that starts at 0 is known not to be negative, and LLVM makes vectors
+            out.line("first, last = bounds[chunk], bounds[chunk + 1]")
+            cut = [f"a{n}" for n, a in enumerate(self.program.arguments) if a.rowlike]
+            for name in cut + ["o0"] * (ending == "assign"):
+                out.line(f"{name} = {name}[first:last]")
+
+    def row_loop(self) -> None:
+        """Print the loop over the rows of a chunk."""
+        out, row = self.out, "row" if self.program.transposed else "i"
+        with out.block(f"for {row} in range(bounds[chunk], bounds[chunk + 1]):"):
+            if self.program.transposed:
+                out.line("i = np.uintp(active[row])")
+                self.fetch_ahead()
+            if self.sparse:
+                out.line(f"p = indptr[{row}]")
+                out.line(f"q = indptr[{row} + 1]")
+            self.nodes(self.plan.nodes)
+            for result in self.program.returns:
+                if result.kind is Kind.ROW and result.arg < 0:
+                    out.line(f"o{self.outputs[result.id]}[i, 0] = {self.scalar(result)}")
 
     def fetch_ahead(self) -> None:
         """Print prefetches of matrix rows that later rows of the loop will read."""
@@ -133,11 +163,26 @@ class NumbaPrinter(RowwisePrinter):
     def element(self, value: Value, index: str = "k") -> str:
         """Return one element of a stored vector."""
         array = self.array(value)
+        if value.access is Access.RANDOM:
+            stream = self.program.arguments[value.arg].stream
+            return f"m.uniform(random_bits({array}, i, k, {stream}))"
         if value.access is Access.SHARED:
             return f"F({array}[0, {index}])"
         if value.access is Access.ENTRY:
             return f"F({array}[{index}, 0])"
-        return f"{array}[{index}]" if value.id in self.plan.vectors else f"{array}[i, {index}]"
+        if value.id in self.plan.vectors or self.plan.flat:
+            return f"{array}[{index}]"
+        return self.cell(value.arg) if value.kind is Kind.ROW else f"{array}[i, {index}]"
+
+    def put(self, value: Value, text: str) -> None:
+        """Print the store of an element of a vector; a sum adds it."""
+        match self.program.ending:
+            case "total":
+                self.out.line(f"total += np.float64({text})")
+            case "colsum":
+                self.out.line(f"o0[chunk, k] += np.float64({text})")
+            case "assign":
+                self.set(self.element(value), text)
 
     def home(self, value: Value) -> tuple[str, str]:
         """Return the array that holds a stored vector, and where the vector begins in it."""
@@ -241,7 +286,10 @@ class NumbaPrinter(RowwisePrinter):
 
     def vector(self, group: Group) -> None:
         """Print a loop over a vector."""
-        with self.out.block(f"for k in range({group.length}):"):
+        length = str(group.length)
+        if self.program.whole:
+            length = "last - first" if self.plan.flat else "columns"
+        with self.out.block(f"for k in range({length}):"):
             _Body(self, group).run()
 
     def nonzeros(self, group: Group) -> None:
@@ -272,18 +320,16 @@ class _Body(LoopBody):
                 self.out.line(f"c{lane} = np.uintp(indices[{plus('j', lane)}])")
         super().run()
 
-    def stored(self, value: Value, lane: int) -> str:
-        """Return where the array of a value of the loop holds it."""
-        if value.kind is Kind.VEC:
-            return self.numba.element(value)
-        return self.numba.nonzero(value, lane)
-
     def load(self, value: Value, lane: int) -> str:
-        return f"F({self.stored(value, lane)})"
+        nonzero = value.kind is Kind.NNZ
+        return f"F({self.numba.nonzero(value, lane) if nonzero else self.numba.element(value)})"
 
     def store(self, value: Value, *, again: bool) -> None:
         for lane in self.every:
-            self.rows.set(self.stored(value, lane), self.name(value, lane))
+            if value.kind is Kind.NNZ:
+                self.rows.set(self.numba.nonzero(value, lane), self.name(value, lane))
+            else:
+                self.numba.put(value, self.name(value, lane))
 
     def dot(self, dot: Dot) -> list[str]:
         out, length = self.out, dot.vec.length

@@ -186,6 +186,9 @@ class LoopBody(ABC):
 
     def run(self) -> None:
         """Print the body."""
+        if self.rows.program.whole:  # in order, since compilers sort the terms of sums by loads
+            for value in self.rows.plan.inputs:
+                self.bring(value)
         for instruction in self.group.instructions:
             match instruction:
                 case Apply():
@@ -203,6 +206,13 @@ class LoopBody(ABC):
                 case Gather():
                     self.gather(instruction)
 
+    def bring(self, value: Value) -> None:
+        """Load a value into locals."""
+        for lane in self.every:
+            name = f"{self.rows.declare}{self.name(value, lane)}"
+            self.rows.set(name, self.load(value, lane))
+        self.known.add(value.id)
+
     def read_all(self, instruction: Apply, lane: int) -> list[str]:
         """Return the arguments of an elementwise operation."""
         return [self.read(argument, lane) for argument in instruction.args]
@@ -213,14 +223,12 @@ class LoopBody(ABC):
 
     def read(self, value: Value | float, lane: int) -> str:
         """Return a number: of the row, or in a local that is loaded if necessary."""
-        if not isinstance(value, Value) or value.kind is not self.group.kind:
-            return self.rows.scalar(value)
-        if value.id not in self.known:
-            for each in self.every:
-                name = f"{self.rows.declare}{self.name(value, each)}"
-                self.rows.set(name, self.load(value, each))
-            self.known.add(value.id)
-        return self.name(value, lane)
+        if isinstance(value, Value):
+            if value.id not in self.known and value.kind is self.group.kind:
+                self.bring(value)
+            if value.id in self.known:
+                return self.name(value, lane)
+        return self.rows.scalar(value)
 
     def keep(self, value: Value, texts: list[str]) -> None:
         """Print computed values, by lane, into locals and into the array if one exists."""

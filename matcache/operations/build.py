@@ -2,8 +2,6 @@
 
 `build(cache, op, args)` is the entry point of `Lazy._apply`. Elementwise operations, sums of rows
 and columns and assignment are here; `products.py` and `indexing.py` hold the rest.
-
-Longer than 300 lines: one table of builders, and the builders.
 """
 
 from __future__ import annotations
@@ -17,14 +15,15 @@ from ..containers.cache import MatCache
 from ..containers.dispatch import operation
 from ..containers.expressions import Elementwise, Node, result_dtype
 from ..containers.lazy import Lazy, Shape, Transposed
-from ..containers.matrices import Mat, SparseMat, handle, slots_of
+from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import PatternSlot
 from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand, apply
 from ..program import padding
-from ..program.dense import Ending
-from . import dense as fused
+from ..program.instructions import Ending
+from . import dense
+from .dense import linearise
 from .indexing import sort
 from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
 from .rowwise import Rowwise, run
@@ -148,20 +147,9 @@ def evaluate(node: Elementwise) -> Mat:
         result = _rowlocal((node,), lambda value: value, node.op, node.label)
         assert isinstance(result, Mat)
         return result
-    linear = fused.linearise(node, node.shape, "assign", node.dtype.name)
-    result = _fused_result(node.cache, linear, node.shape, node.dtype, node.label)
+    result = dense.result(node.cache, node, "assign", node.shape, node.dtype, node.label)
     result.slot.padding = node.padding
     return result
-
-
-def _fused_result(
-    cache: MatCache, linear: fused.Linear, shape: Shape, dtype: Any, label: str
-) -> Mat:
-    slot = cache.result(linear.key, shape, dtype, label)
-    if cache.begin(slot):
-        fused.run(cache, linear, slot)
-        slot.computed_from(*slots_of(linear.operands))
-    return handle(cache, slot)
 
 
 def _rowlocal(roots: tuple[Any, ...], then: Callable[..., Any], name: str, label: str) -> Any:
@@ -170,37 +158,10 @@ def _rowlocal(roots: tuple[Any, ...], then: Callable[..., Any], name: str, label
     then: what the kernel does with their values.
     name: of `then`.
     label: of the result.
-
-    Operands of another shape are computed first, into containers of their own.
     """
-    cache, shape, pattern = roots[0].cache, roots[0].shape, roots[0].pattern
-    leaves: list[Any] = []
-    steps: list[tuple[str, tuple[tuple[str, int], ...]]] = []
-    places: dict[Any, tuple[str, int]] = {}
-
-    def visit(node: Lazy | float, version: int, by: str | None = None) -> tuple[str, int]:
-        if isinstance(node, Mat) and version >= 0:
-            node.check(version, by)
-        if isinstance(node, Elementwise) and not node.computed:
-            if node.pattern is pattern and node.shape == shape:
-                if id(node) not in places:
-                    references = tuple(
-                        visit(a, v, node.where)
-                        for a, v in zip(node.args, node.versions, strict=True)
-                    )
-                    steps.append((node.op, references))
-                    places[id(node)] = ("step", len(steps) - 1)
-                return places[id(node)]
-        leaf = node.mat() if isinstance(node, Lazy) else node
-        place = ("leaf", len(leaves))
-        if isinstance(leaf, Mat):
-            place = places.setdefault(("mat", leaf.guid), place)
-        if place == ("leaf", len(leaves)):
-            leaves.append(leaf)
-        return place
-
-    results = tuple(visit(root, -1) for root in roots)
-    structure = ("expression", name, tuple(steps), results)
+    cache, shape = roots[0].cache, roots[0].shape
+    leaves, steps, results = linearise(roots, shape, roots[0].pattern)
+    structure = ("expression", name, steps, results)
     program = cache.programs.get(structure)
     if program is None:
 
@@ -241,9 +202,7 @@ def assign(target: Mat, value: Any) -> None:
     if isinstance(value, Node) and value.fits(target):
         value.run(target.slot)
         return
-    precise = [x for x in (target, value) if isinstance(x, Lazy) and x.dtype != np.float32]
-    linear = fused.linearise(value, target.shape, "assign", "float64" if precise else "float32")
-    fused.run(cache, linear, target.slot)
+    dense.store(target, value)
 
 
 def _assign_sparse(target: Mat, value: Any) -> None:
@@ -272,11 +231,9 @@ def _sum(ending: Ending) -> Callable[[MatCache, Lazy], Any]:
                 )
             x = apply("rowsum", x)
         x = real_rows(x)
-        work = result_dtype([x])
         shape = (1, 1) if ending == "total" else (1, x.shape[1])
-        dtype = np.dtype(np.float64) if ending == "total" else work
-        linear = fused.linearise(x, x.shape, ending, work.name)
-        return _fused_result(cache, linear, shape, dtype, f"{ending}({x.label})")
+        dtype = np.float64 if ending == "total" else result_dtype([x])
+        return dense.result(cache, x, ending, shape, dtype, f"{ending}({x.label})")
 
     return reduce
 

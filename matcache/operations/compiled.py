@@ -1,4 +1,4 @@
-"""A traced row-wise function, and how much work it is."""
+"""A program that can be printed, and how much work it is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..program.schedule import Schedule, all_values, flops
 
 @dataclass(eq=False)
 class Compiled:
-    """A traced and scheduled function for one signature."""
+    """A scheduled program: a function traced for one signature, or a dense expression."""
 
     plan: Schedule
     single: bool  # returns one value, not a tuple

@@ -1,4 +1,4 @@
-"""Compile a dense elementwise expression to one kernel, and run it over chunks.
+"""Flatten trees of elementwise operations; compile and run those of dense matrices.
 
 A kernel may end in a sum: of all entries, or of each column. Sums run in float64 over chunks whose
 bounds depend only on the shape. Partial sums are added in order, so the bits do not depend on the
@@ -7,19 +7,22 @@ number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..containers.cache import Key, MatCache, number_key
+from ..containers.cache import MatCache, number_key
 from ..containers.dispatch import launch
-from ..containers.expressions import Elementwise
-from ..containers.lazy import Lazy
-from ..containers.matrices import Mat
-from ..containers.slots import Slot
+from ..containers.expressions import Elementwise, result_dtype
+from ..containers.lazy import Lazy, Shape
+from ..containers.matrices import Mat, handle, slots_of
+from ..containers.slots import PatternSlot, Slot
 from ..errors import ShapeError, source_line
-from ..program.dense import Ending, Fused, Leaf
+from ..program.dense import Reference, Step, dense_program
+from ..program.instructions import Ending
+from ..program.schedule import schedule
+from .compiled import Compiled
 
 CHUNK_ELEMENTS = 8192  # least elements of a chunk
 WAKE_WORK = 2**19  # smaller work ends before a second thread wakes; a number read is 1, a step 2
@@ -67,82 +70,106 @@ def random(cache: MatCache, shape: tuple[int, int], key: Mat, stream: int = 0) -
     return Random(cache, shape, key, stream)
 
 
-@dataclass
-class Linear:
-    """A `Fused` with its shape, and the operands and numbers of this evaluation."""
+def linearise(
+    roots: Sequence[Lazy | float], shape: Shape, pattern: PatternSlot | None = None
+) -> tuple[list[Mat | Random | float], tuple[Step, ...], tuple[Reference, ...]]:
+    """Flatten trees into leaves, steps, and the places of the roots; common sub-trees appear once.
 
-    fused: Fused
-    shape: tuple[int, int]
-    operands: list[Mat]
-    numbers: list[float]
-
-    @property
-    def key(self) -> Key:
-        """The key of the expression in the cache."""
-        guids = (m.guid for m in self.operands)
-        return (("fused", self.fused, self.shape), *guids, *map(number_key, self.numbers))
-
-
-def linearise(root: Lazy | float, shape: tuple[int, int], ending: Ending, dtype: str) -> Linear:
-    """Flatten a tree; common sub-trees appear once.
-
-    Operands of another shape, and those that need more precision than `dtype`, are computed first
-    into containers of their own: once, not once per element.
+    Operands of another shape or pattern are computed first into containers of their own: once, not
+    once per element. Leaves are Mats, numbers, and random numbers of this shape.
     """
-    leaves: list[Leaf] = []
-    operands: list[Mat] = []
-    numbers: list[float] = []
-    steps: list[tuple[str, tuple[tuple[str, int], ...]]] = []
-    places: dict[Any, tuple[str, int]] = {}
+    leaves: list[Mat | Random | float] = []
+    steps: list[Step] = []
+    places: dict[object, Reference] = {}  # by the guid of a leaf, or by step
+    visited: dict[int, Reference] = {}
 
-    def leaf(mat: Mat, kind: Leaf) -> tuple[str, int]:
-        place = places.get((mat.guid, kind))
-        if place is None:
-            place = places[mat.guid, kind] = ("leaf", len(leaves))
-            leaves.append(kind)
-            operands.append(mat)
+    def visit(node: Lazy | float, version: int, by: str | None = None) -> Reference:
+        if isinstance(node, Elementwise) and not node.computed:
+            if node.shape == shape and node.pattern is pattern:
+                if (place := visited.get(id(node))) is None:
+                    pairs = zip(node.args, node.versions, strict=True)
+                    step = (node.op, tuple([visit(a, v, node.where) for a, v in pairs]))
+                    place = visited[id(node)] = places.setdefault(step, ("step", len(steps)))
+                    if place[1] == len(steps):
+                        steps.append(step)
+                return place
+        leaf: Mat | Random | float
+        key: object
+        if not isinstance(node, Lazy):
+            leaf, key = float(node), ("number", len(leaves))
+        elif isinstance(node, Random) and node.shape == shape:
+            node.key.check(node.version, node.where)
+            leaf, key = node, (node.key.guid, node.stream)
+        else:
+            if isinstance(node, Mat) and version >= 0:
+                node.check(version, by)
+            leaf = node.mat()
+            key = leaf.guid
+        place = places.setdefault(key, ("leaf", len(leaves)))
+        if place[1] == len(leaves):
+            leaves.append(leaf)
         return place
 
-    def visit(node: Lazy | float, version: int, by: str | None = None) -> tuple[str, int]:
-        if not isinstance(node, Lazy):
-            numbers.append(float(node))
-            return ("number", len(numbers) - 1)
-        if isinstance(node, Random) and node.shape == shape:
-            node.key.check(node.version, node.where)
-            return leaf(node.key, Leaf("random", node.stream))
-        if isinstance(node, Mat) and version >= 0:
-            node.check(version, by)
-        inline = isinstance(node, Elementwise) and not node.computed and node.shape == shape
-        if inline and (node.dtype == np.float32 or dtype == "float64"):
-            assert isinstance(node, Elementwise)
-            if (place := places.get(id(node))) is None:
-                references = tuple(
-                    visit(a, v, node.where) for a, v in zip(node.args, node.versions, strict=True)
-                )
-                step = (node.op, references)
-                if (place := places.get(step)) is None:
-                    steps.append(step)
-                    place = places[step] = ("step", len(steps) - 1)
-                places[id(node)] = place
-            return place
-        mat = node.mat()
-        return leaf(mat, Leaf(_kind(mat.shape, shape)))
-
-    result = visit(root, -1)
-    fused = Fused(tuple(leaves), len(numbers), tuple(steps), result, ending, dtype)
-    return Linear(fused, shape, operands, numbers)
+    found = tuple([visit(root, -1) for root in roots])
+    return leaves, tuple(steps), found
 
 
-def _kind(shape: tuple[int, int], of: tuple[int, int]) -> str:
-    if shape == of:
-        return "full"
-    if shape == (1, 1):
-        return "one"
-    return "row" if shape[0] == 1 else "column"
+def result(
+    cache: MatCache, root: Lazy, ending: Ending, shape: Shape, dtype: Any, label: str
+) -> Mat:
+    """Compute an expression, or its sums, into its container of the cache.
+
+    shape, dtype: of the container. Sums are computed in the expression's own dtype.
+    """
+    found, args = compiled(cache, root, root.shape, ending, result_dtype([root]).name)
+    parts = [a.guid if isinstance(a, Mat) else number_key(a) for a in args]
+    slot = cache.result((("dense", found, root.shape), *parts), shape, dtype, label)
+    if cache.begin(slot):
+        _run(cache, found, args, root.shape, slot)
+        slot.computed_from(*slots_of([a for a in args if isinstance(a, Mat)]))
+    return handle(cache, slot)
 
 
-def run(cache: MatCache, linear: Linear, out: Slot) -> None:
-    """Compute the expression, or its sums, into `out`; in planning, reserve memory."""
+def store(target: Mat, root: Lazy | float) -> None:
+    """Compute an expression into the container of `target`, which may be wider than it is."""
+    precise = [x for x in (target, root) if isinstance(x, Lazy) and x.dtype != np.float32]
+    dtype = "float64" if precise else "float32"
+    found, args = compiled(target.cache, root, target.shape, "assign", dtype)
+    _run(target.cache, found, args, target.shape, target.slot)
+
+
+def compiled(
+    cache: MatCache, root: Lazy | float, shape: Shape, ending: Ending, dtype: str
+) -> tuple[Compiled, list[Mat | float]]:
+    """Return the program of an expression, and the arguments of this evaluation."""
+    leaves, steps, _ = linearise((root,), shape)
+    kinds = tuple([_kind(leaf, shape) for leaf in leaves])
+    structure = ("dense", kinds, steps, ending, dtype)
+    found = cache.programs.get(structure)
+    if found is None:
+        plan = schedule(dense_program(kinds, steps, ending, dtype))
+        found = Compiled(plan, single=True, returned=(-1,), writes=(), must_run=())
+        cache.programs[structure] = found
+    return found, [leaf.key if isinstance(leaf, Random) else leaf for leaf in leaves]
+
+
+def _kind(leaf: Mat | Random | float, of: Shape) -> tuple[str, int]:
+    if isinstance(leaf, float):
+        return "number", 0
+    if isinstance(leaf, Random):
+        return "random", leaf.stream
+    if leaf.shape == of:
+        return "full", 0
+    if leaf.shape == (1, 1):
+        return "one", 0
+    return ("row" if leaf.shape[0] == 1 else "column"), 0
+
+
+def _run(
+    cache: MatCache, found: Compiled, args: list[Mat | float], shape: Shape, out: Slot
+) -> None:
+    """Compute into `out`; in planning, reserve memory."""
     out.written()  # first, so that handles on the old contents are stale even if this fails
-    launch(cache, "fused", linear, out)
-    cache.count(linear.fused.flops * linear.shape[0] * linear.shape[1])
+    launch(cache, "dense", found, args, shape, out)
+    sums = found.plan.program.ending != "assign"
+    cache.count((found.flops_each({})[1] + sums) * shape[0] * shape[1])

@@ -1,48 +1,44 @@
-"""A dense expression as data: leaves, steps and ending; the key of its kernel."""
+"""Make the program of a dense expression: its row is as wide as the result."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from .instructions import WIDTH, Access, Apply, Argument, Ending, Instruction, Kind, Program, Value
 
-from ..notation.elementwise import ELEMENTWISE
+Reference = tuple[str, int]  # ("leaf", n) or ("step", n)
+Step = tuple[str, tuple[Reference, ...]]  # an operation and its arguments
 
-Ending = Literal["assign", "total", "colsum"]
+_READ = {
+    "full": (Access.ROWS, Kind.VEC),
+    "row": (Access.SHARED, Kind.VEC),
+    "column": (Access.ROWS, Kind.ROW),
+    "one": (Access.NUMBER, Kind.UNI),
+    "number": (Access.NUMBER, Kind.UNI),
+    "random": (Access.RANDOM, Kind.VEC),
+}
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """The way one input is read.
+def dense_program(
+    leaves: tuple[tuple[str, int], ...], steps: tuple[Step, ...], ending: Ending, dtype: str
+) -> Program:
+    """Return the program of an expression, whose value is that of its last step.
 
-    kind: full, row (1 x n), column (m x 1), one (1 x 1) or random.
+    leaves: how each input is read, and the stream of random numbers. Kinds are full, row (1 x n),
+    column (m x 1), one (1 x 1), number and random.
+    steps: without any, the value is the only leaf.
+
+    Every step is computed for each element, also one that needs only a column.
     """
-
-    kind: str
-    stream: int = 0
-
-
-@dataclass(frozen=True)
-class Fused:
-    """A flattened expression, hashable because it is the key of its compiled kernel.
-
-    steps: (operation, references); a reference is ("leaf", n), ("number", n) or ("step", n).
-
-    The value of the expression is that of `result`, or of the last step.
-    """
-
-    leaves: tuple[Leaf, ...]
-    numbers: int
-    steps: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
-    result: tuple[str, int]
-    ending: Ending
-    dtype: str
-
-    @property
-    def flat(self) -> bool:
-        """Whether one loop can run over all elements, without rows and columns."""
-        return self.ending != "colsum" and all(x.kind in ("full", "one") for x in self.leaves)
-
-    @property
-    def flops(self) -> int:
-        """The operations per element."""
-        return sum(ELEMENTWISE[op].flops for op, _ in self.steps) + (self.ending != "assign")
+    arguments: list[Argument] = []
+    values: dict[Reference, Value] = {}
+    body: list[Instruction] = []
+    for n, (kind, stream) in enumerate(leaves):
+        access, extent = _READ[kind]
+        form = "number" if kind == "number" else "mat"
+        length = WIDTH if extent is Kind.VEC else 1
+        rows = {"rows_one": kind in ("row", "one"), "rowlike": kind in ("full", "column")}
+        arguments.append(Argument(form, f"leaf {n}", length, **rows, stream=stream))
+        values["leaf", n] = Value(n, extent, length, n, access)
+    for n, (op, references) in enumerate(steps or (("copy", (("leaf", 0),)),)):
+        out = values["step", n] = Value(len(leaves) + n, Kind.VEC, WIDTH)
+        body.append(Apply(out, op, tuple(values[r] for r in references)))
+    return Program("expression", tuple(arguments), body, (out,), dtype, ending)

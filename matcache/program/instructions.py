@@ -1,4 +1,4 @@
-"""Row-wise programs as data: recorded by `@rowwise`, then scheduled and printed.
+"""Programs as data: recorded by `@rowwise` or made of an expression, then scheduled and printed.
 
 A program computes one row at a time. Its values are of four kinds: one number per non-zero of the
 row (NNZ), a row vector (VEC), one number per row (ROW), one number for all rows (UNI).
@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
+
+Ending = Literal["assign", "total", "colsum"]  # what becomes of the rows of an expression
+
+WIDTH = -1  # the length of a vector as wide as the result; known when the program runs
 
 
 class Kind(Enum):
@@ -29,6 +34,7 @@ class Access(Enum):
     ENTRY = "entry"  # a[c, 0] or a[k, 0]: a table of one column, by non-zero or by vector index
     VALUES = "values"  # the values of a sparse argument
     NUMBER = "number"  # one number for all rows: a Python number or a 1 x 1 Mat
+    RANDOM = "random"  # no array of numbers: uniform ones by counter, with the key in a
 
 
 @dataclass(eq=False)
@@ -132,12 +138,13 @@ class Argument:
     """What the compiler knows of an argument, as part of the key of the program.
 
     form: "sparse", "mat", "number" or "static".
-    columns: of a mat.
+    columns: of a mat; WIDTH if it has as many as the result.
     rows_one: whether a mat has one row.
     rowlike: whether a mat has as many rows as the program.
     pattern: number of its pattern among the program's sparse arguments.
     transposed: bytes of a position if the argument was passed as X.T, else 0. The program then runs
     over the columns of X that occur, and finds their non-zeros through positions.
+    stream: of the random numbers that a key stands for.
     """
 
     form: str
@@ -147,17 +154,29 @@ class Argument:
     rowlike: bool = False
     pattern: int = -1
     transposed: int = 0
+    stream: int = 0
 
 
 @dataclass(eq=False)
 class Program:
-    """A traced function: arguments, instructions in order, and returned values."""
+    """A function of a row: arguments, instructions in order, and returned values.
+
+    dtype: "float32" or "float64".
+    ending: what becomes of the rows that an expression returns: they are assigned, added up, or all
+    their numbers are added up.
+    """
 
     name: str
     arguments: tuple[Argument, ...]
     body: list[Instruction]
     returns: tuple[Value, ...]
-    dtype: str  # "float32" or "float64"
+    dtype: str
+    ending: Ending = "assign"
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is an expression, whose row is as wide as the result."""
+        return any(value.length == WIDTH for value in self.returns)
 
     @property
     def transposed(self) -> int:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from ..notation.elementwise import ELEMENTWISE
 from .instructions import (
+    Access,
     Apply,
     Dot,
     Gather,
@@ -82,6 +83,18 @@ class Schedule:
         """The length of the longest scratch vector."""
         values = [v for v in all_values(self.program.body) if v.id in self.vectors]
         return max((v.length for v in values), default=0)
+
+    @cached_property
+    def inputs(self) -> list[Value]:
+        """The arguments that are read for each row or element, in order."""
+        values = [v for v in all_values(self.program.body) if v.arg >= 0 and v.kind is not Kind.UNI]
+        return sorted(values, key=lambda v: v.arg)
+
+    @cached_property
+    def flat(self) -> bool:
+        """Whether one loop can run over all elements of an expression, without rows and columns."""
+        by_element = all((v.kind, v.access) == (Kind.VEC, Access.ROWS) for v in self.inputs)
+        return self.program.whole and by_element and self.program.ending != "colsum"
 
 
 def schedule(program: Program) -> Schedule:
@@ -247,6 +260,7 @@ def flops(schedule: Schedule, numbers: dict[int, float], nnz: int, rows: int) ->
     """Return the floating point operations of one call.
 
     numbers: argument index -> value, for loop counts that are arguments.
+    rows: of an expression, the number of its elements.
 
     A multiply-add counts 2, an elementwise operation 1.
     """
@@ -283,4 +297,4 @@ def flops(schedule: Schedule, numbers: dict[int, float], nnz: int, rows: int) ->
 def _extent(value: Value, nnz: int, rows: int) -> float:
     if value.kind is Kind.NNZ:
         return float(nnz)
-    return float(rows * value.length) if value.kind is Kind.VEC else float(rows)
+    return float(rows * abs(value.length)) if value.kind is Kind.VEC else float(rows)

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from blocklearn.matcache import (
+    Mat,
     MatCache,
     clip,
     colsum,
@@ -35,10 +36,11 @@ from blocklearn.matcache import (
     total,
     where,
 )
-from blocklearn.matcache.emit.cuda_dense import fused_source
+from blocklearn.matcache.emit.cuda_elements import elements_source
 from blocklearn.matcache.emit.cuda_layout import layout
 from blocklearn.matcache.emit.cuda_rows import rowwise_source
-from blocklearn.matcache.operations.dense import linearise
+from blocklearn.matcache.operations.dense import compiled
+from blocklearn.matcache.program.instructions import Ending
 from blocklearn.models import lda as lda_model
 from blocklearn.models.als import rows as als_rows
 from tests.support import cuda_host, programs
@@ -413,32 +415,31 @@ def expression(cache: MatCache) -> tuple[Any, Any]:
 
 
 @cache
-def fused_case(ending: str) -> tuple[str, list[Any], list[float], Any]:
-    """Source, leaf arrays, numbers and the expected elements of an expression."""
+def dense_case(ending: Ending) -> tuple[str, list[Any], Any]:
+    """Source, arguments and the expected elements of an expression."""
     with MatCache(threads=1) as memory:
         node, expected = expression(memory)
-        linear = linearise(node, node.shape, ending, "float64")  # type: ignore[arg-type]
-        arrays = [m.slot.array.copy() for m in linear.operands if m.slot.array is not None]
-        return fused_source(linear.fused), arrays, linear.numbers, expected
+        found, args = compiled(memory, node, node.shape, ending, "float64")
+        values = [a.numpy() if isinstance(a, Mat) else np.float64(a) for a in args]
+        return elements_source(found.plan), values, expected
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("ending", ["assign", "total", "colsum"])
-def test_fused_expressions_compile(ending: str, architecture: str) -> None:
-    assert nvrtc(fused_case(ending)[0], architecture)
+def test_dense_expressions_compile(ending: Ending, architecture: str) -> None:
+    assert nvrtc(dense_case(ending)[0], architecture)
 
 
 @needs_compiler
 @pytest.mark.parametrize("threads", [1, 64])
 @pytest.mark.parametrize("ending", ["assign", "total", "colsum"])
-def test_fused_expressions_on_the_host_match_numpy(ending: str, threads: int) -> None:
-    source, arrays, numbers, expected = fused_case(ending)
+def test_dense_expressions_on_the_host_match_numpy(ending: Ending, threads: int) -> None:
+    source, args, expected = dense_case(ending)
     rows, columns = expected.shape
     blocks = 1 if ending == "assign" else 4
     shape = {"assign": (rows, columns), "total": (blocks, 1), "colsum": (blocks, columns)}[ending]
     out = np.full(shape, np.nan)
-    call = [rows, columns, *arrays, *(np.float64(n) for n in numbers), out]
-    cuda_host.HostModule(source, threads).call("run", *call, blocks=blocks)
+    cuda_host.HostModule(source, threads).call("run", rows, columns, *args, out, blocks=blocks)
     wanted = {"assign": expected, "total": expected.sum(), "colsum": expected.sum(axis=0)}[ending]
     got = {"assign": out, "total": out.sum(), "colsum": out.sum(axis=0)}[ending]
     np.testing.assert_allclose(got, wanted, rtol=1e-10)
@@ -449,9 +450,10 @@ def test_random_numbers_have_the_same_bits_as_on_the_cpu() -> None:
     with MatCache(threads=1) as memory:
         key = from_array(memory, np.array([[2**40 + 7, 3, 5]]))
         mat = copy(random(memory, (6, 9), key, stream=4)).mat()
-        linear = linearise(random(memory, (6, 9), key, stream=4), (6, 9), "assign", "float32")
+        numbers = random(memory, (6, 9), key, stream=4)
+        found, _ = compiled(memory, numbers, (6, 9), "assign", "float32")
         out = np.zeros((6, 9), np.float32)
-        module = cuda_host.HostModule(fused_source(linear.fused))
+        module = cuda_host.HostModule(elements_source(found.plan, ["i64"]))
         module.call("run", 6, 9, np.array([[2**40 + 7, 3, 5]]), out)
         np.testing.assert_array_equal(out, mat.numpy())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache as remembered
 from typing import Any
 
 import numpy as np
@@ -12,53 +11,50 @@ from ...containers.chunks import ROW_CHUNKS, SUM_CHUNKS, even_bounds
 from ...containers.dispatch import launches
 from ...containers.matrices import Mat
 from ...containers.slots import Slot
-from ...emit.numba_dense import fused_source
-from ...operations.dense import CHUNK_ELEMENTS, COLSUM_ROWS, WAKE_WORK, Linear
+from ...operations.compiled import Compiled
+from ...operations.dense import CHUNK_ELEMENTS, COLSUM_ROWS, WAKE_WORK
 from ...operations.indexing import out_of_range
-from ...program.dense import Fused
-from ..compiled import Kernel, compiled
+from ..compiled import kernel_of
 
 
-@remembered
-def _kernel(fused: Fused) -> Kernel:
-    """Return the compiled kernel, one for each structure."""
-    return compiled(fused_source(fused))
-
-
-@launches("fused", "cpu", only_calls=True)
-def _fused(cache: MatCache, linear: Linear, out: Slot) -> None:
-    fused, (rows, columns), backend = linear.fused, linear.shape, cache.backend
-    extent = rows * columns if fused.flat else rows
-    if fused.ending == "assign":
+@launches("dense", "cpu", only_calls=True)
+def _dense(
+    cache: MatCache, found: Compiled, args: list[Mat | float], shape: tuple[int, int], out: Slot
+) -> None:
+    (rows, columns), backend = shape, cache.backend
+    flat, program = found.plan.flat, found.plan.program
+    extent = rows * columns if flat else rows
+    if program.ending == "assign":
         chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, extent))
         target = out
     else:  # depends only on the shape
-        colsum = fused.ending == "colsum"
+        colsum = program.ending == "colsum"
         pieces = rows // COLSUM_ROWS if colsum else rows * columns // CHUNK_ELEMENTS
         chunks = max(1, min(SUM_CHUNKS, pieces))
         target = cache.result(
-            ("partials", fused.ending, out.shape[1]),
+            ("partials", program.ending, out.shape[1]),
             (SUM_CHUNKS, out.shape[1]),
             np.float64,
             "partial sums",
         )
     call: list[Any] = [even_bounds(cache, extent, chunks)]
-    for mat, leaf in zip(linear.operands, fused.leaves, strict=True):
-        data = mat.slot.data()
-        call.append(data.reshape(-1) if fused.flat and leaf.kind == "full" else data)
-    result = target.data().reshape(-1) if fused.flat and target is out else target.data()
-    call += [*linear.numbers, columns, result]
+    for arg, argument in zip(args, program.arguments, strict=True):
+        data: Any = arg.slot.data() if isinstance(arg, Mat) else arg
+        call.append(data.reshape(-1) if flat and argument.rowlike else data)
+    result = target.data().reshape(-1) if flat and target is out else target.data()
+    call += [result, columns]
+    kernel = kernel_of(found)
     ends = () if target is out else (target.data()[:chunks], out.data())
     add_partials = backend.kernels["add_partials"]
     if cache.reserving:
-        backend.expect(_kernel(fused), 0, 0, *call)
+        backend.expect(kernel, 0, 0, *call)
         if ends:
             backend.expect(add_partials, *ends)
         return
-    if chunks > 1 and rows * columns * (2 * len(fused.steps) + 1) < WAKE_WORK:
-        backend.run_here(_kernel(fused), chunks, *call)
+    if chunks > 1 and rows * columns * (2 * found.flops_each({})[1] + 1) < WAKE_WORK:
+        backend.run_here(kernel, chunks, *call)
     else:
-        backend.run(_kernel(fused), chunks, *call)
+        backend.run(kernel, chunks, *call)
     if ends:
         backend.call(add_partials, *ends)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -14,23 +12,12 @@ from ...containers.dispatch import launches
 from ...containers.matrices import Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...emit.numba_row_steps import row_steps_source
-from ...emit.numba_rows import rowwise_source
 from ...operations.arguments import is_static
 from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
 from ...operations.rowwise import values_container
 from ...program.instructions import Kind
-from ..compiled import Kernel, compiled
-
-_kernels: WeakKeyDictionary[Compiled | StepsCompiled, Kernel] = WeakKeyDictionary()
-
-
-def _kernel(found: Any, source: Callable[[Any], str]) -> Kernel:
-    """Return the kernel of a compiled program; its text is printed once."""
-    kernel = _kernels.get(found)
-    if kernel is None:
-        kernel = _kernels[found] = compiled(source(found.plan))
-    return kernel
+from ..compiled import kernel_of
 
 
 @launches("row_steps", "cpu")
@@ -50,9 +37,9 @@ def _row_steps(
     call += [mat.slot.data() for mat in tables]
     call.append(found.strips.data())
     if cache.reserving:
-        cache.backend.expect(_kernel(found, row_steps_source), *call)
+        cache.backend.expect(kernel_of(found, row_steps_source), *call)
     else:
-        _kernel(found, row_steps_source)(*call)
+        kernel_of(found, row_steps_source)(*call)
 
 
 @launches("rowwise", "cpu")
@@ -97,7 +84,7 @@ def _rowwise(
         key = ("hidden", pattern.guid, dtype, n)
         call.append(values_container(cache, key, pattern, dtype, "non-zeros").data()[0])
     if cache.reserving:
-        backend.expect(_kernel(found, rowwise_source), 0, 0, *call, np.empty((0, 0, 0), dtype))
+        backend.expect(kernel_of(found), 0, 0, *call, np.empty((0, 0, 0), dtype))
         return
     call.append(scratch.data().reshape(backend.threads, vectors, width))
-    backend.run(_kernel(found, rowwise_source), len(bounds) - 1, *call)
+    backend.run(kernel_of(found), len(bounds) - 1, *call)

@@ -10,8 +10,8 @@ from ...containers.cache import MatCache
 from ...containers.dispatch import launches
 from ...containers.matrices import Mat
 from ...containers.slots import Slot
-from ...emit.cuda_dense import fused_source
-from ...operations.dense import Linear
+from ...emit.cuda_elements import elements_source
+from ...operations.compiled import Compiled
 from ...operations.indexing import out_of_range
 from ..driver import Product
 from ..kernels import SORT_TILE, move_source, sort_launches, sort_source
@@ -22,16 +22,20 @@ CHUNK_ELEMENTS = 16384  # least elements in a chunk of a total sum
 WORKSPACE = 32 << 20  # bytes that dense products may use
 
 
-@launches("fused", "cuda")
-def _fused(cache: MatCache, linear: Linear, out: Slot) -> None:
-    fused, (rows, columns), backend = linear.fused, linear.shape, cache.backend
-    types = tuple(c_type(m.dtype) for m in linear.operands)
+@launches("dense", "cuda")
+def _dense(
+    cache: MatCache, found: Compiled, args: list[Mat | float], shape: tuple[int, int], out: Slot
+) -> None:
+    plan, (rows, columns), backend = found.plan, shape, cache.backend
+    ending, dtype = plan.program.ending, np.dtype(plan.program.dtype)
+    types = tuple(c_type(a.dtype if isinstance(a, Mat) else dtype) for a in args)
     result = c_type(out.dtype)
-    text = backend.text(("fused", fused, types, result), lambda: fused_source(fused, types, result))
-    extent = rows * columns if fused.flat else rows
+    facts = ("dense", found, types, result)
+    text = backend.text(facts, lambda: elements_source(plan, types, result))
+    extent = rows * columns if plan.flat else rows
     chunks, target = 0, out
-    if fused.ending != "assign":
-        colsum = fused.ending == "colsum"
+    if ending != "assign":
+        colsum = ending == "colsum"
         pieces = rows // COLSUM_ROWS if colsum else rows * columns // CHUNK_ELEMENTS
         most = max(1, min(CHUNKS, PARTIALS // max(1, out.shape[1])))
         chunks = max(1, min(most, pieces, extent))
@@ -39,9 +43,8 @@ def _fused(cache: MatCache, linear: Linear, out: Slot) -> None:
     end = library_kernel(cache, "end_sum", o=result) if chunks else None
     if cache.reserving:
         return
-    dtype = np.dtype(fused.dtype).type
-    call: list[Any] = [rows, columns, *(m.slot.array for m in linear.operands)]
-    call += [dtype(n) for n in linear.numbers]
+    call: list[Any] = [rows, columns]
+    call += [a.slot.array if isinstance(a, Mat) else dtype.type(a) for a in args]
     if end is None:
         backend.launch(text, rows * columns, 256, *call, out.array)
         return
