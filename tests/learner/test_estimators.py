@@ -61,10 +61,32 @@ def used(estimator: Any, X: Any = COUNTS) -> Any:
 # ---- scikit-learn's own checks -------------------------------------------------------------------
 
 
-@parametrize_with_checks(
-    ESTIMATORS,
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(title(estimator), {}),
-)
+SLOW_CHECKS = {
+    "check_estimator_sparse_matrix",  # as check_estimator_sparse_array
+    "check_estimators_dtypes",  # compiles kernels for many numbers of classes
+    "check_fit2d_1feature",
+    "check_fit2d_1sample",
+    "check_sample_weight_equivalence_on_sparse_data",  # as on dense data
+}
+
+
+def all_checks() -> pytest.MarkDecorator:
+    """The parameters of scikit-learn's checks; SLOW_CHECKS are marked as such."""
+    checks = parametrize_with_checks(
+        ESTIMATORS,
+        expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(title(estimator), {}),
+    )
+    names, cases = checks.args
+    marked = []
+    for case in cases:
+        estimator, check = getattr(case, "values", case)  # of a check that is expected to fail
+        slow = getattr(check, "func", check).__name__ in SLOW_CHECKS
+        marks = [*getattr(case, "marks", ()), *[pytest.mark.slow] * slow]
+        marked.append(pytest.param(estimator, check, marks=marks))
+    return pytest.mark.parametrize(names, marked, **checks.kwargs)
+
+
+@all_checks()
 def test_scikit_learns_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 
