@@ -115,7 +115,7 @@ def test_top_products_are_those_of_the_cpu(
 
 
 @pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("k", [1, 16, 40])
+@pytest.mark.parametrize("k", [1, 16, 40])  # test_sampling.py has these, too
 def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int) -> None:
     X, rng = counts(23, 31), np.random.default_rng(k)
     phi = rng.uniform(0.1, 1, (31, k)).astype(np.float32)

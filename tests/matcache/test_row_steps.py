@@ -187,11 +187,15 @@ def both(rule: str, **options: Any) -> list[tuple[Array, Array]]:
     return found
 
 
+ALL = "each target its own"
+
+
 @pytest.mark.parametrize(
     ("rule", "terms"),
     [
-        *((rule, "each target its own") for rule in RULES),
-        *((rule, terms) for rule in ("sgd", "ftrl") for terms in TERMS),
+        *((rule, ALL) for rule in RULES),
+        *(("sgd", terms) for terms in TERMS if terms != ALL),
+        *(pytest.param("ftrl", t, marks=pytest.mark.slow) for t in TERMS if t != ALL),
     ],
 )
 def test_every_rule_and_penalty_is_as_with_blocks_of_one_row(rule: str, terms: str) -> None:
@@ -235,7 +239,7 @@ def test_settling_in_between_changes_nothing_but_rounding(rule: str) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(
-    st.integers(1, 20), st.integers(1, 9), st.integers(1, 4), st.floats(0, 1),
+    st.integers(1, 20), st.integers(1, 9), st.sampled_from([1, TARGETS]), st.floats(0, 1),
     st.booleans(), st.booleans(), st.integers(0, 10**6),
 )  # fmt: skip
 def test_any_shape(

@@ -408,9 +408,7 @@ def test_numbers_of_a_row_do_not_part_a_loop() -> None:
     assert not found.vectors
 
 
-@settings(max_examples=8, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2)), min_size=2, max_size=9))
-def test_any_sequence_of_assignments(steps: list[tuple[int, int]]) -> None:
+def any_sequence_of_assignments(steps: list[tuple[int, int]]) -> None:
     """Random programs over three mutable values, some steps in loops: order must be kept."""
 
     def random_program(X: Any, u: Any, t: Any) -> Any:
@@ -427,6 +425,22 @@ def test_any_sequence_of_assignments(steps: list[tuple[int, int]]) -> None:
 
     X, (_, u, table, *_) = data("empty rows"), arguments("nmf", data("plain"), 3)
     compare(Rowwise(random_program), X, u, table)
+
+
+SEQUENCES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2)), min_size=2, max_size=9)
+
+
+@settings(max_examples=4, deadline=None)  # each compiles a kernel, for two seconds
+@given(SEQUENCES)
+def test_some_sequences_of_assignments(steps: list[tuple[int, int]]) -> None:
+    any_sequence_of_assignments(steps)
+
+
+@pytest.mark.slow
+@settings(max_examples=20, deadline=None)
+@given(SEQUENCES)
+def test_any_sequence_of_assignments(steps: list[tuple[int, int]]) -> None:
+    any_sequence_of_assignments(steps)
 
 
 # ---------------------------------------------------------------- over columns

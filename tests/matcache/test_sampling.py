@@ -41,7 +41,7 @@ def draw(
         return samples.z.data()[:, :particles].copy(), samples.counts(len(alpha)).numpy()
 
 
-@pytest.mark.parametrize("k", [1, 2, 17, 40])
+@pytest.mark.parametrize("k", [1, 3, 17, 40])  # each takes seconds to compile
 def test_counts_are_the_words_of_the_columns(k: int) -> None:
     rng = np.random.default_rng(0)
     X = rng.poisson(0.7, (23, 31)).astype(np.float32)
@@ -84,7 +84,7 @@ def test_a_row_depends_on_itself_alone(seed: int, rows: int) -> None:
     """The same row in another block, at another place, among other rows, draws the same topics."""
     rng = np.random.default_rng(seed)
     X = rng.poisson(0.5, (rows, 12)).astype(np.float32)
-    phi, alpha = rng.uniform(0.1, 1, (12, 5)), np.full(5, 0.2)
+    phi, alpha = rng.uniform(0.1, 1, (12, 3)), np.full(3, 0.2)
     ids = rng.permutation(1000)[:rows]
     z, _ = draw(X, phi, alpha, ids=ids)
     order = rng.permutation(rows)[: max(1, rows // 2)]
@@ -98,7 +98,7 @@ def test_same_bits_at_any_number_of_threads_and_other_draws_in_the_next_pass() -
     rng = np.random.default_rng(3)
     X = sp.random(300, 80, 0.1, random_state=0, format="csr")
     X.data = np.ceil(X.data * 4)
-    phi, alpha = rng.uniform(0.1, 1, (80, 33)), np.full(33, 0.1)
+    phi, alpha = rng.uniform(0.1, 1, (80, 40)), np.full(40, 0.1)
     found = [draw(X, phi, alpha, threads=t) for t in (1, 2, 8)]
     for z, counts in found[1:]:
         assert z.tobytes() == found[0][0].tobytes()
@@ -110,7 +110,7 @@ def test_same_bits_at_any_number_of_threads_and_other_draws_in_the_next_pass() -
 @pytest.mark.parametrize("value", [np.nan, 0.0, np.inf])
 def test_topics_stay_in_range_for_any_table(value: float) -> None:
     X = np.ones((9, 5), np.float32)
-    for k in (1, 3, 16, 20):
+    for k in (1, 3, 16, 17):
         z, _ = draw(X, np.full((5, k), value), np.full(k, 0.1))
         assert z.max() < k
 
