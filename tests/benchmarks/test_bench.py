@@ -1,4 +1,7 @@
-"""Every benchmark runs, and its JSON has the fields that programs rely on. No figure is tested."""
+"""Every benchmark runs, and its JSON has the fields that programs rely on. No figure is tested.
+
+The inner loop runs the benchmark of reading; those that train run with `-m slow`.
+"""
 
 import doctest
 import importlib
@@ -42,6 +45,7 @@ def systems(report: dict[str, Any]) -> set[str]:
     return {row["system"] for row in report["rows"]}
 
 
+@pytest.mark.slow
 def test_allocation(tmp_path: Path) -> None:
     report = run(tmp_path, "allocation")
     assert systems(report) == {"cache on", "cache off", "numpy"}
@@ -52,6 +56,7 @@ def test_allocation(tmp_path: Path) -> None:
             assert row["quality"]["allocations"] > 0
 
 
+@pytest.mark.slow
 def test_overhead(tmp_path: Path) -> None:
     report = run(tmp_path, "overhead", "--only", "k-means")
     (row,) = report["rows"]
@@ -62,6 +67,7 @@ def test_overhead(tmp_path: Path) -> None:
     assert row["quality"]["before"] == report["rows"][0]["seconds"]
 
 
+@pytest.mark.slow
 def test_kernels(tmp_path: Path) -> None:
     report = run(tmp_path, "kernels")
     assert systems(report) == {"generated", "hand-blocked", "hand-plain"}
@@ -80,6 +86,7 @@ def test_read(tmp_path: Path) -> None:
     assert names.count("raw_over_readinto") == 2 and names.count("blocks_over_memory") == 2
 
 
+@pytest.mark.slow
 def test_lda(tmp_path: Path) -> None:
     recipe = "{name: mine, model: {inference: cvb0}, learner: {passes: 2}}"
     report = run(tmp_path, "lda", "--ours", "vb", "--recipe", recipe, "--peers", "none")
@@ -101,6 +108,7 @@ def test_lda_peer(tmp_path: Path, peer: str) -> None:
     assert len(report["ratios"]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peers", ["none", "sgd,liblinear"])
 def test_glm(tmp_path: Path, peers: str) -> None:
     report = run(tmp_path, "glm", "--peers", peers)

@@ -158,6 +158,7 @@ def test_what_is_not_there_is_said_before_anything_runs(
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.slow
 def test_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two benchmarks, one of which finds its data damaged; then one again with `--keep`."""
     data, out = tmp_path / "data", tmp_path / "report"

@@ -28,6 +28,7 @@ def run(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.slow
 def test_als(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = run(tmp_path, "--peers", "none")
     systems = [row["system"] for row in report["rows"]]
@@ -47,6 +48,7 @@ def test_als(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "s per alternation" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_file_of_ratings(tmp_path: Path) -> None:
     users, items, ratings = als_data.made(50, 30, 600)
     np.savez(tmp_path / "r.npz", user=users, item=items, rating=ratings)
