@@ -4,6 +4,7 @@ A run with 75 may be started again; one with 2, 65 or 78 may not.
 """
 
 import errno
+import re
 from enum import IntEnum
 
 from blocklearn.matcache.errors import (
@@ -16,6 +17,8 @@ from blocklearn.matcache.errors import (
 
 from .errors import ConfigError, DivergedError, ModelFolderError, RunFolderError, RunInterrupted
 from .terminal import printable_text
+
+LONG = 500  # characters of a word that a message shortens
 
 
 class ExitCode(IntEnum):
@@ -78,15 +81,22 @@ def exit_code(error: BaseException) -> ExitCode:
         return exit_code(error.__cause__)
     if isinstance(error, OSError) and error.errno == errno.EROFS:
         return ExitCode.PERMISSION
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return ExitCode.NO_INPUT
     return next((code for kind, code in table if isinstance(error, kind)), ExitCode.INTERNAL)
 
 
 def message(error: BaseException) -> str:
     """Return the text to print for an expected error: a message and its notes.
 
-    Control characters, which may come from a file, are escaped.
+    Control characters, which may come from a file, are escaped, and long words are shortened.
     """
-    return printable_text("\n".join([_text(error), *getattr(error, "__notes__", ())]))
+    text = "\n".join([_text(error), *getattr(error, "__notes__", ())])
+    return re.sub(rf"\S{{{LONG},}}", _shortened, printable_text(text))
+
+
+def _shortened(word: re.Match[str]) -> str:
+    return f"{word[0][:100]}... ({len(word[0]):,} characters)"
 
 
 def _text(error: BaseException) -> str:

@@ -94,18 +94,19 @@ def listed_files(path: Path) -> list[Path]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: neither a file list nor a data file.") from error
     names = [line.strip() for line in lines if line.strip()]
-    if int(head) != len(names) or not names:
+    digits = head.strip()
+    if not names or not (digits.isdecimal() and len(digits) < 19) or int(digits) != len(names):
         raise DataError(
             f"{path}:1: {head.strip()[:40]!r}, and {len(names)} lines follow; a file list must "
             "start with the number of its files, 1 or more, followed by one path per line."
         )
     files = []
     for number, name in enumerate(names, 2):
-        found = [place for place in (Path(name), path.parent / name) if place.exists()]
+        found = [place for place in (Path(name), path.parent / name) if exists(place)]
         if not found:
             raise DataError(
-                f"{path}:{number}: file {name} does not exist, neither from the working directory "
-                f"nor from {path.parent}."
+                f"{path}:{number}: file {name[:200]} does not exist, neither from the working "
+                f"directory nor from {path.parent}."
             )
         files.append(found[0])
     return files
@@ -154,3 +155,11 @@ def raw_part(path: Path, layout: Layout) -> Part:
             "bytes each). It is cut off, or label_dim, dense_dim or the number of slots is wrong."
         )
     return Part(path, 0, stamp[2], records, stamp)
+
+
+def exists(path: Path) -> bool:
+    """Return whether a file exists; a name that is too long for the system names none."""
+    try:
+        return path.exists()
+    except OSError:
+        return False

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from ..errors import DataError
 from ..ids import Ids
+from ..parsing.announced import check_announced
 from ..parsing.array_files import check_archive, load_file, read_as
 from .matrix import Duplicates, Ratings, assemble
 from .table import Coded, Columns, Places, Table, coded, times_of
@@ -158,12 +159,22 @@ def read_arrays(path: Path, columns: Columns) -> Table:
             )
     return Table(
         str(path),
-        coded(pa.chunked_array([pa.array(arrays[columns.user])])),
-        coded(pa.chunked_array([pa.array(arrays[columns.item])])),
+        coded(pa.chunked_array([as_ids(arrays[columns.user], path, columns.user)])),
+        coded(pa.chunked_array([as_ids(arrays[columns.item], path, columns.item)])),
         None if rating is None else as_ratings(arrays[rating], str(path)),
         None if time is None else times_of(pa.chunked_array([arrays[time]]), time, str(path)),
         numbered_places(path, "entry"),
     )
+
+
+def as_ids(array: Any, path: Path, name: str) -> Any:
+    """Return ids as an Arrow array. Raises `DataError` for text that is not Unicode."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(array)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: the array {name!r} has text that is not Unicode.") from error
 
 
 def read_market(path: Path, columns: Columns) -> Table:
@@ -181,6 +192,8 @@ def table_of_matrix(matrix: Any, path: str) -> Table:
     except ValueError as error:
         raise DataError(f"{path}: not a valid matrix of users x items: {error}") from error
     rows, columns = entries.coords
+    for what, count in zip(("users", "items"), matrix.shape, strict=True):
+        check_announced(path, what, count, entries.nnz)
     return Table(
         path,
         Coded(rows, Ids.numbered(matrix.shape[0]).arrow),

@@ -10,6 +10,7 @@ from scipy import sparse
 from ..arrays.accept import CSR, accept
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
+from ..parsing.announced import check_announced
 from ..parsing.array_files import load_file
 from .corpus import Corpus, columns_of
 from .read_texts import read_lines
@@ -35,6 +36,7 @@ def read_matrix(path: Path, vocabulary: Sequence[str] | None, *, signed: bool = 
         corpus = Corpus(counts, found, documents)
         return corpus if vocabulary is None else corpus.over(vocabulary)
     if vocabulary is None or isinstance(vocabulary, HashedWords) or numbers_only(vocabulary):
+        check_announced(path, "columns", columns, counts.nnz)
         corpus = Corpus(counts, [str(i) for i in range(columns)], documents)
         return corpus if vocabulary is None else corpus.over(vocabulary)
     check_words(path, counts, vocabulary, "the vocabulary")

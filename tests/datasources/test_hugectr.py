@@ -22,6 +22,7 @@ from blocklearn.datasources import (
     Reading,
     hash_features,
 )
+from blocklearn.datasources.hugectr.parts import listed_files
 from blocklearn.learner.exit_codes import ExitCode
 from tests.mutations.small import mutate
 from tests.support.hugectr_files import write_norm, write_raw
@@ -434,3 +435,16 @@ def test_mutated_files_never_crash(tmp_path: Path, checked: bool) -> None:
                 assert (X == expected).all() and (labels == Y).all()
         (tmp_path / name).write_bytes(originals[name])
     assert refused > (4000 if checked else 1000)
+
+
+@pytest.mark.parametrize("count", ["9" * 5000, "0" * 40 + "1", "0" * 40 + "1\x00"])
+def test_a_list_with_an_impossible_number_of_files_is_refused(tmp_path: Path, count: str) -> None:
+    (tmp_path / "list.txt").write_text(f"{count}\nx.data\n")
+    with pytest.raises(DataError, match="must start with the number of its files|neither a file"):
+        listed_files(tmp_path / "list.txt")
+
+
+def test_a_name_in_a_list_that_is_too_long_names_no_file(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text(f"1\n{'x' * 5000}\n")
+    with pytest.raises(DataError, match=r"list\.txt:2: file x{200} does not exist"):
+        listed_files(tmp_path / "list.txt")

@@ -401,3 +401,18 @@ def test_ids() -> None:
     with pytest.raises(IndexError):
         ids[3]
     assert repr(Ids.numbered(1000)) == "Ids('0', '1', '2', ...; 1,000)"
+
+
+def test_text_that_is_no_unicode_is_refused(tmp_path: Path) -> None:
+    users = np.array(["ann", "bob"])
+    users.view(np.uint32)[0] = 0x110000
+    np.savez(tmp_path / "r.npz", user=users, item=np.array([1, 2]), rating=np.ones(2))
+    with pytest.raises(DataError, match=r"r\.npz: the array 'user' has text that is not Unicode"):
+        read_ratings(tmp_path / "r.npz")
+
+
+def test_a_header_that_announces_too_many_users_is_refused(tmp_path: Path) -> None:
+    head = "%%MatrixMarket matrix coordinate real general"
+    (tmp_path / "r.mtx").write_text(f"{head}\n2147483646 3 1\n5 2 1.0\n")
+    with pytest.raises(DataError, match=r"r\.mtx: announces 2,147,483,646 users for 1 entries"):
+        read_ratings(tmp_path / "r.mtx")

@@ -8,6 +8,7 @@ import bz2
 import csv
 import gzip
 import io
+import itertools
 import json
 import lzma
 import re
@@ -357,8 +358,10 @@ def vowpal_wabbit(path: Path) -> Facts:
             if features and not part[0].isspace():
                 space, _, scale = features.pop(0).partition(":")
                 factor = number(scale) if scale else 1.0
+            nameless = (f":{i}" for i in itertools.count())
             for feature in features:
                 name, colon, value = feature.partition(":")
+                name = name or next(nameless)
                 full = f"{space}^{name}" if space or "^" in name else name
                 counts[full] += factor * (number(value) if colon else 1.0)  # type: ignore[assignment]
         words.append(sorted((name, single(value)) for name, value in counts.items() if value))

@@ -6,6 +6,14 @@ KNOWN: dict[str, Callable[[str, str, bytes], bool]] = {
     "a quote that is not closed when a table ends": lambda kind, detail, data: (
         kind == "undue" and "unexpected end of data" in detail
     ),
+    "text after a quoted field": lambda kind, detail, data: (
+        kind == "undue" and "expected after" in detail
+    ),
+    "an optimizer's array that is missing from a checkpoint whose digest was made anew": (
+        lambda kind, detail, data: (
+            kind == "wrong" and detail.startswith("tensors: ") and "optimizer." in detail
+        )
+    ),
 }
 """By name: whether it is the fault, given the verdict, its detail, and the damaged file."""
 

@@ -27,6 +27,9 @@ START = 3600.0
 """Seconds by the clock until a worker has imported and compiled what it needs."""
 
 MEMORY = 4 << 30
+RENEWED = 5000
+"""Cases of a worker: the memory of a longer life is in pieces, and looks like a bomb."""
+
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -34,7 +37,7 @@ class Worker:
     """A child process that is started again when it dies."""
 
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self._seed, self._judged = seed, 0
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
 
@@ -51,6 +54,9 @@ class Worker:
 
     def judge(self, number: int) -> Verdict:
         """The verdict on a case."""
+        self._judged += 1
+        if self._judged % RENEWED == 0:  # a long life fragments its memory
+            self._end()
         process = self._process or self._start()
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has died: no line will come
