@@ -17,9 +17,12 @@ from tests.support.allocating import CASES, CONTROL
 SUPPORT = Path(allocating.__file__).parent
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 
-pytestmark = pytest.mark.skipif(
-    COMPILER is None or sys.platform != "linux", reason="needs a C compiler and LD_PRELOAD"
-)
+pytestmark = [
+    pytest.mark.slow,  # two processes that train every kind of model
+    pytest.mark.skipif(
+        COMPILER is None or sys.platform != "linux", reason="needs a C compiler and LD_PRELOAD"
+    ),
+]
 
 
 @pytest.fixture(scope="module")
