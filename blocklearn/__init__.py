@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .learner.hooks import Hook as Hook
     from .learner.learner import Learner as Learner
     from .learner.recommendation.lists import write_lists as write_lists
+    from .learner.recommendation.pairs import predict_pairs as predict_pairs
     from .learner.recommendation.ranking_evaluation import RankingEvaluation as RankingEvaluation
     from .learner.recommendation.recommend import fold_in as fold_in
     from .learner.recommendation.recommend import recommend as recommend
@@ -70,6 +71,7 @@ _NAMES = {
     "Sum": ".models.score",
     "check_model": ".learner.checking.check_model",
     "fold_in": ".learner.recommendation.recommend",
+    "predict_pairs": ".learner.recommendation.pairs",
     "load": ".learner.storage.persistence",
     "recommend": ".learner.recommendation.recommend",
     "save": ".learner.storage.persistence",

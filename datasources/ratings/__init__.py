@@ -1,5 +1,6 @@
 """Read files of ratings, and hold ratings as a matrix of users and items."""
 
+from .files import read_pairs as read_pairs
 from .files import read_ratings as read_ratings
 from .matrix import Duplicates as Duplicates
 from .matrix import Ratings as Ratings

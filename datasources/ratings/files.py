@@ -56,19 +56,44 @@ def read_ratings(
     Without `users` and `items`, ids are sorted: as numbers if all are numbers, else as text. Raises
     `DataError`, naming file and line, for unreadable records, non-finite ratings and empty ids.
     """
-    path = Path(path)
     names = Columns(user, item, rating, timestamp)
+    table = read_table(Path(path), names, separator, columns)
+    return assemble(table, duplicates, users, items)
+
+
+def read_pairs(
+    path: str | Path,
+    *,
+    user: str = "user",
+    item: str = "item",
+    columns: Sequence[str] | None = None,
+    separator: str | None = None,
+) -> tuple[Ids, Ids]:
+    """Read the users and the items of all records of a file, in their order.
+
+    path and the names of columns: as for `read_ratings`. Ratings and times are not read.
+
+    Raises:
+        DataError: the file cannot be read; the message names file and line.
+    """
+    table = read_table(Path(path), Columns(user, item, None, None), separator, columns)
+    users, items = (Ids(coded.ids).take(coded.codes) for coded in (table.users, table.items))
+    return users, items
+
+
+def read_table(
+    path: Path, names: Columns, separator: str | None, columns: Sequence[str] | None
+) -> Table:
+    """Read the records of a file; the end of its name decides the format."""
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     if not path.exists():
         raise DataError(f"{path}: file does not exist.")
     if suffix in TEXTS:
-        table = read_text(path, names, separator, columns)
-    elif path.suffix in BINARY:
-        table = BINARY[path.suffix](path, names)
-    else:
-        kinds = ", ".join([*TEXTS, *BINARY])
-        raise DataError(f"{path}: unknown kind of ratings; name one of {kinds}.")
-    return assemble(table, duplicates, users, items)
+        return read_text(path, names, separator, columns)
+    if path.suffix in BINARY:
+        return BINARY[path.suffix](path, names)
+    kinds = ", ".join([*TEXTS, *BINARY])
+    raise DataError(f"{path}: unknown kind of ratings; name one of {kinds}.")
 
 
 def read_parquet(path: Path, columns: Columns) -> Table:

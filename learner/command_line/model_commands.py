@@ -59,15 +59,13 @@ FieldOption = Annotated[
         help="JSON lines, tables: field with the text [as in the training data].",
     ),
 ]
-DataOption = Annotated[
-    str,
-    typer.Option(
-        "--data",
-        metavar="PATH",
-        help="Data of the kind that the run was trained on (table, ratings, ...); else files of "
-        "any format that `learn convert` reads, or a block dataset.",
-    ),
-]
+DATA = typer.Option(
+    "--data",
+    metavar="PATH",
+    help="Data of the kind that the run was trained on (table, ratings, ...); else files of "
+    "any format that `learn convert` reads, or a block dataset.",
+)
+DataOption = Annotated[str, DATA]
 
 
 def topics(
@@ -99,7 +97,15 @@ def topics(
 
 def predict(
     run: RunArgument,
-    data: DataOption,
+    data: Annotated[str | None, DATA] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            "--pairs",
+            metavar="FILE",
+            help="Users and items, a pair per record: predict ratings of pairs, not rows.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -113,10 +119,20 @@ def predict(
     replicas: ReplicasOption = "1",
     verbose: VerboseOption = False,
 ) -> None:
-    """Apply a model to each row of a file; without --out, print a readable line per row."""
-    if out is not None and str(out) != "-" and out.suffix not in RESULTS:
-        raise typer.BadParameter(f"must end in {_listed(RESULTS)}, or be -", param_hint="--out")
+    """Apply a model to each row of a file; without --out, print a readable line per row.
+
+    ALS: the factors of each row, a user; or, with --pairs, the rating of each pair.
+    """
+    if (data is None) == (pairs is None):
+        raise typer.BadParameter("choose one of --data and --pairs")
+    endings = RESULTS if pairs is None else TABLES
+    if out is not None and str(out) != "-" and out.suffix not in endings:
+        raise typer.BadParameter(f"must end in {_listed(endings)}, or be -", param_hint="--out")
     _check_new(out, overwrite=overwrite)
+    if pairs is not None:
+        _predict_pairs(run, pairs, out, separator)
+        return
+    assert data is not None
     from ..reports.lines import prediction_lines
     from ..runs.model_inputs import open_for
     from ..storage.persistence import load
@@ -328,6 +344,19 @@ def similar(
         ids = known_ids(learner, users, "user", skip_unknown=skip_unknown)
         lists = recommending.similar_users(learner, ids, top)
     _show_lists(lists, out, json)
+
+
+def _predict_pairs(run: Path, file: Path, out: Path | None, separator: str | None) -> None:
+    from ..recommendation.pairs import predict_pairs
+    from ..runs.rating_inputs import pairs_in
+    from ..storage.persistence import load
+
+    found = predict_pairs(load(run), *pairs_in(run, file, separator))
+    if out is None or str(out) == "-":
+        show_lines(found.lines() if out is None else found.json_lines())
+        return
+    found.write(out)
+    show_lines([f"{out}: {len(found.values):,} rows"])
 
 
 def _count(replicas: str) -> int | Literal["auto"]:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blocklearn.datasources import DataError, DataSource, Ids, entries_of, row_names
+from blocklearn.datasources.ratings import read_pairs
 from blocklearn.datasources.text.read_texts import read_lines
 
 from ..learner import Learner
@@ -80,6 +81,18 @@ def new_users(
     rows = sp.csr_array(parts, shape=(len(ratings.users), len(known)))
     rows.sort_indices()
     return ratings.users, rows
+
+
+def pairs_in(run: Path, path: Path, separator: str | None) -> tuple[Ids, Ids]:
+    """Read the users and items of a file, whose columns are called as in the training data.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DataError: the file cannot be read.
+    """
+    kind = ratings_in(path, run, separator)
+    names = {name: getattr(kind, name) for name in ("user", "item", "separator")}
+    return read_pairs(path, **names)
 
 
 def refuse_unknown(

@@ -348,3 +348,63 @@ def test_ranking_in_training(
     capsys.readouterr()
     assert learn("--config", tmp_path / "nmf.yaml", "--out", tmp_path / "other") == 78
     assert "learner.ranking: a model of kind NMF has no items to rank" in capsys.readouterr().err
+
+
+PAIRS = [('user "1"', "003é"), ("nobody here", "003é"), ('user "1"', "new"), ("x", "y")]
+
+
+def expected_pairs(run: Path) -> list[float]:
+    """What the pairs above should have, from the factors."""
+    factors = factors_of(bl.load(run))
+    user = factors.users[factors.names("user").numbers(['user "1"'])[0]].astype(np.float64)
+    item = factors.items[factors.names("item").numbers(["003é"])[0]].astype(np.float64)
+    if len(user) > factors.rank:  # (x, b_u, 1) and (y, 1, b_i)
+        rest = [factors.offset + item[-1], factors.offset + user[-2], factors.offset]
+    else:
+        rest = [0.0, 0.0, 0.0]
+    return [factors.offset + float(user @ item), *rest]
+
+
+@pytest.mark.parametrize("kind", ["run", "implicit"])
+def test_pairs_are_predicted_in_their_order(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder: Path = request.getfixturevalue(kind)
+    quoted = [(user.replace('"', '""'), item) for user, item in PAIRS]
+    lines = ['who,extra,"what, then"', *(f'"{user}",1,{item}' for user, item in quoted)]
+    (tmp_path / "pairs.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    wanted = expected_pairs(folder)
+    assert learn("predict", folder, "--pairs", tmp_path / "pairs.csv") == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.rpartition("(")[2] for line in printed[1:]] == [
+        "user unknown)", "item unknown)", "both unknown)"
+    ]  # fmt: skip
+    assert printed[0].startswith('user "1" 003é ')
+    assert learn("predict", folder, "--pairs", tmp_path / "pairs.csv", "--out", "-") == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["user"], one["item"]) for one in found] == PAIRS
+    assert [one["prediction"] for one in found] == pytest.approx(wanted, rel=1e-5)
+    assert [(one["user_known"], one["item_known"]) for one in found] == [
+        (True, True), (False, True), (True, False), (False, False)
+    ]  # fmt: skip
+    out = tmp_path / "out.parquet"
+    assert learn("predict", folder, "--pairs", tmp_path / "pairs.csv", "--out", out) == 0
+    table = parquet.read_table(out).to_pylist()
+    assert [row["prediction"] for row in table] == pytest.approx(wanted, rel=1e-5)
+    assert [tuple(row)[:2] for row in table] == [("user", "item")] * 4
+    assert bl.predict_pairs(
+        bl.load(folder), [u for u, _ in PAIRS], [i for _, i in PAIRS]
+    ).values.tolist() == pytest.approx(wanted, rel=1e-5)
+
+
+def test_pairs_that_cannot_be_predicted_are_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs.csv").write_text("a,b\n1,2\n")
+    assert learn("predict", run, "--pairs", tmp_path / "pairs.csv") == 65
+    assert "no column 'who'" in capsys.readouterr().err
+    assert learn("predict", run, "--pairs", tmp_path / "none.csv") == 66
+    assert learn("predict", run) == 2
+    assert "choose one of --data and --pairs" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="2 users and 1 items; pairs need as many of each"):
+        bl.predict_pairs(bl.load(run), ["a", "b"], ["c"])
