@@ -146,7 +146,7 @@ def test_the_table_is_that_of_sysexits() -> None:
         ["--confg", LDA],
         ["trian", "--config", LDA],
         ["topics"],
-        ["predict", "x", "--data", "y", "--out", "z.csv"],
+        ["predict", "x", "--data", "y", "--out", "z.txt"],
     ],
 )
 def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

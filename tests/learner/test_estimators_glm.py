@@ -74,11 +74,13 @@ def test_regression_as_ridge_and_poisson_find_it() -> None:
 
 
 def test_the_median_is_found_with_outliers() -> None:
-    y = X[:, 0] - 2 * X[:, 1] + 0.05 * RNG.normal(size=300)
+    y = X[:, 0] - 2 * X[:, 1]
     y[::8] += 20.0
+    squares = bl.GLMRegressor(alpha=1e-4).fit(X, y)
+    assert abs(squares.coef_[:3] - [1.0, -2.0, 0.0]).max() > 0.3
     for loss, shape in (("quantile", 0.5), ("huber", 0.1)):
-        found = bl.GLMRegressor(loss, shape=shape, alpha=1e-4, random_state=0).fit(X, y)
-        np.testing.assert_allclose(found.coef_[:3], [1.0, -2.0, 0.0], atol=0.15)
+        found = bl.GLMRegressor(loss, shape=shape, alpha=1e-4, max_iter=400, random_state=0)
+        np.testing.assert_allclose(found.fit(X, y).coef_[:3], [1.0, -2.0, 0.0], atol=0.1)
 
 
 def test_an_l1_penalty_leaves_features_out() -> None:

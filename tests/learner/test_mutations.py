@@ -65,7 +65,7 @@ def test_every_fault_is_seen(tmp_path: Path) -> None:
     assert judged(tmp_path, lambda folder: right(folder / "a.svm")) == "right"
     assert judged(tmp_path, failing(DataError(f"{tmp_path}/a.svm:1: no"))) == "refused"
     assert judged(tmp_path, failing(DataError("a file: no"))) == "message"
-    assert judged(tmp_path, failing(DataError(f"{tmp_path}" + "x" * LONGEST_MESSAGE))) == "message"
+    assert judged(tmp_path, failing(DataError(f"{tmp_path}" + " x" * LONGEST_MESSAGE))) == "message"
     assert judged(tmp_path, failing(KeyError("x"))) == "internal"
     assert judged(tmp_path, failing(MemoryError())) == "bomb"
     assert judged(tmp_path, failing(OSError(5, "disk"))) == "exit code 74"

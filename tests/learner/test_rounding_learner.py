@@ -18,6 +18,7 @@ from blocklearn.learner.runs.build import build
 from blocklearn.matcache import MatCache, from_array, from_sparse, rowwise
 from blocklearn.matcache.cuda import devices
 from blocklearn.matcache.operations.rounding import rounded
+from blocklearn.models.topic_quality import QUALITY
 from blocklearn.optimizers import Gradient, LinearLoss
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
@@ -100,7 +101,9 @@ def test_training_comes_to_the_same(name: str) -> None:
     plain, expected = trained(name, "cpu", "float32")
     found, scores = trained(name, "cpu", "bfloat16")
     assert any((found[what] != plain[what]).any() for what in plain)
-    assert scores == pytest.approx(expected, rel=0.02)
+    figures = [name for name in expected if name not in QUALITY]  # lists of words may differ
+    assert len(figures) >= 1
+    assert [scores[n] for n in figures] == pytest.approx([expected[n] for n in figures], rel=0.02)
 
 
 def test_replicas_round_too() -> None:
