@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -88,14 +89,14 @@ def target_sections(learner: Learner) -> Iterator[Markup]:
     by_figure: dict[str, list[Bar]] = {}
     for name, value in scores.items():
         kind, slash, target = name.partition("/")
-        if slash and target not in on_paths:
+        if slash and target not in on_paths and math.isfinite(value):
             by_figure.setdefault(kind, []).append(Bar(target, value, number(value)))
     charts = []
     for kind, rows in by_figure.items():
         more = [tag("p", f"and {len(rows) - TARGETS:,} more", class_="note")][
             len(rows) <= TARGETS :
         ]
-        mean = f"mean {number(scores[kind])}" if kind in scores else ""
+        mean = f"mean {number(scores[kind])}" if math.isfinite(scores.get(kind, math.nan)) else ""
         charts.append(figure(kind, mean, bars(rows[:TARGETS]), *more))
     if charts:
         yield section("Targets", figures(charts), note="held-out figures")

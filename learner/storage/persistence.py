@@ -1,6 +1,7 @@
 """Save and load models: `bl.save(learner, "m")`, `bl.load("runs/lda")`."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -140,7 +141,9 @@ def load(
     position |= {name: saved.metrics[name] for name in STEPS if name in saved.metrics}
     learner.restore(State(tensors=saved.tensors, position=position))
     about = {*POSITION, *STEPS, WHICH, model_folder.LOST}
-    learner.progress.scores = {k: v for k, v in saved.metrics.items() if k not in about}
+    learner.progress.scores = {  # a score that is not a number is null in JSON
+        k: math.nan if v is None else v for k, v in saved.metrics.items() if k not in about
+    }
     show_parameters(learner, saved.tensors)
     return learner
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
+import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.drawing.charts import (
     HEIGHT,
@@ -204,6 +205,18 @@ def test_targets_have_figures_and_features(runs: Path) -> None:
     assert page.classes["topic"] == 6
     path = Page(report(read_run(runs / "glm-path")))
     assert "Paths of regularisation" in path.texts["h2"] and "Targets" not in path.texts["h2"]
+
+
+def test_targets_without_a_score_are_left_out(runs: Path, tmp_path: Path) -> None:
+    run = copy(runs, tmp_path, "glm")
+    learner = bl.load(run)
+    assert math.isfinite(learner.progress.scores["auc/module"])
+    learner.progress.scores |= {"auc/module": math.nan, "auc": math.nan}
+    bl.save(learner, run / "again")
+    assert math.isnan(bl.load(run / "again").progress.scores["auc/module"])
+    shutil.copy(run / "again/metrics.json", run / "metrics.json")
+    shutil.copy(run / "again/model.json", run / "model.json")
+    assert "Targets" in Page(report(read_run(run))).texts["h2"]
 
 
 def test_factors_have_a_spectrum_and_neighbours(runs: Path) -> None:
