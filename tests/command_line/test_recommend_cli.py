@@ -350,7 +350,7 @@ def test_ranking_in_training(
     assert "learner.ranking: a model of kind NMF has no items to rank" in capsys.readouterr().err
 
 
-PAIRS = [('user "1"', "003é"), ("nobody here", "003é"), ('user "1"', "new"), ("x", "y")]
+PAIRS = [('user "1"', "003é"), ("stranger", "003é"), ('user "1"', "new"), ("x", "y")]
 
 
 def expected_pairs(run: Path) -> list[float]:
