@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import DataError
+from .announced import check_announced
 from .entries import read_entries
 from .lines import placed_lines
 from .market_head import SYMMETRIES, mirrored, read_head
@@ -37,6 +38,7 @@ def load_market(path: Path) -> Any:
         np.concatenate([np.empty(0, dtype), *(part[i] for part in parts)])
         for i, dtype in enumerate((np.int64, np.int32, np.float32))
     )
+    check_announced(path, "rows", head.size.rows, values.size)
     return sparse.coo_array((values, (rows, columns)), shape=(head.size.rows, head.size.columns))
 
 

@@ -77,7 +77,8 @@ class SchemaNames:
             if "$ref" in schema:
                 schema = self.root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
             elif "discriminator" in schema and kind is not None:
-                target = schema["discriminator"]["mapping"].get(kind)
+                # a file may have a list or a mapping where the name of a kind should be
+                target = schema["discriminator"]["mapping"].get(str(kind))
                 schema = {"$ref": target} if target else {}
             elif "anyOf" in schema:  # `X | None`: take the alternative that has contents
                 inside = {"$ref", "oneOf", "properties", "items"}

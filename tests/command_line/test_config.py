@@ -172,6 +172,13 @@ learner:
     assert len(places) == 7
 
 
+def test_a_kind_that_is_no_word_is_refused(write) -> None:
+    text = "model: {kind: glm}\nlearner: {rates: 1}\noptimizer: {kind: {rate: 1}, rate: 0.1}\n"
+    found = problems([write(text)], {}, [])
+    assert any(line.startswith("a.yaml:2:11: learner.rates: unknown key") for line in found)
+    assert any("optimizer.kind" in line for line in found)
+
+
 @pytest.mark.parametrize(
     "text, expected",
     [

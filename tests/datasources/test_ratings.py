@@ -414,5 +414,8 @@ def test_text_that_is_no_unicode_is_refused(tmp_path: Path) -> None:
 def test_a_header_that_announces_too_many_users_is_refused(tmp_path: Path) -> None:
     head = "%%MatrixMarket matrix coordinate real general"
     (tmp_path / "r.mtx").write_text(f"{head}\n2147483646 3 1\n5 2 1.0\n")
-    with pytest.raises(DataError, match=r"r\.mtx: announces 2,147,483,646 users for 1 entries"):
+    with pytest.raises(DataError, match=r"r\.mtx: announces 2,147,483,646 rows for 1 entries"):
+        read_ratings(tmp_path / "r.mtx")
+    (tmp_path / "r.mtx").write_text(f"{head}\n3 2147483646 1\n2 5 1.0\n")
+    with pytest.raises(DataError, match=r"r\.mtx: announces 2,147,483,646 items for 1 entries"):
         read_ratings(tmp_path / "r.mtx")
