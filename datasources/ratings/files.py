@@ -108,7 +108,7 @@ def read_parquet(path: Path, columns: Columns) -> Table:
                 batch_of_ids(batch, columns, str(path))
                 for batch in file.iter_batches(BATCH, columns=columns.wanted)
             ]
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # from the operating system
             raise
         raise DataError(f"{path}: cannot be read as Parquet: {error}") from error

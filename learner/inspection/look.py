@@ -94,7 +94,7 @@ def look_at(path: Path) -> Look:
 
         with parquet.ParquetFile(path) as file:
             batch = next(file.iter_batches(LOOKED_AT), None)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as a table: {error}") from error
     return Look(path, list(_columns(path, batch)))
 

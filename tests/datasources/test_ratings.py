@@ -419,3 +419,14 @@ def test_a_header_that_announces_too_many_users_is_refused(tmp_path: Path) -> No
     (tmp_path / "r.mtx").write_text(f"{head}\n3 2147483646 1\n2 5 1.0\n")
     with pytest.raises(DataError, match=r"r\.mtx: announces 2,147,483,646 items for 1 entries"):
         read_ratings(tmp_path / "r.mtx")
+
+
+def test_a_parquet_file_with_a_name_that_is_no_unicode_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"user": ["a"], "item": ["b"], "rating": [1.0]})
+    parquet.write_table(table, tmp_path / "r.parquet", store_schema=False)
+    data = (tmp_path / "r.parquet").read_bytes()
+    damaged = data.replace(b"rating", b"\xffating")
+    assert damaged != data
+    (tmp_path / "r.parquet").write_bytes(damaged)
+    with pytest.raises(DataError, match=r"r\.parquet: cannot be read as Parquet"):
+        read_ratings(tmp_path / "r.parquet")
