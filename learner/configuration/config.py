@@ -122,7 +122,7 @@ class LearnerConfig(Section):
     passes: PositiveInt = Field(1, description="passes over the training data")
     seed: int = Field(0, ge=0, lt=2**63, description="seed of all random numbers")
     threads: PositiveInt | None = Field(
-        None, description="threads that compute; null: all cores this process may use"
+        None, le=4096, description="threads that compute; null: all cores this process may use"
     )
     device: Device = Field(
         "cpu", description="where models compute: cpu, cuda, cuda:N, or auto: a GPU if there is one"

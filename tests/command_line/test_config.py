@@ -172,6 +172,11 @@ learner:
     assert len(places) == 7
 
 
+def test_thousands_of_millions_of_threads_are_refused(write) -> None:
+    found = problems([write("model: {kind: glm}\nlearner: {threads: 2147483648}\n")], {}, [])
+    assert any("learner.threads: should be less than or equal to 4096" in line for line in found)
+
+
 def test_a_kind_that_is_no_word_is_refused(write) -> None:
     text = "model: {kind: glm}\nlearner: {rates: 1}\noptimizer: {kind: {rate: 1}, rate: 0.1}\n"
     found = problems([write(text)], {}, [])
