@@ -14,9 +14,12 @@ from ..terminal import show_lines, show_text
 from .options import QuietOption, VerboseOption
 from .train_commands import (
     DeviceOption,
+    DryRunOption,
     LogFormat,
+    LogFormatOption,
     OutOption,
-    Resume,
+    OverwriteOption,
+    ResumeOption,
     SeedOption,
     SetOption,
     ThreadsOption,
@@ -83,22 +86,13 @@ def _short(model: Start) -> Callable[..., None]:
         seed: SeedOption = None,
         threads: ThreadsOption = None,
         device: DeviceOption = None,
-        overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old run.")] = False,
-        resume: Annotated[
-            Resume | None,
-            typer.Option("--resume", help="Resume from the newest checkpoint, if any."),
-        ] = None,
-        dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Check everything, print memory and time, stop.")
-        ] = False,
+        overwrite: OverwriteOption = False,
+        resume: ResumeOption = None,
+        dry_run: DryRunOption = False,
         quiet: QuietOption = False,
         verbose: VerboseOption = False,
-        log_format: Annotated[
-            LogFormat, typer.Option("--log-format", help="Progress as lines or as JSON events.")
-        ] = LogFormat.text,
+        log_format: LogFormatOption = LogFormat.text,
     ) -> None:
-        if overwrite and resume:
-            raise typer.BadParameter("choose one of --overwrite and --resume")
         from ..starting.write import settings
 
         defaults = settings(model.value, file)

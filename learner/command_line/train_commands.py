@@ -53,6 +53,17 @@ DeviceOption = Annotated[
     str | None, typer.Option("--device", help="Short for learner.device: cpu, cuda, cuda:N, auto.")
 ]
 
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an old run.")]
+ResumeOption = Annotated[
+    Resume | None, typer.Option("--resume", help="Resume from the newest checkpoint, if any.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything, print memory and time, stop.")
+]
+LogFormatOption = Annotated[
+    LogFormat, typer.Option("--log-format", help="Progress as lines or as JSON events.")
+]
+
 
 def train(
     config: ConfigOption,
@@ -61,26 +72,18 @@ def train(
     seed: SeedOption = None,
     threads: ThreadsOption = None,
     device: DeviceOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old run.")] = False,
-    resume: Annotated[
-        Resume | None, typer.Option("--resume", help="Resume from the newest checkpoint, if any.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, print memory and time, stop.")
-    ] = False,
+    overwrite: OverwriteOption = False,
+    resume: ResumeOption = None,
+    dry_run: DryRunOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
-    log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Progress as lines or as JSON events.")
-    ] = LogFormat.text,
+    log_format: LogFormatOption = LogFormat.text,
     plot: Annotated[
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Plot of a regularisation path."),
     ] = None,
 ) -> None:
     """Train a model as the configuration says."""
-    if overwrite and resume:
-        raise typer.BadParameter("choose one of --overwrite and --resume")
     run = resolved(config, set_, out, seed, threads, device)
     execute(run, overwrite, resume, dry_run, quiet, log_format, plot)
 
@@ -95,6 +98,8 @@ def execute(
     plot: Path | None = None,
 ) -> None:
     """Train as `run` says, or only check it."""
+    if overwrite and resume:
+        raise typer.BadParameter("choose one of --overwrite and --resume")
     if plot is not None:
         from ..reports.targets import check_plot
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import Ids
 from blocklearn.durable import new_file
+from blocklearn.models import ALS
 
 from ..figures import number
 from ..learner import Learner
@@ -97,7 +98,9 @@ def predict_pairs(learner: Learner, users: Any, items: Any) -> Pairs:
         raise ValueError(f"{len(who):,} users and {len(what):,} items; pairs need as many of each.")
     user_rows, item_rows = numbers_of(factors, "user", who), numbers_of(factors, "item", what)
     values = np.empty(len(who), np.float32)
-    unknown = learner.model.constants()  # type: ignore[attr-defined]  # factors_of has checked it
+    model = learner.model
+    assert isinstance(model, ALS)  # factors_of has checked it
+    unknown = model.constants()
     for start in range(0, len(who), PART):
         part = slice(start, start + PART)
         rows = (

@@ -5,7 +5,7 @@ A row's entries have weights w and targets t, and its factors u solve
     (sum_j w_j v_j v_j' + G + D) u = sum_j t_j v_j,     v_j: the table's row of entry j.
 
 The diagonal D is the ridge: row + n entry for factors, with n the number of the row's entries. A
-bias can have a weight of its own (Koren, *Factor in the neighbors*, TKDD 2010, section 3.1).
+bias can have a weight of its own (Koren, *Factor in the neighbors*, TKDD 2010).
 
 Explicit ratings r (Zhou, Wilkinson, Schreiber, Pan 2008): w = 1, t = r - mean, no G. Implicit ones
 (Hu, Koren, Volinsky 2008) have confidence c = 1 + alpha |r| and preference p = 1 where r > 0, else
