@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -40,10 +41,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--case", type=int, help="this case alone, in this process")
-    parser.add_argument("--keep", type=Path, help="with --case: empty folder that keeps its files")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="with --case: empty folder that keeps its files; else a new temporary one",
+    )
     given = parser.parse_args()
     if given.case is not None:
-        folder = given.keep or Path(f"case-{given.seed}-{given.case}")
+        folder = given.keep or Path(tempfile.mkdtemp(prefix=f"case-{given.seed}-{given.case}-"))
         folder.mkdir(parents=True, exist_ok=True)
         found = judge(make(given.seed, given.case), given.case, folder.absolute(), lambda: None)
         print(found)
