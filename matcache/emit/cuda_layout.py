@@ -58,9 +58,10 @@ def _vectors(plan: Schedule) -> tuple[Value, ...]:
     for group in groups(plan.nodes):
         for instruction in group.instructions:
             for value in (*reads(instruction), writes(instruction)):
-                if value is not None and value.kind is Kind.VEC and value.id in plan.stored:
-                    if not is_shared(value):
-                        found.setdefault(value.id, value)
+                if value is None or value.kind is not Kind.VEC or is_shared(value):
+                    continue
+                if value.id in plan.stored:
+                    found.setdefault(value.id, value)
     return tuple(found.values())
 
 

@@ -60,7 +60,7 @@ def top_products(
     key = (("top_products", n, unit), *(mat.guid for mat in mats))
     ids = cache.result((*key, "ids"), (r, n), np.int32, "numbers of the largest products")
     scores = cache.result((*key, "scores"), (r, n), np.float32, "largest products")
-    if any([cache.begin(slot) for slot in (ids, scores)]):
+    if any([cache.begin(slot) for slot in (ids, scores)]):  # noqa: C419 - each must begin
         for slot in (ids, scores):
             slot.written()
         pattern = None if leave_out is None else leave_out.pattern
