@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from . import models as models
     from . import optimizers as optimizers
     from .learner.checking.check_model import check_model as check_model
+    from .learner.choosing.choose import choose as choose
     from .learner.estimators import ALS as ALS
     from .learner.estimators import NMF as NMF
     from .learner.estimators import GLMClassifier as GLMClassifier
@@ -70,6 +71,7 @@ _NAMES = {
     "RankingEvaluation": ".learner.recommendation.ranking_evaluation",
     "Sum": ".models.score",
     "check_model": ".learner.checking.check_model",
+    "choose": ".learner.choosing.choose",
     "fold_in": ".learner.recommendation.recommend",
     "predict_pairs": ".learner.recommendation.pairs",
     "load": ".learner.storage.persistence",

@@ -22,6 +22,8 @@ from .formats.word_counts import read_counts as read_counts
 from .holdout.entries import EntriesSource as EntriesSource
 from .holdout.entries import blocks_of_entries as blocks_of_entries
 from .holdout.entries import entries_of as entries_of
+from .holdout.entry_filter import EntryFilter as EntryFilter
+from .holdout.entry_filter import entry_filter as entry_filter
 from .holdout.row_filter import RowFilter as RowFilter
 from .holdout.samples import Reading as Reading
 from .holdout.samples import Samples as Samples

@@ -9,6 +9,7 @@ from .inputs import Block as Block
 from .inputs import LabelCounts as LabelCounts
 from .inputs import Randomness as Randomness
 from .inputs import Shapes as Shapes
+from .inputs import ValueMoments as ValueMoments
 from .inputs import ValueSums as ValueSums
 from .lda import LDA as LDA
 from .nmf import NMF as NMF

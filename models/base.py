@@ -3,6 +3,8 @@
 A model holds the mathematics of one replica; its pydantic fields are the configuration. A new model
 is a subclass with `allocate`, `update`, `score` and `predict`; docs/custom-model.md builds one in
 20 lines. The learner owns the loop, the threads and the files.
+
+Longer than 300 lines: what a model may define and what it gets is described in one place.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from blocklearn.matcache import (
 from blocklearn.matcache.errors import source_line
 from blocklearn.optimizers import Meaning, Objective, Optimizer, Term, Update
 
-from .inputs import Block, Randomness, Shapes
+from .inputs import Block, Randomness, Shapes, ValueMoments
 from .row_state import Init, RowState
 from .score import DataScore, Score, Total
 from .split_terms import SplitTerm, slopes_of
@@ -155,6 +157,28 @@ class Model(Fields):
 
     def check_targets(self, Y: NDArray[np.floating]) -> None:
         """Raise an error if `update` and `score` cannot use Y, NumPy [rows x targets]."""
+
+    @property
+    def undecided(self) -> str | None:
+        """The setting that is chosen by trials before training, such as "reg=auto"; None: none.
+
+        `allocate` refuses to work while there is one.
+        """
+        return None
+
+    @property
+    def judged_by(self) -> str:
+        """The score on held-out entries that chooses among `settings_to_try`."""
+        return "objective"
+
+    def settings_to_try(self, values: ValueMoments | None) -> Sequence[Mapping[str, object]]:
+        """Return fields to choose among, each a choice for all that is undecided.
+
+        All choices need the same memory. Of equally good ones, the first is chosen.
+
+        values: of the training data; None: unknown, while memory is planned.
+        """
+        return ()
 
     def score_totals(self, rows: int | None) -> Mapping[str, Total]:
         """Return totals for the scores that do not add up as a few numbers, by name.

@@ -41,6 +41,19 @@ class ValueSums(NamedTuple):
     number: int
 
 
+class ValueMoments(NamedTuple):
+    """Moments of all stored values of the training data.
+
+    number: of the values.
+    std: standard deviation.
+    magnitude: mean of the absolute values.
+    """
+
+    number: int
+    std: float
+    magnitude: float
+
+
 @dataclass(frozen=True)
 class Shapes:
     """Sizes and facts of the data, for `allocate`.

@@ -72,6 +72,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         learner = self._learner(
             data, passes=whole(self, "max_iter"), optimizer=optimizer, hooks=hooks
         )
+        self._decide(learner)
         self._train(learner)
         self.n_samples_seen_ = rows_of(data)
         if HAS_CALLBACKS:
@@ -98,6 +99,9 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         self._train(learner)
         self.n_samples_seen_ = seen
         return self
+
+    def _decide(self, learner: Learner) -> None:
+        """Choose what the parameters leave open, before `fit` trains `learner`."""
 
     def _has_begun(self) -> bool:
         """Return whether `partial_fit` can continue from earlier training."""

@@ -16,7 +16,7 @@ from ..errors import ModelMissingError
 from ..runs.run_folder import MARK, RunFolder
 from ..storage import model_folder
 from ..storage.persistence import POSITION, STEPS
-from ..storage.schemas import ModelMetrics, PlanFile, read_json
+from ..storage.schemas import ModelMetrics, PlanFile, TriedFile, read_json
 from ..training.plan import Plan
 from ..watch.events import events_of, scores_of
 
@@ -31,6 +31,7 @@ class RunRecord:
     settings: the whole configuration.
     events: lines of `metrics.jsonl`, in order.
     plan: the memory plan; None if the run has not written one.
+    tried: the settings that were tried before training; empty if all were given.
     model: the manifest of the run's model; empty before there is one.
     """
 
@@ -39,6 +40,7 @@ class RunRecord:
     settings: Tree
     events: list[dict[str, Any]]
     plan: Plan | None
+    tried: Tree
     model: Tree
 
     @property
@@ -94,6 +96,7 @@ def read_run(path: Path) -> RunRecord:
         hidden_leaves(parse_file(folder.config).plain()) if folder.config.exists() else {},
         events_of(folder.metrics) if folder.metrics.exists() else [],
         _plan(folder.plan) if folder.plan.exists() else None,
+        read_json(TriedFile, folder.tried) if folder.tried.exists() else {},
         read_json(ModelMetrics, saved) if saved.exists() else {},
     )
 

@@ -14,6 +14,7 @@ from ..storage.persistence import load
 from .frame import page, section
 from .model_sections import model_sections
 from .run_sections import (
+    choice_section,
     headline,
     memory_section,
     score_sections,
@@ -44,6 +45,7 @@ def report(run: RunRecord) -> str:
         headline(run),
         *warnings(run),
         *score_sections(run),
+        *choice_section(run),
         *_of_model(run),
         *speed_section(run),
         *time_section(run),

@@ -184,6 +184,30 @@ def _arrays(named: list[tuple[str, int]]) -> Iterator[Bar]:
         yield Bar(f"{len(held) - ARRAYS} smaller arrays", rest, size(rest))
 
 
+def choice_section(run: RunRecord) -> Iterator[Markup]:
+    """Yield the settings that were tried before training, and which were chosen."""
+    if not run.tried:
+        return
+    chosen, metric = run.tried["settings"], run.tried["metric"]
+    rows = [
+        (
+            ", ".join(f"{name} {value:g}" for name, value in each.items() if value is not None),
+            "-" if score is None else number(score),
+            "chosen" if each == chosen else "",
+        )
+        for score, each in (
+            (tried["score"], without(tried, "score")) for tried in run.tried["tried"]
+        )
+    ]
+    note = f"by trainings of {run.tried['passes']} passes, judged on held-out entries"
+    yield section("Chosen settings", table(["settings", metric, ""], rows), note=note)
+
+
+def without(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a mapping without one of its keys."""
+    return {key: value for key, value in tree.items() if key != name}
+
+
 def settings_section(run: RunRecord) -> Markup:
     """Return all settings, and where and when the run started."""
     mark = run.mark

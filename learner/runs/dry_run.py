@@ -15,6 +15,7 @@ from ..files.row_folder import RowFolder
 from ..learner import Learner
 from ..training.plan import Plan
 from .build import build
+from .decided import planned
 from .inputs import open_data
 from .memory_check import array_lines, check_room, device_room, room
 from .run_folder import RunFolder
@@ -32,6 +33,9 @@ def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterat
     """
     RunFolder(config.out).check(overwrite=overwrite, resume=resume)
     train, eval = open_data(config)
+    if config.model.undecided is not None:
+        yield f"{config.model.undecided}: chosen when the run starts; its time is not counted here"
+        config = planned(config)
     with _rows_elsewhere(config) as rows:
         learner = build(config, train, eval, [], rows)
         plan = learner.plan()

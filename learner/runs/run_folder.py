@@ -36,9 +36,10 @@ TENSORBOARD = "tensorboard"
 MLFLOW = "mlflow.txt"
 WANDB = "wandb.txt"
 PLAN = "plan.json"
+TRIED = "tried.json"
 REPORT = "report.html"
 OURS = (
-    *(CONFIG, PLAN, REPORT, METRICS, CHECKPOINTS, TENSORBOARD, MLFLOW, WANDB),
+    *(CONFIG, PLAN, TRIED, REPORT, METRICS, CHECKPOINTS, TENSORBOARD, MLFLOW, WANDB),
     *(NEXT, *model_folder.FILES),
 )
 """The files that overwriting deletes; the mark itself is replaced last."""
@@ -69,6 +70,11 @@ class RunFolder:
     def plan(self) -> Path:
         """The memory plan of training by array, as JSON."""
         return self.path / PLAN
+
+    @property
+    def tried(self) -> Path:
+        """The settings that were tried before training, as JSON."""
+        return self.path / TRIED
 
     @property
     def report(self) -> Path:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -32,6 +33,7 @@ from ..watch.watchdog import watching
 from . import checkpoint
 from .build import build, row_folder_of
 from .checkpoint import Checkpoint
+from .decided import decided, planned
 from .inputs import open_data, settled
 from .memory_check import check_room
 from .run_folder import RunFolder
@@ -97,12 +99,19 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
     warn_of_secrets(config)
     train_data, eval_data = open_data(config)
     rows = row_folder_of(config)
-    plan = build(config, train_data, eval_data, [], rows).plan()
+    plan = build(planned(config), train_data, eval_data, [], rows).plan()
     check_room(plan, config)  # fail before any file is written
     if rows is not None:
         rows.check(plan.row_files)
     with folder.opened(overwrite=options.overwrite, resume=options.resume), rows or nullcontext():
         last = checkpoint.newest(folder.checkpoints)
+        config = decided(
+            config,
+            last.config if last else None,
+            partial(build, config, train_data, None, [], rows),
+            folder,
+            options.say,
+        )
         settings = config.written()
         if last:
             old = replace(last, config=_completed(last.config))

@@ -110,8 +110,8 @@ def ratings(path: Path) -> Start:
         "columns": "the file has no line of names; these are made up",
     }
     if explicit:
-        return Start(train, {"loss": "explicit", "rank": 32, "reg": 0.1}, told)
-    return Start(train, {"loss": "implicit", "alpha": 20, "rank": 32, "reg": 2.0}, told)
+        return Start(train, {"loss": "explicit", "rank": 32, "reg": "auto"}, told)
+    return Start(train, {"loss": "implicit", "alpha": 20, "rank": 32, "reg": "auto"}, told)
 
 
 def targets(path: Path) -> Start:

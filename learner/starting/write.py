@@ -47,7 +47,7 @@ TOLD = {
     "inference": "sampled sweeps after one pass of cvb0: the best topics",
     "components": "the number of parts",
     "rank": "numbers that describe a user or an item",
-    "reg": "of each factor, per rating; larger for few ratings",
+    "reg": "tried on a part of the data first; or a number, larger for few ratings",
     "alpha": "a count c has the weight 1 + alpha * c",
     "l2": "larger: smaller weights",
     "eval": "held out, to score the model",

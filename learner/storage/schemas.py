@@ -175,6 +175,15 @@ class PlanFile(Part):
     sharing: Count = 1
 
 
+class TriedFile(Part):
+    """`tried.json`: the settings that a run chose among; a score of null is not a number."""
+
+    metric: str
+    passes: Count
+    tried: list[dict[str, FiniteFloat | None]]
+    settings: dict[str, FiniteFloat | None]
+
+
 def check_content(schema: type[BaseModel], content: Any, path: Path | str) -> None:
     """Raise `ModelFolderError` for the first field that `schema` refuses.
 

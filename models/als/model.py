@@ -10,8 +10,8 @@ Longer than 300 lines: explicit and implicit feedback share one class.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,11 @@ from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import AdaGrad, Optimizer, Penalty
 
 from ..base import Model
-from ..inputs import Block, Randomness, Shapes
+from ..inputs import Block, Randomness, Shapes, ValueMoments
 from ..row_state import RowState
 from ..score import Score, Sum
 from .items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations
+from .ridges import ridges_to_try
 from .rows import (
     Feedback,
     LeastSquares,
@@ -82,8 +83,10 @@ class ALS(Model):
         "explicit", description="explicit: values are ratings; implicit: how often, how long"
     )
     rank: int = Field(64, ge=1, description="number of factors, k")
-    reg: float = Field(
-        0.05, ge=0, lt=1e30, description="weight of the squares of the factors; 0: none"
+    reg: Annotated[float, Field(ge=0, lt=1e30)] | Literal["auto"] = Field(
+        0.05,
+        description="weight of the squares of the factors; 0: none; auto: it, row_reg and bias_reg "
+        "are chosen by short trainings, judged on held-out entries",
     )
     weighted: bool = Field(
         True, description="multiply reg by the number of a row's entries (ALS-WR)"
@@ -121,6 +124,13 @@ class ALS(Model):
             raise ValueError(
                 f"bias_reg={self.bias_reg:g}: must be null without biases; leave it out"
             )
+        if self.reg == "auto":
+            for name, given in [("row_reg", self.row_reg), ("bias_reg", self.bias_reg)]:
+                if given:
+                    raise ValueError(
+                        f"{name}={given:g}: must be left out with reg: auto, which chooses it; or "
+                        "give reg a number"
+                    )
         if self.solver == "cholesky" and self.columns > MOST:
             raise ValueError(
                 f"cholesky solves for up to {MOST} numbers a row, biases included, not "
@@ -146,6 +156,31 @@ class ALS(Model):
     def default_optimizer(self) -> Optimizer:
         """Return AdaGrad, which only items without equations use: see `allocate`."""
         return AdaGrad(rate=0.1)
+
+    # ------------------------------------------------------------- the choice of the ridge
+
+    @property
+    def undecided(self) -> str | None:
+        """`reg=auto`, or None."""
+        return "reg=auto" if self.reg == "auto" else None
+
+    @property
+    def judged_by(self) -> str:
+        """rmse for ratings; ndcg of lists of ten items for implicit feedback."""
+        return "rmse" if self.loss == "explicit" else "ndcg@10"
+
+    def settings_to_try(self, values: ValueMoments | None) -> Sequence[Mapping[str, object]]:
+        """Return values of reg, row_reg and bias_reg to choose among. See `ridges_to_try`."""
+        return (
+            ridges_to_try(
+                values or ValueMoments(1, 1.0, 1.0),
+                alpha=self.alpha if self.loss == "implicit" else None,
+                weighted=self.weighted,
+                biases=self.has_biases,
+            )
+            if self.reg == "auto"
+            else ()
+        )
 
     # ------------------------------------------------------------- life
 
@@ -185,6 +220,11 @@ class ALS(Model):
 
         constant, bias: [K], 1 in the column that is constant, and in that of the bias.
         """
+        if self.reg == "auto":
+            raise ValueError(
+                "ALS: reg=auto: must be chosen before training. Call blocklearn.choose(learner), "
+                "or use the estimator blocklearn.ALS or `learn train`, which do it."
+            )
         row, entry = self.row_reg, self.reg
         if not self.weighted:
             row, entry = row + entry, 0.0

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import allocation, als, everything, glm, kernels, launch, lda, overhead, read
+from . import allocation, als, everything, glm, kernels, launch, lda, overhead, read, ridge
 from .als_systems import PEERS as ALS_PEERS
 from .glm_systems import PEERS as GLM_PEERS
 from .lda_systems import PEERS as LDA_PEERS
@@ -20,6 +20,7 @@ TASKS = {
     "lda": lda,
     "overhead": overhead,
     "read": read,
+    "ridge": ridge,
 }
 PEERS = ALS_PEERS | GLM_PEERS | LDA_PEERS  # packages that may be missing
 

@@ -31,8 +31,8 @@ ESTIMATORS: dict[str, Any] = {
     "regressor": lambda: bl.GLMRegressor(solver="adagrad", max_iter=2),
     "lda": lambda: bl.LatentDirichletAllocation(4, inference="vb", max_iter=2),
     "nmf": lambda: bl.NMF(3, max_iter=2),
-    "als": lambda: bl.ALS(3, solver="cholesky", max_iter=3),
-    "als, implicit": lambda: bl.ALS(3, loss="implicit", max_iter=3),
+    "als": lambda: bl.ALS(3, regularization=0.05, solver="cholesky", max_iter=3),
+    "als, implicit": lambda: bl.ALS(3, regularization=0.05, loss="implicit", max_iter=3),
 }
 SLOW = {"regressor", "nmf", "als, implicit"}
 

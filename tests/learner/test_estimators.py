@@ -37,7 +37,7 @@ ESTIMATORS = [
     bl.GLMRegressor(max_iter=20),
     bl.LatentDirichletAllocation(n_components=3),
     bl.NMF(n_components=3),
-    bl.ALS(n_components=3, max_iter=5),
+    bl.ALS(n_components=3, regularization=0.05, max_iter=5),
 ]
 TRANSFORMERS = ESTIMATORS[2:]
 COUNTS = np.random.default_rng(0).poisson(0.4, (60, 12)) + np.eye(60, 12, dtype=np.int64)
@@ -204,7 +204,7 @@ def estimator_of(name: str, **params: Any) -> Any:
         "glm": bl.GLMClassifier(solver="adagrad"),
         "lda": bl.LatentDirichletAllocation(n_components=3),
         "nmf": bl.NMF(n_components=3),
-        "als": bl.ALS(n_components=3),
+        "als": bl.ALS(n_components=3, regularization=0.05),
     }[name]
     return kind.set_params(batch_size=16, random_state=7, **params)
 

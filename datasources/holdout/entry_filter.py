@@ -1,0 +1,165 @@
+"""Filters the entries of a source of rows and columns: the held-out ones, or the others."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from queue import SimpleQueue
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from ..arrays.compiled import kernel
+from ..arrays.hashing import GOLDEN, mix_one
+from ..block import BlockShape, HostBlock
+from ..errors import DataError
+from ..source import (
+    DataSource,
+    Described,
+    TwoSidedSource,
+    notes_of,
+    readers_of,
+    row_names,
+)
+from .split import limit_of, start_of
+
+
+class EntryFilter(Described):
+    """A part of the stored entries of `source`: the held-out entries, or the others.
+
+    - share, seed: entry (row, column) is held out if hash(seed, row, column) < share.
+    - held: True for the held-out entries, False for the others.
+    - side: 1 if the rows of `source` are the columns of the data, as in `source.transposed()`.
+
+    Both parts have all rows and all columns, without targets. Each block is read from `source` and
+    filtered, in every pass, so nothing is copied or kept. Both orientations hold out the same
+    entries. Raises `DataError` for a dense source, in which no entry is unknown.
+
+    >>> from scipy.sparse import csr_array
+    >>> from blocklearn.datasources import MatrixSource
+    >>> source = MatrixSource(csr_array(np.ones((4, 5))), block_rows=4)
+    >>> parts = [EntryFilter(source, 0.3, seed=0, held=held) for held in (False, True)]
+    >>> blocks = [HostBlock(source.shape) for _ in parts]
+    >>> for part, block in zip(parts, blocks):
+    ...     part.read(0, 0, block)
+    >>> [block.nnz for block in blocks], blocks[1].indices[:blocks[1].nnz].tolist()
+    ([14, 6], [0, 4, 0, 4, 3, 0])
+    """
+
+    def __init__(
+        self, source: DataSource, share: float, seed: int, *, held: bool, side: int = 0
+    ) -> None:
+        """Read nothing yet."""
+        if source.shape.dense:
+            raise DataError(
+                f"EntryFilter: {type(source).__name__} is dense, so it has no unknown entries; "
+                "pass a sparse matrix."
+            )
+        self._source, self._share, self._seed = source, share, seed
+        self._held, self._side = held, side
+        self._start, self._limit = start_of(seed), limit_of(share)
+        self._shape = replace(source.shape, targets=0, weighted=False)
+        self.readers: int = readers_of(source)
+        self._scratch: SimpleQueue[HostBlock] = SimpleQueue()
+        for _ in range(self.readers):
+            self._scratch.put(HostBlock(source.shape, indexed=False))
+
+    @property
+    def shape(self) -> BlockShape:
+        """The sizes of every block, with room for all entries of the source."""
+        return self._shape
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks, as of the source."""
+        return self._source.blocks
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """The names of the columns, or None."""
+        return self._source.names
+
+    @property
+    def row_names(self) -> Sequence[str] | None:
+        """The names of the rows, or None."""
+        return row_names(self._source)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The notes of the source."""
+        return notes_of(self._source)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The XXH3 of the source's fingerprint and of the settings of the split."""
+        settings = f"entries {self._share} {self._seed} {self._held} {self._side}"
+        return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} {settings}".encode())
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        """Fill `into` with this part's entries of block `index` of pass `pass_`."""
+        whole = self._scratch.get()
+        try:
+            self._source.read(pass_, index, whole)
+            rows = whole.rows
+            into.write()
+            into.row_ids[:rows] = whole.row_ids[:rows]
+            filter_entries(
+                whole.row_ids[:rows], whole.indptr, whole.indices, whole.values,
+                self._side, self._start, self._limit, self._held,
+                into.indptr, into.indices, into.values,
+            )  # fmt: skip
+        finally:
+            self._scratch.put(whole)
+        into.finish(pass_=pass_, index=index, rows=rows)
+
+    def __repr__(self) -> str:
+        """Show the part and the source."""
+        part = "held-out" if self._held else "other"
+        return f"EntryFilter({part} entries of {self._source})"
+
+
+class TwoSidedEntryFilter(EntryFilter):
+    """An `EntryFilter` of a source that has its data in both orientations."""
+
+    def transposed(self) -> EntryFilter:
+        """Return the same entries with rows and columns exchanged."""
+        assert isinstance(self._source, TwoSidedSource)
+        other = self._source.transposed()
+        return EntryFilter(other, self._share, self._seed, held=self._held, side=1 - self._side)
+
+
+def entry_filter(source: DataSource, share: float, seed: int, *, held: bool) -> EntryFilter:
+    """Return a part of the entries of `source`, in both orientations if it has them."""
+    kind = TwoSidedEntryFilter if isinstance(source, TwoSidedSource) else EntryFilter
+    return kind(source, share, seed, held=held)
+
+
+@kernel
+def filter_entries(
+    ids: npt.NDArray[np.int64],
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float32],
+    side: int,
+    start: np.uint64,
+    limit: np.uint64,
+    held: bool,
+    to_indptr: npt.NDArray[np.int64],
+    to_indices: npt.NDArray[np.int32],
+    to_values: npt.NDArray[np.float32],
+) -> None:
+    """Copy the entries of CSR rows that are held out, or that are not; see `EntryFilter`."""
+    place = 0
+    to_indptr[0] = 0
+    for row in range(ids.size):
+        for entry in range(indptr[row], indptr[row + 1]):
+            user, item = ids[row], np.int64(indices[entry])
+            if side == 1:
+                user, item = item, user
+            of_user = mix_one(start + np.uint64(user + 1) * GOLDEN)
+            hashed = mix_one(of_user + np.uint64(item + 1) * GOLDEN)
+            if (hashed < limit) == held:
+                to_indices[place] = indices[entry]
+                to_values[place] = values[entry]
+                place += 1
+        to_indptr[row + 1] = place

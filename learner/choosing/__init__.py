@@ -1,0 +1,1 @@
+"""Settings that a model leaves open, chosen by trials on held-out entries."""

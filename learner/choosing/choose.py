@@ -1,0 +1,199 @@
+"""Choose the settings that a model leaves open, such as `reg: auto`, by short trainings.
+
+Every candidate trains on nine tenths of the entries for a few passes, from the same random numbers.
+The one with the best score on the other tenth is chosen, and then trained on all entries.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from blocklearn.datasources import DataSource, IterableSource, blocks_of_entries, entry_filter
+from blocklearn.models import Model, ValueMoments
+
+from ..figures import number
+from ..hooks import Hook
+from ..learner import Learner
+from ..recommendation.ranking_evaluation import RankingEvaluation
+from ..training.evaluation import Evaluation
+
+SHARE = 0.1  # of the entries, held out
+PASSES = 5  # of a trial, at most
+STREAM = 2**63  # added to the seed: a tenth that the run holds out itself is another one
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate and how it did.
+
+    settings: fields of the model, by name.
+    score: on the held-out entries; NaN: none of them can be scored.
+    """
+
+    settings: Mapping[str, object]
+    score: float
+
+    def __str__(self) -> str:
+        """Show the settings and the score."""
+        return f"{shown(self.settings)}: {number(self.score)}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was tried, and what is chosen.
+
+    metric: the name of the scores.
+    passes: of each trial.
+    tried: in the order of the trials.
+    settings: the fields that are chosen.
+    seconds: of all trials together.
+    """
+
+    metric: str
+    passes: int
+    tried: Sequence[Tried]
+    settings: Mapping[str, object]
+    seconds: float
+
+    def __str__(self) -> str:
+        """Show what is chosen, and why."""
+        best = next(each for each in self.tried if each.settings == self.settings)
+        return (
+            f"chosen among {len(self.tried)} settings: {shown(self.settings)} "
+            f"({self.metric} {number(best.score)} on {SHARE:.0%} of the entries, "
+            f"{self.passes} passes)"
+        )
+
+    def plain(self) -> dict[str, object]:
+        """Return everything as numbers, texts, lists and mappings; NaN is None, as in JSON."""
+        tried = [
+            {**each.settings, "score": None if math.isnan(each.score) else each.score}
+            for each in self.tried
+        ]
+        return asdict(self) | {"tried": tried, "settings": dict(self.settings)}
+
+
+def choose(learner: Learner) -> Choice | None:
+    """Choose the settings that the model of `learner` leaves open, and set them there.
+
+    The held-out entries depend on `learner.seed` and on nothing else. Trials use the threads and
+    the first device of `learner`, one after the other. Returns None if nothing is open.
+
+    Raises:
+        ValueError: there are no training data, or they come from an `IterableSource`, whose rows
+            may have another order in every pass.
+
+    >>> import blocklearn as bl
+    >>> X = bl.sparse([[5, 4, 0, 1], [4, 0, 1, 0], [1, 0, 5, 4], [0, 1, 4, 5.0]])
+    >>> learner = bl.Learner(bl.models.ALS(rank=2, reg="auto"), X, threads=1, verbose=False)
+    >>> choice = bl.choose(learner)
+    >>> len(choice.tried), learner.model.reg == choice.settings["reg"]
+    (6, True)
+    """
+    model, train = learner.model, learner.train
+    if model.undecided is None:
+        return None
+    check_source(model, train)
+    assert train is not None
+    begun = time.perf_counter()
+    parts = parts_of(train, learner.seed)
+    candidates = model.settings_to_try(moments_of(train))
+    passes = min(learner.passes, PASSES)
+    judge = Evaluation(metric=model.judged_by)
+    tried: list[Tried] = []
+    best: Tried | None = None
+    for settings in candidates:
+        score = score_of(learner, model.model_copy(update=dict(settings)), parts, passes)
+        tried.append(Tried(settings, score))
+        log.info("%s: tried %s, %s", model.undecided, tried[-1], judge.metric)
+        if best is None or judge.improves(score, best.score):
+            best = tried[-1]
+    assert best is not None
+    learner.model = model.model_copy(update=dict(best.settings))
+    return Choice(model.judged_by, passes, tried, best.settings, time.perf_counter() - begun)
+
+
+def provisional(model: Model) -> Model:
+    """Return `model` with the first candidate for what is open, to plan the memory."""
+    if model.undecided is None:
+        return model
+    return model.model_copy(update=dict(model.settings_to_try(None)[0]))
+
+
+def check_source(model: Model, train: DataSource | None) -> None:
+    """Raise ValueError if nothing can be held out of `train`."""
+    what = f"{type(model).__name__}: {model.undecided}"
+    if train is None:
+        raise ValueError(f"{what}: needs data to try settings on; pass train=X.")
+    if isinstance(train, IterableSource):
+        raise ValueError(
+            f"{what}: needs data whose rows keep their order, to hold some out and to read the "
+            "others several times, but an IterableSource may yield others in every pass. Give a "
+            "number, or write the data to blocks with blocklearn.datasources.write_blocks."
+        )
+
+
+def parts_of(train: DataSource, seed: int) -> list[DataSource]:
+    """Return the entries for trials to train on, and those that score them."""
+    return [entry_filter(train, SHARE, seed + STREAM, held=held) for held in (False, True)]
+
+
+def score_of(learner: Learner, model: Model, parts: Sequence[DataSource], passes: int) -> float:
+    """Train `model` on the first part, and return its score on the second.
+
+    NaN: the second part has no entry that can be scored.
+    """
+    hooks: list[Hook] = []
+    if "@" in model.judged_by:
+        hooks = [RankingEvaluation(top=int(model.judged_by.split("@")[1]))]
+    trial = Learner(
+        model,
+        *parts,
+        passes=passes,
+        seed=learner.seed,
+        threads=learner.threads,
+        optimizer=learner.optimizer,
+        mixins=learner.mixins,
+        hooks=hooks,
+        evaluation=Evaluation(every_passes=passes),
+        row_folder=learner.row_folder,
+        device=learner.devices[0],
+        index=learner.index,
+        tables=learner.tables,
+        verbose=False,
+    )
+    try:
+        return float(trial.fit().progress.scores.get(model.judged_by, math.nan))
+    finally:
+        trial.close()
+
+
+def moments_of(source: DataSource) -> ValueMoments:
+    """Return the moments of all stored values, in one pass over the source."""
+    count, total, squares, magnitude = 0, 0.0, 0.0, 0.0
+    for _, matrix in blocks_of_entries(source):
+        values = matrix.data.astype(np.float64)
+        count += values.size
+        total += float(values.sum())
+        squares += float(values @ values)
+        magnitude += float(np.abs(values).sum())
+    mean = total / max(count, 1)
+    variance = max(0.0, squares / max(count, 1) - mean * mean)
+    return ValueMoments(count, math.sqrt(variance), magnitude / max(count, 1))
+
+
+def shown(settings: Mapping[str, object]) -> str:
+    """Return settings as text: `reg=0.05, row_reg=5`."""
+    return ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in settings.items()
+        if value is not None
+    )
