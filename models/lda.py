@@ -46,10 +46,11 @@ from blocklearn.optimizers import Meaning, Optimizer, StreamingAverage
 from .base import Model
 from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
+from .relevance import relevant_words
 from .score import DataScore, Score, Sum
 from .seeds import problem as seed_problem
 from .seeds import seed_table
-from .topic_quality import TopicQuality, relevant_words
+from .topic_quality import TopicQuality
 
 FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is still a normal number
 

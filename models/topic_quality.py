@@ -1,7 +1,6 @@
-"""Measure and list topics: coherence, distinct words, closeness, relevant words.
+"""Measure topics: coherence, distinct words, closeness.
 
-The coherence of lists of words is in coherence.py. Relevance: Sievert, Shirley, Workshop on
-Interactive Language Learning, Visualization, and Interfaces, ACL 2014.
+The coherence of lists of words is in coherence.py.
 """
 
 from __future__ import annotations
@@ -28,28 +27,6 @@ QUALITY = (*MEASURES, DISTINCT, CLOSENESS)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-def relevant_words(
-    table: NDArray[np.floating], top: int, relevance: float
-) -> list[list[tuple[int, float]]]:
-    """List the `top` words of each topic as (row of the table, share of the topic), best first.
-
-    table: [words x topics], not negative, of any scale.
-    relevance: 1 orders words by their share of the topic, 0 by that share over the word's share of
-        all topics, and numbers between by log share - (1 - relevance) log share of all. Sievert
-        and Shirley (2014) found 0.6 best for readers.
-
-    >>> relevant_words(np.array([[6.0, 9.0], [4.0, 1.0]]), 1, 1.0)
-    [[(0, 0.6)], [(0, 0.9)]]
-    >>> relevant_words(np.array([[6.0, 9.0], [4.0, 1.0]]), 1, 0.6)
-    [[(1, 0.4)], [(0, 0.9)]]
-    """
-    shares = table / table.sum(axis=0)
-    common = table.sum(axis=1, keepdims=True) / table.sum()
-    lift = np.maximum(common, np.finfo(table.dtype).tiny) ** (1.0 - relevance)
-    order = np.argsort(-(shares / lift), axis=0, kind="stable")[:top]
-    return [[(int(w), float(shares[w, k])) for w in order[:, k]] for k in range(table.shape[1])]
 
 
 def distinct_words(topics: NDArray[np.integer]) -> float:

@@ -1,8 +1,14 @@
-"""HTML and SVG elements as text. All text but `Markup` is escaped, so names break no page."""
+"""HTML and SVG elements as text. All text but `Markup` is escaped, so names break no page.
+
+Control characters, marks that turn the direction of text, and halves of characters are shown as
+`\\u202e`, as in a terminal.
+"""
 
 from __future__ import annotations
 
 from html import escape
+
+from ..terminal import printable_text
 
 VOID = {"input"}  # elements that have no end
 
@@ -22,14 +28,20 @@ def tag(name: str, *children: str, **attributes: object) -> Markup:
     '<p class="x" data-y="1">a &lt; b<b>!</b></p>'
     """
     given = {k.rstrip("_").replace("_", "-"): v for k, v in attributes.items() if v is not None}
-    inside = "".join(f' {key}="{escape(_text(value))}"' for key, value in given.items())
+    inside = "".join(
+        f' {key}="{_escaped(_text(value), quote=True)}"' for key, value in given.items()
+    )
     end = "" if name in VOID else f"{join(*children)}</{name}>"
     return Markup(f"<{name}{inside}>{end}")
 
 
 def join(*parts: str) -> Markup:
     """Concatenate parts, escaping all but `Markup`."""
-    return Markup("".join(p if isinstance(p, Markup) else escape(p, quote=False) for p in parts))
+    return Markup("".join(p if isinstance(p, Markup) else _escaped(p, quote=False) for p in parts))
+
+
+def _escaped(text: str, *, quote: bool) -> str:
+    return escape(printable_text(text), quote=quote)
 
 
 def _text(value: object) -> str:

@@ -3,11 +3,12 @@
 | file | idea |
 |---|---|
 | `report.py` | the page of a run, written to a file |
-| `frame.py`, `style.css` | the parts of every page; their looks, light and dark |
+| `frame.py`, `style.css`, `script.js` | parts of every page; looks, light and dark; the slider |
 | `run_sections.py` | scores, speed, time, memory, settings |
-| `model_sections.py` | topics, factors, targets |
-| `charts.py` | curves, shares of time, bars |
-| `markup.py` | elements with their text escaped |
+| `model_sections.py` | factors, targets |
+| `topic_sections.py`, `topic_map.py` | topics: their map, and a card for each |
+
+Charts and elements are in `drawing/`.
 """
 
 from .report import write_report as write_report

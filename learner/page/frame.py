@@ -1,9 +1,17 @@
-"""The parts of pages: the document, sections, figures, tiles, tables."""
+"""The parts of pages: the document, sections, figures, tiles, tables.
+
+A page may run one script, `script.js`: its policy (Content Security Policy) has the digest of that
+text. It may load nothing.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
+from typing import Any
 
 from ..drawing.markup import Markup, join, tag
 
@@ -12,15 +20,37 @@ SHOWN = 24  # cards shown; the others are folded
 
 def page(title: str, *parts: str) -> str:
     """Return a whole document that refers to no other file."""
-    style = Markup(files(__package__).joinpath("style.css").read_text(encoding="utf-8"))
+    style, script = text_of("style.css"), text_of("script.js")
     head = tag(
         "head",
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy(script)}">'),
         tag("title", title),
         tag("style", style),
     )
-    return "<!doctype html>\n" + tag("html", head, tag("body", tag("main", *parts)), lang="en")
+    body = tag("body", tag("main", *parts), tag("script", script))
+    return "<!doctype html>\n" + tag("html", head, body, lang="en")
+
+
+def text_of(file: str) -> Markup:
+    """Return the text of a file of this folder."""
+    return Markup(files(__package__).joinpath(file).read_text(encoding="utf-8"))
+
+
+def policy(script: str) -> str:
+    """Return the policy of a page that runs `script` and no other."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def data_for_script(name: str, data: Any) -> Markup:
+    """Return an element with JSON, which the script reads by its name and does not run.
+
+    A string in `data` cannot end the element, because `<` is written as an escape.
+    """
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return tag("script", Markup(text), type="application/json", id=name)
 
 
 def section(title: str, *parts: str, note: str = "") -> Markup:

@@ -3,73 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.models import LDA
+from blocklearn.models.relevance import words_by_relevance
 
 from ..drawing.charts import Bar, bars
 from ..drawing.maps import Disc, disc_map
 from ..drawing.markup import Markup, tag
 from ..learner import Learner
-from ..reports.lines import topic_names, topic_words
-from .frame import folded, section
+from ..reports.lines import topic_names
+from ..terminal import printable
+from .frame import data_for_script, folded, section
 from .topic_map import topic_plane
 
 WORDS = 10
 TOLD = 5  # words of a topic under a mouse
-RELEVANCES = (1.0, 0.6, 0.3, 0.0)  # the first one is shown first
-CHOSEN = 100  # topics, the largest, that are on the map and have words by relevance
+RELEVANCES = [step / 10 for step in range(11)]  # places of the slider
+FIRST = RELEVANCES.index(1.0)  # the place that is shown first, and without a script
+MAPPED = 100  # topics, the largest, that are on the map
+SLIDING = 500  # topics, the largest, whose words the slider orders
+
+Ints = NDArray[np.integer]
+
+
+class Topics:
+    """The topics of a model as the page shows them, the largest first.
+
+    what: topic, or part.
+    called: a heading for each topic.
+    table: [words x topics], the model's.
+    mass: float64 [topics], the sums of its columns.
+    order: numbers of the topics in the order of the page.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        """List the words of all topics."""
+        model = learner.model
+        is_lda = isinstance(model, LDA)
+        self.what = "topic" if is_lda else "part"
+        self.called = [
+            f"{self.what} {topic}" if name == str(topic) else name
+            for topic, name in enumerate(topic_names(learner))
+        ]
+        self.table: NDArray[Any] = model.parameters["lambda" if is_lda else "H"].numpy()
+        self.mass = self.table.sum(axis=0, dtype=np.float64)
+        self.order = np.argsort(-self.mass, kind="stable") if is_lda else np.arange(self.mass.size)
+        self._lists = words_by_relevance(self.table, WORDS, RELEVANCES)
+        self._sums = np.where(self.mass > 0, self.mass, 1.0)
+        self._names = learner.names
+
+    def card(self, topic: int) -> str:
+        """Return the name of a topic's element."""
+        return f"{self.what}-{topic}"
+
+    def words(self, topic: int, which: Ints | Sequence[int]) -> list[tuple[str, float]]:
+        """Return names and shares of words, given by their numbers."""
+        names = self._names
+        return [
+            (str(w) if names is None else names[w], float(self.table[w, topic] / self._sums[topic]))
+            for w in map(int, which)
+        ]
+
+    def first(self, topic: int) -> list[tuple[str, float]]:
+        """Return the most probable words of a topic, with their shares."""
+        return self.words(topic, self._lists[FIRST, topic])
+
+    def lists(self, topic: int) -> dict[str, Any]:
+        """Return the words of a topic by relevance, as the script reads them."""
+        own = self._lists[:, topic]
+        words, places = np.unique(own, return_inverse=True)
+        return {
+            "card": self.card(topic),
+            "words": [(printable(name), round(s, 6)) for name, s in self.words(topic, words)],
+            "orders": places.reshape(own.shape).tolist(),
+        }
 
 
 def topic_sections(learner: Learner) -> Iterator[Markup]:
     """Yield a map of the topics, and their cards, largest first."""
-    model = learner.model
-    lists = {relevance: topic_words(learner, WORDS, relevance) for relevance in RELEVANCES}
-    words = lists[RELEVANCES[0]]
-    what = "topic" if isinstance(model, LDA) else "part"
-    called = [
-        f"{what} {topic}" if name == str(topic) else name
-        for topic, name in enumerate(topic_names(learner))
-    ]
-    table = model.parameters["lambda" if isinstance(model, LDA) else "H"].numpy()
-    mass = table.sum(axis=0, dtype=np.float64)
-    order = np.argsort(-mass, kind="stable") if isinstance(model, LDA) else np.arange(len(words))
-    chosen = order[:CHOSEN]
-    if len(chosen) > 2 and (mass[chosen] > 0).all():
-        yield map_section(table[:, chosen], chosen, words, called, what)
-    cards = []
-    for topic in order:
-        share = f"{mass[topic] / mass.sum():.1%} of words" if isinstance(model, LDA) else ""
-        head = tag("h3", called[topic], tag("small", share))
-        if topic in chosen:
-            shown = [ranked(words[topic], r) for r, words in lists.items()]
-        else:
-            shown = [bars(list(rows(words[topic])))]
-        cards.append(tag("div", head, *shown, class_="topic", id=f"{what}-{topic}"))
-    note = f"{WORDS} words of each, with their shares"
-    yield section(f"{what.title()}s", chooser(), *folded(cards, f"{what}s"), note=note)
+    topics = Topics(learner)
+    mapped = topics.order[:MAPPED]
+    if len(mapped) > 2 and (topics.mass[mapped] > 0).all():
+        yield map_section(topics, mapped)
+    yield card_section(topics, shares=isinstance(learner.model, LDA))
 
 
-def map_section(
-    table: NDArray[np.floating],
-    chosen: Sequence[int] | NDArray[np.integer],
-    words: Sequence[Sequence[tuple[str, float]]],
-    called: Sequence[str],
-    what: str,
-) -> Markup:
-    """Return a map of the chosen topics.
-
-    table: [words x chosen].
-    words, called: words and headings of all topics.
-    """
-    mass = table.sum(axis=0, dtype=np.float64)
+def map_section(topics: Topics, mapped: Ints) -> Markup:
+    """Return a map of the topics with the numbers `mapped`."""
+    places = topic_plane(topics.table[:, mapped])
     discs = []
-    for topic, (x, y), size in zip(chosen, topic_plane(table), mass, strict=True):
-        told = " ".join(word for word, _ in words[topic][:TOLD])
-        disc = Disc(x, y, size, str(topic), f"{called[topic]}: {told}", f"{what}-{topic}")
-        discs.append(disc)
+    for topic, (x, y) in zip(mapped.tolist(), places, strict=True):
+        told = " ".join(word for word, _ in topics.first(topic)[:TOLD])
+        told = f"{topics.called[topic]}: {told}"
+        discs.append(Disc(x, y, topics.mass[topic], str(topic), told, topics.card(topic)))
+    what = topics.what
     drawn = disc_map(discs, about=f"map of {len(discs)} {what}s")
     note = (
         f"{what}s with like words lie close together; a disc is as large as the {what}. "
@@ -78,27 +109,36 @@ def map_section(
     return section(f"Map of {what}s", tag("div", drawn, class_="card"), note=note)
 
 
-def chooser() -> Markup:
-    """Return the buttons that choose by which relevance words are ordered.
+def card_section(topics: Topics, *, shares: bool) -> Markup:
+    """Return a card for each topic, and the slider of relevance.
 
-    They work without a script: the style of the page shows the lists of the one that is checked.
+    shares: whether cards have the topic's share of all words.
     """
-    texts = {1.0: "1: most frequent first", 0.0: "0: most particular first"}
-    parts = []
-    for relevance in RELEVANCES:
-        checked = "checked" if relevance == RELEVANCES[0] else None
-        name = f"by-{relevance:g}".replace(".", "")
-        button = tag("input", type="radio", name_="relevance", id=name, checked=checked)
-        parts.append(tag("label", button, texts.get(relevance, f"{relevance:g}")))
-    return tag("fieldset", tag("legend", "relevance"), *parts, class_="chooser")
+    what, cards = topics.what, []
+    for topic in topics.order.tolist():
+        share = f"{topics.mass[topic] / topics.mass.sum():.1%} of words" if shares else ""
+        rows = [Bar(word, share, f"{share:.1%}") for word, share in topics.first(topic)]
+        head = tag("h3", topics.called[topic], tag("small", share))
+        cards.append(tag("div", head, bars(rows), class_="topic", id=topics.card(topic)))
+    sliding = [topics.lists(topic) for topic in topics.order[:SLIDING].tolist()]
+    return section(
+        f"{what.title()}s",
+        slider(),
+        *folded(cards, f"{what}s"),
+        data_for_script("words-by-relevance", sliding),
+        note=f"{WORDS} words of each, with their shares",
+    )
 
 
-def ranked(words: Sequence[tuple[str, float]], relevance: float) -> Markup:
-    """Return bars of words in the order of a relevance."""
-    name = f"by-{relevance:g}".replace(".", "")
-    return tag("div", bars(list(rows(words))), class_=f"ranked {name}")
-
-
-def rows(words: Sequence[tuple[str, float]]) -> Iterator[Bar]:
-    """Yield a bar for each word; its length is the word's share of the topic."""
-    return (Bar(word, share, f"{share:.1%}") for word, share in words)
+def slider() -> Markup:
+    """Return the slider of relevance, which the script shows and hears."""
+    place = {"min": 0, "max": len(RELEVANCES) - 1, "step": 1, "value": FIRST}
+    return tag(
+        "form",
+        tag("label", "relevance ", tag("output", "1.0", id="relevance-shown"), for_="relevance"),
+        tag("span", "particular words first"),
+        tag("input", type="range", id="relevance", **place),
+        tag("span", "frequent words first"),
+        class_="slider",
+        hidden="",
+    )

@@ -36,8 +36,8 @@ from blocklearn.matcache import (
 from ..base import Merge, Model
 from ..errors import ModelConfigError
 from ..inputs import Block, Randomness, Shapes
+from ..relevance import relevant_words
 from ..score import Score, Sum
-from ..topic_quality import relevant_words
 from .rules import (
     FLOOR,
     TINY,

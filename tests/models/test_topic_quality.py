@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import blocklearn as bl
 from blocklearn.models.coherence import MEASURES, coherence_of
+from blocklearn.models.relevance import relevant_words, words_by_relevance
 from blocklearn.models.topic_quality import (
     CLOSENESS,
     COMPARED,
@@ -19,7 +20,6 @@ from blocklearn.models.topic_quality import (
     LISTED,
     QUALITY,
     first_words,
-    relevant_words,
     topic_closeness,
 )
 from tests.support.corpora import planted
@@ -130,3 +130,24 @@ def test_relevance_is_that_of_the_paper(relevance: float) -> None:
 def test_words_without_weight_have_no_relevance() -> None:
     table = np.array([[3.0, 0.0], [0.0, 0.0], [1.0, 2.0]], np.float32)
     assert [[w for w, _ in words] for words in relevant_words(table, 2, 0.0)] == [[0, 2], [2, 0]]
+
+
+@pytest.mark.parametrize("words, topics, top", [(40, 3, 7), (5, 3, 9), (1, 1, 4), (60, 1, 60)])
+def test_words_of_many_relevances_are_those_of_stable_sorts(
+    words: int, topics: int, top: int
+) -> None:
+    rng = np.random.default_rng(words)
+    table = rng.integers(0, 4, size=(words, topics)).astype(np.float32)  # many ties
+    table[0] += 1
+    relevances = [1.0, 0.6, 0.0]
+    shares = table / table.sum(axis=0)
+    common = np.maximum(table.sum(axis=1, keepdims=True) / table.sum(), np.finfo(np.float32).tiny)
+    found = words_by_relevance(table, top, relevances)
+    for relevance, lists in zip(relevances, found, strict=True):
+        order = np.argsort(-(shares / common ** (1.0 - relevance)), axis=0, kind="stable")
+        np.testing.assert_array_equal(lists, order[:top].T)
+
+
+def test_a_topic_without_words_lists_the_first_ones() -> None:
+    table = np.array([[3.0, 0.0], [0.0, 0.0], [1.0, 0.0]], np.float32)
+    assert relevant_words(table, 2, 0.6)[1] == [(0, 0.0), (1, 0.0)]

@@ -1,0 +1,86 @@
+"""Pages of runs in headless Chromium: three widths, the slider, the map, hostile names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.inspection.run_record import read_run
+from blocklearn.learner.page.report import report
+from tests.support.beside import CONFIGS as FOLDER
+from tests.support.browser import Frame, needs_chromium, visit
+
+pytestmark = [pytest.mark.services, needs_chromium]
+CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit"]
+WIDTHS = (390, 820, 1280)  # a phone, a tablet, a screen
+
+LAYOUT = """
+const wrong = [], root = document.documentElement;
+if (root.scrollWidth > window.innerWidth) {
+  const wide = [...document.querySelectorAll("main *")].filter(
+    (one) => one.getBoundingClientRect().right > window.innerWidth && !one.closest(".scroll"));
+  wrong.push("wider than the window: " + wide.map((one) => one.className || one.tagName));
+}
+for (const svg of document.querySelectorAll("svg")) {
+  const boxes = [...svg.querySelectorAll("text")].map((t) => [t, t.getBoundingClientRect()]);
+  const frame = svg.getBoundingClientRect();
+  if (!frame.height && !svg.closest("details")) wrong.push("an empty chart");
+  for (const [t, a] of boxes) {
+    if (a.width && (a.left < frame.left - 1 || a.right > frame.right + 1
+        || a.bottom > frame.bottom + 1 || a.top < frame.top - 1))
+      wrong.push(`outside: ${t.textContent}`);
+    for (const [u, b] of boxes)
+      if (t !== u && a.width && a.left < b.right && b.left < a.right
+          && a.top + 2 < b.bottom && b.top + 2 < a.bottom)
+        wrong.push(`overlap: ${t.textContent} and ${u.textContent}`);
+  }
+}
+return wrong.slice(0, 5);
+"""
+
+SLIDE = """
+const slider = document.getElementById("relevance");
+const words = () => [...document.querySelectorAll("#topic-0 .name")].map((w) => w.textContent);
+const found = {shown: !slider.closest("form").hidden, first: words()};
+slider.value = 0;
+slider.dispatchEvent(new window.Event("input"));
+found.last = words();
+found.label = document.getElementById("relevance-shown").textContent;
+const link = document.querySelector("svg a");
+link.dispatchEvent(new window.MouseEvent("click", {bubbles: true, cancelable: true}));
+await new Promise((done) => setTimeout(done, 100));
+found.target = document.querySelector(":target")?.id;
+found.link = link.getAttribute("href");
+return found;
+"""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The page of a short run of each configuration that comes with the package."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in CONFIGS:
+        with pytest.raises(SystemExit) as stop:
+            main(("--config", str(FOLDER / f"{name}.yaml"), "--out", str(folder / name), "-q",
+                  "--set", "learner.passes=3", "--set", "evaluation.every_passes=1"))  # fmt: skip
+        assert stop.value.code == 0
+    return {name: report(read_run(folder / name)) for name in CONFIGS}
+
+
+def test_pages_fit_into_three_widths_without_errors(pages: dict[str, str], tmp_path: Path) -> None:
+    frames = [Frame(text, width) for text in pages.values() for width in WIDTHS]
+    seen = visit(tmp_path, frames, LAYOUT)
+    assert seen.found == [[]] * len(frames)
+    assert seen.console == []
+
+
+def test_the_slider_orders_words_and_the_map_leads_to_them(
+    pages: dict[str, str], tmp_path: Path
+) -> None:
+    seen = visit(tmp_path, [Frame(pages["lda"], 1280)], SLIDE)
+    (found,) = seen.found
+    assert found["shown"] and found["label"] == "0.0" and seen.console == []
+    assert len(found["last"]) == 10 and found["first"] != found["last"]
+    assert found["link"] == f"#{found['target']}"
