@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,6 +48,17 @@ class DataKind(BaseModel, extra="forbid"):
 
         Raises `DataError`.
         """
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the name and the text of each document, for data that have texts.
+
+        Names are those of the rows of the source.
+        """
+        yield from ()
+
+    def dates(self) -> Iterator[tuple[str, date]]:
+        """Yield the name and the date of each document that has a date."""
+        yield from ()
 
     def elsewhere(self, path: str, *, labelled: bool) -> Self | None:
         """Return the same kind of data at another path, to predict from.

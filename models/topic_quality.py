@@ -15,7 +15,7 @@ from blocklearn.datasources import HostBlock
 from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import Mat
 
-from .coherence import MEASURES, coherence
+from .coherence import MEASURES, Measure, coherence
 from .score import Room
 
 COMPARED = 20  # first words of a topic whose coherence is measured, as in gensim
@@ -119,16 +119,27 @@ class TopicQuality:
         """Return the scores by name; those that have no value are left out."""
         assert self._memory is not None
         own = self._memory
-        topics, compared = own.pairs.shape[:2]
+        topics = len(own.pairs)
         found: dict[str, float] = {}
-        if self._documents and compared > 1:
-            for measure in MEASURES:
-                each = (coherence(pairs / self._documents, measure) for pairs in own.pairs)
+        for measure in MEASURES:
+            each = self.by_topic(measure)
+            if each is not None:
                 found[measure] = math.fsum(each) / topics
         found[DISTINCT] = distinct_words(own.first)
         if topics > 1:
             found[CLOSENESS] = closeness(self._topics.shown(), own.lengths)
         return found
+
+    def by_topic(self, measure: Measure) -> Floats | None:
+        """Return the coherence of each topic, float64 [topics]; None if there is nothing to count.
+
+        That is so without documents, and for topics of a single word.
+        """
+        assert self._memory is not None
+        pairs = self._memory.pairs
+        if not self._documents or pairs.shape[1] < 2:
+            return None
+        return np.array([coherence(each / self._documents, measure) for each in pairs])
 
 
 @kernel

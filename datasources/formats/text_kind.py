@@ -1,5 +1,6 @@
 """Configure texts as data: words counted in documents."""
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,14 @@ from pydantic import Field, field_validator
 
 from ..arrays.feature_hashing import MOST_BITS, HashedWords
 from ..data_kind import MemoryKind
+from ..errors import DataError
 from ..examples.docstrings import python_docs
 from ..holdout.samples import Samples
 from ..source import DataSource
 from ..text.corpus import Corpus
 from ..text.read_targets import read_weights
-from .word_counts import MATRICES, matching, read_counts, text_format
+from .dates import day_of, read_dates
+from .word_counts import MATRICES, matching, read_counts, read_texts, text_format
 
 HashBits = Annotated[
     int | None,
@@ -67,6 +70,11 @@ class FileData(MemoryKind):
     )
     weights: Path | None = Field(None, description=".npy file with the weights of the documents")
     text: str = Field("text", description="field (.jsonl) or column (tables) with the text")
+    date: str | None = Field(
+        None,
+        description="field (.jsonl) or column (tables) with the date of a document, such as 2024, "
+        "2024-05 or 2024-05-17T10:00; reports then show topics over time",
+    )
     separator: str | None = Field(
         None,
         min_length=1,
@@ -103,11 +111,39 @@ class FileData(MemoryKind):
         return found
 
     def load(self, like: DataSource | None = None) -> Samples:
-        """Load the counts of all documents."""
+        """Load the counts of all documents, and check that there are dates if they are wanted."""
+        next(self.dates(), None)
         samples = self.open(None if like is None else like.names).samples()
         if self.weights is None:
             return samples
         return replace(samples, weights=read_weights(self.weights, samples.X.shape[0]))
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the name and the text of each document; nothing for word counts."""
+        if self.path.suffix not in MATRICES:
+            for path in matching(self.path):
+                yield from read_texts(path, self.text, self.separator)
+
+    def dates(self) -> Iterator[tuple[str, datetime.date]]:
+        """Yield the name and the date of each document that has a date.
+
+        Raises:
+            DataError: the documents have no column of this name, or none of its dates is readable.
+        """
+        if self.date is None:
+            return
+        found = 0
+        for path in matching(self.path):
+            for name, text in read_dates(path, self.date, self.separator):
+                day = day_of(text)
+                if day is not None:
+                    found += 1
+                    yield name, day
+        if not found:
+            raise DataError(
+                f"{self.path}: date={self.date!r}: no document has such a date. Write dates as "
+                "2024, 2024-05 or 2024-05-17."
+            )
 
     def open(self, vocabulary: Sequence[str] | None = None) -> Corpus:
         """Count the words of all documents; `vocabulary`: count only these words.

@@ -120,7 +120,10 @@ def execute(
     if run.learner.report and (trained is not None or not folder.report.exists()):
         from ..page import write_report
 
-        write_report(folder.path, folder.report)
+        sources = None
+        if trained is not None and trained.train is not None:
+            sources = trained.train, trained.eval
+        write_report(folder.path, folder.report, sources=sources)
         options.say(f"the report is in {folder.report}")
     if plot is not None:
         from ..reports.targets import plot_path

@@ -18,6 +18,20 @@ def report(
         Path | None,
         typer.Option("--out", metavar="FILE", help="File of the page [RUN/report.html]."),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", metavar="RUN", help="Compare with this earlier run."),
+    ] = None,
+    rows: Annotated[
+        int,
+        typer.Option(
+            "--rows",
+            metavar="N",
+            min=0,
+            help="Rows of training and held-out data to read again, for typical documents, "
+            "curves and errors; 0: none.",
+        ),
+    ] = 100_000,
     verbose: VerboseOption = False,
 ) -> None:
     """Write a page of HTML with the curves, the speed, the memory and the model of a run."""
@@ -25,7 +39,7 @@ def report(
     from ..runs.run_folder import RunFolder
 
     file = RunFolder(run).report if out is None else out
-    write_report(run, file)
+    write_report(run, file, against=against, rows=rows)
     show_lines([str(file)])
 
 

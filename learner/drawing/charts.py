@@ -50,12 +50,14 @@ def line_chart(
     zero: bool = False,
     top: float | None = None,
     log_x: bool = False,
+    x_names: Sequence[str] = (),
 ) -> Markup:
     """Return a chart of curves, each with at least one point.
 
     zero: begin the vertical axis at 0.
     top: end of the vertical axis.
     log_x: logarithmic horizontal axis.
+    x_names: names of x = 0, 1, ..., in place of numbers.
     """
     curves = [thinned(curve) for curve in curves]
     ys = [y for curve in curves for y in curve.y]
@@ -75,7 +77,8 @@ def line_chart(
         side.append(tag("text", number, x=left - 6, y=y + 4, class_="end"))
     drawn = [_curve(curve, horizontal, vertical) for curve in curves]
     names = ", ".join(curve.name for curve in curves)
-    return _svg(join(*side), _foot(horizontal, x_label), *drawn, about=names)
+    foot = _foot(horizontal, x_label, x_names)
+    return _svg(join(*side), foot, *drawn, about=names)
 
 
 def strips(
@@ -129,9 +132,12 @@ def legend(entries: Mapping[str, str], colors: Mapping[str, int]) -> Markup:
     return tag("div", *spans, class_="legend")
 
 
-def bars(rows: Sequence[Bar]) -> Markup:
-    """Return bars below each other; the largest number fills one."""
-    full = max((abs(row.value) for row in rows), default=0.0) or 1.0
+def bars(rows: Sequence[Bar], full: float = 0.0) -> Markup:
+    """Return bars below each other.
+
+    full: the number that fills a bar; 0: the largest one.
+    """
+    full = full or max((abs(row.value) for row in rows), default=0.0) or 1.0
     parts = []
     for row in rows:
         width = f"width:{100 * min(abs(row.value) / full, 1):.1f}%"
@@ -172,14 +178,18 @@ def _curve(curve: Curve, horizontal: Axis, vertical: Axis) -> Markup:
     return join(*parts)
 
 
-def _foot(axis: Axis, title: str) -> Markup:
-    """Return the horizontal axis with its numbers and title."""
+def _foot(axis: Axis, title: str, names: Sequence[str] = ()) -> Markup:
+    """Return the horizontal axis with its title, and numbers or the names of numbers."""
     y = HEIGHT - BOTTOM
     parts = [tag("line", x1=axis.first, x2=axis.last, y1=y, y2=y, class_="axis")]
-    for tick in axis.ticks:
+    ticks = axis.ticks
+    texts = {tick: label(tick, ticks) for tick in ticks}
+    if names:
+        texts = {t: names[int(t)] for t in ticks if t == int(t) and 0 <= t < len(names)}
+    for tick, text in texts.items():
         x = axis.place(tick)
         parts.append(tag("line", x1=x, x2=x, y1=y, y2=y + 4, class_="axis"))
-        parts.append(tag("text", label(tick, axis.ticks), x=x, y=y + 16, class_="middle"))
+        parts.append(tag("text", text, x=x, y=y + 16, class_="middle"))
     middle = (axis.first + axis.last) / 2
     return join(*parts, tag("text", title, x=middle, y=HEIGHT - 5, class_="middle"))
 

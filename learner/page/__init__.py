@@ -5,8 +5,11 @@
 | `report.py` | the page of a run, written to a file |
 | `frame.py`, `style.css`, `script.js` | parts of every page; looks, light and dark; the slider |
 | `run_sections.py` | scores, speed, time, memory, settings |
-| `model_sections.py` | factors, targets |
-| `topic_sections.py`, `topic_map.py` | topics: their map, and a card for each |
+| `against.py` | comparison with an earlier run |
+| `model_sections.py` | the sections of each kind of model |
+| `topic_sections.py`, `topic_map.py` | topics: their map, a card for each, coherence, time |
+| `factor_sections.py` | factors: popularity, errors, lists of some users |
+| `target_sections.py` | targets: figures, held-out curves, weights, paths |
 
 Charts and elements are in `drawing/`.
 """

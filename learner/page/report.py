@@ -9,12 +9,13 @@ from blocklearn.durable import write_file
 
 from ..drawing.markup import Markup, tag
 from ..errors import ModelFolderError, ModelMissingError
+from ..evidence.opened import ROWS, Sources, open_run_data
 from ..inspection.run_record import RunRecord, read_run
 from ..storage.persistence import load
+from .against import against_section
 from .frame import page, section
 from .model_sections import model_sections
 from .run_sections import (
-    choice_section,
     headline,
     memory_section,
     score_sections,
@@ -26,27 +27,48 @@ from .run_sections import (
 )
 
 
-def write_report(path: Path, out: Path) -> None:
+def write_report(
+    path: Path | str,
+    out: Path | str,
+    *,
+    against: Path | str | None = None,
+    rows: int = ROWS,
+    sources: Sources | None = None,
+) -> None:
     """Write the run in the folder `path` as one file of HTML, `out`.
 
+    against: the folder of an earlier run to compare with.
+    rows: the most rows of the training and of the held-out data that are read again, for typical
+        documents, curves of predictions and errors; 0: none.
+    sources: these data, if they are open already.
+
     Raises:
-        ModelMissingError: the folder has no run.
+        ModelMissingError: a folder has no run.
         OSError: the page cannot be written.
+        ValueError: `rows` is negative.
     """
-    write_file(out, report(read_run(path)).encode())
+    if rows < 0:
+        raise ValueError(f"write_report: rows={rows}: must not be negative. Pass 0 to read none.")
+    earlier = None if against is None else read_run(Path(against))
+    write_file(Path(out), report(read_run(Path(path)), earlier, rows, sources).encode())
 
 
-def report(run: RunRecord) -> str:
-    """Return the page."""
+def report(
+    run: RunRecord,
+    against: RunRecord | None = None,
+    rows: int = ROWS,
+    sources: Sources | None = None,
+) -> str:
+    """Return the page; see `write_report`."""
     return page(
         f"{run.name} - blocklearn",
         tag("h1", run.name),
         tag("p", subtitle(run), class_="subtitle"),
         headline(run),
         *warnings(run),
-        *score_sections(run),
-        *choice_section(run),
-        *_of_model(run),
+        *([] if against is None else [against_section(run, against)]),
+        *score_sections(run, against),
+        *_of_model(run, rows, sources),
         *speed_section(run),
         *time_section(run),
         *memory_section(run),
@@ -54,7 +76,7 @@ def report(run: RunRecord) -> str:
     )
 
 
-def _of_model(run: RunRecord) -> Iterator[Markup]:
+def _of_model(run: RunRecord, rows: int, sources: Sources | None) -> Iterator[Markup]:
     if not run.model:
         yield section("Model", note="It is written at the end of the run.")
         return
@@ -63,4 +85,4 @@ def _of_model(run: RunRecord) -> Iterator[Markup]:
     except (ModelMissingError, ModelFolderError) as error:
         yield section("Model", note=f"It cannot be read: {error}")
         return
-    yield from model_sections(learner)
+    yield from model_sections(learner, open_run_data(run.path, learner, rows, sources))

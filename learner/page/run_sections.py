@@ -54,11 +54,14 @@ def warnings(run: RunRecord) -> Iterator[Markup]:
         yield tag("p", text, class_="hint")
 
 
-def score_sections(run: RunRecord) -> Iterator[Markup]:
-    """Yield curves of held-out and training scores; ranking scores by themselves."""
+def score_sections(run: RunRecord, against: RunRecord | None = None) -> Iterator[Markup]:
+    """Yield curves of held-out and training scores; ranking scores by themselves.
+
+    against: a run whose held-out scores are drawn, too.
+    """
     events = run.of("eval") or run.of("train")
     names = overall(dict.fromkeys((n for event in events for n in scores_of(event)), 0.0))
-    charts = {name: list(_score(run, name)) for name in names}
+    charts = {name: list(_score(run, name, against)) for name in names}
     ranking = [part for name in names if name.startswith(RANKING) for part in charts[name]]
     others = [part for name in names if not name.startswith(RANKING) for part in charts[name]]
     if others:
@@ -68,21 +71,26 @@ def score_sections(run: RunRecord) -> Iterator[Markup]:
         yield section("Ranking", figures(ranking), note=note)
 
 
-def _score(run: RunRecord, name: str) -> Iterator[Markup]:
-    blocks = max((event["batch"] for event in run.events), default=1) or 1
-    curves = []
-    for what, kind, color in [("rows to be trained on", "train", 2), ("held out", "eval", 1)]:
-        known = [e for e in run.of(kind) if e.get(name) is not None]
-        if kind == "train":  # the score of the untrained model would flatten the rest
-            known = known[1:]
-        x = [event["pass"] - 1 + event["batch"] / blocks for event in known]
-        if x:
-            curves.append(Curve(what, x, [float(event[name]) for event in known], color))
+def _score(run: RunRecord, name: str, against: RunRecord | None) -> Iterator[Markup]:
+    curves = [] if against is None else list(_curve(against, name, "eval", against.name, 5))
+    curves += _curve(run, name, "train", "rows to be trained on", 2)
+    curves += _curve(run, name, "eval", "held out", 1)
     if curves:
         chart = line_chart(curves, x_label="passes")
         texts = {curve.name: number(curve.y[-1]) for curve in curves}
         colors = {curve.name: curve.color for curve in curves}
         yield figure(name, number(curves[-1].y[-1]), chart, legend(texts, colors))
+
+
+def _curve(run: RunRecord, name: str, kind: str, title: str, color: int) -> Iterator[Curve]:
+    """Yield the curve of a score over the passes, if the run has it."""
+    blocks = max((event["batch"] for event in run.events), default=1) or 1
+    known = [event for event in run.of(kind) if event.get(name) is not None]
+    if kind == "train":  # the score of the untrained model would flatten the rest
+        known = known[1:]
+    if known:
+        x = [event["pass"] - 1 + event["batch"] / blocks for event in known]
+        yield Curve(title, x, [float(event[name]) for event in known], color)
 
 
 def speed_section(run: RunRecord) -> Iterator[Markup]:

@@ -34,7 +34,7 @@ ROOMS = {
         "errors terminal exit_codes figures memory drawing files training showing configuration"
         " learner storage"
         " checking recommendation choosing installation conversion watch runs reports inspection"
-        " page starting command_line estimators"
+        " evidence page starting command_line estimators"
     ),
 }  # fmt: skip
 """The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py."""

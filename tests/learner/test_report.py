@@ -37,8 +37,8 @@ from blocklearn.learner.drawing.charts import (
 from blocklearn.learner.drawing.maps import Disc, disc_map
 from blocklearn.learner.drawing.markup import Markup, tag
 from blocklearn.learner.inspection.run_record import read_run
+from blocklearn.learner.page.factor_sections import singular_values
 from blocklearn.learner.page.frame import data_for_script
-from blocklearn.learner.page.model_sections import singular_values
 from blocklearn.learner.page.report import report
 from blocklearn.learner.page.topic_map import distances, plane
 from blocklearn.learner.reports.lines import topic_words
@@ -247,6 +247,35 @@ def test_targets_without_a_score_are_left_out(runs: Path, tmp_path: Path) -> Non
     shutil.copy(run / "again/metrics.json", run / "metrics.json")
     shutil.copy(run / "again/model.json", run / "model.json")
     assert "Targets" in Page(report(read_run(run))).texts["h2"]
+
+
+def test_models_are_shown_with_data(runs: Path) -> None:
+    wanted = {
+        "lda": {"Coherence of topics"},
+        "als": {"Ratings", "Errors by popularity", "Lists of some users"},
+        "als-implicit": {"Ratings", "Errors by popularity", "Lists of some users"},
+        "glm": {"Held-out predictions"},
+    }
+    for name, headings in wanted.items():
+        run = read_run(runs / name)
+        assert headings <= set(Page(report(run)).texts["h2"])
+        assert not headings & set(Page(report(run, rows=0)).texts["h2"])
+    page = Page(report(read_run(runs / "lda")))
+    assert page.classes["documents"] == 40 and page.seen["li"] == 120
+    page = Page(report(read_run(runs / "glm")))
+    assert page.texts["h3"][:6].count("kind.class") == 1 and page.classes["curves"] == 6
+
+
+def test_a_page_compares_with_an_earlier_run(runs: Path, tmp_path: Path) -> None:
+    learn("report", str(runs / "als"), "--against", str(runs / "als-implicit"), "--rows", "0",
+          "--out", str(tmp_path / "page.html"))  # fmt: skip
+    text = (tmp_path / "page.html").read_text()
+    check_alone(text)
+    page = Page(text)
+    assert "Compared with als-implicit" in page.texts["h2"]
+    assert {"rmse", "rows/s", "model.loss"} <= set(page.texts["td"])
+    legends = [text.strip() for text in page.texts["span"]]
+    assert legends.count("als-implicit") == 2  # in the charts of rmse and objective
 
 
 def test_factors_have_a_spectrum_and_neighbours(runs: Path) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.inspection.run_record import read_run
+from blocklearn.learner.page.frame import page
 from blocklearn.learner.page.report import report
+from tests.learner.test_evidence import hostile_sections
 from tests.support.beside import CONFIGS as FOLDER
 from tests.support.browser import Frame, needs_chromium, visit
 
@@ -57,6 +59,22 @@ return found;
 """
 
 
+SAFE = """
+if (document.getElementById("relevance")) {
+  document.getElementById("relevance").value = 0;
+  document.getElementById("relevance").dispatchEvent(new window.Event("input"));
+}
+await new Promise((done) => setTimeout(done, 50));
+const wrong = [...document.querySelectorAll("script[src], img, iframe, object, embed, base, link")]
+  .map((one) => one.outerHTML);
+if (document.documentElement.scrollWidth > window.innerWidth)
+  wrong.push(...[...document.querySelectorAll("main *")].filter(
+    (one) => one.getBoundingClientRect().right > window.innerWidth && !one.closest(".scroll"))
+    .map((one) => one.className || one.tagName));
+return [document.title, wrong.slice(0, 5)];
+"""
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The page of a short run of each configuration that comes with the package."""
@@ -74,6 +92,14 @@ def test_pages_fit_into_three_widths_without_errors(pages: dict[str, str], tmp_p
     seen = visit(tmp_path, frames, LAYOUT)
     assert seen.found == [[]] * len(frames)
     assert seen.console == []
+
+
+def test_hostile_names_stay_text_and_fit(tmp_path: Path) -> None:
+    pages = [page(name, *sections) for name, sections in hostile_sections().items()]
+    seen = visit(tmp_path, [Frame(text, width) for text in pages for width in WIDTHS], SAFE)
+    assert seen.console == []
+    names = [name for name in ("lda", "als", "glm") for _ in WIDTHS]
+    assert seen.found == [[name, []] for name in names]
 
 
 def test_the_slider_orders_words_and_the_map_leads_to_them(
