@@ -4,6 +4,8 @@ Mimno, Hoffman, Blei (ICML 2012), section 3. A row depends only on its own data,
 table. An entry of weight x counts as min(ceil(x), CAP) particles of equal weight, each with a
 topic.
 
+The number of topics is known when the kernel runs, so one compilation serves all.
+
 Longer than 300 lines: the sampler is one kernel, with its instructions for vectors.
 """
 
@@ -16,9 +18,11 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..operations.sampling import CAP
+from .jit import kernel
 from .random import philox
 
 GROUP = 4  # rows sampled together: 34 ns per token alone, 19 with 4, since their chains overlap
@@ -34,16 +38,16 @@ def padded(k: int) -> int:
     return -(-k // LANES) * LANES
 
 
-def make_sample_token(k: int) -> Any:
-    """Make the sampling step as one sequence of instructions.
-
-    Returns `topic = sample(n, at, phi, w, u, old, weight)`.
+@intrinsic
+def _sample(typingctx, n, at, phi, w, u, old, weight, sums, k):
+    """Draw the topic of a token anew, and return it.
 
     n: n[at : at + padded(k)] are the row's topic counts plus alpha, zero in the padding.
-    phi: the flattened table.
+    phi: the table of k topics.
     w: offset of the word's row in phi.
     u: a uniform random number.
     old: present topic, from which `weight` is removed; negative: none.
+    sums: n[sums : sums + padded(k)] is scratch.
 
     It draws a topic with probability proportional to n[topic] * phi[w + topic], adds `weight` to it
     and returns it. The topic is in [0, k) for any input, NaN included.
@@ -54,79 +58,97 @@ def make_sample_token(k: int) -> Any:
     order of topics, so nothing is transposed. Counts are updated as whole vectors: a 4-byte store
     followed by a 64-byte load would wait for the store buffer.
     """
-    vectors, tail = padded(k) // LANES, k - (padded(k) - LANES)
+    signature = types.int32(
+        n,
+        types.intp,
+        phi,
+        types.intp,
+        types.float32,
+        types.int32,
+        types.float32,
+        types.intp,
+        types.intp,
+    )
 
-    @intrinsic
-    def sample(typingctx, n, at, phi, w, u, old, weight):
-        signature = types.int32(
-            n, types.intp, phi, types.intp, types.float32, types.int32, types.float32
+    def codegen(context, b, sig, args):
+        n, at, phi, w, u, old, weight, sums, k = args
+        const = ir.Constant
+        zero, izero = const(_VF, [0.0] * LANES), const(_VI, [0] * LANES)
+        lanes = const(_VI, list(range(LANES)))
+
+        def pointer(arg, array, offset):
+            return b.gep(context.make_array(sig.args[arg])(context, b, array).data, [offset])
+
+        def vector(p, v):
+            return b.bitcast(b.gep(p, [b.shl(v, _I64(4))]), _VF.as_pointer())
+
+        def splat(x, ty):
+            undef = const(ty, ir.Undefined)
+            return b.shuffle_vector(b.insert_element(undef, x, _I32(0)), undef, izero)
+
+        def changed(x, topics, topic, change):
+            """Return counts x, where that of one topic has changed by the weight."""
+            here = b.icmp_signed("==", topics, splat(topic, _VI))
+            return b.select(here, change(x, splat(weight, _VF)), x)
+
+        def numbers(v):
+            """Return the topics in vector v."""
+            return b.add(splat(b.shl(b.trunc(v, _I32), _I32(4)), _VI), lanes)
+
+        def change(topic, v, operation):
+            """Change the count of a topic, which is in vector v."""
+            place = vector(pn, v)
+            x = changed(b.load(place, align=4), numbers(v), topic, operation)
+            b.store(x, place, align=4)
+
+        fma = _declare(b.module, "llvm.fma.v16f32", _VF, [_VF] * 3)
+        ctpop = _declare(b.module, "llvm.ctpop.i32", _I32, [_I32])
+        masked = _declare(
+            b.module, "llvm.masked.load.v16f32.p0", _VF, [_VF.as_pointer(), _I32, _VB, _VF]
         )
+        pn, pf, ps = pointer(0, n, at), pointer(2, phi, w), pointer(0, n, sums)
+        last = b.lshr(b.sub(k, _I64(1)), _I64(4))
+        tail = b.trunc(b.sub(k, b.shl(last, _I64(4))), _I32)  # topics in the last vector
+        valid = b.icmp_signed("<", lanes, splat(tail, _VI))
+        total = cgutils.alloca_once_value(b, zero)
+        with cgutils.for_range(b, last) as loop:
+            x, f = (b.load(vector(p, loop.index), align=4) for p in (pn, pf))
+            x = changed(x, numbers(loop.index), old, b.fsub)
+            running = b.call(fma, [x, f, b.load(total)])
+            b.store(running, total)
+            b.store(running, vector(ps, loop.index), align=4)
+        f = b.call(masked, [vector(pf, last), _I32(4), valid, zero])
+        x = changed(b.load(vector(pn, last), align=4), numbers(last), old, b.fsub)
+        prefix = b.call(fma, [x, f, b.load(total)])
+        none = b.icmp_signed("<", old, _I32(0))
+        change(old, b.zext(b.lshr(b.select(none, _I32(0), old), _I32(4)), _I64), b.fsub)
+        for s in (1, 2, 4, 8):
+            shift = const(_VI, [i - s if i >= s else LANES + i for i in range(LANES)])
+            prefix = b.fadd(prefix, b.shuffle_vector(prefix, zero, shift))
+        before = b.shuffle_vector(prefix, zero, const(_VI, [LANES, *range(LANES - 1)]))
+        t = splat(b.fmul(u, b.extract_element(prefix, _I32(LANES - 1))), _VF)
+        bits = b.zext(b.bitcast(b.fcmp_ordered("<=", prefix, t), ir.IntType(LANES)), _I32)
+        few = b.icmp_signed("<", k, _I64(LANES))
+        lanes_before = b.sub(b.select(few, b.trunc(k, _I32), _I32(LANES)), _I32(1))
+        allowed = b.sub(b.shl(_I32(1), lanes_before), _I32(1))
+        lane = b.call(ctpop, [b.and_(bits, allowed)])
+        left = b.fsub(t, before)
+        passed = cgutils.alloca_once_value(b, izero)
+        with cgutils.for_range(b, last) as loop:
+            smaller = b.fcmp_ordered("<=", b.load(vector(ps, loop.index), align=4), left)
+            b.store(b.sub(b.load(passed), b.sext(smaller, _VI)), passed)
+        v = b.extract_element(b.load(passed), lane)
+        most = b.trunc(last, _I32)  # never into the padding
+        most = b.sub(most, b.zext(b.icmp_signed(">=", lane, tail), _I32))
+        v = b.select(b.icmp_signed(">", v, most), most, v)
+        topic = b.add(b.shl(v, _I32(4)), lane)
+        change(topic, b.zext(v, _I64), b.fadd)
+        return topic
 
-        def codegen(context, b, sig, args):
-            n, at, phi, w, u, old, weight = args
-            module, const = b.module, ir.Constant
-            fma = _declare(module, "llvm.fma.v16f32", _VF, [_VF] * 3)
-            ctpop = _declare(module, "llvm.ctpop.i32", _I32, [_I32])
-            masked = _declare(
-                module, "llvm.masked.load.v16f32.p0", _VF, [_VF.as_pointer(), _I32, _VB, _VF]
-            )
-            zero, izero = const(_VF, [0.0] * LANES), const(_VI, [0] * LANES)
-            valid = const(_VB, [int(i < tail) for i in range(LANES)])
+    return signature, codegen
 
-            def pointer(arg, array, offset):
-                return b.gep(context.make_array(sig.args[arg])(context, b, array).data, [offset])
 
-            def vec(p, v):
-                return b.bitcast(b.gep(p, [_I64(v * LANES)]), _VF.as_pointer())
-
-            def splat(x, ty):
-                undef = const(ty, ir.Undefined)
-                return b.shuffle_vector(b.insert_element(undef, x, _I32(0)), undef, izero)
-
-            def topics(v):
-                return const(_VI, list(range(v * LANES, (v + 1) * LANES)))
-
-            pn, pf = pointer(0, n, at), pointer(2, phi, w)
-            olds, weights = splat(old, _VI), splat(weight, _VF)
-            counts: list[Any] = []
-            sums: list[Any] = []
-            for v in range(vectors):
-                x = b.load(vec(pn, v), align=4)
-                x = b.select(b.icmp_signed("==", olds, topics(v)), b.fsub(x, weights), x)
-                counts.append(x)
-                if v < vectors - 1 or tail == LANES:
-                    f = b.load(vec(pf, v), align=4)
-                else:
-                    f = b.call(masked, [vec(pf, v), _I32(4), valid, zero])
-                sums.append(b.fmul(x, f) if v == 0 else b.call(fma, [x, f, sums[-1]]))
-            prefix = sums[-1]
-            for s in (1, 2, 4, 8):
-                shift = const(_VI, [i - s if i >= s else LANES + i for i in range(LANES)])
-                prefix = b.fadd(prefix, b.shuffle_vector(prefix, zero, shift))
-            before = b.shuffle_vector(prefix, zero, const(_VI, [LANES, *range(LANES - 1)]))
-            t = splat(b.fmul(u, b.extract_element(prefix, _I32(LANES - 1))), _VF)
-            bits = b.zext(b.bitcast(b.fcmp_ordered("<=", prefix, t), ir.IntType(LANES)), _I32)
-            lane = b.call(ctpop, [b.and_(bits, _I32((1 << min(k, LANES) - 1) - 1))])
-            left = b.fsub(t, before)
-            passed = [izero, izero]
-            for v in range(vectors - 1):
-                m = b.fcmp_ordered("<=", sums[v], left)
-                if v == vectors - 2 and tail < LANES:  # never step into the padding
-                    m = b.and_(m, valid)
-                passed[v & 1] = b.sub(passed[v & 1], b.sext(m, _VI))
-            found = b.add(b.mul(b.add(*passed), const(_VI, [LANES] * LANES)), topics(0))
-            topic = b.extract_element(found, lane)
-            new = splat(topic, _VI)
-            for v in range(vectors):
-                x = b.select(
-                    b.icmp_signed("==", new, topics(v)), b.fadd(counts[v], weights), counts[v]
-                )
-                b.store(x, vec(pn, v), align=4)
-            return topic
-
-        return signature, codegen
-
-    return sample
+sample: Any = _sample  # without the first parameter
 
 
 def _declare(module, name, result, args):
@@ -180,7 +202,7 @@ def uniforms(out, start, n, sweep, row, key):
                 out[start + j * q + i] = _f(_i32(words[j] >> _u32(8))) * scale
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel()
 def count_particles(indptr, rows, values, first):
     """Set first[i] to the number of entry i's first particle, counting all in order."""
     total = np.int64(0)
@@ -189,7 +211,7 @@ def count_particles(indptr, rows, values, first):
         total += particles(values[i])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel()
 def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z, out):
     """Compute out[c] = column c's particle weights by topic, averaged over sweeps.
 
@@ -221,90 +243,13 @@ def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z,
                 out[c, j] = 0
 
 
-def gibbs_source(k: int) -> str:
-    """Return the source of the sampler for k topics.
-
-    phi: float32 [columns x k], positive, up to a factor per column.
-    alpha: [1 x k].
-    first: from `count_particles`.
-    z: uint16 [saved sweeps x particles], the topics after each saved sweep.
-    counts: scratch [threads x 4 padded(k)].
-    u, weights: scratch float32, one per particle of the block.
-    words, topics: scratch int64 and int32, one per particle of the block.
-
-    Its `run` takes: chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi,
-    alpha, burn, z, counts, u, weights, words, topics.
-
-    The first sweep draws each particle given those before it. alpha and weights are rounded to a
-    grid of 2^-22 of the row's total. float32 sums on this grid are exact, so they do not drift.
-    """
-    kp, group = padded(k), GROUP
-    lines = [
-        "def run(chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha,",
-        "        burn, z, counts, u, weights, words, topics):",
-        "    table = phi.reshape(-1)",
-        "    n = counts[thread]",
-        "    save = z.shape[0]",
-        "    end = bounds[chunk + 1]",
-        f"    for r in range(bounds[chunk], end, {group}):",
-    ]
-    rows = [f"{s}" for s in range(group)]
-    for s in rows:  # a row beyond the chunk has no particles
-        lines += [f"        p{s} = np.int64(0)", f"        size{s} = np.int64(0)"]
-        lines += [f"        if r + {s} < end:"]
-        lines += [f"            p{s}, size{s} = prepare(r + {s}, {s} * {kp}, n, indptr, indices,"]
-        lines += ["                values, first, alpha, weights, words, topics)"]
-    lines += [
-        "        shortest = "
-        + "min(" * (group - 1)
-        + "size0, "
-        + "), ".join(f"size{s}" for s in rows[1:])
-        + ")"
-    ]
-    lines += ["        for sweep in range(burn + save):"]
-    for s in rows:
-        lines += [f"            if size{s} > 0:"]
-        lines += [f"                uniforms(u, p{s}, size{s}, sweep, row_ids[r + {s}, 0], key)"]
-    lines += ["            for i in range(shortest):"]
-    for s in rows:
-        lines += [
-            f"                t{s} = sample(n, {int(s) * kp}, table, words[p{s} + i], u[p{s} + i],",
-            f"                    topics[p{s} + i], weights[p{s} + i])",
-        ]
-    lines += [f"                topics[p{s} + i] = t{s}" for s in rows]
-    for s in rows:
-        lines += [
-            f"            for i in range(p{s} + shortest, p{s} + size{s}):",
-            f"                topics[i] = sample(n, {int(s) * kp}, table, words[i], u[i],",
-            "                    topics[i], weights[i])",
-        ]
-    lines += ["            if sweep >= burn:"]
-    for s in rows:
-        lines += [
-            f"                for i in range(p{s}, p{s} + size{s}):",
-            "                    z[sweep - burn, i] = topics[i]",
-        ]
-    prepare = _PREPARE.format(k=k, kp=kp)
-    return _HEAD.format(k=k) + prepare + "\n\n" + _JIT + "\n".join(lines) + "\n"
-
-
-_JIT = '@njit(nogil=True, cache=True, error_model="numpy")\n'
-_HEAD = """\
-import numpy as np
-from numba import njit
-from blocklearn.matcache.cpu.gibbs import grid_of, make_sample_token, particles, uniforms
-
-F = np.float32
-sample = make_sample_token({k})
-
-
-@njit(nogil=True, error_model="numpy")
-"""
-_PREPARE = """\
+@_plain
 def prepare(d, at, n, indptr, indices, values, first, alpha, weights, words, topics):
-    total = F(0)
-    for k in range({k}):
-        total += alpha[0, k]
+    """Write down the particles of row d and its counts; return the first one and the end."""
+    k = alpha.shape[1]
+    total = _f(0)
+    for j in range(k):
+        total += alpha[0, j]
     size = np.int64(0)
     for i in range(indptr[d], indptr[d + 1]):
         count = particles(values[i])
@@ -314,20 +259,116 @@ def prepare(d, at, n, indptr, indices, values, first, alpha, weights, words, top
     if size == 0:
         return np.int64(0), size
     grid = grid_of(total)
-    start = first[indptr[d]]
-    p = start
+    start = p = first[indptr[d]]
     for i in range(indptr[d], indptr[d + 1]):
         count = particles(values[i])
         if count > 0:
-            weight = max(F(np.rint(values[i] / F(count) / grid)), F(1)) * grid
+            weight = max(_f(np.rint(values[i] / _f(count) / grid)), _f(1)) * grid
             for _ in range(count):
-                words[p] = np.int64(indices[i]) * {k}
+                words[p] = np.int64(indices[i]) * k
                 weights[p] = weight
                 topics[p] = -1
                 p += 1
-    for k in range({kp}):
-        n[at + k] = F(0)
-    for k in range({k}):
-        n[at + k] = max(F(np.rint(alpha[0, k] / grid)), F(1)) * grid
-    return start, size
-"""
+    for j in range((k + LANES - 1) // LANES * LANES):
+        n[at + j] = max(_f(np.rint(alpha[0, j] / grid)), _f(1)) * grid if j < k else _f(0)
+    return start, start + size
+
+
+ROW, SWEEP, START, STOP, AT = range(5)  # of a chain: its row, sweep, particles and the next one
+
+
+@_plain
+def next_sweep(
+    chains, c, end, n, indptr, indices, values, first, row_ids, key, alpha, burn, z, u, weights,
+    words, topics,
+):  # fmt: skip
+    """Save the sweep of chain c; begin the row's next one, or the next row with particles.
+
+    Its row becomes -1 if no rows before `end` are left.
+    """
+    row, sweep, start, stop = chains[c, ROW], chains[c, SWEEP], chains[c, START], chains[c, STOP]
+    if row >= 0 and sweep >= burn:
+        for i in range(start, stop):
+            z[sweep - burn, i] = topics[i]
+    sweep += 1
+    if row < 0 or sweep == burn + z.shape[0]:
+        sweep = 0
+        start = stop
+        while start == stop and chains[GROUP, ROW] < end:
+            row = chains[GROUP, ROW]
+            chains[GROUP, ROW] += 1
+            start, stop = prepare(
+                row, c * n.shape[0] // (2 * GROUP), n, indptr, indices, values, first, alpha,
+                weights, words, topics,
+            )  # fmt: skip
+        if start == stop:
+            row = -1
+    if row >= 0:
+        uniforms(u, start, stop - start, sweep, row_ids[row, 0], key)
+    chains[c, ROW], chains[c, SWEEP], chains[c, AT] = row, sweep, start
+    chains[c, START], chains[c, STOP] = start, stop
+
+
+@kernel()
+def sample_rows(
+    chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha, burn, z,
+    counts, state, u, weights, words, topics,
+):  # fmt: skip
+    """Sample the topics of a chunk of rows, for any number of topics k.
+
+    phi: float32 [columns x k], positive, up to a factor per column.
+    alpha: [1 x k].
+    first: from `count_particles`.
+    z: uint16 [saved sweeps x particles], the topics after each saved sweep.
+    counts: scratch [threads x 8 padded(k)].
+    state: scratch int64 [threads x 5 x 5], of the chains, and the first row that none has.
+    u, weights: scratch float32, one per particle of the block.
+    words, topics: scratch int64 and int32, one per particle of the block.
+
+    Four chains sample a particle each in turn, since one alone waits for itself. At the end of a
+    row, a chain takes the next row that no other has.
+
+    The first sweep draws each particle given those before it. alpha and weights are rounded to a
+    grid of 2^-22 of the row's total. float32 sums on this grid are exact, so they do not drift.
+    """
+    k, n, chains, end = phi.shape[1], counts[thread], state[thread], bounds[chunk + 1]
+    b, sums = n.shape[0] // (2 * GROUP), n.shape[0] // 2
+    for c in range(GROUP):
+        chains[c, ROW] = -1
+        chains[c, AT] = chains[c, STOP] = 0
+    chains[GROUP, ROW] = bounds[chunk]
+    while True:
+        running, steps = 0, np.int64(2**62)
+        for c in range(GROUP):
+            if chains[c, AT] == chains[c, STOP]:
+                next_sweep(
+                    chains, c, end, n, indptr, indices, values, first, row_ids, key, alpha, burn, z,
+                    u, weights, words, topics,
+                )  # fmt: skip
+            if chains[c, ROW] >= 0:
+                running += 1
+                steps = min(steps, chains[c, STOP] - chains[c, AT])
+        if running == 0:
+            break
+        if running == GROUP:
+            i0, i1, i2, i3 = chains[0, AT], chains[1, AT], chains[2, AT], chains[3, AT]
+            for _ in range(steps):
+                t0 = sample(n, 0, phi, words[i0], u[i0], topics[i0], weights[i0], sums, k)
+                t1 = sample(n, b, phi, words[i1], u[i1], topics[i1], weights[i1], sums + b, k)
+                t2 = sample(
+                    n, 2 * b, phi, words[i2], u[i2], topics[i2], weights[i2], sums + 2 * b, k
+                )
+                t3 = sample(
+                    n, 3 * b, phi, words[i3], u[i3], topics[i3], weights[i3], sums + 3 * b, k
+                )
+                topics[i0], topics[i1], topics[i2], topics[i3] = t0, t1, t2, t3
+                i0, i1, i2, i3 = i0 + 1, i1 + 1, i2 + 1, i3 + 1
+            for c in range(GROUP):
+                chains[c, AT] += steps
+        else:
+            for c in range(GROUP):
+                for i in range(chains[c, AT], chains[c, STOP]):
+                    topics[i] = sample(
+                        n, c * b, phi, words[i], u[i], topics[i], weights[i], sums + c * b, k
+                    )
+                chains[c, AT] = chains[c, STOP]

@@ -6,20 +6,22 @@ import math
 
 _HEADER = """\
 import numpy as np
-from numba import njit
 from blocklearn.matcache.cpu import math{bits} as m
+from blocklearn.matcache.cpu.access import make_reads, place1, put1, put2
+from blocklearn.matcache.cpu.jit import kernel
 from blocklearn.matcache.cpu.random import random_bits
 
 F = np.float{bits}
+get1, get2 = make_reads({bits})
 {made}
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={flags})
+@kernel({flags})
 """
 
 # Only sums along a row gain from another order of terms. Other modules do not reassociate, so that
 # the arithmetic of a column does not depend on the number of columns.
-_SUMS = '{"contract", "reassoc", "nsz", "arcp"}'
-_NO_SUMS = '{"contract", "nsz"}'
+_SUMS = '"contract", "reassoc", "nsz", "arcp"'
+_NO_SUMS = '"contract", "nsz"'
 
 
 def numba_header(dtype: str, *, sums: bool, made: str = "") -> str:

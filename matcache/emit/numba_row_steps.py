@@ -17,13 +17,15 @@ LANES = 4  # partial sums of a dot product over the non-zeros of a row
 
 HEADER = """\
 import numpy as np
-from numba import njit
 from blocklearn.matcache.cpu import math{bits} as m
+from blocklearn.matcache.cpu.access import make_reads, place1, put1, put2
+from blocklearn.matcache.cpu.jit import kernel
 
 F = np.float{bits}
+get1, get2 = make_reads({bits})
+{constants}
 
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "nsz"}})
+@kernel("contract", "nsz")
 """
 
 
@@ -54,7 +56,6 @@ class _Printer(NumbaPrinter):
 
     def source(self) -> str:
         out, steps = self.out, self.steps
-        out.raw(HEADER.format(bits="32" if steps.dtype == "float32" else "64"))
         out.line(f"def run({', '.join(self.parameters())}):")
         with out.block():
             for value in sorted(self.plan.vectors.values()):
@@ -76,7 +77,10 @@ class _Printer(NumbaPrinter):
                 out.line("clock = F(now)")
                 self.moves()
             out.line("clock_[0, 0] = now")
-        return out.text()
+        constants = "".join(f"{name} = {text}\n" for text, name in self.constants.items())
+        return (
+            HEADER.format(bits=steps.dtype.removeprefix("float"), constants=constants) + out.text()
+        )
 
     # -------------------------------------------------------------- scores and residuals
 
@@ -128,7 +132,7 @@ class _Printer(NumbaPrinter):
         self.nodes(self.plan.nodes)
         (result,) = self.program.returns
         if result.kind is Kind.ROW:
-            self.out.line(f"o0[i, 0] = {self.scalar(result)}")
+            self.set("o0[i, 0]", self.scalar(result))
 
     # -------------------------------------------------------------- steps
 

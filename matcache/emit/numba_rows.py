@@ -2,7 +2,8 @@
 
 A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals, and
 values inside a loop are scalars. The loop over non-zeros takes four at a time, so row vectors are
-loaded once for four table rows. `F(...)` around loaded numbers converts other dtypes.
+loaded once for four table rows. Elements of arrays are read and written by `cpu/access.py`, which
+converts other dtypes.
 
 The kernel of an expression takes the number of columns, and runs over rows i and columns k. If each
 of its numbers belongs to one element, chunks are of elements instead: arrays are one-dimensional,
@@ -32,6 +33,7 @@ AHEAD = 2  # distance in rows from the computed one to the prefetched one
 LINE, MOST_LINES = 64, 32  # bytes of a cache line; most lines fetched of a row
 
 VECTORS = "from blocklearn.matcache.cpu.vectors import fetch, make_add, make_dots\n\n"
+ELEMENT = re.compile(r"(\w+)\[(.*)\]")  # of an array: its name, and the index
 
 
 def rowwise_source(plan: Schedule) -> str:
@@ -54,6 +56,7 @@ class NumbaPrinter(RowwisePrinter):
         """Start without text."""
         super().__init__(plan)
         self.made: dict[str, str] = {}  # operations on vectors of one length: name -> text
+        self.constants: dict[str, str] = {}  # text -> name
         self.fetches = False
 
     # -------------------------------------------------------------- module
@@ -87,9 +90,10 @@ class NumbaPrinter(RowwisePrinter):
             if self.program.ending == "total":
                 out.line("o0[chunk, 0] = total")
         made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
+        made += "".join(f"{name} = {text}\n" for text, name in self.constants.items())
         sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
         sums = sums or self.program.ending == "total"
-        vectors = VECTORS if made or self.fetches else ""
+        vectors = VECTORS if self.made or self.fetches else ""
         header = numba_header(self.program.dtype, sums=sums, made=vectors + made)
         return header + out.text()
 
@@ -113,7 +117,7 @@ class NumbaPrinter(RowwisePrinter):
         out, row = self.out, "row" if self.program.transposed else "i"
         with out.block(f"for {row} in range(bounds[chunk], bounds[chunk + 1]):"):
             if self.program.transposed:
-                out.line("i = np.uintp(active[row])")
+                out.line("i = place1(active, row)")
                 self.fetch_ahead()
             if self.sparse:
                 out.line(f"p = indptr[{row}]")
@@ -121,7 +125,7 @@ class NumbaPrinter(RowwisePrinter):
             self.nodes(self.plan.nodes)
             for result in self.program.returns:
                 if result.kind is Kind.ROW and result.arg < 0:
-                    out.line(f"o{self.outputs[result.id]}[i, 0] = {self.scalar(result)}")
+                    self.set(f"o{self.outputs[result.id]}[i, 0]", self.scalar(result))
 
     def fetch_ahead(self) -> None:
         """Print prefetches of matrix rows that later rows of the loop will read."""
@@ -143,33 +147,63 @@ class NumbaPrinter(RowwisePrinter):
             if argument.form == "number":
                 self.out.line(f"x{n} = F(n{n})")
             elif argument.form == "mat" and argument.rows_one and argument.columns == 1:
-                self.out.line(f"x{n} = F(a{n}[0, 0])")
+                self.set(f"x{n}", self.read(f"a{n}[0, 0]"))
 
     # -------------------------------------------------------------- names
 
     def number(self, value: float) -> str:
-        """Return a constant."""
-        return number(value)
+        """Return the name of a constant."""
+        return self.constants.setdefault(number(value), f"number{len(self.constants)}")
+
+    def read(self, element: str) -> str:
+        """Return an element of an array, printed as `array[index]`, as one of our floats."""
+        return f"get{self.located(element)})"
+
+    def set(self, name: str, text: str) -> None:
+        """Print an assignment to a name, or to an element of an array."""
+        if name.endswith("]"):
+            self.out.line(f"put{self.located(name)}, {text})")
+        else:
+            super().set(name, text)
+
+    def located(self, element: str) -> str:
+        """Return the beginning of a call for an element: dimensions, array and index."""
+        found = ELEMENT.fullmatch(element)
+        assert found is not None, element
+        array, index = found.groups()
+        sides = 1 if index.startswith("place1") or ", " not in index else 2
+        return f"{sides}({array}, {index}"
+
+    def index(self, lane: int) -> str:
+        """Return the index of the value of non-zero j + lane."""
+        at = plus("j", lane)
+        return f"place1(positions, {at})" if self.program.transposed else at
 
     def scalar(self, value: Value | float) -> str:
         """Return a per-row or global number."""
         text = super().scalar(value)
-        return f"F({text})" if isinstance(value, Value) and value.access is Access.ROWS else text
+        if isinstance(value, Value) and value.access is Access.ROWS:
+            return self.read(text)
+        return text
 
     def cell(self, argument: int) -> str:
         """Return the row's number in an argument of one column."""
         return f"a{argument}[i, 0]"
 
+    def load(self, value: Value, index: str = "k") -> str:
+        """Return the value of one element of a stored vector."""
+        if value.access is Access.RANDOM:
+            stream = self.program.arguments[value.arg].stream
+            return f"m.uniform(random_bits({self.array(value)}, i, k, {stream}))"
+        return self.read(self.element(value, index))
+
     def element(self, value: Value, index: str = "k") -> str:
         """Return one element of a stored vector."""
         array = self.array(value)
-        if value.access is Access.RANDOM:
-            stream = self.program.arguments[value.arg].stream
-            return f"m.uniform(random_bits({array}, i, k, {stream}))"
         if value.access is Access.SHARED:
-            return f"F({array}[0, {index}])"
+            return f"{array}[0, {index}]"
         if value.access is Access.ENTRY:
-            return f"F({array}[{index}, 0])"
+            return f"{array}[{index}, 0]"
         if value.id in self.plan.vectors or self.plan.flat:
             return f"{array}[{index}]"
         return self.cell(value.arg) if value.kind is Kind.ROW else f"{array}[i, {index}]"
@@ -209,9 +243,9 @@ class NumbaPrinter(RowwisePrinter):
         """Return non-zero j + lane of a stored value."""
         array = self.array(value)
         if value.access is Access.COLUMN:
-            return f"F({array}[0, c{lane}])"
+            return f"{array}[0, c{lane}]"
         if value.access is Access.ENTRY:
-            return f"F({array}[c{lane}, 0])"
+            return f"{array}[c{lane}, 0]"
         return f"{array}[{self.index(lane)}]"
 
     def apply(self, instruction: Apply, texts: list[str]) -> str:
@@ -248,11 +282,15 @@ class NumbaPrinter(RowwisePrinter):
             with out.block(f"for l in range({start}, {end}, {count}):"):
                 every = [plus("l", n) for n in range(count)]
                 for n, row in enumerate(every):
-                    out.line(f"t{n} = F({self.element(product.vec, row)})")
+                    out.line(f"t{n} = {self.load(product.vec, row)}")
                 with out.block(f"for k in range({product.out.length}):"):
-                    terms = [f"F(a{product.matrix}[{row}, k])" for row in every]
+                    terms = [self.read(f"a{product.matrix}[{row}, k]") for row in every]
                     factors = [f"t{n}" for n in range(count)]
-                    out.line(f"{element} += {weighted(factors, terms)}")
+                    self.add(element, weighted(factors, terms))
+
+    def add(self, element: str, text: str) -> None:
+        """Print an addition to an element of an array."""
+        self.set(element, f"{self.read(element)} + ({text})")
 
     def clear(self, value: Value, *, whole: bool) -> None:
         """Print code that sets a vector to zero.
@@ -263,7 +301,7 @@ class NumbaPrinter(RowwisePrinter):
         if whole and self.home(value)[0].startswith("w"):
             length = -(-length // 16) * 16
         with self.out.block(f"for k in range({length}):"):
-            self.out.line(f"{self.element(value)} = F(0)")
+            self.set(self.element(value), self.number(0.0))
 
     def short_product(self, product: Product) -> None:
         """Print a product with a matrix of short rows, several rows at a time."""
@@ -275,7 +313,7 @@ class NumbaPrinter(RowwisePrinter):
             add, array, at = self.adder(product.out, count)
             every = [plus("l", n) for n in range(count)]
             places = listed(f"({row}) * {length}" for row in every)
-            factors = listed(f"F({self.element(product.vec, row)})" for row in every)
+            factors = listed(self.load(product.vec, row) for row in every)
             matrix = f"a{product.matrix}"
             with self.out.block(f"for l in range({start}, {end}, {count}):"):
                 self.out.line(f"{add}({array}, {at}, {matrix}, ({places}), ({factors}))")
@@ -317,12 +355,13 @@ class _Body(LoopBody):
     def run(self) -> None:
         if self.group.kind is Kind.NNZ and self.needs_columns:
             for lane in self.every:
-                self.out.line(f"c{lane} = np.uintp(indices[{plus('j', lane)}])")
+                self.out.line(f"c{lane} = place1(indices, {plus('j', lane)})")
         super().run()
 
     def load(self, value: Value, lane: int) -> str:
-        nonzero = value.kind is Kind.NNZ
-        return f"F({self.numba.nonzero(value, lane) if nonzero else self.numba.element(value)})"
+        if value.kind is Kind.NNZ:
+            return self.numba.read(self.numba.nonzero(value, lane))
+        return self.numba.load(value)
 
     def store(self, value: Value, *, again: bool) -> None:
         for lane in self.every:
@@ -343,25 +382,25 @@ class _Body(LoopBody):
         for name in names:
             out.line(f"{name} = F(0)")
         with out.block(f"for k in range({length}):"):
-            out.line(f"t = F({self.numba.element(dot.vec)})")
+            out.line(f"t = {self.numba.load(dot.vec)}")
             for lane, name in enumerate(names):
-                out.line(f"{name} += t * F(a{dot.table}[c{lane}, k])")
+                out.line(f"{name} += t * {self.numba.read(f'a{dot.table}[c{lane}, k]')}")
         return names
 
     def gather(self, gather: Gather) -> None:
         out, length = self.out, gather.out.length
         weights = [self.read(gather.weight, lane) for lane in self.every]
         if gather.out.kind is Kind.ROW:
-            numbers = [f"F(a{gather.table}[c{lane}, 0])" for lane in self.every]
+            numbers = [self.numba.read(f"a{gather.table}[c{lane}, 0]") for lane in self.every]
             out.line(f"{self.rows.place(gather.out)} += {weighted(weights, numbers)}")
         elif length < SHORT:
             add, array, at = self.numba.adder(gather.out, len(weights))
             places = self.offsets(length)
             out.line(f"{add}({array}, {at}, a{gather.table}, ({places}), ({listed(weights)}))")
         else:
-            numbers = [f"F(a{gather.table}[c{lane}, k])" for lane in self.every]
+            numbers = [self.numba.read(f"a{gather.table}[c{lane}, k]") for lane in self.every]
             with out.block(f"for k in range({length}):"):
-                out.line(f"{self.numba.element(gather.out)} += {weighted(weights, numbers)}")
+                self.numba.add(self.numba.element(gather.out), weighted(weights, numbers))
 
     def offsets(self, length: int) -> str:
         """Return where the table rows of the non-zeros begin."""

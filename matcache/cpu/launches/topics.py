@@ -11,8 +11,7 @@ from ...containers.chunks import column_bounds, row_bounds, worthwhile
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.sampling import CAP, Draws
-from ..compiled import compiled
-from ..gibbs import GROUP, count_particles, gibbs_source, padded, topic_counts
+from ..gibbs import GROUP, count_particles, padded, sample_rows, topic_counts
 
 
 @launches("topic_counts", "cpu")
@@ -37,21 +36,24 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     u, weights = (draws.scratch(name, np.float32) for name in ("uniform numbers", "weights"))
     words, topics = draws.scratch("words", np.int64), draws.scratch("topics", np.int32)
     counts = cache.result(
-        ("sampler counts", k), (cache.backend.threads, GROUP * padded(k)), np.float32, "counts"
+        ("sampler counts", k), (cache.backend.threads, 2 * GROUP * padded(k)), np.float32, "counts"
     )
-    kernel = compiled(gibbs_source(k))
+    state = cache.result(
+        ("sampler chains",), (cache.backend.threads, (GROUP + 1) ** 2), np.int64, "chains"
+    )
     indptr, indices = pattern.offsets()
     values = X.slot.data()[0]
     call = [row_bounds(cache, X.shape[0], pattern), indptr, indices, values, first.data()[0]]
     call += [mat.slot.data() for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
-    call += [draws.burn, z.data(), counts.data()]
+    chains = state.data().reshape(-1, GROUP + 1, GROUP + 1)
+    call += [draws.burn, z.data(), counts.data(), chains]
     call += [slot.data()[0] for slot in (u, weights, words, topics)]
     if cache.reserving:
         cache.backend.expect(count_particles, indptr, X.shape[0], values, first.data()[0])
-        cache.backend.expect(kernel, 0, 0, *call)
+        cache.backend.expect(sample_rows, 0, 0, *call)
         return
     count_particles(indptr, X.shape[0], values, first.data()[0])
-    cache.backend.run(kernel, len(call[0]) - 1, *call)
+    cache.backend.run(sample_rows, len(call[0]) - 1, *call)
     if pattern.nnz:  # particles before the last entry, plus its own
         last = float(values[pattern.nnz - 1])
         particles = int(first.data()[0, pattern.nnz - 1])
