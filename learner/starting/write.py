@@ -9,10 +9,13 @@ from typing import Any
 
 from ..configuration.config import flat
 from ..configuration.yaml_config import DELIVERED, Setting
+from ..conversion.folder import nbytes
 from ..terminal import printable
 from .data import start_for
 
 WIDTH = 28  # characters before a comment
+FEW = 1 << 17  # bytes of data from which a small share would be no row, or a few
+SHARE_OF_FEW = 0.2
 
 BEGUN: dict[str, dict[str, Any]] = {
     "lda": {
@@ -63,9 +66,12 @@ def begun(model: str, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     Raises as `start_for`.
     """
     start, own = start_for(model, path), BEGUN[model]
+    held = own["eval"]
+    if nbytes(path) < FEW:
+        held = held | {"share": SHARE_OF_FEW}
     tree = {
         "model": {"kind": model, **own["model"], **start.model},
-        "data": {"train": start.train, "eval": own["eval"], **own["data"]},
+        "data": {"train": start.train, "eval": held, **own["data"]},
         "learner": {**own["learner"], "seed": 1, "report": True},
     }
     return tree, TOLD | start.told

@@ -206,3 +206,11 @@ def test_a_table_with_classes_is_trained_on_at_once(
         main("evaluate runs/glm-flowers --data new.csv".split())
     assert stop.value.code == 65
     assert "row 0 has the class 'nettle', which the training data do not" in capsys.readouterr().err
+
+
+def test_a_larger_share_of_few_rows_is_held_out(tmp_path: Path) -> None:
+    """A twentieth of a hundred rows, chosen by a hash, may be none."""
+    path = tmp_path / "docs.txt"
+    for lines, share in ((100, 0.2), (20_000, 0.05)):
+        path.write_text("waves and storm\n" * lines)
+        assert getattr(section("lda", path).data.eval, "share", None) == share
