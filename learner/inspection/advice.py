@@ -24,6 +24,12 @@ def advise(report: Report) -> list[str]:
     return [sentence for sentence in found if sentence is not None]
 
 
+def advise_on_groups(report: Report) -> list[str]:
+    """Return advice on the row groups of a Parquet file with any columns."""
+    found = (small_groups(report), large_groups(report))
+    return [sentence for sentence in found if sentence is not None]
+
+
 def not_blocks(report: Report) -> str | None:
     """Advise to convert formats that are parsed or sorted before each run."""
     if report["kind"] in ("blocks", "parquet"):
@@ -91,7 +97,7 @@ def one_long_row(report: Report) -> str | None:
     )
 
 
-def row_groups(report: Report) -> str | None:
+def small_groups(report: Report) -> str | None:
     """Advise against small row groups, Parquet's unit of reading."""
     groups = report.get("row_group_bytes")
     if groups is None or groups["count"] < 2 or groups["mean"] >= SMALL_GROUP:
@@ -99,6 +105,17 @@ def row_groups(report: Report) -> str | None:
     return (
         f"row groups of {size(int(groups['mean']))} on average are small, and each is read on its "
         "own: write the files with row_group_size=100_000 or more, or convert them."
+    )
+
+
+def large_groups(report: Report) -> str | None:
+    """Advise against row groups so large that one fills the memory."""
+    groups = report.get("row_group_bytes")
+    if groups is None or groups["largest"] <= LARGE_BLOCK:
+        return None
+    return (
+        f"the largest row group has {size(groups['largest'])}, and a row group is decoded whole: "
+        "write the files with a smaller row_group_size."
     )
 
 
@@ -151,7 +168,8 @@ CHECKS: Sequence[Callable[[Report], str | None]] = (
     uneven_blocks,
     one_orientation,
     one_long_row,
-    row_groups,
+    small_groups,
+    large_groups,
     zeros_in_dense_rows,
     full_sparse_rows,
     negative_numbers,

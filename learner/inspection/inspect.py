@@ -27,7 +27,7 @@ from ..runs.run_folder import RunFolder
 from ..storage import model_folder
 from ..watch.events import evaluations
 from .advice import advise
-from .table_report import has_texts, table_report
+from .table_report import has_texts, spread, table_report
 
 Report = dict[str, Any]
 
@@ -144,16 +144,6 @@ def decoded_bytes(part: Part) -> NDArray[np.int64]:
     rows, nnz = np.array(part.blocks.rows, np.int64), np.array(part.blocks.nnz, np.int64)
     features = 4 * rows * part.columns if part.dense else 8 * (rows + 1) + 8 * nnz
     return np.asarray(features + 4 * rows * (part.targets + part.weighted), np.int64)
-
-
-def spread(numbers: NDArray[Any]) -> Report:
-    """Return count, least, mean and largest of numbers."""
-    return {
-        "count": int(numbers.size),
-        "least": int(numbers.min()),
-        "mean": float(numbers.mean()),
-        "largest": int(numbers.max()),
-    }
 
 
 def model_report(folder: Path) -> Report:

@@ -22,6 +22,7 @@ def lines(report: Report, name: str) -> Iterator[str]:
     elif report["kind"] == "table":
         yield f"{name}: {report['what']}"
         yield from table(table_pairs(dict(report)))
+        yield from (f"- {sentence}" for sentence in report["slow"])
         yield f"- `learn init MODEL {name}` writes a configuration for it"
     else:
         yield f"{name}: {report['what']}"

@@ -7,10 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from blocklearn.datasources import DataError
 from blocklearn.datasources.packed.streams import kind_of
 
 from ..figures import number, size
+from .advice import advise_on_groups
 from .look import Look, is_table, look_at
 
 MOST_VALUES = 10_000  # values of a column that are counted
@@ -52,12 +56,28 @@ def table_report(path: Path) -> Report:
                 values.add(column)
     except pa.ArrowException as error:
         raise DataError(f"{path}: cannot be read as a table: {error}") from error
-    return {
+    report = {
         "kind": "table",
         "what": "table with columns of text",
         "bytes": path.stat().st_size,
         "rows": rows,
         "columns": [values.report() for values in found],
+        **row_groups_report(path),
+    }
+    return report | {"slow": advise_on_groups(report)}
+
+
+def row_groups_report(path: Path) -> Report:
+    """Return rows and uncompressed bytes of Parquet's row groups; empty for other files."""
+    from pyarrow import parquet
+
+    if kind_of(path) in (".csv", ".tsv"):
+        return {}
+    with parquet.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    return {
+        "row_groups": spread(np.array([group.num_rows for group in groups])),
+        "row_group_bytes": spread(np.array([group.total_byte_size for group in groups])),
     }
 
 
@@ -79,6 +99,16 @@ def _batches(path: Path, look: Look) -> Iterator[Any]:
     parsing = csv.ParseOptions(delimiter=look.separator or own, newlines_in_values=True)
     with csv.open_csv(path, reading, parsing, converting) as reader:
         yield from reader
+
+
+def spread(numbers: NDArray[Any]) -> Report:
+    """Return count, least, mean and largest of numbers."""
+    return {
+        "count": int(numbers.size),
+        "least": int(numbers.min()),
+        "mean": float(numbers.mean()),
+        "largest": int(numbers.max()),
+    }
 
 
 class Values:
@@ -147,6 +177,15 @@ def table_pairs(report: Report) -> list[tuple[str, str]]:
     """Return names and texts on a table and its columns."""
     columns = report["columns"]
     pairs = [("size", size(report["bytes"])), ("rows", f"{report['rows']:,}")]
+    if "row_groups" in report:
+        groups, stored = report["row_groups"], report["row_group_bytes"]
+        pairs.append(
+            (
+                "row groups",
+                f"{groups['count']:,} of {groups['least']:,} to {groups['largest']:,} rows, at "
+                f"most {size(stored['largest'])} uncompressed",
+            )
+        )
     pairs.append(("columns", f"{len(columns):,}"))
     return pairs + [(f"- {column['name'][:LENGTH]}", told(column)) for column in columns]
 

@@ -21,6 +21,7 @@ from blocklearn.learner.conversion.display import Silent
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.inspection.advice import advise
 from blocklearn.learner.inspection.inspect import inspect
+from blocklearn.learner.inspection.lines import lines
 from tests.formats.test_format_hostile import FILES
 from tests.support.formats import example
 
@@ -139,10 +140,17 @@ def test_advice_on_parquet(tmp_path: Path) -> None:
     assert report["row_groups"] == {"count": 100, "least": 10, "mean": 10.0, "largest": 10}
     assert "B on average are small, and each is read on its own" in "\n".join(report["slow"])
     assert report["notes"] == []
-    parquet.write_table(table.append_column("words", [["a b"] * 1000]), path)
+    texts = table.append_column("words", [["a b"] * 1000])
+    parquet.write_table(texts, path, row_group_size=10)
     report = inspect([str(path)], Silent())
     found = [(column["name"], column["kind"]) for column in report["columns"]]
     assert found == [("x", "number"), ("y", "number"), ("words", "text")]
+    assert report["row_groups"] == {"count": 100, "least": 10, "mean": 10.0, "largest": 10}
+    text = "\n".join(lines(report, "a.parquet"))
+    assert "100 of 10 to 10 rows, at most" in text and "B on average are small, and each" in text
+    parquet.write_table(texts, path)
+    report = inspect([str(path)], Silent())
+    assert report["row_groups"]["count"] == 1 and report["slow"] == []
 
 
 def test_sizes_of_files_elsewhere_are_known(tmp_path: Path) -> None:
