@@ -32,6 +32,7 @@ from .holdout.split import split_rows as split_rows
 from .hugectr import HugeCTRNorm as HugeCTRNorm
 from .hugectr import HugeCTRRaw as HugeCTRRaw
 from .hugectr import HugeCTRSource as HugeCTRSource
+from .ids import Finder as Finder
 from .ids import Ids as Ids
 from .memory.iterable import IterableSource as IterableSource
 from .memory.matrix import MatrixSource as MatrixSource

@@ -1,10 +1,10 @@
 """The base classes of configured data: how each kind becomes a source of blocks."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel
 
@@ -74,6 +74,26 @@ class DataKind(BaseModel, extra="forbid"):
         Needed only where `elsewhere` returns None and the file name does not decide everything.
         """
         return None
+
+    @property
+    def dense(self) -> bool:
+        """Whether the rows are dense: a number for each column."""
+        return False
+
+    @property
+    def fields(self) -> Mapping[str, Literal["number", "category"]] | None:
+        """The fields of a record, for kinds with rules by field, see `features_of`.
+
+        None: a row is numbers by the names of columns, or a text.
+        """
+        return None
+
+    def features_of(self, records: Sequence[Any]) -> Any:
+        """Return X [rows x columns] of records given in Python, by the rules for a file.
+
+        Only for kinds that have `fields`. Raises `DataError`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no fields.")
 
     def hold_out(
         self, share: float, reading: Reading, held: Reading, by: HoldBy | None = None

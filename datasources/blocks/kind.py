@@ -10,6 +10,7 @@ from ..data_kind import DataKind
 from ..errors import DataError
 from ..holdout.samples import Reading
 from ..source import DataSource
+from .manifest import FILE, read_manifest
 from .source import BlockSource
 
 
@@ -29,6 +30,14 @@ class BlocksData(DataKind):
         description="compare the digest of a block; true: once, and when its file changes; always: "
         "at each read; false: never",
     )
+
+    @property
+    def dense(self) -> bool:
+        """Whether the manifest, if it still exists, says so."""
+        if not (self.paths[0] / FILE).is_file():
+            return False
+        part = read_manifest(self.paths[0]).part("rows")
+        return part is not None and part.dense
 
     def files(self) -> Iterator[Path]:
         """Yield the folders."""

@@ -96,6 +96,12 @@ class ParquetData(DataKind):
     timeout: PositiveFloat = Field(30.0, description="seconds that a server may be silent")
     attempts: PositiveInt = Field(10, description="requests to a server before giving up")
 
+    @property
+    def dense(self) -> bool:
+        """Whether all features are named, and none of them is sparse."""
+        given = self.features if isinstance(self.features, list) else [self.features]
+        return not any(feature is None or isinstance(feature, SparseColumns) for feature in given)
+
     def files(self) -> Iterator[Path]:
         """Yield local paths that are not patterns."""
         for path in self._paths():

@@ -18,6 +18,7 @@ from ..memory.batches import Masked, categories, numbers
 from ..memory.iterable import IterableSource
 from ..source import DataSource
 from .read_table import read_table
+from .records import table_of
 
 
 class TableData(MemoryKind):
@@ -89,6 +90,22 @@ class TableData(MemoryKind):
                 if self.standardize.get(name, (0.0, 0.0))[1] <= 0.0:
                     raise ValueError(f"standardize: {name!r} has no [mean, deviation > 0]")
         return self
+
+    @property
+    def dense(self) -> bool:
+        """Whether all features are numbers."""
+        return not self.categorical
+
+    @property
+    def fields(self) -> Mapping[str, Literal["number", "category"]]:
+        """The columns that are features."""
+        found: dict[str, Literal["number", "category"]] = dict.fromkeys(self.numeric, "number")
+        return found | dict.fromkeys(self.categorical, "category")
+
+    def features_of(self, records: Sequence[Any]) -> Any:
+        """Return the features of records, by the rules for the file."""
+        table = table_of(records, self.fields, as_text=self.path.suffix != ".parquet")
+        return self.model_copy(update={"path": Path("rows")})._features(table, 0)
 
     def files(self) -> Iterator[Path]:
         """Yield the path of the table."""

@@ -15,7 +15,14 @@ from typing import Annotated, NoReturn
 import typer
 
 from ..terminal import MessageFormatter, say
-from . import data_commands, model_commands, start_commands, train_commands, watch_commands
+from . import (
+    data_commands,
+    model_commands,
+    serve_commands,
+    start_commands,
+    train_commands,
+    watch_commands,
+)
 
 USAGE, KILLED = 2, 130  # as in `ExitCode`, whose module is imported only for errors
 
@@ -59,6 +66,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     model_commands.evaluate,
     model_commands.recommend,
     model_commands.similar,
+    serve_commands.serve,
     train_commands.config,
     train_commands.schema,
     data_commands.convert,

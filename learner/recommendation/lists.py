@@ -68,15 +68,19 @@ class Lists:
         for row, listed in self.named():
             yield f"{row}: " + ", ".join(f"{name} ({number(score)})" for name, score in listed)
 
-    def json_lines(self) -> Iterator[str]:
-        """Yield one JSON object per row.
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield a record per row.
 
         For example `{"user": "ann", "items": [{"item": "Alien", "score": 4.53}]}`.
         """
         row_key, key = self.what
         for row, listed in self.named():
-            items = [{key: name, "score": score} for name, score in listed]
-            yield json.dumps({row_key: row, f"{key}s": items}, ensure_ascii=False)
+            yield {row_key: row, f"{key}s": [{key: name, "score": score} for name, score in listed]}
+
+    def json_lines(self) -> Iterator[str]:
+        """Yield one JSON object per row: see `records`."""
+        for record in self.records():
+            yield json.dumps(record, ensure_ascii=False)
 
 
 def write_lists(path: Path | str, lists: Lists) -> int:

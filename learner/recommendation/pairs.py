@@ -97,21 +97,31 @@ def predict_pairs(learner: Learner, users: Any, items: Any) -> Pairs:
     if len(who) != len(what):
         raise ValueError(f"{len(who):,} users and {len(what):,} items; pairs need as many of each.")
     user_rows, item_rows = numbers_of(factors, "user", who), numbers_of(factors, "item", what)
-    values = np.empty(len(who), np.float32)
+    values = pair_values(learner, factors, user_rows, item_rows)
+    return Pairs(who, what, values, user_rows >= 0, item_rows >= 0)
+
+
+def pair_values(
+    learner: Learner, factors: Factors, users: NDArray[np.int64], items: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return the predictions of n pairs, float32 [n].
+
+    factors: of `learner`. users, items: int64 [n], their numbers; -1: unknown.
+    """
     model = learner.model
     assert isinstance(model, ALS)  # factors_of has checked it
-    unknown = model.constants()
-    for start in range(0, len(who), PART):
+    values, unknown = np.empty(len(users), np.float32), model.constants()
+    for start in range(0, len(users), PART):
         part = slice(start, start + PART)
         rows = (
             np.where(found[part, None] < 0, constant, table[found[part]])
             for table, found, constant in (
-                (factors.users, user_rows, unknown[0]),
-                (factors.items, item_rows, unknown[1]),
+                (factors.users, users, unknown[0]),
+                (factors.items, items, unknown[1]),
             )
         )
         values[part] = np.einsum("nk,nk->n", *rows) + np.float32(factors.offset)
-    return Pairs(who, what, values, user_rows >= 0, item_rows >= 0)
+    return values
 
 
 def as_ids(given: Any) -> Ids:

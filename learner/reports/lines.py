@@ -59,9 +59,9 @@ def topic_lines(learner: Learner, top: int, relevance: float = 1.0) -> Iterator[
         yield f"{name:>{width}}  {' '.join(word for word, _ in words)}"
 
 
-def topics_json(learner: Learner, top: int, relevance: float = 1.0) -> str:
-    """Return all topics as one JSON list."""
-    topics = [
+def topics_list(learner: Learner, top: int, relevance: float = 1.0) -> list[dict[str, Any]]:
+    """Return the number, the name and the first words of each topic."""
+    return [
         {
             "topic": index,
             "name": name,
@@ -71,7 +71,11 @@ def topics_json(learner: Learner, top: int, relevance: float = 1.0) -> str:
             zip(topic_names(learner), topic_words(learner, top, relevance), strict=True)
         )
     ]
-    return json.dumps(topics, ensure_ascii=False, indent=2)
+
+
+def topics_json(learner: Learner, top: int, relevance: float = 1.0) -> str:
+    """Return all topics as one JSON list."""
+    return json.dumps(topics_list(learner, top, relevance), ensure_ascii=False, indent=2)
 
 
 def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:

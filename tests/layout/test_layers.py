@@ -33,8 +33,8 @@ ROOMS = {
     "learner": (
         "errors terminal exit_codes figures memory drawing files training showing configuration"
         " learner storage"
-        " checking recommendation choosing installation conversion watch runs reports inspection"
-        " evidence page starting command_line estimators"
+        " checking recommendation choosing installation conversion watch runs reports serving"
+        " inspection evidence page starting command_line estimators"
     ),
 }  # fmt: skip
 """The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py."""
