@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .learner.estimators import GLMClassifier as GLMClassifier
     from .learner.estimators import GLMRegressor as GLMRegressor
     from .learner.estimators import LatentDirichletAllocation as LatentDirichletAllocation
+    from .learner.estimators import Ranking as Ranking
     from .learner.hooks import Hook as Hook
     from .learner.learner import Learner as Learner
     from .learner.recommendation.lists import write_lists as write_lists
@@ -68,6 +69,7 @@ _NAMES = {
     "Model": ".models.base",
     "NMF": ".learner.estimators",
     "Progress": ".learner.training.progress",
+    "Ranking": ".learner.estimators",
     "RankingEvaluation": ".learner.recommendation.ranking_evaluation",
     "Sum": ".models.score",
     "check_model": ".learner.checking.check_model",

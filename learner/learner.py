@@ -189,7 +189,8 @@ class Learner:
         held = replace(reading, shuffle=False, visits=self.evaluation.visits(self.passes))
         counts, source, other = self.model.takes_counts, None, None
         if isinstance(eval, float) and train is not None:
-            source, other = open_parts(train, eval, reading, held, counts=counts, entries=two_sided)
+            entries = bool(self.model.row_states) and not self.model.scores_new_rows
+            source, other = open_parts(train, eval, reading, held, counts=counts, entries=entries)
             check_labelled(self.model, other, "eval")
         elif train is not None:
             source = open_source(train, reading, counts=counts)
@@ -200,11 +201,12 @@ class Learner:
             other = self._source(eval, "eval", visits=held.visits)
         if source is not None and other is not None:
             check_rows(self.model, source.shape.total_rows, self.row_names, other, "eval")
-        self.eval = other
+        self.eval = None if other is None else self._prepared(other)
 
     def _train_on(self, source: DataSource) -> None:
         """Take the data of training, and those of its names that are not known yet."""
         two_sided = 1 in self.model.row_states.values()
+        source = self.model.prepared(source, self.seed, train=True)
         self.train, self.block_rows = source, source.shape.rows  # a source has its own block size
         self.across = (
             source.transposed() if two_sided and isinstance(source, TwoSidedSource) else None
@@ -271,7 +273,7 @@ class Learner:
             self._live.drop()
         self._train_on(source)
         if eval is not None:
-            self.eval = self._source(eval, "eval")
+            self.eval = self._prepared(self._source(eval, "eval"))
         if self.of_rows is None and before:
             self.of_rows = before + source.shape.total_rows
         if not self._chosen:
@@ -341,7 +343,7 @@ class Learner:
         Each item holds the numbers of the rows [r], and their results [r x k], in source order.
         """
         self._live.check_trained()
-        source = self._source(X, side=side)
+        source = self._prepared(self._source(X, side=side))
         team = self._prepare(source.shape, side=side)
         team.make_ready(source.shape, side)
 
@@ -358,7 +360,7 @@ class Learner:
         X: a matrix, (X, Y), (X, Y, weights) or a DataSource, as for `train`.
         """
         self._live.check_trained()
-        source = self._source(X, "evaluate")
+        source = self._prepared(self._source(X, "evaluate"))
         team = self._prepare(source.shape)
         rows = team.first.shapes.total_rows
         check_rows(self.model, rows, self.row_names, source, "evaluate")
@@ -493,6 +495,10 @@ class Learner:
         if name is not None:
             check_labelled(self.model, source, name)
         return source
+
+    def _prepared(self, source: DataSource) -> DataSource:
+        """Return `source` as the model scores it, or makes predictions for it."""
+        return self.model.prepared(source, self.seed, train=False)
 
     def _default_optimizer(self) -> Optimizer | None:
         """Return the model's default optimizer: for the training data, if there are any."""

@@ -3,6 +3,7 @@
 from .als import ALS as ALS
 from .base import Merge as Merge
 from .base import Model as Model
+from .factor_model import FactorModel as FactorModel
 from .glm import GLM as GLM
 from .glm import Target as Target
 from .inputs import Block as Block
@@ -13,9 +14,16 @@ from .inputs import ValueMoments as ValueMoments
 from .inputs import ValueSums as ValueSums
 from .lda import LDA as LDA
 from .nmf import NMF as NMF
+from .ranking import Ranking as Ranking
 from .row_state import RowState as RowState
 from .row_state import RowStore as RowStore
 from .score import Score as Score
 from .score import Sum as Sum
 
-MODELS: dict[str, type[Model]] = {"lda": LDA, "glm": GLM, "nmf": NMF, "als": ALS}
+MODELS: dict[str, type[Model]] = {
+    "lda": LDA,
+    "glm": GLM,
+    "nmf": NMF,
+    "als": ALS,
+    "ranking": Ranking,
+}

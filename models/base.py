@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from blocklearn.datasources import DataSource
 from blocklearn.fields import Fields
 from blocklearn.matcache import (
     Mat,
@@ -158,6 +159,14 @@ class Model(Fields):
     def check_targets(self, Y: NDArray[np.floating]) -> None:
         """Raise an error if `update` and `score` cannot use Y, NumPy [rows x targets]."""
 
+    def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
+        """Return `source` as the model reads it: a model may add entries to its blocks.
+
+        seed: of the run.
+        train: whether it is trained on; otherwise it is scored, or predictions are made for it.
+        """
+        return source
+
     @property
     def undecided(self) -> str | None:
         """The setting that is chosen by trials before training, such as "reg=auto"; None: none.
@@ -165,6 +174,13 @@ class Model(Fields):
         `allocate` refuses to work while there is one.
         """
         return None
+
+    def not_chosen(self) -> ValueError:
+        """Return the error for `allocate` where a setting is undecided."""
+        return ValueError(
+            f"{type(self).__name__}: {self.undecided}: must be chosen before training. Call "
+            "blocklearn.choose(learner), or use an estimator or `learn train`, which do it."
+        )
 
     @property
     def judged_by(self) -> str:

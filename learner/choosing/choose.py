@@ -96,7 +96,7 @@ def choose(learner: Learner) -> Choice | None:
     >>> learner = bl.Learner(bl.models.ALS(rank=2, reg="auto"), X, threads=1, verbose=False)
     >>> choice = bl.choose(learner)
     >>> len(choice.tried), learner.model.reg == choice.settings["reg"]
-    (6, True)
+    (7, True)
     """
     model, train = learner.model, learner.train
     if model.undecided is None:

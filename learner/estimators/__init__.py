@@ -17,4 +17,5 @@ from .als import ALS as ALS
 from .classifier import GLMClassifier as GLMClassifier
 from .lda import LatentDirichletAllocation as LatentDirichletAllocation
 from .nmf import NMF as NMF
+from .ranking import Ranking as Ranking
 from .regressor import GLMRegressor as GLMRegressor

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 
-from blocklearn.matcache import resolve
 from blocklearn.models import ALS as ALSModel
 
-from ..choosing.choose import choose
 from ..configuration.guesses import answered
-from ..learner import Learner
 from ..recommendation.recommend import as_csr
-from ..training.data import refuse_texts
-from .base import Array, LearnerEstimator, Tensors
-from .held_out import score_of
+from .base import Array, Tensors
+from .factors import FactorEstimator
 from .parameters import configured
-from .recommender import Recommender
-from .scikit import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    check_is_fitted,
-    validate_data,
-    with_callbacks,
-)
+from .scikit import check_is_fitted
 
 WEIGHTS = {
     "reg": "regularization",
@@ -35,7 +24,7 @@ WEIGHTS = {
 """The fields of the model's penalty, and the parameters that set them."""
 
 
-class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
+class ALS(FactorEstimator):
     """Factorise X [users x items] by alternating least squares.
 
     Entries that X does not store are unknown ("explicit": values are ratings) or count as seen zero
@@ -46,7 +35,7 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         n_components: number of factors.
         loss: "explicit" or "implicit".
         regularization: weight of the squared factors. "auto": it and the two below are chosen on a
-            held-out tenth of the entries, by 6 trainings of up to 5 passes.
+            held-out tenth of the entries, by up to 7 trainings of 5 passes.
         weighted: multiply `regularization` by the number of a row's entries. The library implicit
             corresponds to False.
         row_regularization: added to the weight of the squares of each row's factors.
@@ -83,6 +72,8 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
     [1, 3]
     """
 
+    open_parameters: ClassVar[Mapping[str, str]] = WEIGHTS
+
     @answered
     def __init__(
         self,
@@ -118,31 +109,6 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.device = device
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on X [users x items], from scratch; y is ignored."""
-        X = self._entries(X, reset=True)
-        self.chosen_: dict[str, Any] = {}
-        self.tried_: list[dict[str, Any]] = []
-        return self._fit(X, {"X": X})
-
-    def transform(self, X: Any) -> Array:
-        """Return factors of new users, float32 [n x K], from their known entries [n x items]."""
-        check_is_fitted(self)
-        return self._predictions(self._entries(X, reset=False))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Score predictions of one half of each row's entries from the other half.
-
-        The split into halves is fixed; the rows may be new users. Higher is better. Explicit loss:
-        minus the root mean squared error. Implicit loss: NDCG of lists of ten items.
-        """
-        check_is_fitted(self)
-        X = self._entries(X, reset=False)
-        X = as_csr(X, "X", X.shape)
-        implicit, device = self.loss == "implicit", resolve(self.device)
-        return score_of(self._predictions, self._factors(), X, implicit=implicit, device=device)
 
     # ------------------------------------------------------------- users and items one by one
 
@@ -185,27 +151,15 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
 
     # ------------------------------------------------------------- details
 
-    @property
-    def components_(self) -> Array:
-        """Factors of the items, float32 [K x items]."""
-        return self.item_factors_.T
-
     def _model(self) -> ALSModel:
         same = ("loss", "weighted", "biases", "alpha", "solver", "cg_steps")
         names = {"rank": "n_components"} | WEIGHTS | {name: name for name in same}
         model = configured(self, ALSModel, names)
-        chosen = getattr(self, "chosen_", {})
-        return model.model_copy(update={f: chosen[name] for f, name in WEIGHTS.items() if chosen})
+        return model.model_copy(update=self._chosen_fields())
 
-    def _decide(self, learner: Learner) -> None:
-        choice = choose(learner)
-        if choice is not None:
-            self.chosen_ = {name: choice.settings[field] for field, name in WEIGHTS.items()}
-            self.tried_ = [
-                {name: tried.settings[field] for field, name in WEIGHTS.items()}
-                | {"score": tried.score}
-                for tried in choice.tried
-            ]
+    @property
+    def _implicit(self) -> bool:
+        return self.loss == "implicit"
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         return {
@@ -220,22 +174,6 @@ class ALS(Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learne
             "items": self.item_factors_,
             "mean": np.array([[self.mean_]], np.float32),
         }
-
-    def _entries(self, X: Any, *, reset: bool) -> Any:
-        refuse_texts(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
-        return X if sp.issparse(X) else sp.csr_array(X)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.item_factors_.shape[1])
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare sparse input and float32 output."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        return tags
 
 
 def numbers_of(ids: Any) -> Array:

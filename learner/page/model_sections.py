@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from blocklearn.models import ALS, GLM, LDA, NMF
+from blocklearn.models import GLM, LDA, NMF, FactorModel
 
 from ..drawing.markup import Markup
 from ..evidence.documents import topic_evidence
@@ -33,7 +33,7 @@ def model_sections(learner: Learner, data: RunData) -> Iterator[Markup]:
     if isinstance(model, NMF):
         lengths = np.linalg.norm(model.parameters["H"].numpy().astype(np.float64), axis=0)
         yield spectrum_section(np.sort(lengths)[::-1], "lengths of the parts, the longest first")
-    elif isinstance(model, ALS):
+    elif isinstance(model, FactorModel):
         yield from factor_sections(learner, rating_evidence(learner, data))
     elif isinstance(model, GLM):
         yield from target_sections(learner, target_evidence(learner, data))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import DataError, Ids
-from blocklearn.models import ALS
+from blocklearn.models import FactorModel
 
 from ..errors import ConfigError
 from ..learner import Learner
@@ -90,18 +90,25 @@ def factors_of(learner: Learner) -> Factors:
         ValueError: nothing is trained yet.
     """
     model = learner.model
-    if not isinstance(model, ALS):
+    if not isinstance(model, FactorModel):
         raise ConfigError(
             [f"a model of kind {type(model).__name__} has no factors of users and items"]
         )
     return Factors(
         learner.row_state("users"),
-        learner.row_state("items"),
-        float(learner.parameter("mean")[0, 0]),
-        model.rank,
+        items_of(learner, model),
+        float(learner.parameter("mean")[0, 0]) if model.has_mean else 0.0,
+        model.factors,
         None if learner.row_names is None else Ids(learner.row_names),
         None if learner.names is None else Ids(learner.names),
     )
+
+
+def items_of(learner: Learner, model: FactorModel) -> NDArray[Any]:
+    """Return the rows of all items, float32 [m x K]; do not change them."""
+    if "items" in model.row_states:
+        return learner.row_state("items")
+    return learner.parameter("items")
 
 
 def check_range(numbers: NDArray[np.int64], side: str, count: int) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import Ids
 from blocklearn.durable import new_file
-from blocklearn.models import ALS
+from blocklearn.models import FactorModel
 
 from ..figures import number
 from ..learner import Learner
@@ -109,7 +109,7 @@ def pair_values(
     factors: of `learner`. users, items: int64 [n], their numbers; -1: unknown.
     """
     model = learner.model
-    assert isinstance(model, ALS)  # factors_of has checked it
+    assert isinstance(model, FactorModel)  # factors_of has checked it
     values, unknown = np.empty(len(users), np.float32), model.constants()
     for start in range(0, len(users), PART):
         part = slice(start, start + PART)

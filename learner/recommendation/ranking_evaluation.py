@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from blocklearn.datasources import DataSource, blocks_of_entries, entries_of
-from blocklearn.models import ALS
+from blocklearn.models import FactorModel
 from blocklearn.models.ranking_metrics import ranking_scores
 from blocklearn.models.score import Sums, add_scores, values
 
@@ -56,7 +56,7 @@ class RankingEvaluation(Hook):
     def plan(self, learner: Learner, replica: Replica) -> None:
         """Plan the memory for the lists of users that are done at a time."""
         model = replica.model
-        if learner.eval is None or not isinstance(model, ALS):
+        if learner.eval is None or not isinstance(model, FactorModel):
             return
         rows = size_of(min(self.users, replica.shapes.total_rows))
         self._lists[replica] = TopLists(
@@ -193,9 +193,9 @@ def ranking_of(config: RunConfig) -> RankingConfig | None:
         ConfigError: the model has no items to rank.
     """
     model, ranking = config.model, config.learner.ranking
-    if ranking is not None and not isinstance(model, ALS):
+    if ranking is not None and not isinstance(model, FactorModel):
         raise ConfigError(
             [f"learner.ranking: a model of kind {type(model).__name__} has no items to rank"]
         )
-    implicit = isinstance(model, ALS) and model.loss == "implicit"
+    implicit = isinstance(model, FactorModel) and model.implicit
     return ranking or (RankingConfig() if implicit else None)

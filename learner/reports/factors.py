@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from blocklearn.datasources import Ids
-from blocklearn.models import ALS
+from blocklearn.models import FactorModel
 
 from ..figures import number
 from ..learner import Learner
@@ -51,11 +51,11 @@ def list_lines(learner: Learner) -> Iterator[str]:
     implicit feedback only. Nothing is yielded for items without names.
     """
     model, factors = learner.model, factors_of(learner)
-    assert isinstance(model, ALS)
+    assert isinstance(model, FactorModel)
     items = factors.item_ids
     if items is None:
         return
-    if model.loss == "implicit" and factors.user_ids is not None and learner.train is not None:
+    if model.implicit and factors.user_ids is not None and learner.train is not None:
         yield "recommended"
         users = some(factors.users[:, : factors.rank])
         yield from lines(recommend(learner, users, LISTED), factors.user_ids, items)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from blocklearn.models import ALS, GLM, LDA, NMF
+from blocklearn.models import GLM, LDA, NMF, FactorModel
 
 from ..errors import ConfigError
 from ..figures import number, overall
@@ -85,7 +85,7 @@ def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = (
     """
     if isinstance(learner.model, LDA | NMF):
         yield from topic_lines(learner, SUMMARY_WORDS)
-    elif isinstance(learner.model, ALS):
+    elif isinstance(learner.model, FactorModel):
         yield from factor_reports.score_lines(evaluations)
         yield from factor_reports.list_lines(learner)
     elif isinstance(learner.model, GLM):

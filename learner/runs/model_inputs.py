@@ -24,7 +24,7 @@ from blocklearn.datasources.formats.word_counts import (
     text_format,
 )
 from blocklearn.datasources.packed.streams import kind_of
-from blocklearn.models import ALS
+from blocklearn.models import FactorModel
 
 from ..configuration.config import DataConfig, RunConfig, renamed
 from ..configuration.references import KeptReferences
@@ -65,7 +65,8 @@ def open_for(
         DataError: the data cannot be read, or share no word with the model.
     """
     data = data_of(run, separator)
-    ratings = isinstance(learner.model, ALS) or bool(data and isinstance(data.train, RatingsKind))
+    ranks = isinstance(learner.model, FactorModel)
+    ratings = ranks or bool(data and isinstance(data.train, RatingsKind))
     if separator is not None and not has_fields(path, ratings):
         raise DataError(
             f"{path}: separator={separator!r}: must be left out, as this is no table in text."
@@ -75,7 +76,7 @@ def open_for(
     if text is not None and (told is None or ratings):
         what = "ratings" if ratings else "neither JSON lines nor a table"
         raise DataError(f"{path}: {what}, so it has no text field {text!r}.")
-    same_users = labelled and isinstance(learner.model, ALS)
+    same_users = labelled and ranks
     rows = data.block_rows if data else learner.block_rows
     folders = [Path(name) for name in path.split(",")]  # of a dataset in several stripes
     if all((folder / MANIFEST).is_file() for folder in folders):
@@ -163,7 +164,7 @@ def ratings_of(
     kind = ratings_in(path, run, separator)
     users, items = learner.row_names, learner.names
     if items is None:
-        items = Ids.numbered(len(learner.row_state("items")))
+        items = Ids.numbered(columns_of(learner))
     if users is None and not new_users:
         users = Ids.numbered(len(learner.row_state("users")))
     ratings = kind.open(None if new_users else users, items)
@@ -176,7 +177,7 @@ def ratings_of(
 
 def check_rated(learner: Learner, ratings: Ratings, kind: RatingsData) -> None:
     """Raise `DataError` for a file without ratings, if the model predicts ratings."""
-    explicit = isinstance(learner.model, ALS) and learner.model.loss == "explicit"
+    explicit = isinstance(learner.model, FactorModel) and not learner.model.implicit
     if explicit and ratings.unrated and kind.rating is not None:
         raise DataError(
             f"{kind.path}: users and items alone, but the model was trained on how they rated; add "

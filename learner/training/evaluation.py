@@ -21,7 +21,7 @@ LOWER = frozenset(
 )
 HIGHER = frozenset(
     "elbo_per_token explained accuracy r2 auc auc_4096 ndcg precision recall map mrr"
-    " c_npmi c_v c_uci u_mass distinct_words".split()
+    " above_random c_npmi c_v c_uci u_mass distinct_words".split()
 )
 """Scores that are better when they are lower, and when they are higher."""
 

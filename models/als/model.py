@@ -32,7 +32,7 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import AdaGrad, Optimizer, Penalty
 
-from ..base import Model
+from ..factor_model import FactorModel
 from ..inputs import Block, Randomness, Shapes, ValueMoments
 from ..row_state import RowState
 from ..score import Score, Sum
@@ -50,7 +50,7 @@ from .rows import (
 )
 
 
-class ALS(Model):
+class ALS(FactorModel):
     """Learns factors of users and items from a sparse matrix [users x items].
 
     An entry that is not stored is unknown (explicit ratings), or was seen zero times (implicit
@@ -78,6 +78,7 @@ class ALS(Model):
     """
 
     row_states: ClassVar[Mapping[str, int]] = {"users": 0, "items": 1}
+    has_mean: ClassVar[bool] = True
     kind: Literal["als"] = "als"
     loss: Literal["explicit", "implicit"] = Field(
         "explicit", description="explicit: values are ratings; implicit: how often, how long"
@@ -142,6 +143,16 @@ class ALS(Model):
     def needs_value_sums(self) -> bool:
         """Always true: `allocate` needs the mean rating and entries per item."""
         return True
+
+    @property
+    def factors(self) -> int:
+        """The number of factors."""
+        return self.rank
+
+    @property
+    def implicit(self) -> bool:
+        """Whether entries say how often, not how they are rated."""
+        return self.loss == "implicit"
 
     @property
     def columns(self) -> int:
@@ -221,10 +232,7 @@ class ALS(Model):
         constant, bias: [K], 1 in the column that is constant, and in that of the bias.
         """
         if self.reg == "auto":
-            raise ValueError(
-                "ALS: reg=auto: must be chosen before training. Call blocklearn.choose(learner), "
-                "or use the estimator blocklearn.ALS or `learn train`, which do it."
-            )
+            raise self.not_chosen()
         row, entry = self.row_reg, self.reg
         if not self.weighted:
             row, entry = row + entry, 0.0

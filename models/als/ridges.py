@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from ..inputs import ValueMoments
 
-RATINGS = ((2.0, 0.1), (0.0, 0.2), (0.0, 0.1), (0.0, 0.05), (5.0, 0.05))
+RATINGS = ((2.0, 0.1), (0.0, 0.2), (0.0, 0.1), (0.0, 0.05), (0.0, 0.015), (5.0, 0.05))
 """Pairs of row_reg and reg, over the standard deviation of the ratings."""
 
 NO_FACTORS = 1e4

@@ -17,13 +17,13 @@ ROOMS = {
         "errors threads notation program containers emit operations cpu merge cuda devices"
     ),
     "datasources": (
-        "errors secrets separators arrays block source read_ahead reader memory holdout data_kind"
-        " blocks tables packed ids parsing text ratings given examples remote parquet formats"
-        " hugectr config"
+        "errors secrets separators arrays block source read_ahead reader memory holdout sampling"
+        " data_kind blocks tables packed ids parsing text ratings given examples remote parquet"
+        " formats hugectr config"
     ),
     "models": (
-        "errors score row_state inputs split_terms base coherence relevance topic_quality seeds als"
-        " glm lda nmf ranking_metrics"
+        "errors score row_state inputs split_terms base factor_model coherence relevance"
+        " topic_quality seeds als glm lda nmf ranking ranking_metrics"
     ),
     "optimizers": (
         "errors schedules flow line_search base linear_loss managed row rule row_programs by_row"

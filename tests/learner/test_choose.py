@@ -168,10 +168,10 @@ def test_runs_keep_what_they_chose(command: Learn, tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", user=X.row, item=X.col, rating=X.data)
     (tmp_path / "a.yaml").write_text(CONFIG)
     code, _, told = command("--config", "a.yaml", "--out", "whole")
-    assert code == 0 and "chosen among 6 settings: reg=" in told and "rmse" in told
+    assert code == 0 and "chosen among 7 settings: reg=" in told and "rmse" in told
     tried = json.loads((tmp_path / "whole/tried.json").read_text())
-    assert len({each["score"] for each in tried["tried"]} - {None}) == 6  # other than eval's tenth
-    assert len(tried["tried"]) == 6 and tried["metric"] == "rmse"
+    assert len({each["score"] for each in tried["tried"]} - {None}) == 7  # other than eval's tenth
+    assert len(tried["tried"]) == 7 and tried["metric"] == "rmse"
     settings = parse_file(tmp_path / "whole/config.yaml").plain()["model"]
     assert {name: settings[name] for name in WEIGHTS} == tried["settings"]
     assert "Chosen settings" in (tmp_path / "whole/report.html").read_text()

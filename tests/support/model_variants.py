@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.mixins import CosineSimilarity, Mixin
-from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, Model
+from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, Model, Ranking
 from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
 
 ROWS, COLUMNS = 90, 20
@@ -65,6 +65,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "batch": Variant(NMF(components=3, update_H="batch")),
         "cosines": Variant(NMF(components=3), mixins=[CosineSimilarity(weight=1)]),
     },
+    "ranking": {"softmax": Variant(Ranking(rank=3, negatives=5))},
 }
 """By the model's name in the registry, and by what makes the variant another one."""
 
