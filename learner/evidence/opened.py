@@ -71,8 +71,8 @@ def fits(learner: Learner, source: DataSource) -> bool:
     if shape.columns != columns_of(learner) or shape.targets != (learner.targets or shape.targets):
         return False
     if 0 in learner.model.row_states.values() and not learner.model.scores_new_rows:
-        (state,) = (name for name, side in learner.model.row_states.items() if side == 0)
-        if shape.total_rows != len(learner.row_state(state)):
+        states = [name for name, side in learner.model.row_states.items() if side == 0]
+        if any(shape.total_rows != len(learner.row_state(state)) for state in states):
             return False
     return same_names(learner.names, source.names)
 

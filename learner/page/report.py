@@ -16,6 +16,7 @@ from .against import against_section
 from .frame import page, section
 from .model_sections import model_sections
 from .run_sections import (
+    choice_section,
     headline,
     memory_section,
     score_sections,
@@ -68,6 +69,7 @@ def report(
         *warnings(run),
         *([] if against is None else [against_section(run, against)]),
         *score_sections(run, against),
+        *choice_section(run),
         *_of_model(run, rows, sources),
         *speed_section(run),
         *time_section(run),
