@@ -28,6 +28,8 @@ class NegativeSource(Described):
     - power: column j is drawn with probability q_j in proportion to n_j^power, where n_j is the
       number of its positive entries, or 1 if it has none. 0: all columns alike.
     - seed: of the draws. They depend on (seed, pass, row), so nothing else changes them.
+    - room: draws for which blocks have room, if more than `draws`. Further sources with as many
+      then fit into the same memory.
     - same: every row has the same draws in every pass. `power` must then be 0.
 
     A positive entry has its value. A negative has the value -c / (draws q_j), where c is how often
@@ -46,7 +48,14 @@ class NegativeSource(Described):
     """
 
     def __init__(
-        self, source: DataSource, draws: int, power: float, seed: int, *, same: bool = False
+        self,
+        source: DataSource,
+        draws: int,
+        power: float,
+        seed: int,
+        *,
+        room: int = 0,
+        same: bool = False,
     ) -> None:
         """Count the positive entries of the columns in a pass of `source`, if not `same`."""
         shape = source.shape
@@ -59,8 +68,7 @@ class NegativeSource(Described):
             raise DataError(f"NegativeSource: draws={draws}: must be at least 1.")
         self._source, self._draws, self._power, self._seed = source, draws, power, seed
         self._same, self._start = same, start_of(seed)
-        room = min(shape.rows * draws, shape.rows * shape.columns)
-        most = min(shape.nnz + room, shape.rows * shape.columns)
+        most = min(shape.nnz + shape.rows * max(draws, room), shape.rows * shape.columns)
         self._shape = replace(shape, nnz=most, targets=0, weighted=False)
         self._counts = np.empty(0)
         self._ends = np.empty(0)

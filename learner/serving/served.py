@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import DataError, DataKind, MatrixSource
 from blocklearn.datasources.arrays.feature_hashing import HashedWords
-from blocklearn.models import ALS, LDA, NMF
+from blocklearn.models import LDA, NMF, FactorModel
 
 from ..recommendation import recommend as recommending
 from ..recommendation.factors import Factors, factors_of
@@ -61,11 +61,12 @@ class Served:
             self.data,
             dense=self._dense,
             counts=self.learner.model.takes_counts,
-            texts=not isinstance(self.learner.model, ALS) and self.learner.names is not None,
+            texts=not isinstance(self.learner.model, FactorModel)
+            and self.learner.names is not None,
         )
         self.seen: Any = None
         self.seen_error: str | None = None
-        if isinstance(self.learner.model, ALS):
+        if isinstance(self.learner.model, FactorModel):
             try:
                 self.seen = training_data(self.learner, run)
             except (OSError, DataError) as error:
@@ -74,7 +75,7 @@ class Served:
     @property
     def _dense(self) -> bool:
         learner = self.learner
-        if learner.model.takes_counts or isinstance(learner.model, ALS):
+        if learner.model.takes_counts or isinstance(learner.model, FactorModel):
             return False
         if self.data is not None:
             return self.data.dense
@@ -89,7 +90,7 @@ class Served:
     @property
     def has_factors(self) -> bool:
         """Whether the model has users and items."""
-        return isinstance(self.learner.model, ALS)
+        return isinstance(self.learner.model, FactorModel)
 
     @cached_property
     def factors(self) -> Factors:

@@ -109,7 +109,8 @@ class Ranking(FactorModel):
     def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
         """Return `source` with negatives: of its own for each row and pass, or always the same."""
         if train:
-            return NegativeSource(source, self.negatives, self.popularity, seed)
+            drawn = self.negatives, self.popularity
+            return NegativeSource(source, *drawn, seed, room=DRAWS)
         return NegativeSource(source, DRAWS, 0.0, seed, same=True)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:

@@ -119,6 +119,10 @@ def test_more_draws_than_columns_fit_into_blocks() -> None:
     source = NegativeSource(MatrixSource(X, block_rows=2), 500, 0.0, seed=0)
     assert source.shape.nnz == 6
     assert all(len(values) == 3 for values in rows_of(source).values())
+    wide = MatrixSource(sp.csr_array((2, 99), dtype=np.float32), block_rows=2)
+    for draws, most in ((4, 7), (9, 9)):
+        source = NegativeSource(wide, draws, 0.0, seed=0, room=7)
+        assert source.shape.nnz == wide.shape.nnz + 2 * most
 
 
 def test_what_a_source_says_of_itself() -> None:
