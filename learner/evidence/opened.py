@@ -58,6 +58,9 @@ def open_run_data(
         if config is None:
             return RunData(missing="No configuration says what the model was trained on.")
         train, held_out = open_data(config) if sources is None else sources
+    except FileNotFoundError as error:
+        where = "Names of files are as seen from the folder in which the run began."
+        return RunData(missing=f"{error.filename}: no such file. {where}")
     except (BlocklearnError, OSError) as error:
         return RunData(missing=str(error))
     if not fits(learner, train):

@@ -77,7 +77,9 @@ def error_bar(group: Group, *, implicit: bool) -> Bar:
     """Return the bar of a group: its error, or its mean prediction."""
     value = group.predicted if implicit else group.error
     return Bar(
-        group.name, value if math.isfinite(value) else 0.0, f"{number(value)} of {group.ratings:,}"
+        group.name,
+        value if math.isfinite(value) else 0.0,
+        f"{number(value)}, {group.ratings:,} ratings",
     )
 
 

@@ -136,7 +136,7 @@ def card_section(topics: Topics, found: TopicEvidence | None, *, shares: bool) -
     sliding = [topics.lists(topic) for topic in topics.order[:SLIDING].tolist()]
     note = f"{WORDS} words of each, with their shares"
     if found is not None:
-        note += f"; the documents with most of it, of {read(found)}"
+        note += f"; below them the documents with most of the {what}, among {read(found)}"
     return section(
         f"{what.title()}s",
         slider(),
