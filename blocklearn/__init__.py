@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .learner.estimators import Ranking as Ranking
     from .learner.hooks import Hook as Hook
     from .learner.learner import Learner as Learner
+    from .learner.page.report import write_report as write_report
     from .learner.recommendation.lists import write_lists as write_lists
     from .learner.recommendation.pairs import predict_pairs as predict_pairs
     from .learner.recommendation.ranking_evaluation import RankingEvaluation as RankingEvaluation
@@ -82,6 +83,7 @@ _NAMES = {
     "similar_items": ".learner.recommendation.recommend",
     "similar_users": ".learner.recommendation.recommend",
     "write_lists": ".learner.recommendation.lists",
+    "write_report": ".learner.page.report",
 }
 
 _LONGER = {"LDA": "LatentDirichletAllocation", "GLM": "GLMClassifier, GLMRegressor"}

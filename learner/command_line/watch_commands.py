@@ -31,7 +31,7 @@ def report(
             help="Rows of training and held-out data to read again, for typical documents, "
             "curves and errors; 0: none.",
         ),
-    ] = 100_000,
+    ] = 20_000,
     verbose: VerboseOption = False,
 ) -> None:
     """Write a page of HTML with the curves, the speed, the memory and the model of a run."""

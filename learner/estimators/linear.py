@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -73,6 +74,39 @@ class LinearEstimator(LearnerEstimator):
         learner = super().to_learner()
         learner.model.output = "mean"
         return learner
+
+    def plot_weights(
+        self,
+        num_features: int = 8,
+        *,
+        feature_names: Sequence[str] | None = None,
+        path: str | Path | None = None,
+    ) -> Any:
+        """Draw the largest weights of each target or class, with signs; return the figure.
+
+        num_features: bars for each target, at most. Of more than 12 targets, the first are drawn.
+        feature_names: None: `feature_names_in_`, else numbers.
+        path: file to write, such as weights.png. Raises ImportError without Matplotlib, of the
+        extra `plots`.
+        """
+        from ..showing.plots import bar_charts
+
+        check_is_fitted(self)
+        table = np.atleast_2d(self.coef_)
+        given = getattr(self, "feature_names_in_", None) if feature_names is None else feature_names
+        names = list(map(str, range(table.shape[1]) if given is None else given))
+        if len(names) != table.shape[1]:
+            raise ValueError(
+                f"feature_names: {len(names):,} names, but there are {table.shape[1]:,} features."
+            )
+        classes = getattr(self, "classes_", range(len(table)))
+        titles = classes if len(classes) == len(table) else classes[-1:]
+        charts = {}
+        for title, weights in list(zip(map(str, titles), table, strict=True))[:12]:
+            largest = np.argsort(-np.abs(weights), kind="stable")[:num_features]
+            shown = sorted(largest, key=lambda feature: -weights[feature])
+            charts[title] = {names[feature]: float(weights[feature]) for feature in shown}
+        return bar_charts(charts, path)
 
     # ------------------------------------------------------------- solvers
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,31 @@ class Recommender:
         rows = factors.users[factors.numbers("user", userid)]
         chosen = self._chosen("user", users, filter_users)
         return self._similar(factors.users, rows, N, chosen, single=np.ndim(userid) == 0)
+
+    def plot_similar_items(
+        self,
+        itemids: Sequence[int],
+        N: int = 8,
+        *,
+        item_names: Sequence[str] | None = None,
+        path: str | Path | None = None,
+    ) -> Any:
+        """Draw the cosines of the items most similar to some items; return the Matplotlib figure.
+
+        itemids: numbers of items. item_names: of all items; None: their numbers.
+        path: file to write, such as similar.png. Raises ImportError without Matplotlib, of the
+        extra `plots`.
+        """
+        from ..showing.plots import bar_charts
+
+        numbers, cosines = self.similar_items(np.asarray(itemids), N + 1)
+        charts: dict[str, dict[str, float]] = {}
+        names = range(len(self.item_factors_)) if item_names is None else item_names
+        for item, others, values in zip(itemids, numbers, cosines, strict=True):
+            pairs = [(o, v) for o, v in zip(others, values, strict=True) if o not in (item, -1)]
+            bars = {str(names[int(other)]): float(value) for other, value in pairs[:N]}
+            charts[str(names[item])] = bars
+        return bar_charts(charts, path)
 
     # ------------------------------------------------------------- details
 

@@ -17,7 +17,7 @@ from ..runs.inputs import open_data
 from ..runs.model_inputs import config_of
 from ..runs.new_data import columns_of
 
-ROWS = 100_000  # rows of each source that a report reads
+ROWS = 20_000  # rows of each source that a report reads
 
 
 @dataclass(frozen=True)

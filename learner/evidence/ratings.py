@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import DataSource, blocks_of_entries
 from blocklearn.models import ALS
+from blocklearn.models.factor_model import FactorModel
 
 from ..learner import Learner
 from ..recommendation.factors import Factors, factors_of
@@ -57,13 +58,16 @@ class Listed(NamedTuple):
 class RatingEvidence:
     """What ratings say about factors.
 
-    users, of: users that were read, and those of the data. held_out: ratings that were predicted.
+    users, of: users that were read, and those of the data.
+    held_out: ratings that were predicted; 0 for models that predict no ratings.
+    implicit: a perfect prediction is 1; else it is the rating.
     by_user, by_item: groups by number of training ratings.
     """
 
     users: int
     of: int
     held_out: int
+    implicit: bool
     by_user: list[Group]
     by_item: list[Group]
     lists: list[Listed]
@@ -71,19 +75,21 @@ class RatingEvidence:
 
 def rating_evidence(learner: Learner, data: RunData) -> RatingEvidence | None:
     """Read training and held-out ratings once each; None if there are none to read."""
-    if data.train is None or not isinstance(learner.model, ALS):
+    if data.train is None or not isinstance(learner.model, FactorModel):
         return None
     factors = factors_of(learner)
     users = some(factors.users[:, : factors.rank])
     train = Read(data.train, users, data.rows)
-    errors = Errors(factors, train, implicit=learner.model.loss == "implicit")
+    errors = Errors(factors, train, implicit=learner.model.implicit)
+    predicts = isinstance(learner.model, ALS)  # others only rank
     held = None
     if data.held_out is not None:
-        held = Read(data.held_out, users, data.rows, errors.add)
+        held = Read(data.held_out, users, data.rows, errors.add if predicts else None)
     return RatingEvidence(
         int((train.by_user >= 0).sum()),
         len(train.by_user),
         int(errors.sums["item"][0].sum()),
+        learner.model.implicit,
         errors.groups("user", train.by_user),
         errors.groups("item", train.by_item),
         list(lists(learner, factors, users, train, held)),

@@ -29,7 +29,7 @@ def factor_sections(learner: Learner, found: RatingEvidence | None) -> Iterator[
     if found is not None:
         yield popularity_section(found)
         if found.held_out:
-            yield error_section(found, implicit=getattr(learner.model, "loss", "") == "implicit")
+            yield error_section(found)
         if found.lists:
             yield list_section(found)
     factors = factors_of(learner)
@@ -59,16 +59,16 @@ def read(found: RatingEvidence) -> str:
     return f"training ratings of {found.users:,} users"
 
 
-def error_section(found: RatingEvidence, *, implicit: bool) -> Markup:
+def error_section(found: RatingEvidence) -> Markup:
     """Return held-out errors of users and items with few and many training ratings."""
     charts = []
     for what, groups in (("users", found.by_user), ("items", found.by_item)):
         known = [each for each in groups if each.ratings]
-        rows = [error_bar(each, implicit=implicit) for each in known]
-        value = "mean prediction" if implicit else "rmse"
+        rows = [error_bar(each, implicit=found.implicit) for each in known]
+        value = "mean prediction" if found.implicit else "rmse"
         charts.append(figure(f"{value}, by ratings of {what}", "", bars(rows)))
     note = f"{found.held_out:,} held-out ratings, by the number of training ratings"
-    if implicit:
+    if found.implicit:
         note += "; a perfect prediction is 1"
     return section("Errors by popularity", figures(charts), note=note)
 

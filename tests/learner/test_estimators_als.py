@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -204,3 +205,18 @@ def test_names_shapes_and_numbers_are_those_of_implicit() -> None:
     als.partial_fit_items([6], sp.csr_matrix((1, 45)))
     peer.partial_fit_items([6], sp.csr_matrix((1, 45)))
     compare([als.item_factors], [peer.item_factors])
+
+
+def test_similar_items_are_drawn_with_their_names(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    X = sp.csr_array(np.kron(np.eye(2), np.ones((8, 3))))  # two groups of three items
+    als = bl.ALS(2, loss="implicit", random_state=0, n_jobs=1).fit(X)
+    names = ["$a", "b", "c", "d", "e", "f"]
+    figure = als.plot_similar_items([0, 4], 2, item_names=names, path=tmp_path / "s.png")
+    shown = {
+        axes.get_title(): {label.get_text() for label in axes.get_yticklabels()}
+        for axes in figure.axes
+    }
+    assert shown == {"\\$a": {"b", "c"}, "e": {"d", "f"}}
+    assert (tmp_path / "s.png").stat().st_size > 1000
+    assert len(als.plot_similar_items([1]).axes[0].get_yticklabels()) == 5

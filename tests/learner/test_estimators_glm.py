@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -251,3 +252,19 @@ def test_blocks_that_only_carry_rows_are_larger_and_change_no_bit() -> None:
     assert steps(fitted(counts.toarray())) == 6  # which steps by blocks
     assert steps(fitted(counts, bl.optimizers.AdaGrad(step_per="row"))) == 6  # might count them
     np.testing.assert_array_equal(found.coef_, told.coef_)
+
+
+def test_weights_are_drawn_with_names_and_signs(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    y = np.where(X[:, 0] - X[:, 2] > 0, "yes", "no")
+    model = bl.GLMClassifier(alpha=1e-3, n_jobs=1).fit(X, y)
+    names = ["up", "flat", "down"]
+    figure = model.plot_weights(2, feature_names=names, path=tmp_path / "w.png")
+    (axes,) = figure.axes
+    assert axes.get_title() == "yes" and (tmp_path / "w.png").stat().st_size > 1000
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["up", "down"]
+    first, last = (bar.get_width() for bar in axes.patches)
+    assert first > 0 > last
+    with pytest.raises(ValueError, match=r"2 names, but there are 3 features"):
+        model.plot_weights(feature_names=names[:2])

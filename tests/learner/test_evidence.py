@@ -242,6 +242,17 @@ def test_errors_by_popularity_are_those_of_plain_numpy(loss: str) -> None:
             assert held_out == (held.entries(np.array([int(each.user)]))[0, int(item)] != 0)
 
 
+def test_models_that_only_rank_have_lists_and_no_errors() -> None:
+    X = sp.csr_array((RNG.random((40, 25)) < 0.3).astype(np.float32))
+    model = bl.models.Ranking(rank=2)
+    learner = bl.Learner(model, X, eval=0.2, passes=2, block_rows=16, threads=1).fit()
+    found = rating_evidence(learner, RunData(learner.train, learner.eval))
+    assert found is not None and found.held_out == 0 and found.lists
+    assert sum(group.members for group in found.by_item) == 25
+    text = "".join(model_sections(learner, RunData(learner.train, learner.eval)))
+    assert "Lists of some users" in text and "Errors by popularity" not in text
+
+
 # ---- data that are missing, names that are hostile -----------------------------------------------
 
 

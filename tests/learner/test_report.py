@@ -278,6 +278,13 @@ def test_a_page_compares_with_an_earlier_run(runs: Path, tmp_path: Path) -> None
     assert legends.count("als-implicit") == 2  # in the charts of rmse and objective
 
 
+def test_python_writes_the_same_page(runs: Path, tmp_path: Path) -> None:
+    bl.write_report(runs / "nmf", tmp_path / "page.html", rows=0)
+    assert (tmp_path / "page.html").read_text() == report(read_run(runs / "nmf"), rows=0)
+    with pytest.raises(ValueError, match=r"rows=-1: must not be negative"):
+        bl.write_report(runs / "nmf", tmp_path / "page.html", rows=-1)
+
+
 def test_factors_have_a_spectrum_and_neighbours(runs: Path) -> None:
     page = Page(report(read_run(runs / "als-implicit")))
     assert {"Spectrum of factors", "What is alike", "Ranking"} <= set(page.texts["h2"])
