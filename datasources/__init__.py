@@ -27,6 +27,7 @@ from .holdout.entry_filter import entry_filter as entry_filter
 from .holdout.row_filter import RowFilter as RowFilter
 from .holdout.samples import Reading as Reading
 from .holdout.samples import Samples as Samples
+from .holdout.samples import Sizing as Sizing
 from .holdout.split import split_by_contents as split_by_contents
 from .holdout.split import split_rows as split_rows
 from .hugectr import HugeCTRNorm as HugeCTRNorm

@@ -109,7 +109,8 @@ class DataKind(BaseModel, extra="forbid"):
         if a part is empty.
         """
         check_rows_held(by)
-        train, other = self.open_source(reading), self.open_source(held)
+        train = self.open_source(reading)
+        other = self.open_source(held.like(train))
         seed = reading.seed
         marks = split_by_contents(other, share, seed) if by == "contents" else None
         return (
@@ -139,7 +140,8 @@ class MemoryKind(DataKind):
         """Return both parts, each with its own rows in memory only."""
         check_rows_held(by)
         train, other = self.load().split(share, reading.seed, contents=by == "contents")
-        return train.source(reading), other.source(held)
+        source = train.source(reading)
+        return source, other.source(held.like(source))
 
 
 def check_rows_held(by: HoldBy | None) -> None:

@@ -23,6 +23,7 @@ from blocklearn.datasources import (
     HostBlock,
     Reader,
     Reading,
+    Sizing,
     TwoSidedSource,
     row_names,
     target_names,
@@ -76,7 +77,8 @@ class Learner:
     - eval: or a share above 0 and below 1, such as 0.1: so many rows of `train` are held out, or of
       its entries, for models of rows and columns such as ALS.
     - passes: over the training data.
-    - block_rows: rows of a block, for data given as matrices.
+    - block_rows: rows of a block, for data given as matrices. "auto": chosen from the model and
+      the size of `train`, see `Model.rows_of_block`; the attribute `block_rows` is the number.
     - seed: of the initial values, and of the order of rows. Rows of matrices are shuffled in every
       pass, except for models that visit rows and columns in turn, such as ALS.
     - threads: None: all that the process may use. The number never changes a bit of the result.
@@ -122,7 +124,7 @@ class Learner:
         eval: Any = None,
         *,
         passes: int = 1,
-        block_rows: int = 1024,
+        block_rows: int | Literal["auto"] = "auto",
         seed: int = 0,
         threads: int | None = None,
         optimizer: Optimizer | str | Mapping[str, Any] | None = None,
@@ -152,7 +154,9 @@ class Learner:
         check_fields(model)
         self.model = model.model_copy()
         self.mixins = [made("mixins", MIXINS, mixin).model_copy() for mixin in mixins]
-        self.passes, self.block_rows, self.seed, self.threads = passes, block_rows, seed, threads
+        self.passes, self.seed, self.threads = passes, seed, threads
+        size = self.model.rows_of_block if block_rows == "auto" else block_rows
+        self.block_rows = Reading(size).rows_of_block()  # until there are data to train on
         self.hooks = list(hooks)
         if evaluation is None or isinstance(evaluation, str):
             evaluation = Evaluation(metric=evaluation)
@@ -163,7 +167,7 @@ class Learner:
             row_folder = RowFolder(Path(row_folder))
         self.row_folder = row_folder
         self.of_rows = of_rows
-        self._open(train, eval)
+        self._open(train, eval, size)
         self._chosen = optimizer is not None
         chosen = self._default_optimizer() if optimizer is None else optimizer
         self.optimizer = None
@@ -175,7 +179,7 @@ class Learner:
         self.verbose, self.history, self._shown = verbose, History(), Shown(None)
         self._begin()
 
-    def _open(self, train: Any, eval: Any) -> None:
+    def _open(self, train: Any, eval: Any, block_rows: int | Sizing) -> None:
         """Open the data of training and of scores, and take their names."""
         self.train: DataSource | None = None
         self.across: DataSource | None = None  # the training data, transposed
@@ -185,7 +189,7 @@ class Learner:
         self.row_names: Sequence[str] | None = None
         self.targets: int | None = None
         two_sided = 1 in self.model.row_states.values()
-        reading = Reading(self.block_rows, not two_sided, self.seed)
+        reading = Reading(block_rows, not two_sided, self.seed)
         held = replace(reading, shuffle=False, visits=self.evaluation.visits(self.passes))
         counts, source, other = self.model.takes_counts, None, None
         if isinstance(eval, float) and train is not None:

@@ -38,6 +38,8 @@ from .row_state import Init, RowState
 from .score import DataScore, Score, Total
 from .split_terms import SplitTerm, slopes_of
 
+STEPS, LEAST, LARGEST = 50, 32, 1024  # steps of a pass; rows of a block: see `rows_of_block`
+
 OWN = {"allocated", "updates", "objective"}
 """Attributes of a model that change from block to block, or with its life."""
 
@@ -235,6 +237,16 @@ class Model(Fields):
         """Return the default optimizer; None if `update` assigns parameters."""
         return None
 
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return the rows of a block that `block_rows: auto` stands for: about 50 steps a pass.
+
+        It depends on nothing but the data and the model, so results can be repeated on any machine.
+        Override it if the model wants more or fewer steps; `scripts/bench block-rows` compares.
+
+        rows: of the training data; None: they are not in memory.
+        """
+        return LARGEST if rows is None else rows_for(STEPS, rows)
+
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer | None:
         """Return the default optimizer for given data.
 
@@ -332,4 +344,14 @@ class Model(Fields):
         return scalar(self.cache, value, f"{name} (number)")
 
 
-__all__ = ["Merge", "Model"]
+def rows_for(steps: int, rows: int, least: int = LEAST, largest: int = LARGEST) -> int:
+    """Return the rows of about `steps` equal blocks, each of `least` to `largest` rows.
+
+    >>> rows_for(50, 10_000), rows_for(50, 100), rows_for(50, 10**6)
+    (200, 25, 1024)
+    """
+    most = min(max(rows // steps, least), largest)
+    return -(-rows // -(-rows // most)) if rows else most
+
+
+__all__ = ["Merge", "Model", "rows_for"]

@@ -43,7 +43,7 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.sampling import sample_topics
 from blocklearn.optimizers import Meaning, Optimizer, StreamingAverage
 
-from .base import Model
+from .base import LARGEST, STEPS, Model, rows_for
 from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
 from .relevance import relevant_words
@@ -214,6 +214,10 @@ class LDA(Model):
         if self.inference == "cvb0":
             return StreamingAverage(tau0=2.0, kappa=0.9)
         return StreamingAverage(tau0=[2.0, 11.0] if self.warm_up else 2.0, kappa=0.6)
+
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return about 50 steps a pass, of 16 documents or more: they may be long."""
+        return LARGEST if rows is None else rows_for(STEPS, rows, least=16)
 
     def phases(self) -> Sequence[int]:
         """Return the phases: after a warm-up, gibbs starts to sample."""

@@ -1,6 +1,6 @@
 """Rows in memory with their names and labels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,18 +10,23 @@ import numpy.typing as npt
 from ..errors import DataError
 from ..memory.matrix import KEEP_BYTES, MatrixSource
 from ..memory.order import Shuffle
+from ..source import DataSource
 from .split import split_by_contents, split_rows
+
+Sizing = Callable[[int | None], int]
+"""Rows of the data -> rows of a block. None: the data are not in memory."""
 
 
 @dataclass(frozen=True)
 class Reading:
     """How to read a source: rows of a block, their order, and the number of passes.
 
-    - block_rows, shuffle, seed: as for `MatrixSource`.
+    - block_rows: rows of a block, or a function that chooses them by the size of the data.
+    - shuffle, seed: as for `MatrixSource`.
     - visits: passes over the source that the run will make. If 1, no block is worth keeping.
     """
 
-    block_rows: int = 1024
+    block_rows: int | Sizing = 1024
     shuffle: Shuffle = False
     seed: int = 0
     visits: int = 1
@@ -30,6 +35,14 @@ class Reading:
     def keep_bytes(self) -> int:
         """The bytes of blocks that a source may keep for later passes."""
         return KEEP_BYTES if self.visits > 1 else 0
+
+    def rows_of_block(self, rows: int | None = None) -> int:
+        """Return the rows of a block of data with so many rows; None: they are not in memory."""
+        return self.block_rows if isinstance(self.block_rows, int) else self.block_rows(rows)
+
+    def like(self, source: DataSource) -> Self:
+        """Return the same with the block size of `source`."""
+        return replace(self, block_rows=source.shape.rows)
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,7 @@ class Samples:
             self.X,
             targets=self.targets,
             weights=self.weights,
-            block_rows=reading.block_rows,
+            block_rows=reading.rows_of_block(self.X.shape[0]),
             shuffle=reading.shuffle,
             seed=reading.seed,
             names=self.names,

@@ -31,10 +31,10 @@ class HugeCTRSource(Described):
         self, parts: list[Part], layout: Layout, keys: KeyColumns, columns: int, reading: Reading
     ) -> None:
         """Index the files. columns: number of all features."""
-        self._layout, self._keys, self._rows = layout, keys, reading.block_rows
-        self._index = index = make_index(parts, layout, reading.block_rows)
+        self._layout, self._keys, self._rows = layout, keys, reading.rows_of_block()
+        self._index = index = make_index(parts, layout, self._rows)
         self._shape = BlockShape(
-            rows=reading.block_rows,
+            rows=self._rows,
             columns=columns,
             nnz=index.nnz,
             total_rows=index.rows,

@@ -138,7 +138,7 @@ class ParquetData(DataKind):
             weights=self.weights,
             ids=self.ids,
             nulls=self.nulls,
-            block_rows=reading.block_rows,
+            block_rows=reading.rows_of_block(),
             shuffle="blocks" if reading.shuffle else False,
             seed=reading.seed,
             memory=self.memory,

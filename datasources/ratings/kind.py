@@ -44,7 +44,8 @@ class RatingsKind(MemoryKind):
     ) -> tuple[DataSource, DataSource]:
         """Split the ratings into two parts; both have all users and all items."""
         train, other = split_ratings(self.open(), share, reading.seed, by or "entries")
-        return train.samples().source(reading), other.samples().source(held)
+        source = train.samples().source(reading)
+        return source, other.samples().source(held.like(source))
 
 
 class RatingsData(RatingsKind):

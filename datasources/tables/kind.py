@@ -139,7 +139,7 @@ class TableData(MemoryKind):
         settled = self.settled()
         return IterableSource(
             lambda _: settled._batches(),
-            block_rows=reading.block_rows,
+            block_rows=reading.rows_of_block(),
             names=self._names(),
             target_names=settled._target_names(),
         )

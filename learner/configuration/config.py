@@ -56,12 +56,20 @@ class DataConfig(Section):
 
     train: TrainData
     eval: EvalData | None = None
-    block_rows: PositiveInt = Field(1024, description="rows per block")
+    block_rows: PositiveInt | Literal["auto"] = Field(
+        "auto",
+        description="rows per block; auto: chosen from the model and the size of the data, and "
+        "written into the run's configuration",
+    )
     shuffle: bool | Literal["blocks"] = Field(
         True,
         description="visit the rows in another order in every pass; blocks: shuffle rows into "
         "blocks once, then only the order of blocks, which is much cheaper after the first pass",
     )
+
+    def rows_of_block(self, otherwise: int) -> int:
+        """Return `block_rows`, or `otherwise` while no data have made a number of "auto"."""
+        return otherwise if self.block_rows == "auto" else self.block_rows
 
 
 class CheckpointConfig(Section):

@@ -45,7 +45,7 @@ class ALS(FactorEstimator):
         solver: "cg" or "cholesky".
         cg_steps: conjugate gradient steps of the solver "cg".
         max_iter: passes over users and items.
-        batch_size: rows of a block, at most.
+        batch_size: rows of a block, at most. None: up to 8192.
         random_state: seed of the initial factors.
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
         device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training, predictions and
@@ -89,7 +89,7 @@ class ALS(FactorEstimator):
         solver: Literal["cg", "cholesky"] = "cg",
         cg_steps: int = 3,
         max_iter: int = 15,
-        batch_size: int = 1024,
+        batch_size: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         device: str = "cpu",

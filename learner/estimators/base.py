@@ -22,7 +22,7 @@ from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is
 
 Array = NDArray[Any]
 Tensors = Callable[[str], Array]  # returns a model's tensor by its name
-STEPS, LEAST, MOST = 16, 32, 1024  # of a pass; rows of a block: best on some corpora
+MOST = 1024  # rows of a block of predictions
 CHUNK = 128  # rows of one product with a dense matrix; its bits may depend on this number
 
 
@@ -183,15 +183,14 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         )
 
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
-        """Return the number of rows in a training block.
+        """Return the number of rows in a training block: `batch_size`, or what the model wants.
 
-        This is `batch_size`. If that is None, blocks of small data are small, so that a pass has
-        enough steps. optimizer: None stands for the model's own.
+        optimizer: None stands for the model's own.
         """
         rows = rows_of(data)
         if self.batch_size is not None:
             return in_chunks(whole(self, "batch_size"), rows)
-        return min(max(rows // STEPS, LEAST), MOST, rows)
+        return model.rows_of_block(rows)
 
     def _predicted_at_once(self, rows: int) -> int:
         """Return the number of rows in a block of predictions: whole chunks.

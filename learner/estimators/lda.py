@@ -33,7 +33,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         max_iter: passes.
         max_doc_update_iter: iterations of vb and cvb0 in each document; None: 5 and 10.
         total_samples: documents of the whole stream, for `partial_fit`; None: those seen so far.
-        batch_size: documents of a block, at most. None: 32 to 1024, so that a pass has 16 blocks.
+        batch_size: documents of a block, at most. None: 16 to 1024, about 50 blocks a pass.
         random_state: seed.
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
         device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.

@@ -32,7 +32,7 @@ class NMF(Decomposition):
         forget: online only: the share of a block's weight that remains a pass later.
         max_iter: passes. All of them are made; there is no tolerance.
         total_samples: rows of the whole stream, for `partial_fit`; None: those seen so far.
-        batch_size: rows of a block, at most. None: 32 to 1024, so that a pass has 16 blocks.
+        batch_size: rows of a block, at most. None: 32 to 1024, 8 or about 50 blocks a pass.
         random_state: seed.
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
         device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.

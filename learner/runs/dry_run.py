@@ -16,7 +16,7 @@ from ..learner import Learner
 from ..training.plan import Plan
 from .build import build
 from .decided import planned
-from .inputs import open_data
+from .inputs import open_data, sized
 from .memory_check import array_lines, check_room, device_room, room
 from .run_folder import RunFolder
 from .training import summary
@@ -33,6 +33,8 @@ def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterat
     """
     RunFolder(config.out).check(overwrite=overwrite, resume=resume)
     train, eval = open_data(config)
+    chosen = config.data.block_rows == "auto"
+    config = sized(config, train)
     if config.model.undecided is not None:
         yield f"{config.model.undecided}: chosen when the run starts; its time is not counted here"
         config = planned(config)
@@ -42,7 +44,7 @@ def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterat
         yield summary(config, learner, plan)
         yield from _memory(config, plan, learner.replicas)
         check_room(plan, config)
-        yield from _blocks(config, train, learner)
+        yield from _blocks(train, learner, chosen=chosen)
         yield from _time(config, learner)
         learner.close()
 
@@ -83,11 +85,13 @@ def _memory(config: RunConfig, plan: Plan, copies: int) -> Iterator[str]:
         yield f"{found[0]:>18,} bytes  {found[1]}"
 
 
-def _blocks(config: RunConfig, train: DataSource, learner: Learner) -> Iterator[str]:
+def _blocks(train: DataSource, learner: Learner, *, chosen: bool) -> Iterator[str]:
     blocks = f"{train.blocks:,} blocks of {train.shape.rows:,} rows"
     if learner.across is not None:
         across = learner.across
         blocks += f", then {across.blocks:,} blocks of {across.shape.rows:,} columns"
+    if chosen:
+        blocks += " (data.block_rows: auto)"
     yield f"a pass: {blocks}; {size(train.shape.nbytes)} for each that is read ahead"
 
 

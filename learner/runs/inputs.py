@@ -37,17 +37,25 @@ def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
     data, seed, passes = config.data, config.learner.seed, config.learner.passes
     require_files(data)
     check_fits(data)
-    reading = Reading(data.block_rows, data.shuffle, seed, passes)
+    size = config.model.rows_of_block if data.block_rows == "auto" else data.block_rows
+    reading = Reading(size, data.shuffle, seed, passes)
     held = replace(reading, shuffle=False, visits=config.evaluation.visits(passes))
     if isinstance(data.eval, Holdout):
         return data.train.hold_out(data.eval.share, reading, held, data.eval.by)
     train = data.train.open_source(reading)
     if data.eval is None:
         return train, None
-    held = replace(held, block_rows=train.shape.rows)  # a block dataset has its own
-    other = data.eval.open_source(held, like=train)
+    other = data.eval.open_source(held.like(train), like=train)
     check_alike(train, other)
     return train, other
+
+
+def sized(config: RunConfig, train: DataSource) -> RunConfig:
+    """Return `config` with the number of rows in a block where it says "auto"."""
+    if config.data.block_rows != "auto":
+        return config
+    data = config.data.model_copy(update={"block_rows": train.shape.rows})
+    return config.model_copy(update={"data": data})
 
 
 def settled(config: RunConfig) -> RunConfig:

@@ -77,7 +77,7 @@ def open_for(
         what = "ratings" if ratings else "neither JSON lines nor a table"
         raise DataError(f"{path}: {what}, so it has no text field {text!r}.")
     same_users = labelled and ranks
-    rows = data.block_rows if data else learner.block_rows
+    rows = data.rows_of_block(learner.block_rows) if data else learner.block_rows
     folders = [Path(name) for name in path.split(",")]  # of a dataset in several stripes
     if all((folder / MANIFEST).is_file() for folder in folders):
         return open_dataset(learner, folders, targets)

@@ -34,7 +34,7 @@ from . import checkpoint
 from .build import build, row_folder_of
 from .checkpoint import Checkpoint
 from .decided import decided, planned
-from .inputs import open_data, settled
+from .inputs import open_data, settled, sized
 from .memory_check import check_room
 from .run_folder import RunFolder
 from .saving import SaveCheckpoints, choose_model
@@ -98,6 +98,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
     config = settled(config)
     warn_of_secrets(config)
     train_data, eval_data = open_data(config)
+    config = sized(config, train_data)
     rows = row_folder_of(config)
     plan = build(planned(config), train_data, eval_data, [], rows).plan()
     check_room(plan, config)  # fail before any file is written

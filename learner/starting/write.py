@@ -21,13 +21,11 @@ BEGUN: dict[str, dict[str, Any]] = {
     "lda": {
         "model": {"topics": 20, "inference": "gibbs"},
         "eval": {"kind": "holdout", "share": 0.05},
-        "data": {"block_rows": 512},
         "learner": {"passes": 30},
     },
     "nmf": {
         "model": {"components": 20, "loss": "kullback-leibler"},
         "eval": {"kind": "holdout", "share": 0.05},
-        "data": {"block_rows": 512},
         "learner": {"passes": 30},
     },
     "als": {
@@ -71,7 +69,7 @@ def begun(model: str, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         held = held | {"share": SHARE_OF_FEW}
     tree = {
         "model": {"kind": model, **own["model"], **start.model},
-        "data": {"train": start.train, "eval": held, **own["data"]},
+        "data": {"train": start.train, "eval": held, **own.get("data", {})},
         "learner": {**own["learner"], "seed": 1, "report": True},
     }
     return tree, TOLD | start.told

@@ -19,7 +19,7 @@ from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, Optimi
 def check_settings(
     *,
     passes: int,
-    block_rows: int,
+    block_rows: int | Literal["auto"],
     replicas: int | Literal["auto"],
     sync_every: int,
     sync_weight: float,
@@ -27,9 +27,11 @@ def check_settings(
     tables: str,
 ) -> None:
     """Raise ValueError for a setting of a `Learner` that is out of its range."""
+    if isinstance(block_rows, str) and block_rows != "auto":
+        raise ValueError(f"Learner: block_rows={block_rows!r}: must be a number, or 'auto'.")
     for name, value in [
         ("passes", passes),
-        ("block_rows", block_rows),
+        ("block_rows", 1 if block_rows == "auto" else block_rows),
         ("replicas", 1 if replicas == "auto" else replicas),
         ("sync_every", sync_every),
     ]:

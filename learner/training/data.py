@@ -74,13 +74,15 @@ def open_parts(
     samples = rows_can_be_taken(_samples(data, None, counts))
     if not entries:
         train, other = samples.split(share, reading.seed)
-        return train.source(reading), other.source(held)
+        source = train.source(reading)
+        return source, other.source(held.like(source))
     matrix = sp.csr_array(samples.X)
     matrix.sum_duplicates()
     of = Ids.numbered(0)
     parts = split_ratings(Ratings(matrix, of, of), share, reading.seed)
     train, other = (replace(samples, X=part.matrix) for part in parts)
-    return train.source(reading), other.source(held)
+    source = train.source(reading)
+    return source, other.source(held.like(source))
 
 
 def is_source(data: Any) -> bool:

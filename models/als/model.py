@@ -32,6 +32,7 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import AdaGrad, Optimizer, Penalty
 
+from ..base import rows_for
 from ..factor_model import FactorModel
 from ..inputs import Block, Randomness, Shapes, ValueMoments
 from ..row_state import RowState
@@ -163,6 +164,10 @@ class ALS(FactorModel):
     def has_biases(self) -> bool:
         """Whether rows have biases."""
         return self.loss == "explicit" if self.biases is None else self.biases
+
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return large blocks: rows are solved exactly, whatever the block they are in."""
+        return super().rows_of_block(rows) if rows is None else rows_for(1, rows, largest=8192)
 
     def default_optimizer(self) -> Optimizer:
         """Return AdaGrad, which only items without equations use: see `allocate`."""

@@ -22,7 +22,7 @@ from pydantic import Field
 from blocklearn.matcache import Mat, Matrix, Table, colsum, from_array
 from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
 
-from ..base import Model
+from ..base import LARGEST, Model, rows_for
 from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Total
 from .columns import Names
@@ -80,6 +80,10 @@ class GLM(Model):
         if fits[-1].columns.stop > FEW or shapes.dense or sparse:
             return self.default_optimizer()
         return AdaGrad(rate=0.7, initial=0.1, step_per="row")
+
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return 1024: the default rates are for such blocks, and smaller ones defy l1."""
+        return LARGEST if rows is None else rows_for(1, rows)
 
     def default_optimizer(self) -> Optimizer:
         """Return AdaGrad by blocks: common features take smaller steps than rare ones.

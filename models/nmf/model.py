@@ -33,7 +33,7 @@ from blocklearn.matcache import (
     total,
 )
 
-from ..base import Merge, Model
+from ..base import Merge, Model, rows_for
 from ..errors import ModelConfigError
 from ..inputs import Block, Randomness, Shapes
 from ..relevance import relevant_words
@@ -99,6 +99,12 @@ class NMF(Model):
     @property
     def _kl(self) -> bool:
         return self.loss == "kullback-leibler"
+
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return larger blocks for squared errors, which fewer steps make small."""
+        if rows is None or self._kl:
+            return super().rows_of_block(rows)
+        return rows_for(8, rows)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create H [columns x K], random, for a W of about 1, and the statistics.

@@ -6,7 +6,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import allocation, als, everything, glm, kernels, launch, lda, overhead, read, ridge
+from . import (
+    allocation,
+    als,
+    block_rows,
+    everything,
+    glm,
+    kernels,
+    launch,
+    lda,
+    overhead,
+    read,
+    ridge,
+)
 from .als_systems import PEERS as ALS_PEERS
 from .glm_systems import PEERS as GLM_PEERS
 from .lda_systems import PEERS as LDA_PEERS
@@ -14,6 +26,7 @@ from .lda_systems import PEERS as LDA_PEERS
 TASKS = {
     "allocation": allocation,
     "als": als,
+    "block-rows": block_rows,
     "glm": glm,
     "kernels": kernels,
     "launch": launch,

@@ -57,6 +57,13 @@ def test_allocation(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_block_rows(tmp_path: Path) -> None:
+    report = run(tmp_path, "block-rows", "--only", "lda vb on all")
+    assert [row["settings"]["block_rows"] for row in report["rows"]][-1] == "auto"
+    assert any(row["quality"]["reached"] for row in report["rows"])
+
+
+@pytest.mark.slow
 def test_overhead(tmp_path: Path) -> None:
     report = run(tmp_path, "overhead", "--only", "k-means")
     (row,) = report["rows"]

@@ -163,7 +163,7 @@ learner:
         "a.yaml:5:16: model.alpha.1: should be greater than 0, not -1",
         f"a.yaml:7:17: data.train.kind: 'python_docs' is not one of: {kinds}"
         " (did you mean 'python-docs'?)",
-        "a.yaml:8:15: data.block_rows: should be greater than 0, not 0",
+        "a.yaml:8:15: data.block_rows: should be greater than 0 or should be 'auto', not 0",
         'a.yaml:10:11: learner.passes: should be a valid integer, not "3"',
     ]
     assert places[6].startswith(

@@ -71,7 +71,7 @@ def test_topics_of_documents(lda: Any) -> None:
 
 def test_perplexity_is_that_of_the_learner_and_score_its_logarithm(lda: Any) -> None:
     model = bl.models.LDA(topics=3)
-    learner = bl.Learner(model, COUNTS, passes=10, block_rows=32, seed=0).fit()
+    learner = bl.Learner(model, COUNTS, passes=10, seed=0).fit()
     assert lda.perplexity(COUNTS) == learner.evaluate(COUNTS)["perplexity"]
     assert lda.score(COUNTS) == -math.log(lda.perplexity(COUNTS))
     worse = bl.LatentDirichletAllocation(1, random_state=0).fit(COUNTS)
