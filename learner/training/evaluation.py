@@ -17,10 +17,12 @@ from .schedule import Cadence
 
 LOWER = frozenset(
     "perplexity rmse mae objective divergence deviance log_loss hinge_loss squared_error"
+    " calibration_error calibration_error_4096"
     " topic_closeness".split()
 )
 HIGHER = frozenset(
-    "elbo_per_token explained accuracy r2 auc auc_4096 ndcg precision recall map mrr"
+    "elbo_per_token explained accuracy r2 auc auc_4096 average_precision average_precision_4096"
+    " top_precision top_precision_4096 ndcg precision recall map mrr"
     " above_random c_npmi c_v c_uci u_mass distinct_words".split()
 )
 """Scores that are better when they are lower, and when they are higher."""

@@ -65,6 +65,11 @@ class GLM(Model):
         "mean", description="prediction: probabilities and other means, eta, or classes"
     )
 
+    more_scores: bool = Field(
+        False, description="also score average_precision, top_precision and calibration_error"
+    )
+    top: int = Field(100, ge=1, description="rows of the highest scores, of top_precision")
+
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer:
         """Return AdaGrad by single rows for sparse data and few columns, else by blocks.
 
@@ -153,7 +158,8 @@ class GLM(Model):
             ranking = BlockRanking(self.block_rows, self.ranked)
         elif self.ranked and rows is not None:
             ranking = ranking_of(rows, self.ranked, own_weights=self.has_own is not None)
-        return {"targets": TargetTotals(self.fits, self.ranked, ranking)}
+        top = self.top if self.more_scores else None
+        return {"targets": TargetTotals(self.fits, self.ranked, ranking, top)}
 
     def predict(self, block: Block) -> Mat:
         """Predict [rows x columns of W]: a column per target, one per class for softmax."""

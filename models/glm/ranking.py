@@ -25,6 +25,7 @@ from blocklearn.datasources.arrays.compiled import kernel
 
 from ..score import Room
 from .areas import Array, Keys, area, area_of_groups
+from .precisions import calibration_error, precisions, precisions_of_groups
 
 MOST_KEPT = 2**24  # scores: 128 MiB with their labels
 BINS = 2**12
@@ -53,6 +54,14 @@ class Ranking(Protocol):
 
     def areas(self) -> Array:
         """Return the area of each ranked column, float64; NaN where a class is missing."""
+
+    def more(self, most: int, logs: Sequence[bool]) -> Array:
+        """Return three figures of each ranked column, float64 [columns x 3]: see `precisions.py`.
+
+        They are average precision, top precision of `most` rows, calibration error.
+
+        logs: of each column, whether its scores are logarithms of probabilities, not log odds.
+        """
 
 
 def ranking_of(rows: int, columns: Sequence[int], *, own_weights: bool) -> Ranking:
@@ -125,6 +134,18 @@ class KeptRanking:
             ]
         )
 
+    def more(self, most: int, logs: Sequence[bool]) -> Array:
+        """See `Ranking`."""
+        n, weights = self._rows, _each(self._weights, len(self._scores))
+        return np.array(
+            [
+                of_rows(scores[:n], labels[:n], own[:n], most, self._keys[:n], logs=log)
+                for scores, labels, own, log in zip(
+                    self._scores, self._labels, weights, logs, strict=True
+                )
+            ]
+        )
+
 
 class BinnedRanking:
     """Adds up the weights of negative and of positive rows by bin of their scores."""
@@ -158,6 +179,20 @@ class BinnedRanking:
         assert self._counts is not None
         negative, positive = self._counts
         return np.array([area_of_groups(*pair) for pair in zip(negative, positive, strict=True)])
+
+    def more(self, most: int, logs: Sequence[bool]) -> Array:
+        """See `Ranking`. A row's probability is that of the middle of its bin."""
+        assert self._counts is not None
+        middles = (np.arange(BINS) + 0.5) * (2 * SPAN / BINS) - SPAN
+        return np.array(
+            [
+                (
+                    *precisions_of_groups(negative, positive, most),
+                    calibration_error(middles, positive, negative + positive, logs=log),
+                )
+                for negative, positive, log in zip(*self._counts, logs, strict=True)
+            ]
+        )
 
 
 class BlockRanking:
@@ -197,6 +232,28 @@ class BlockRanking:
                 for c in self._columns
             ]
         )
+
+    def more(self, most: int, logs: Sequence[bool]) -> Array:
+        """See `Ranking`."""
+        assert self._block is not None and self._keys is not None
+        scores, labels, weights = self._block
+        keys, single = self._keys[: len(scores)], weights.shape[1] == 1
+        return np.array(
+            [
+                of_rows(
+                    scores[:, c], labels[:, c], weights[:, 0 if single else c], most, keys, logs=log
+                )
+                for c, log in zip(self._columns, logs, strict=True)
+            ]
+        )
+
+
+def of_rows(
+    scores: Array, labels: Array, weights: Array, most: int, keys: Keys, *, logs: bool
+) -> tuple[float, float, float]:
+    """Return the three figures of `Ranking.more` of one column."""
+    error = calibration_error(scores, labels * weights, weights, logs=logs)
+    return (*precisions(scores, labels, weights, most, keys), error)
 
 
 def _each(rows: Array, count: int) -> Sequence[Array]:

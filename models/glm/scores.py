@@ -8,9 +8,13 @@
 | poisson | `deviance` (mean unit deviance) |
 | softmax | `log_loss`, `accuracy` of the group, `auc` of each class against the others |
 
+With `more_scores`, what has an `auc` also has `average_precision`, `top_precision@K` of the K rows
+of the highest scores, and, if its score is a probability, `calibration_error`: see `precisions.py`.
+
 `NAME/TARGET` is the figure of one target. `NAME` is the mean over all targets that have it, each
 counted once (macro mean). `auc` is exact. If exact ranks would take too much memory
-(`ranking.ranking_of`), scores are put into 4096 bins, and the figure is called `auc_4096`.
+(`ranking.ranking_of`), scores are put into 4096 bins, and the figure is called `auc_4096`, and so
+are the others.
 """
 
 from __future__ import annotations
@@ -74,9 +78,20 @@ class Measured:
 class TargetTotals:
     """Adds up `Measured` over blocks, in float64, and ranks their rows."""
 
-    def __init__(self, fits: Sequence[Fit], ranked: Sequence[int], ranking: Ranking | None) -> None:
-        """ranked: columns with an `auc`. ranking: of these columns; None if there are none."""
-        self._fits, self._ranked, self._ranking = fits, ranked, ranking
+    def __init__(
+        self,
+        fits: Sequence[Fit],
+        ranked: Sequence[int],
+        ranking: Ranking | None,
+        top: int | None = None,
+    ) -> None:
+        """Make totals without memory.
+
+        ranked: columns with an `auc`.
+        ranking: of these columns; None if there are none.
+        top: rows of `top_precision`; None: only an `auc` is computed.
+        """
+        self._fits, self._ranked, self._ranking, self._top = fits, ranked, ranking, top
         self._sums: dict[str, NDArray[np.float64]] = {}
 
     @property
@@ -134,10 +149,23 @@ class TargetTotals:
                 spread = float(squares[fit.start]) - square_of_sum
                 yield "r2", fit.name, 1.0 - total / spread if spread > 0 else math.nan
         if self._ranking is not None:
-            title = "auc" if self._ranking.exact else f"auc_{BINS}"
-            names = [name for fit in self._fits for name in fit.names]
-            for column, value in zip(self._ranked, self._ranking.areas(), strict=True):
-                yield title, names[column], float(value)
+            yield from self._of_ranks(self._ranking)
+
+    def _of_ranks(self, ranking: Ranking) -> Iterator[tuple[str, str, float]]:
+        """Yield (metric, target, value) for every ranked column."""
+        names = [name for fit in self._fits for name in fit.names]
+        links = [fit.link for fit in self._fits for _ in fit.names]
+        bins = "" if ranking.exact else f"_{BINS}"
+        for column, value in zip(self._ranked, ranking.areas(), strict=True):
+            yield f"auc{bins}", names[column], float(value)
+        if self._top is None:
+            return
+        found = ranking.more(self._top, [links[c] == "softmax" for c in self._ranked])
+        for column, (average, top, error) in zip(self._ranked, found.tolist(), strict=True):
+            yield f"average_precision{bins}", names[column], average
+            yield f"top_precision{bins}@{self._top}", names[column], top
+            if links[column] != "hinge":
+                yield f"calibration_error{bins}", names[column], error
 
 
 @kernel
