@@ -16,6 +16,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import load_item, store_item
 
+instruction: Any = intrinsic  # callers do not pass the first parameter
+
 
 @cache
 def make_reads(bits: int) -> tuple[Any, Any]:
@@ -25,14 +27,14 @@ def make_reads(bits: int) -> tuple[Any, Any]:
     """
     number = getattr(types, f"float{bits}")
 
-    @intrinsic
+    @instruction
     def get1(typingctx, array, i):
         def codegen(context, builder, sig, args):
             return _read(context, builder, sig, args, number)
 
         return number(array, types.intp), codegen
 
-    @intrinsic
+    @instruction
     def get2(typingctx, array, i, k):
         def codegen(context, builder, sig, args):
             return _read(context, builder, sig, args, number)
@@ -42,7 +44,7 @@ def make_reads(bits: int) -> tuple[Any, Any]:
     return get1, get2
 
 
-@intrinsic
+@instruction
 def place1(typingctx, array, i):
     """Return array[i], an index, as a whole number that is known not to be negative."""
 
@@ -52,7 +54,7 @@ def place1(typingctx, array, i):
     return types.uintp(array, types.intp), codegen
 
 
-@intrinsic
+@instruction
 def put1(typingctx, array, i, x):
     """Write x to array[i]."""
 
@@ -62,7 +64,7 @@ def put1(typingctx, array, i, x):
     return types.void(array, types.intp, x), codegen
 
 
-@intrinsic
+@instruction
 def put2(typingctx, array, i, k, x):
     """Write x to array[i, k]."""
 

@@ -1,19 +1,28 @@
 """CPU kernels for normal equations: sums of outer products, Cholesky solutions.
 
-Symmetric matrices are packed, see operations/packing.py. Their rows are vectors of a few lengths,
-and each length is compiled.
+Symmetric matrices are packed, see operations/packing.py. Their rows are vectors of a few lengths.
+The number of factors k is known when a kernel runs, so one compilation serves all.
 """
 
-from __future__ import annotations
+# Numba infers the types.
+# mypy: allow-untyped-defs, allow-untyped-calls
 
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+import math
 
-from ..emit.source import Writer
-from ..operations.packing import groups, packed, padded
+import numpy as np
 
-COUNT = 8  # outer products added at a time
-FLOOR = 1e-6  # least pivot, relative to its diagonal entry, that float32 distinguishes from zero
+from ..operations.packing import LANES, packed, padded
+from .access import make_reads, put1
+from .jit import helper, kernel
+from .long_rows import add_whole, dot_whole, make_add_rows
+
+# least pivot, relative to its diagonal entry, that float32 distinguishes from zero
+FLOOR = np.float32(1e-6)
+_ZERO, _ONE = np.float32(0), np.float32(1)
+
+_add_1 = make_add_rows(1)
+_get1, _get2 = make_reads(32)
+_helper = helper("contract")
 
 
 def scratch_length(k: int) -> int:
@@ -21,191 +30,248 @@ def scratch_length(k: int) -> int:
     return packed(k) + 3 * padded(k)
 
 
-@cache
-def rows_source(k: int, *, gram: bool, masked: bool, scaled: bool) -> str:
-    """Return the source of `run`, which solves one system for each row of a chunk.
-
-    gram: whether the operand `gram` is added.
-    masked: whether x is known where free [1 x k] is zero. There x is taken from rhs, and the other
-    equations are solved for the rest.
-    scaled: whether D_i is ridge[i] scale + shift, [1 x k] each; otherwise it is ridge[i].
-
-    Its parameters: chunk, thread, bounds, indptr, indices, weights, table, gram, free, scale,
-    shift, ridge, rhs, out, scratch. out[i] = x solves (sum over the entries j of row i of
-    weights[j] v_j v_j' + gram + D_i) x = rhs[i]; v_j is row indices[j] of the table [m x k].
-    """
-    out = _module(k)
-    _solve(out, k, masked, scaled)
-    with _function(out, "run", "chunk, thread, bounds, indptr, indices, weights, table, gram, free,"
-                   " scale, shift, ridge, rhs, out, scratch"):  # fmt: skip
-        out.line("A = scratch[thread]")
-        with out.block("for i in range(bounds[chunk], bounds[chunk + 1]):"):
-            out.line(f"A[:{packed(k)}] = F(0)")
-            _add_entries(out, k, "indptr[i], indptr[i + 1]", "indices[{}]", "weights[{}]")
-            _finish_row(out, k, gram)
-    return out.text()
+@_helper
+def _size(k):
+    """Return the numbers of a packed matrix: see `packed`."""
+    g = (k + LANES - 1) >> 4
+    return LANES * LANES * (g * (g + 1) >> 1)
 
 
-@cache
-def sums_source(k: int) -> str:
-    """Return the source of `run`, which adds weighted outer products to packed sums.
-
-    Its parameters: chunk, thread, bounds, active, starts, t_rows, t_pos, weights, table, sums. For
-    each column c = active[a] of a block, it adds weights[t_pos[j]] v_j v_j' of its entries j to
-    sums[c], in the order of rows; v_j is row t_rows[j] of the table [n x k].
-    """
-    out = _module(k)
-    with _function(out, "run", "chunk, thread, bounds, active, starts, t_rows, t_pos, weights,"
-                   " table, sums"):  # fmt: skip
-        with out.block("for a in range(bounds[chunk], bounds[chunk + 1]):"):
-            out.line("A = sums[active[a]]")
-            _add_entries(out, k, "starts[a], starts[a + 1]", "t_rows[{}]", "weights[t_pos[{}]]")
-    return out.text()
+@_helper
+def _row(k, r):
+    """Return where row r would have its column 0, in a packed matrix."""
+    g = r >> 4
+    wide = (k + LANES - 1) & -LANES
+    offset = LANES * (g * wide - LANES // 2 * g * (g - 1))
+    return offset + (r - LANES * g) * (wide - LANES * g) - LANES * g
 
 
-@cache
-def solve_source(k: int, *, gram: bool, masked: bool, scaled: bool) -> str:
-    """Return the source of `run`, which solves systems from packed sums.
-
-    Its parameters: chunk, thread, bounds, sums, gram, free, scale, shift, ridge, rhs, out,
-    scratch. out[i] = x solves (sums[i] + gram + D_i) x = rhs[i]; see `rows_source`.
-    """
-    out = _module(k)
-    _solve(out, k, masked, scaled)
-    with _function(out, "run", "chunk, thread, bounds, sums, gram, free, scale, shift, ridge, rhs,"
-                   " out, scratch"):  # fmt: skip
-        out.line("A = scratch[thread]")
-        with out.block("for i in range(bounds[chunk], bounds[chunk + 1]):"):
-            out.line(f"A[:{packed(k)}] = sums[i]")
-            _finish_row(out, k, gram)
-    return out.text()
+@_helper
+def _add_one(A, k, c, w, table):
+    """Add w v v' to A, for v the row c of the table."""
+    at, width = 0, (k + LANES - 1) & -LANES
+    for first in range(0, k, LANES):
+        for r in range(first, min(first + LANES, k)):
+            _add_1(A, at, table, (c * k + first,), (w * _get2(table, c, r),), k - first)
+            at += width
+        width -= LANES
 
 
-# ---------------------------------------------------------------- parts of the text
+def _make_add_eight(vectors):
+    """Make a function that adds to rows [first, end) of A, which have so many vectors."""
+    add = make_add_rows(8, vectors)
+
+    @_helper
+    def add_eight(A, at, width, first, end, k, c, w, table):
+        c0, c1, c2, c3, c4, c5, c6, c7 = c
+        w0, w1, w2, w3, w4, w5, w6, w7 = w
+        p0, p1, p2, p3 = c0 * k + first, c1 * k + first, c2 * k + first, c3 * k + first
+        p4, p5, p6, p7 = c4 * k + first, c5 * k + first, c6 * k + first, c7 * k + first
+        for r in range(first, end):
+            factors = (
+                w0 * _get2(table, c0, r),
+                w1 * _get2(table, c1, r),
+                w2 * _get2(table, c2, r),
+                w3 * _get2(table, c3, r),
+                w4 * _get2(table, c4, r),
+                w5 * _get2(table, c5, r),
+                w6 * _get2(table, c6, r),
+                w7 * _get2(table, c7, r),
+            )
+            add(A, at, table, (p0, p1, p2, p3, p4, p5, p6, p7), factors, k - first)
+            at += width
+
+    return add_eight
 
 
-def _module(k: int) -> Writer:
-    """Print the imports, and the vector operations of every length."""
-    out = Writer()
-    out.raw("import math\nimport numpy as np\nfrom numba import njit")
-    out.raw("from blocklearn.matcache.cpu.vectors import make_add, make_dots\n\nF = np.float32")
-    for group in groups(k):
-        first = group.first
-        for count in (1, COUNT):
-            out.raw(f"add_{first}_{count} = make_add({k - first}, {count}, 32, padded=True)")
-        out.raw(f"dot_{first} = make_dots({group.width}, 1, 32)")
-    return out
+_eight, _eight_1, _eight_2, _eight_3, _eight_4 = map(_make_add_eight, range(5))
 
 
-def _function(out: Writer, name: str, parameters: str) -> AbstractContextManager[None]:
-    """Print the head of a compiled function, as a block."""
-    out.raw('\n\n@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})')
-    return out.block(f"def {name}({parameters}):")
+@_helper
+def _add_eight(A, k, c, e, weights, table):
+    """Add eight times w v v' to A, for v the rows c of the table and w the weights at e."""
+    w = (
+        weights[e[0]],
+        weights[e[1]],
+        weights[e[2]],
+        weights[e[3]],
+        weights[e[4]],
+        weights[e[5]],
+        weights[e[6]],
+        weights[e[7]],
+    )
+    at, width = 0, (k + LANES - 1) & -LANES
+    for first in range(0, k, LANES):
+        end = min(first + LANES, k)
+        if width == 4 * LANES:
+            _eight_4(A, at, width, first, end, k, c, w, table)
+        elif width == 3 * LANES:
+            _eight_3(A, at, width, first, end, k, c, w, table)
+        elif width == 2 * LANES:
+            _eight_2(A, at, width, first, end, k, c, w, table)
+        elif width == LANES:
+            _eight_1(A, at, width, first, end, k, c, w, table)
+        else:
+            _eight(A, at, width, first, end, k, c, w, table)
+        at += LANES * width
+        width -= LANES
 
 
-def _add_entries(out: Writer, k: int, ends: str, entry: str, weight: str) -> None:
-    """Print code that adds the outer products of the entries between `ends` to A."""
-    out.line(f"p, q = {ends}")
-    out.line(f"full = p + (q - p) // {COUNT} * {COUNT}")
-    for loop, count in ((f"range(p, full, {COUNT})", COUNT), ("range(full, q)", 1)):
-        with out.block(f"for j in {loop}:"):
-            for n in range(count):
-                place = f"j + {n}" if n else "j"
-                out.line(f"c{n}, w{n} = np.intp({entry.format(place)}), {weight.format(place)}")
-            for group in groups(k):
-                rows = "".join(f"c{n} * {k} + {group.first}, " for n in range(count))
-                factors = "".join(f"w{n} * table[c{n}, r], " for n in range(count))
-                with out.block(f"for r in range({group.first}, {group.end}):"):
-                    add = f"add_{group.first}_{count}(A, {group.row('r')}, table"
-                    out.line(f"{add}, ({rows}), ({factors}))")
+@_helper
+def _rows(indices, j):
+    """Return eight rows of a table, from place j on."""
+    return (
+        np.intp(indices[j]),
+        np.intp(indices[j + 1]),
+        np.intp(indices[j + 2]),
+        np.intp(indices[j + 3]),
+        np.intp(indices[j + 4]),
+        np.intp(indices[j + 5]),
+        np.intp(indices[j + 6]),
+        np.intp(indices[j + 7]),
+    )
 
 
-def _finish_row(out: Writer, k: int, gram: bool) -> None:
-    """Print code that adds what all rows share, and solves."""
-    for group in groups(k) if gram else ():
-        with out.block(f"for r in range({group.first}, {group.end}):"):
-            out.line(f"at = {group.row('r')} - {group.first}")
-            with out.block(f"for c in range({group.first}, {k}):"):
-                out.line("A[at + c] += gram[r, c]")
-    out.line("solve(A, ridge[i, 0], free, scale, shift, rhs[i], out[i])")
+@_helper
+def _finish(A, k, i, gram, free, scale, shift, ridge, rhs, out):
+    """Add what all rows share, and solve."""
+    if gram.shape[0] > 0:
+        for r in range(k):
+            at = _row(k, r)
+            for c in range(r & -LANES, k):
+                put1(A, at + c, _get1(A, at + c) + _get2(gram, r, c))
+    _solve(A, k, ridge[i, 0], free, scale, shift, rhs, out, i)
 
 
-def _solve(out: Writer, k: int, masked: bool, scaled: bool) -> None:
-    """Print `solve(A, ridge, free, scale, shift, b, x)`, which solves (A + D) x = b.
-
-    D is diagonal: ridge scale + shift, or ridge.
+@_helper
+def _solve(A, k, ridge, free, scale, shift, rhs, out, i):
+    """Solve (A + D) x = rhs[i] into out[i]; D is diagonal: ridge scale + shift, or ridge.
 
     Where the ridge is 0, numbers of x that no equation determines are 0. Row by row, A becomes U
     with the reciprocals of its diagonal, A + D = U'U. After the packed matrix come the least
     pivots, y of U'y = b, and x, padded.
     """
-    least, y, x = (f"{packed(k) + n * padded(k)} + " for n in range(3))
-    every = groups(k)
-    with _function(out, "solve", "A, ridge, free, scale, shift, b, result"):
-        with out.block(f"for c in range({k}):"):
-            out.line(f"A[{y}c] = b[c]")
-        if masked:
-            _move_known(out, k, y)
-        for group in every:
-            with out.block(f"for r in range({group.first}, {group.end}):"):
-                out.line(f"at = {group.row('r')} + r - {group.first}")
-                with out.block("if free[0, r] != F(0):") if masked else nullcontext():
-                    added = "ridge * scale[0, r] + shift[0, r]" if scaled else "ridge"
-                    out.line(f"A[at] += {added}")
-                out.line(f"A[{least}r] = F({FLOOR}) * A[at]")
-        for number, group in enumerate(every):
-            with out.block(f"for j in range({group.first}, {group.end}):"):
-                out.line(f"row = {group.row('j')}")
-                out.line(f"pivot = row + j - {group.first}")
-                out.line(f"scale = F(1) / math.sqrt(max(A[pivot], A[{least}j]))")
-                with out.block(f"if ridge == F(0) and A[pivot] <= A[{least}j]:"):
-                    out.line("scale = F(0)")  # no equation determines x[j]: it is 0
-                with out.block(f"for c in range({group.width}):"):
-                    out.line("A[row + c] *= scale")
-                for below in every[number:]:
-                    begin = "j + 1" if below is group else str(below.first)
-                    with out.block(f"for r in range({begin}, {below.end}):"):
-                        out.line(f"minus = -A[row + r - {group.first}]")
-                        start = f"row + {below.first - group.first}"
-                        add = f"add_{below.first}_1(A, {below.row('r')}, A"
-                        out.line(f"{add}, ({start},), (minus,))")
-                out.line("A[pivot] = scale")
-        for group in every:
-            with out.block(f"for j in range({group.first}, {group.end}):"):
-                out.line(f"row = {group.row('j')} - {group.first}")
-                out.line(f"A[{y}j] *= A[row + j]")
-                out.line(f"t = A[{y}j]")
-                with out.block(f"for c in range(j + 1, {k}):"):
-                    out.line(f"A[{y}c] -= t * A[row + c]")
-        with out.block(f"for c in range({padded(k)}):"):
-            out.line(f"A[{x}c] = F(0)")
-        for group in reversed(every):
-            with out.block(f"for j in range({group.end - 1}, {group.first - 1}, -1):"):
-                out.line(f"row = {group.row('j')}")
-                out.line(f"(t,) = dot_{group.first}(A, {x}{group.first}, A, (row,))")
-                out.line(f"A[{x}j] = (A[{y}j] - t) * A[row + j - {group.first}]")
-        with out.block(f"for c in range({k}):"):
-            out.line(f"result[c] = A[{x}c]")
+    wide = (k + LANES - 1) & -LANES
+    least = _size(k)
+    y, x = least + wide, least + 2 * wide
+    masked, scaled = free.shape[0] > 0, scale.shape[0] > 0
+    for c in range(k):
+        A[y + c] = rhs[i, c]
+    if masked:
+        _move_known(A, k, free, rhs, y, i)
+    for r in range(k):
+        at = _row(k, r) + r
+        if not masked or free[0, r] != _ZERO:
+            A[at] += ridge * scale[0, r] + shift[0, r] if scaled else ridge
+        A[least + r] = FLOOR * A[at]
+    for j in range(k):
+        first = j & -LANES
+        row = _row(k, j)
+        pivot = row + j
+        factor = _ONE / math.sqrt(max(A[pivot], A[least + j]))
+        if ridge == _ZERO and A[pivot] <= A[least + j]:
+            factor = _ZERO  # no equation determines x[j]: it is 0
+        for c in range(first, wide):
+            put1(A, row + c, _get1(A, row + c) * factor)
+        at = row + wide  # rows are one after the other
+        for below in range(first, k, LANES):
+            width = wide - below
+            for r in range(max(j + 1, below), min(below + LANES, k)):
+                add_whole(A, at, row + below, -_get1(A, row + r), width)
+                at += width
+        A[pivot] = factor
+    for j in range(k):
+        row = _row(k, j)
+        A[y + j] *= A[row + j]
+        t = A[y + j]
+        for c in range(j + 1, k):
+            put1(A, y + c, _get1(A, y + c) - t * _get1(A, row + c))
+    for c in range(wide):
+        A[x + c] = _ZERO
+    for j in range(k - 1, -1, -1):
+        first = j & -LANES
+        row = _row(k, j)
+        t = dot_whole(A, x + first, A, row + first, wide - first)
+        A[x + j] = (A[y + j] - t) * A[row + j]
+    for c in range(k):
+        out[i, c] = A[x + c]
 
 
-def _move_known(out: Writer, k: int, y: str) -> None:
-    """Print code that moves known numbers to the right side.
+@_helper
+def _move_known(A, k, free, rhs, y, i):
+    """Move known numbers to the right side; their rows and columns become those of a unit."""
+    for c in range(k):
+        if free[0, c] == _ZERO:
+            for r in range(k):
+                if r < c:
+                    at = _row(k, r) + c
+                    A[y + r] -= A[at] * rhs[i, c]
+                    A[at] = _ZERO
+                elif r == c:
+                    at = _row(k, r)
+                    for s in range(c + 1, k):
+                        A[y + s] -= A[at + s] * rhs[i, c]
+                        A[at + s] = _ZERO
+                    A[at + c] = _ONE
+    for c in range(k):
+        if free[0, c] == _ZERO:
+            A[y + c] = rhs[i, c]
 
-    Their rows and columns become those of a unit matrix.
+
+@kernel("contract")
+def solve_rows(
+    chunk, thread, bounds, indptr, indices, weights, table, gram, free, scale, shift, ridge, rhs,
+    out, scratch,
+):  # fmt: skip
+    """Solve one system for each row of a chunk.
+
+    out[i] = x solves (sum over the entries j of row i of weights[j] v_j v_j' + gram + D_i) x =
+    rhs[i]; v_j is row indices[j] of the table [m x k]. An operand without rows is absent.
+
+    gram: [k x k], is added.
+    free: [1 x k]; x is known where it is zero. There x is taken from rhs, and the other equations
+        are solved for the rest.
+    scale, shift: [1 x k]; D_i is ridge[i] scale + shift, or ridge[i] without them.
     """
-    with out.block(f"for c in range({k}):"):
-        with out.block("if free[0, c] == F(0):"):
-            for group in groups(k):
-                with out.block(f"for r in range({group.first}, {group.end}):"):
-                    out.line(f"at = {group.row('r')} + c - {group.first}")
-                    with out.block("if r < c:"):
-                        out.line(f"A[{y}r] -= A[at] * b[c]")
-                        out.line("A[at] = F(0)")
-                    with out.block("elif r == c:"):
-                        with out.block(f"for s in range(c + 1, {k}):"):
-                            out.line(f"A[{y}s] -= A[at + s - c] * b[c]")
-                            out.line("A[at + s - c] = F(0)")
-                        out.line("A[at] = F(1)")
-    with out.block(f"for c in range({k}):"):
-        with out.block("if free[0, c] == F(0):"):
-            out.line(f"A[{y}c] = b[c]")
+    A, k = scratch[thread], table.shape[1]
+    for i in range(bounds[chunk], bounds[chunk + 1]):
+        for at in range(_size(k)):
+            A[at] = _ZERO
+        p, q = indptr[i], indptr[i + 1]
+        full = p + (q - p) // 8 * 8
+        for j in range(p, full, 8):
+            eight = (j, j + 1, j + 2, j + 3, j + 4, j + 5, j + 6, j + 7)
+            _add_eight(A, k, _rows(indices, j), eight, weights, table)
+        for j in range(full, q):
+            _add_one(A, k, np.intp(indices[j]), weights[j], table)
+        _finish(A, k, i, gram, free, scale, shift, ridge, rhs, out)
+
+
+@kernel("contract")
+def add_outer(
+    chunk, thread, bounds, active, starts, t_rows, t_pos, weights, table, sums
+):  # fmt: skip
+    """Add weighted outer products to packed sums.
+
+    For each column c = active[a] of a block, it adds weights[t_pos[j]] v_j v_j' of its entries j to
+    sums[c], in the order of rows; v_j is row t_rows[j] of the table [n x k].
+    """
+    k = table.shape[1]
+    for a in range(bounds[chunk], bounds[chunk + 1]):
+        A = sums[active[a]]
+        p, q = starts[a], starts[a + 1]
+        full = p + (q - p) // 8 * 8
+        for j in range(p, full, 8):
+            _add_eight(A, k, _rows(t_rows, j), _rows(t_pos, j), weights, table)
+        for j in range(full, q):
+            _add_one(A, k, np.intp(t_rows[j]), weights[t_pos[j]], table)
+
+
+@kernel("contract")
+def solve_sums(chunk, thread, bounds, sums, gram, free, scale, shift, ridge, rhs, out, scratch):
+    """Solve systems from packed sums: (sums[i] + gram + D_i) x = rhs[i]; see `solve_rows`."""
+    A, k = scratch[thread], out.shape[1]
+    for i in range(bounds[chunk], bounds[chunk + 1]):
+        for at in range(_size(k)):
+            A[at] = sums[i, at]
+        _finish(A, k, i, gram, free, scale, shift, ridge, rhs, out)

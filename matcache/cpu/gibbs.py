@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..operations.sampling import CAP
-from .jit import kernel
+from .jit import helper, kernel
 from .random import philox
+
+instruction: Any = intrinsic  # callers do not pass the first parameter
 
 GROUP = 4  # rows sampled together: 34 ns per token alone, 19 with 4, since their chains overlap
 LANES = 16  # LLVM splits the vectors if the machine's are shorter
@@ -38,8 +40,8 @@ def padded(k: int) -> int:
     return -(-k // LANES) * LANES
 
 
-@intrinsic
-def _sample(typingctx, n, at, phi, w, u, old, weight, sums, k):
+@instruction
+def sample(typingctx, n, at, phi, w, u, old, weight, sums, k):
     """Draw the topic of a token anew, and return it.
 
     n: n[at : at + padded(k)] are the row's topic counts plus alpha, zero in the padding.
@@ -148,14 +150,11 @@ def _sample(typingctx, n, at, phi, w, u, old, weight, sums, k):
     return signature, codegen
 
 
-sample: Any = _sample  # without the first parameter
-
-
 def _declare(module, name, result, args):
     return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, args), name)
 
 
-_plain = njit(nogil=True, error_model="numpy")
+_plain = helper()
 
 
 @_plain

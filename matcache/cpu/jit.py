@@ -68,6 +68,23 @@ class KernelCompiler(CompilerBase):
                 gc.enable()
 
 
+_njit: Any = njit  # some options are not in its stubs
+_OPTIONS: dict[str, Any] = {
+    "error_model": "numpy",
+    "pipeline_class": KernelCompiler,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
+
+
+def helper(*fastmath: str) -> Callable[[Any], Any]:
+    """Return a decorator of functions that only kernels call; see `kernel`."""
+    decorated: Callable[[Any], Any] = _njit(
+        fastmath=set(fastmath), no_cpython_wrapper=True, **_OPTIONS
+    )
+    return decorated
+
+
 def kernel(*fastmath: str) -> Callable[[Any], Any]:
     """Return a decorator that makes a function a kernel, kept on disk once compiled.
 
@@ -75,14 +92,7 @@ def kernel(*fastmath: str) -> Callable[[Any], Any]:
 
     A kernel neither makes arrays nor assigns slices.
     """
-    options: dict[str, Any] = {
-        "nogil": True,
-        "cache": True,
-        "error_model": "numpy",
-        "fastmath": set(fastmath),
-        "pipeline_class": KernelCompiler,
-        "no_cfunc_wrapper": True,
-        "_nrt": False,
-    }
-    decorated: Callable[[Any], Any] = njit(**options)
+    decorated: Callable[[Any], Any] = _njit(
+        nogil=True, cache=True, fastmath=set(fastmath), **_OPTIONS
+    )
     return decorated

@@ -15,6 +15,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+instruction: Any = intrinsic  # callers do not pass the first parameter
+
 _I32, _I64, _BYTES = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
 _FLOAT = {32: ir.FloatType(), 64: ir.DoubleType()}
 
@@ -36,7 +38,7 @@ def make_dots(length: int, count: int, bits: int) -> Any:
     of floats of `bits` bits.
     """
 
-    @intrinsic
+    @instruction
     def dots(typingctx, vector, at, table, rows):
         number = getattr(types, f"float{bits}")
         signature = types.UniTuple(number, count)(
@@ -44,7 +46,7 @@ def make_dots(length: int, count: int, bits: int) -> Any:
         )
 
         def codegen(context, builder, sig, args):
-            row = _Row(context, builder, length, bits)
+            row = Row(context, builder, length, bits)
             left = row.pointer(sig.args[0], args[0], args[1])
             right = [row.pointer(sig.args[2], args[2], r) for r in row.unpack(args[3], count)]
             sums: list[Any] = [None] * count
@@ -69,7 +71,7 @@ def make_add(length: int, count: int, bits: int, *, padded: bool = False) -> Any
     arrays as in `make_dots`. The bits equal those of a loop over the numbers.
     """
 
-    @intrinsic
+    @instruction
     def add(typingctx, out, at, table, rows, weights):
         number = getattr(types, f"float{bits}")
         signature = types.void(
@@ -81,7 +83,7 @@ def make_add(length: int, count: int, bits: int, *, padded: bool = False) -> Any
         )
 
         def codegen(context, builder, sig, args):
-            row = _Row(context, builder, length, bits)
+            row = Row(context, builder, length, bits)
             target = row.pointer(sig.args[0], args[0], args[1])
             sources = [row.pointer(sig.args[2], args[2], r) for r in row.unpack(args[3], count)]
             factors = [row.splat(w) for w in row.unpack(args[4], count)]
@@ -99,7 +101,7 @@ def make_add(length: int, count: int, bits: int, *, padded: bool = False) -> Any
     return add
 
 
-@intrinsic
+@instruction
 def fetch(typingctx, matrix, row, column):
     """Prefetch the cache line of matrix[row, column], for reading and writing.
 
@@ -120,7 +122,7 @@ def fetch(typingctx, matrix, row, column):
     return types.void(matrix, types.intp, types.intp), codegen
 
 
-class _Row:
+class Row:
     """Instructions on a row of `length` numbers, as vectors; the last may be masked."""
 
     def __init__(self, context, builder, length, bits):

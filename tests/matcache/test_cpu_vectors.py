@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+from blocklearn.matcache.cpu.long_rows import add_whole, dot_whole, make_add_rows
 from blocklearn.matcache.cpu.vectors import fetch, make_add, make_dots
 
 LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 33]
@@ -72,3 +73,44 @@ def test_fetch_changes_nothing() -> None:
     run(table[:, ::2], 1)  # rows that are not one after another
     np.testing.assert_array_equal(table, before)
     assert all("llvm.prefetch" in text for text in run.inspect_llvm().values())
+
+
+@pytest.mark.parametrize("vectors", [0, 1, 3])
+def test_rows_of_any_length_have_the_same_bits(vectors: int) -> None:
+    """One compilation adds rows of every length: as `make_add`, which knows the length."""
+    add: Any = make_add_rows(8, vectors)
+
+    @njit
+    def run(out: Any, table: Any, rows: Any, weights: Any, length: int) -> None:
+        add(out, 3, table, rows, weights, length)
+
+    for length in (1, 16, 17, 50, 130) if not vectors else (16 * vectors - 15, 16 * vectors):
+        table, weights = arrays(length, np.float32)
+        rows = tuple((np.arange(8) * 5 % 9 * length).tolist())
+        known: Any = make_add(length, 8, 32, padded=True)
+
+        @njit
+        def expected(out: Any, table: Any, rows: Any, weights: Any, known: Any = known) -> None:
+            known(out, 3, table, rows, weights)
+
+        got, wanted = np.full((2, 180), 7, np.float32)
+        factors = tuple(np.float32(w) for w in weights[:8])
+        run(got, table, rows, factors, length)
+        expected(wanted, table, rows, factors)
+        assert got.tobytes() == wanted.tobytes()
+
+
+def test_whole_vectors_of_any_number() -> None:
+    @njit
+    def run(x: Any, length: int) -> Any:
+        add_whole(x, 1, 200, np.float32(-0.5), length)
+        return dot_whole(x, 1, x, 200, length)
+
+    for length in (16, 32, 144):
+        x = np.random.default_rng(length).normal(size=400).astype(np.float32)
+        wanted = x.copy()
+        wanted[1 : 1 + length] -= np.float32(0.5) * x[200 : 200 + length]
+        product = run(x, length)
+        assert x.tobytes() == wanted.tobytes()
+        exact = wanted[1 : 1 + length].astype(np.float64) @ wanted[200 : 200 + length]
+        assert product == pytest.approx(exact, rel=1e-5, abs=1e-4)

@@ -12,8 +12,7 @@ from ...containers.chunks import ROW_CHUNKS, column_bounds, even_bounds, row_bou
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
-from ..cholesky import rows_source, scratch_length, solve_source, sums_source
-from ..compiled import compiled
+from ..cholesky import add_outer, scratch_length, solve_rows, solve_sums
 
 
 @launches("solve_rows", "cpu")
@@ -21,9 +20,8 @@ def _solve_rows(
     cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, systems: Systems
 ) -> None:
     n, k = systems.out.shape
-    kernel = compiled(rows_source(k, **_kind(systems)))
     call = [row_bounds(cache, n, pattern), *pattern.offsets(), weights.data()[0], table.data()]
-    _run(cache, kernel, [*call, *_arrays(systems), _scratch(cache, k)])
+    _run(cache, solve_rows, [*call, *_arrays(systems), _scratch(cache, k)])
 
 
 @launches("add_outer", "cpu")
@@ -31,20 +29,14 @@ def _add_outer(
     cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, sums: Slot
 ) -> None:
     call = [column_bounds(cache, pattern), *pattern.transposed(), weights.data()[0]]
-    _run(cache, compiled(sums_source(table.shape[1])), [*call, table.data(), sums.data()])
+    _run(cache, add_outer, [*call, table.data(), sums.data()])
 
 
 @launches("solve_sums", "cpu")
 def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
     m, k = systems.out.shape
-    kernel = compiled(solve_source(k, **_kind(systems)))
     call = [even_bounds(cache, m, min(ROW_CHUNKS, m)), sums.data()]
-    _run(cache, kernel, [*call, *_arrays(systems), _scratch(cache, k)])
-
-
-def _kind(systems: Systems) -> dict[str, bool]:
-    shared = {"gram": systems.gram, "masked": systems.free, "scaled": systems.scale}
-    return {name: slot is not None for name, slot in shared.items()}
+    _run(cache, solve_sums, [*call, *_arrays(systems), _scratch(cache, k)])
 
 
 def _arrays(systems: Systems) -> list[Any]:
