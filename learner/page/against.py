@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..drawing.markup import Markup, tag
-from ..figures import number, overall
+from ..figures import overall
 from ..inspection.compare import compare, shortly
 from ..inspection.run_record import RunRecord
 from .frame import section, table
@@ -29,11 +29,11 @@ def against_section(run: RunRecord, other: RunRecord) -> Markup:
 def differences(numbers: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, ...]]:
     """Yield rows: a name, both values, and by how much the first one is larger.
 
-    >>> list(differences({"rmse": [1.5, 1.0], "finished": [True, False], "gflops": [None, 2.0]}))
-    [('rmse', '1.5', '1', '+0.5'), ('finished', 'yes', 'no', ''), ('gflops', '-', '2', '')]
+    >>> list(differences({"rmse": [1.5, 1.0], "rows": [900, 1900], "gflops": [None, 2.0]}))
+    [('rmse', '1.5', '1', '+0.5'), ('rows', '900', '1,900', '-1,000'), ('gflops', '-', '2', '')]
     """
     for name, (own, other) in numbers.items():
         known = not any(value is None or isinstance(value, bool) for value in (own, other))
         change = own - other if known else 0
-        text = f"{'+' * (change > 0)}{number(float(change))}" if known else ""
+        text = f"{'+' * (change > 0)}{shortly(change)}" if known else ""
         yield name, shortly(own), shortly(other), text

@@ -138,7 +138,8 @@ def test_a_page_is_valid_alone_and_complete(runs: Path, name: str) -> None:
     assert all(math.isfinite(n) for n in coordinates)
     assert min(coordinates) >= 0 and max(coordinates) <= 1180
     assert page.classes["curve"] >= 6 and page.classes["strip"] == 1
-    assert "prefers-color-scheme: dark" in text
+    assert "@media screen and (prefers-color-scheme: dark)" in text  # paper is light
+    assert re.search(r"@media print .*\.fill[^}]*print-color-adjust: exact", text, re.S)
     scores = [n for n in read_run(runs / name).scores if "/" not in n]
     for score in scores:
         assert score in page.texts["span"]
@@ -309,6 +310,9 @@ def test_the_command_writes_into_the_run_or_where_it_is_told(
         main(["report", str(tmp_path)])
     assert stop.value.code == 66
     config = str(FOLDER / "als.yaml")
+    learn("--config", config, "--out", str(tmp_path / "als"), "-q", "--set", "learner.report=true")
+    written = Page((tmp_path / "als" / "report.html").read_text()).texts["h2"]
+    assert "Lists of some users" in written
     learn("--config", config, "--out", str(runs / "als"), "-q", "--overwrite")
     assert not (runs / "als" / "report.html").exists()  # of the run before
 
