@@ -75,6 +75,13 @@ def test_overhead(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_lists(tmp_path: Path) -> None:
+    report = run(tmp_path, "lists", "--peers", "none")
+    assert systems(report) == {"blocklearn ALS", "blocklearn ranking"}
+    assert all(0 < row["quality"]["ndcg@10"] < 1 for row in report["rows"])
+
+
+@pytest.mark.slow
 def test_ridge(tmp_path: Path) -> None:
     report = run(tmp_path, "ridge")
     assert systems(report) >= {"biases", "reg 0.05", "auto", "row_reg 0, reg 0.025"}
