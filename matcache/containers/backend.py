@@ -49,8 +49,11 @@ class Backend(Protocol):
     kind: name of its launches in the dispatch table.
     host_bytes: host memory that the backend itself uses, as far as is known.
     rounded: dtype that stores a table rounded to bfloat16.
-    repeats: whether launches may be recorded and called again, see `tape.py`. Such a backend has a
-        list `calls` (or None), to which launches with `only_calls` add what they call.
+    planning: whether launches only prepare their kernels; the cache sets it, `compile_expected`
+        ends it.
+    repeats: whether launches may be recorded and run again, see `tape.py`. Such a backend has a
+        list `calls` (or None), to which launches with `only_calls` add what they call, and a method
+        `joined(steps, owners)`: functions that run steps of a tape again.
 
     `Slot.array` holds arrays of a type that only the backend knows.
     """
@@ -58,6 +61,7 @@ class Backend(Protocol):
     kind: str
     host_bytes: int
     rounded: np.dtype[Any]
+    planning: bool
     repeats: bool
 
     @property

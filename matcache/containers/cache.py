@@ -106,20 +106,22 @@ class MatCache(Closing):
         # a Backend; launches use more of it than that interface
         self.backend: Any = make_backend("cpu", threads) if backend is None else backend
         self.enabled = enabled
-        self.reserving = reserving
+        self.reserving = self.backend.planning = reserving
         self.frozen: Literal[False, "raise", "warn"] = False
         self.flops = 0
         self.recording: Recording | None = None  # notes every request, for `difference`
         self.edition = 0  # recordings of an earlier one are void; see `edit`
         self.tape: Tape | None = None  # records what runs, for running it again
+        self.repeats = False  # whether a tape is run again
         self.inputs: list[Slot | PatternSlot] = []  # containers that blocks are bound to
         self.sealed = False  # whether planning another container is an error
         self.programs: dict[Hashable, Any] = {}  # row-wise programs of expressions, by structure
         self._guids = itertools.count(1)
         self._entries: dict[Key, Slot] = {}
         self._planned: list[Slot] = []
-        self._bytes = 0
-        self._hits = self._recomputations = self._allocations = self._late = 0
+        self.nbytes = 0  # of all containers, the slab included
+        self.late_allocations = 0  # since `freeze`
+        self._hits = self._recomputations = self._allocations = 0
         self._closed = False
 
     # ------------------------------------------------------------------ containers
@@ -165,7 +167,7 @@ class MatCache(Closing):
             if slot.named:
                 self.backend.clear(slot.array)
             self._allocations += 1
-            self._bytes += slot.nbytes if keep else 0
+            self.nbytes += slot.nbytes if keep else 0
         if keep:
             self._entries[key] = slot
         return slot
@@ -196,9 +198,9 @@ class MatCache(Closing):
             if not self.reserving:
                 slot.array = carve(self.backend.allocate(slot.nbytes), 0, slot)
                 slot.in_slab = False
-                self._bytes += slot.nbytes - held
+                self.nbytes += slot.nbytes - held
                 self._allocations += 1
-                self._late += bool(self.frozen)
+                self.late_allocations += bool(self.frozen)
         if pattern.grown is not None:
             pattern.grown()
         self.edit(f"grows {pattern.label}")
@@ -211,7 +213,7 @@ class MatCache(Closing):
         if self.frozen == "raise":
             raise AllocationAfterWarmupError(message)
         log.warning("%s", message)
-        self._late += 1
+        self.late_allocations += 1
 
     def _what_changed(self, key: Key) -> str:
         """Say which part of the key differs from the most similar known key."""
@@ -259,7 +261,7 @@ class MatCache(Closing):
                 self.backend.clear(slot.array)
             slot.computed = -1  # nothing was really computed while reserving
             offset += aligned(slot.nbytes)
-        self._bytes += size
+        self.nbytes += size
         self._allocations += 1
         self._planned = []
         self.reserving = False
@@ -303,11 +305,11 @@ class MatCache(Closing):
         """Return the counters since the cache was made."""
         return CacheStats(
             entries=len(self._entries),
-            bytes=self._bytes,
+            bytes=self.nbytes,
             hits=self._hits,
             recomputations=self._recomputations,
             allocations=self._allocations,
-            allocations_after_warmup=self._late,
+            allocations_after_warmup=self.late_allocations,
             flops=self.work,
         )
 
@@ -331,6 +333,18 @@ class MatCache(Closing):
             return False
         if slot.computed >= 0:
             self._recomputations += 1
+        return True
+
+    def fills(self, slot: Slot, pattern: PatternSlot) -> bool:
+        """Return whether a launch must fill `slot`, which depends on the present block alone.
+
+        A second launch for the same block finds it filled, also where the first was recorded.
+        """
+        if slot.computed == pattern.version and (self.tape is None or self.tape.filled(slot)):
+            return False
+        slot.computed = pattern.version
+        if self.tape is not None:
+            self.tape.fill(slot)
         return True
 
     def count(
@@ -403,5 +417,5 @@ class MatCache(Closing):
         self._entries.clear()
         self.programs.clear()
         self._planned.clear()
-        self._bytes = 0
+        self.nbytes = 0
         self.backend.close()

@@ -159,10 +159,32 @@ class SparseInput:
                 f"{pattern.label}: offsets end at {nnz:,}, but there are {indices.size:,} column "
                 f"indices and {values.size:,} values."
             )
+        index = None
+        if active is not None and starts is not None and t_rows is not None and t_pos is not None:
+            index = active, starts, t_rows, t_pos
+        self.refill(indptr, indices, values, nnz, index, active_count, source_line())
+        return self.handle()
+
+    def refill(
+        self,
+        indptr: np.ndarray[Any, Any],
+        indices: np.ndarray[Any, Any],
+        values: np.ndarray[Any, Any],
+        nnz: int,
+        index: tuple[np.ndarray[Any, Any], ...] | None,
+        active_count: int,
+        where: str,
+    ) -> None:
+        """Use these arrays as the contents, like `bind`, without checking them.
+
+        index: active, starts, t_rows and t_pos; None: there is no transposed index.
+        where: the source line to name.
+        """
+        pattern = self.pattern
         if nnz > pattern.capacity:
             self.cache.grow(pattern, nnz)
         pattern.nnz, pattern.active_count = nnz, active_count
-        self._counts[:] = nnz, active_count
+        self._counts[0], self._counts[1] = nnz, active_count
         rooms = self._rooms
         pattern.indptr = rooms["indptr"].bind(indptr)
         pattern.indices = rooms["indices"].bind(indices, nnz)
@@ -171,15 +193,16 @@ class SparseInput:
         if self._index is not None:
             pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = self._index.arrays()
             pattern.active_count = min(nnz, pattern.columns)  # upper bound; the device knows
-        elif active is not None and starts is not None and t_rows is not None and t_pos is not None:
+        elif index is not None:
+            active, starts, t_rows, t_pos = index
             pattern.active = rooms["active"].bind(active, active_count)
             pattern.starts = rooms["starts"].bind(starts, active_count + 1)
             pattern.t_rows = rooms["t_rows"].bind(t_rows, nnz)
             pattern.t_pos = rooms["t_pos"].bind(t_pos, nnz)
         self.values.array = rooms["values"].bind(values, nnz).reshape(1, -1)
         self.values.shape = (1, pattern.capacity)
-        self.renew()
-        return self.handle()
+        pattern.written(where)
+        self.values.written(where)
 
 
 class DenseInput:
@@ -212,9 +235,16 @@ class DenseInput:
                 f"{self.slot.label}: a block of {array.shape}; the container is {self.slot.shape}."
             )
         _check_array(self.slot.label, "numbers", array, self.slot.dtype)
-        self.slot.array = self._room.bind(array)
-        self.slot.written()
+        self.refill(array, source_line())
         return self.handle()
+
+    def refill(self, array: np.ndarray[Any, Any], where: str) -> None:
+        """Use `array` as the contents, like `bind`, without checking it.
+
+        where: the source line to name.
+        """
+        self.slot.array = self._room.bind(array)
+        self.slot.written(where)
 
     def fetch(self, into: np.ndarray[Any, Any]) -> None:
         """Copy the present contents, possibly assigned to, back into the bound array."""

@@ -134,6 +134,9 @@ class Mat(Lazy):
         Raises ShapeError for another shape, and for numbers that the dtype cannot hold, such as 0.5
         in int64.
         """
+        if self.cache.repeats:  # the numbers are as they were when this was recorded
+            self.refill(value, self.slot.where)
+            return
         array = np.asarray(value)
         shape = self.shape if self.pattern is None else (self.pattern.nnz,)
         if array.shape not in ((), shape):
@@ -160,6 +163,16 @@ class Mat(Lazy):
         self.where = self.slot.where
         if self.cache.tape is not None:
             self.cache.tape.set(self, array)
+
+    def refill(self, numbers: Any, where: str) -> None:
+        """Copy numbers into a dense container like `set`, without checking them.
+
+        where: the source line to name.
+        """
+        self.slot.written(where)
+        if self.slot.array is not None:
+            self.cache.backend.write(self.slot.array, numbers)
+        self.version, self.where = self.slot.version, where
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Copy into a NumPy array; of a sparse matrix, only its stored values [nnz]."""

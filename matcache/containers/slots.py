@@ -59,9 +59,9 @@ class Slot:
         """Return the contents, or an empty array of this dtype while memory is planned."""
         return np.empty((1, 0), self.dtype) if self.array is None else self.array
 
-    def arrays(self) -> list[Any]:
-        """Return the array of the contents, if there is one."""
-        return [] if self.array is None else [self.array]
+    def arrays(self) -> dict[str, Any]:
+        """Return the array of the contents, if there is one, by the name of its attribute."""
+        return {} if self.array is None else {"array": self.array}
 
     def written(self, where: str | None = None) -> None:
         """Count a write, and remember its source line; `where` overrides the caller's."""
@@ -119,14 +119,19 @@ class PatternSlot:
         """The dtype of positions in the values."""
         return np.int32 if self.capacity < 2**31 else np.int64
 
-    def arrays(self) -> list[Any]:
-        """Return all arrays that are there."""
-        found = (self.indptr, self.indices, self.active, self.starts, self.t_rows, self.t_pos)
-        return [array for array in (*found, self.counts) if array is not None]
+    def arrays(self) -> dict[str, Any]:
+        """Return all arrays that are there, by the names of their attributes."""
+        names = ("indptr", "indices", "active", "starts", "t_rows", "t_pos", "counts")
+        found = {name: getattr(self, name) for name in names}
+        return {name: array for name, array in found.items() if array is not None}
 
     def offsets(self) -> list[Any]:
         """Return indptr and indices; empty arrays while memory is being planned."""
         return [_or_empty(self.indptr, np.int64), _or_empty(self.indices, np.int32)]
+
+    def numbers(self) -> Any:
+        """Return `counts`; an empty array while memory is being planned."""
+        return _or_empty(self.counts, np.int64)
 
     def transposed(self) -> list[Any]:
         """Return active, starts, t_rows and t_pos; empty arrays while memory is planned."""

@@ -39,12 +39,14 @@ class Step(NamedTuple):
     parts: its arguments, made comparable.
     where: source line.
     again: runs it again.
+    calls: the calls of kernels that do the same; None if it does more than that.
     """
 
     what: str
     parts: Any
     where: str
     again: Callable[[], None]
+    calls: list[Any] | None = None
 
 
 class Tape:
@@ -68,6 +70,7 @@ class Tape:
         self._in_host = False
         self._before = {slot: slot.version for slot in cache.containers()}
         self._own: dict[Slot, int] = {}  # writes that a host function repeats itself
+        self._filled: set[Slot] = set()
         self._touched: list[Mat] = []
         self._flops = 0
         self._flops_by_size: dict[PatternSlot, tuple[int, int]] = {}
@@ -79,27 +82,31 @@ class Tape:
 
         found: called as `found(cache, *args)`.
         """
+        calls = self._calls(partial(found, self.cache, *args))
+        again = partial(found, self.cache, *args)
+        parts = tuple(map(self._part, args))
+        self.steps.append(
+            Step(what, parts, source_line(), again, calls if only_calls(found) else None)
+        )
+
+    def _calls(self, function: Callable[[], None]) -> list[Any]:
+        """Call a function, and return the calls of kernels that it made."""
         backend = self.cache.backend
-        calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        calls: list[Any] = []
         backend.calls = calls
         try:
-            found(self.cache, *args)
+            function()
         finally:
             backend.calls = None
-        again = partial(found, self.cache, *args)
-        if only_calls(found) and all(self._stays(arg) for _, given in calls for arg in given):
-            again = partial(_repeat, calls)
-        self.steps.append(Step(what, tuple(map(self._part, args)), source_line(), again))
+        return calls
 
-    def _stays(self, arg: Any) -> bool:
-        """Return whether an argument of a kernel is the same for every block.
+    def filled(self, slot: Slot) -> bool:
+        """Return whether the program has filled `slot`; see `MatCache.fills`."""
+        return slot in self._filled
 
-        An array is, unless it shares memory with one that is bound to a container.
-        """
-        if not isinstance(arg, np.ndarray):
-            return True
-        bound = (array for slot in self.cache.inputs for array in slot.arrays())
-        return arg.size > 0 and not any(np.may_share_memory(arg, array) for array in bound)
+    def fill(self, slot: Slot) -> None:
+        """Note that the program fills `slot`."""
+        self._filled.add(slot)
 
     def set(self, mat: Mat, array: np.ndarray[Any, Any]) -> None:
         """Add numbers that the host wrote into a container."""
@@ -109,10 +116,12 @@ class Tape:
             return
         if mat.pattern is not None:
             self.refuse(f"sets the values of {mat.label}")
-        kept = array.item() if array.size == 1 else array.copy()
-        again = partial(self.cache.backend.write, mat.slot.array, kept)
+        backend, target = self.cache.backend, mat.slot.array
+        kept = np.full(mat.slot.shape, array, mat.slot.dtype)
+        copy = partial(backend.call, backend.kernels["copy"], *map(_bytes, (kept, target)))
         numbers = (array.shape, array.dtype.str, array.tobytes())
-        self.steps.append(Step(f"{mat.label}.set", (mat.guid, numbers), source_line(), again))
+        calls = self._calls(copy)
+        self.steps.append(Step(f"{mat.label}.set", (mat.guid, numbers), source_line(), copy, calls))
 
     def host(self, function: Callable[[], None]) -> None:
         """Add a function that sets numbers, after calling it."""
@@ -188,14 +197,14 @@ class Tape:
             if slot.is_current() and not any(changed):
                 self._lasting.append(slot)
                 written.remove(slot)  # it is as lasting as its operands
-        self._again = [step.again for step in self.steps]
-        self._before, self._touched = {}, []
+        self._again = self.cache.backend.joined(self.steps, self.cache.inputs)
+        self._before, self._touched, self._filled = {}, [], set()
 
     # ------------------------------------------------------------- afterwards
 
     def fits(self) -> bool:
         """Return whether the results that the run found current are current now."""
-        return all(slot.is_current() for slot in self.hits)
+        return not self.hits or all(slot.is_current() for slot in self.hits)
 
     def run(self, now: Numbers) -> None:
         """Run all steps again, and leave containers and handles as the program would.
@@ -206,8 +215,12 @@ class Tape:
         for slot, count, padding in self._written:
             slot.version += count  # first: should this fail, handles on the old contents are stale
             slot.padding = padding
-        for again in self._again:
-            again()
+        self.cache.repeats = True
+        try:
+            for again in self._again:
+                again()
+        finally:
+            self.cache.repeats = False
         for mat in self._handles:
             mat.version = mat.slot.version
         for slot in self._lasting:
@@ -230,9 +243,8 @@ class Tape:
         return None
 
 
-def _repeat(calls: list[tuple[Callable[..., None], tuple[Any, ...]]]) -> None:
-    for function, given in calls:
-        function(*given)
+def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.reshape(-1).view(np.uint8)
 
 
 @contextmanager

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
-import numba
 import numpy as np
 
 from ..containers.dispatch import backend
@@ -13,8 +13,10 @@ from ..containers.slots import allocate_bytes
 from ..emit.kernel_cache import remove_damaged
 from . import kernels as cpu_kernels
 from . import launches as launches
+from .addresses import Call
 from .blas import matmul
-from .compiled import Kernel
+from .compiled import Kernel, type_of
+from .executor import joined
 from .pool import Pool
 from .processors import available_threads
 
@@ -26,24 +28,6 @@ def _written_by_hand() -> dict[str, Kernel]:
     """Return the kernels of `kernels.py`; damaged compiled files are removed first."""
     remove_damaged(cpu_kernels.KERNELS.values())
     return cpu_kernels.KERNELS
-
-
-def type_of(argument: Any) -> Any:
-    """Return Numba's type of a kernel argument."""
-    if isinstance(argument, np.ndarray):
-        flags = argument.flags
-        layout: Literal["C", "A"] = "C" if flags.c_contiguous else "A"
-        return _array_type(argument.dtype, argument.ndim, layout, flags.writeable, flags.aligned)
-    return numba.typeof(argument)  # type: ignore[no-untyped-call]
-
-
-@cache
-def _array_type(
-    dtype: np.dtype[Any], ndim: int, layout: Literal["C", "A"], writeable: bool, aligned: bool
-) -> Any:
-    return numba.types.Array(
-        numba.from_dtype(dtype), ndim, layout, readonly=not writeable, aligned=aligned
-    )
 
 
 class InPlace:
@@ -75,25 +59,50 @@ class CPU:
         self.pool = Pool(available_threads() if threads is None else threads)
         self.threads = self.pool.threads
         self.kernels: dict[str, Kernel] = dict(_written_by_hand())
-        self.calls: list[tuple[Any, tuple[Any, ...]]] | None = None  # what a launch did; see `Tape`
+        self.planning = False  # whether launches only prepare their kernels
+        self.calls: list[Call] | None = None  # what a launch did; see `Tape`
+        self.operations = np.zeros(1, np.int64)  # counted by kernels
         self._awaited: list[tuple[Any, tuple[Any, ...]]] = []
 
-    def run(self, kernel: Kernel, chunks: int, *args: Any) -> None:
-        """Run `kernel(chunk, thread, *args)` for all chunks, on all threads."""
-        if self.calls is not None:
-            self.calls.append((self.run, (kernel, chunks, *args)))
-        self.pool.run(lambda chunk, thread: kernel(chunk, thread, *args), chunks)
+    def run(self, kernel: Kernel, bounds: Array, *args: Any) -> None:
+        """Run `kernel(chunk, thread, bounds[1:], *args)` for all chunks, on all threads.
 
-    def run_here(self, kernel: Kernel, chunks: int, *args: Any) -> None:
-        """Run `kernel(chunk, 0, *args)` for all chunks, which are too little work for threads."""
-        for chunk in range(chunks):
-            self.call(kernel, chunk, 0, *args)
+        bounds: the number of chunks, and their bounds; see `bounds.py`.
+        """
+        self._do(Call(kernel, bounds, args))
+
+    def run_here(self, kernel: Kernel, bounds: Array, *args: Any) -> None:
+        """Run the same on the calling thread: the chunks are too little work for threads."""
+        self._do(Call(kernel, bounds, args, alone=True))
 
     def call(self, kernel: Kernel, *args: Any) -> None:
         """Call `kernel(*args)`."""
+        self._do(Call(kernel, None, args))
+
+    def _do(self, call: Call) -> None:
+        """Run a call of a kernel, or prepare it while memory is being planned."""
+        kernel, bounds, args, alone = call
+        if self.planning:
+            self.expect(kernel, *(() if bounds is None else (0, 0)), *call.given)
+            return
         if self.calls is not None:
-            self.calls.append((kernel, args))
-        kernel(*args)
+            self.calls.append(call)
+        if bounds is None:
+            kernel(*args)
+            return
+        given, chunks = call.given, int(bounds[0])
+        if alone:
+            for chunk in range(chunks):
+                kernel(chunk, 0, *given)
+        else:
+            self.pool.run(lambda chunk, thread: kernel(chunk, thread, *given), chunks)
+
+    def joined(self, steps: Sequence[Any], owners: Sequence[Any]) -> list[Callable[[], None]]:
+        """Return functions that run steps of a `Tape` again.
+
+        owners: containers whose arrays blocks bring.
+        """
+        return joined(self.pool, steps, owners)
 
     def expect(self, kernel: Kernel, *args: Any) -> None:
         """Note that `kernel` will be called with arguments of these types."""
@@ -105,6 +114,7 @@ class CPU:
             if types not in kernel.overloads:
                 kernel.compile(types)
         self._awaited.clear()
+        self.planning = False
 
     def allocate(self, nbytes: int) -> Array:
         """Allocate zeroed bytes."""
@@ -150,8 +160,8 @@ class CPU:
 
     @property
     def counted(self) -> int:
-        """0: on the CPU, launches count all operations."""
-        return 0
+        """Operations counted by kernels that draw: their number depends on the data."""
+        return int(self.operations[0])
 
     def matmul(self, left: Any, right: Any, out: Any) -> None:
         """Compute out = left @ right by BLAS, the same bits for any number of threads."""

@@ -7,8 +7,11 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
+
+import numba
+import numpy as np
 
 from ..emit.numba_rows import rowwise_source
 from ..emit.source import load_source
@@ -52,3 +55,21 @@ def compiled(source: str) -> Kernel:
 def _load(source: str) -> Kernel:
     found: Kernel = load_source(source, _helpers()).run
     return found
+
+
+def type_of(argument: Any) -> Any:
+    """Return Numba's type of a kernel argument."""
+    if isinstance(argument, np.ndarray):
+        flags = argument.flags
+        layout: Literal["C", "A"] = "C" if flags.c_contiguous else "A"
+        return _array_type(argument.dtype, argument.ndim, layout, flags.writeable, flags.aligned)
+    return numba.typeof(argument)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _array_type(
+    dtype: np.dtype[Any], ndim: int, layout: Literal["C", "A"], writeable: bool, aligned: bool
+) -> Any:
+    return numba.types.Array(
+        numba.from_dtype(dtype), ndim, layout, readonly=not writeable, aligned=aligned
+    )

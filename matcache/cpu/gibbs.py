@@ -211,6 +211,14 @@ def count_particles(indptr, rows, values, first):
 
 
 @kernel()
+def count_draws(indptr, rows, values, first, each, counted):
+    """Add `each` operations for every particle of the block to counted[0]."""
+    end = indptr[rows]
+    if end > 0:
+        counted[0] += each * (first[end - 1] + particles(values[end - 1]))
+
+
+@kernel()
 def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z, out):
     """Compute out[c] = column c's particle weights by topic, averaged over sweeps.
 
@@ -221,8 +229,9 @@ def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z,
     them.
     """
     k, sweeps = out.shape[1], z.shape[0]
-    begin = 0 if bounds[chunk] == 0 else active[bounds[chunk] - 1] + 1
-    for a in range(bounds[chunk], bounds[chunk + 1]):
+    first_column, last_column = bounds[chunk], bounds[chunk + 1]
+    begin = 0 if first_column == 0 else active[first_column - 1] + 1
+    for a in range(first_column, last_column):
         column = active[a]
         for c in range(begin, column + 1):
             for j in range(k):
@@ -236,7 +245,7 @@ def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z,
                 for s in range(sweeps):
                     for p in range(first[i], first[i] + count):
                         out[column, z[s, p]] += weight
-    if chunk == bounds.size - 2:
+    if last_column == bounds[bounds.size - 1] and (chunk == 0 or first_column < last_column):
         for c in range(begin, out.shape[0]):
             for j in range(k):
                 out[c, j] = 0

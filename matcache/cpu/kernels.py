@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from . import bounds
 from .exact import add_exact_columns, add_exact_product, keep_largest
 from .random import random_bits
 from .top import top_products
@@ -19,20 +20,6 @@ from .top import top_products
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
 _kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
 _ordered = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
-
-
-@_kernel
-def balance(indptr, rows, bounds):
-    """Cut rows into chunks of about equal work (non-zeros plus rows): fills `bounds`."""
-    chunks = bounds.size - 1
-    work = indptr[rows] - indptr[0] + rows
-    row = 0
-    for chunk in range(chunks):
-        bounds[chunk] = row
-        goal = work * (chunk + 1) // chunks
-        while row < rows and indptr[row] - indptr[0] + row < goal:
-            row += 1
-    bounds[chunks] = rows
 
 
 @_kernel
@@ -74,10 +61,17 @@ def transposed_product(chunk, thread, bounds, active, starts, t_rows, t_pos, val
             x0 = values[t_pos[e]]
             for j in range(k):
                 out[column, j] += x0 * table[r0, j]
-    if chunk == bounds.size - 2:
+    if last == bounds[bounds.size - 1] and (chunk == 0 or first < last):
         for c in range(begin, out.shape[0]):
             for j in range(k):
                 out[c, j] = 0
+
+
+@_kernel
+def copy(source, target):
+    """Copy bytes."""
+    for i in range(source.size):
+        target[i] = source[i]
 
 
 @_ordered
@@ -155,12 +149,13 @@ def split_tokens(chunk, thread, bounds, indptr, values, row_ids, key, seen, scor
 
 
 KERNELS: dict[str, Any] = {
+    **bounds.KERNELS,
     "add_exact_columns": add_exact_columns,
     "add_exact_product": add_exact_product,
     "keep_largest": keep_largest,
-    "balance": balance,
     "transposed_product": transposed_product,
     "add_partials": add_partials,
+    "copy": copy,
     "gather": gather,
     "round_table": round_table,
     "split_tokens": split_tokens,

@@ -84,8 +84,7 @@ class Pool:
         further chunk starts, and running ones are awaited. Raises `ThreadStartError` if a thread
         cannot be started.
         """
-        if self._closed:
-            raise RuntimeError("MatCache: used after close().")
+        self.check_open()
         helpers = min(self.threads, chunks) - 1
         if helpers <= 0:
             for chunk in range(chunks):
@@ -107,6 +106,11 @@ class Pool:
                 job.error = job.error or error
         if job.error is not None:
             raise job.error
+
+    def check_open(self) -> None:
+        """Raise RuntimeError after `close`."""
+        if self._closed:
+            raise RuntimeError("MatCache: used after close().")
 
     def _start(self) -> None:
         """Start all missing threads."""

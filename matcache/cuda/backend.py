@@ -74,6 +74,7 @@ class Cuda:
     kind = "cuda"
     rounded = BFLOAT16
     repeats = False  # CUDA graphs do
+    planning = False
 
     def __init__(
         self,

@@ -6,7 +6,6 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..containers.chunks import ROW_CHUNKS, worthwhile
 from ..program.instructions import (
     Access,
     Dot,
@@ -74,7 +73,3 @@ class Compiled:
             found = flops(self.plan, numbers, 1, 0), flops(self.plan, numbers, 0, 1)
             self._flops_each[rounds] = found
         return found
-
-    def chunks(self, nnz: int, rows: int, threads: int) -> int:
-        """Return how many chunks are worthwhile: a power of two."""
-        return ROW_CHUNKS if self.loops else worthwhile((nnz + rows) * self.width, threads)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import ROW_CHUNKS, SUM_CHUNKS, even_bounds
+from ...containers.chunks import ROW_CHUNKS, SUM_CHUNKS
 from ...containers.dispatch import launches
 from ...containers.matrices import Mat
 from ...containers.slots import Slot
 from ...operations.compiled import Compiled
 from ...operations.dense import CHUNK_ELEMENTS, COLSUM_ROWS, WAKE_WORK
 from ...operations.indexing import out_of_range
+from ..bounds import even_bounds
 from ..compiled import kernel_of
 
 
@@ -37,26 +38,18 @@ def _dense(
             np.float64,
             "partial sums",
         )
-    call: list[Any] = [even_bounds(cache, extent, chunks)]
+    call: list[Any] = []
     for arg, argument in zip(args, program.arguments, strict=True):
         data: Any = arg.slot.data() if isinstance(arg, Mat) else arg
         call.append(data.reshape(-1) if flat and argument.rowlike else data)
     result = target.data().reshape(-1) if flat and target is out else target.data()
     call += [result, columns]
-    kernel = kernel_of(found)
-    ends = () if target is out else (target.data()[:chunks], out.data())
-    add_partials = backend.kernels["add_partials"]
-    if cache.reserving:
-        backend.expect(kernel, 0, 0, *call)
-        if ends:
-            backend.expect(add_partials, *ends)
-        return
+    run = backend.run
     if chunks > 1 and rows * columns * (2 * found.flops_each({})[1] + 1) < WAKE_WORK:
-        backend.run_here(kernel, chunks, *call)
-    else:
-        backend.run(kernel, chunks, *call)
-    if ends:
-        backend.call(add_partials, *ends)
+        run = backend.run_here
+    run(kernel_of(found), even_bounds(cache, extent, chunks), *call)
+    if target is not out:
+        backend.call(backend.kernels["add_partials"], target.data()[:chunks], out.data())
 
 
 @launches("sort", "cpu")
@@ -72,20 +65,12 @@ def _gather(
 ) -> None:
     chunks = max(1, min(ROW_CHUNKS, out.shape[0] * out.shape[1] // CHUNK_ELEMENTS, out.shape[0]))
     bad = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
-    call = (
-        even_bounds(cache, out.shape[0], chunks),
-        source.slot.data(),
-        rows.slot.data()[0],
-        columns.slot.data()[0],
-        out.data(),
-        bad.data(),
-    )
-    kernel = cache.backend.kernels["gather"]
-    if cache.reserving:
-        cache.backend.expect(kernel, 0, 0, *call)
-        return
+    call = [source.slot.data(), rows.slot.data()[0], columns.slot.data()[0], out.data(), bad.data()]
     bad.data().fill(0)
-    cache.backend.run(kernel, chunks, *call)
+    bounds = even_bounds(cache, out.shape[0], chunks)
+    cache.backend.run(cache.backend.kernels["gather"], bounds, *call)
+    if cache.reserving:
+        return
     for axis, positions in enumerate((rows, columns)):
         if place := int(bad.data()[:, axis].max()):
             out_of_range(source, int(positions.slot.data()[0, place - 1]), axis, out.where)
@@ -109,11 +94,7 @@ def _transpose(cache: MatCache, source: Slot, out: Slot) -> None:
 
 @launches("round_table", "cpu", only_calls=True)
 def _round_table(cache: MatCache, source: Slot, out: Slot) -> None:
-    backend, size = cache.backend, source.shape[0] * source.shape[1]
-    kernel = backend.kernels["round_table"]
+    size = source.shape[0] * source.shape[1]
+    call = [slot.data().reshape(-1).view(np.uint32) for slot in (source, out)]
     bounds = even_bounds(cache, size, min(ROW_CHUNKS, size))
-    call = (bounds, *(slot.data().reshape(-1).view(np.uint32) for slot in (source, out)))
-    if cache.reserving:
-        backend.expect(kernel, 0, 0, *call)
-    else:
-        backend.run(kernel, len(bounds) - 1, *call)
+    cache.backend.run(cache.backend.kernels["round_table"], bounds, *call)

@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import ROW_CHUNKS, column_bounds, even_bounds, worthwhile
+from ...containers.chunks import ROW_CHUNKS
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.exact import NO_WEIGHTS
 from ..blas import CHUNK_ROWS, add_turned
+from ..bounds import Work, column_bounds, even_bounds
 from ..top import GROUP, TILE
 
 FEWEST_ROWS = 8 * GROUP  # least rows in a chunk: each chunk transposes the whole table once
 MOST_CHUNKS = 4  # most chunks for each thread, to balance uneven ones
 
 
-@launches("add_exact_product", "cpu")
+@launches("add_exact_product", "cpu", only_calls=True)
 def _add_exact_product(
     cache: MatCache,
     pattern: PatternSlot,
@@ -32,51 +33,35 @@ def _add_exact_product(
     kernels, backend, k = cache.backend.kernels, cache.backend, table.shape[1]
     parts = cache.result(("exact", "parts", k), (ROW_CHUNKS, k), np.float64, "largest terms")
     bounds = column_bounds(cache, pattern)
-    call = [bounds, *pattern.transposed(), values.data()[0], table.data(), _factors(weights)]
+    call = [*pattern.transposed(), values.data()[0], table.data(), _factors(weights)]
     call += [grid.data(), parts.data(), total.data()]
-    fold = (parts.data()[: len(bounds) - 1], largest.data())
-    if cache.reserving:
-        backend.expect(kernels["add_exact_product"], 0, 0, *call)
-        backend.expect(kernels["keep_largest"], *fold)
-        return
-    backend.run(kernels["add_exact_product"], len(bounds) - 1, *call)
-    kernels["keep_largest"](*fold)
+    backend.run(kernels["add_exact_product"], bounds, *call)
+    backend.call(kernels["keep_largest"], parts.data(), largest.data())
 
 
-@launches("add_exact_columns", "cpu")
+@launches("add_exact_columns", "cpu", only_calls=True)
 def _add_exact_columns(
     cache: MatCache, table: Slot, weights: Slot | None, grid: Slot, total: Slot, largest: Slot
 ) -> None:
     kernels, k = cache.backend.kernels, table.shape[1]
     parts = cache.result(("exact", "part", k), (1, k), np.float64, "largest terms")
     call = [table.data(), _factors(weights), grid.data(), parts.data(), total.data()]
-    fold = (parts.data(), largest.data())
-    if cache.reserving:
-        cache.backend.expect(kernels["add_exact_columns"], *call)
-        cache.backend.expect(kernels["keep_largest"], *fold)
-        return
-    kernels["add_exact_columns"](*call)
-    kernels["keep_largest"](*fold)
+    cache.backend.call(kernels["add_exact_columns"], *call)
+    cache.backend.call(kernels["keep_largest"], parts.data(), largest.data())
 
 
 def _factors(weights: Slot | None) -> Any:
     return NO_WEIGHTS if weights is None else weights.data()
 
 
-@launches("transposed_product", "cpu")
+@launches("transposed_product", "cpu", only_calls=True)
 def _transposed_product(
     cache: MatCache, pattern: PatternSlot, values: Slot, table: Slot, out: Slot
 ) -> None:
-    backend = cache.backend
-    chunks = worthwhile(pattern.nnz * table.shape[1] + out.shape[0] * out.shape[1], backend.threads)
-    bounds = column_bounds(cache, pattern, chunks)
-    active, starts, t_rows, t_pos = pattern.transposed()
-    kernel = backend.kernels["transposed_product"]
-    call = (bounds, active, starts, t_rows, t_pos, values.data()[0], table.data(), out.data())
-    if cache.reserving:
-        backend.expect(kernel, 0, 0, *call)
-        return
-    backend.run(kernel, chunks, *call)
+    work = Work(entry=table.shape[1], fixed=out.shape[0] * out.shape[1])
+    call = [*pattern.transposed(), values.data()[0], table.data(), out.data()]
+    kernel = cache.backend.kernels["transposed_product"]
+    cache.backend.run(kernel, column_bounds(cache, pattern, work), *call)
 
 
 @launches("add_wide_product", "cpu")
@@ -96,7 +81,7 @@ def _add_wide_product(cache: MatCache, X: Slot, table: Slot, weights: Slot, tota
     add_turned(cache.backend.pool, X.data(), weighted.data(), columns, parts.data(), total.data())
 
 
-@launches("top_products", "cpu")
+@launches("top_products", "cpu", only_calls=True)
 def _top_products(
     cache: MatCache,
     rows: Slot,
@@ -117,11 +102,7 @@ def _top_products(
         ("top_products", "sums"), (threads, GROUP * TILE), np.float32, "products of a tile"
     )
     none = [np.empty(0, np.int64), np.empty(0, np.int32)]
-    call = [even_bounds(cache, r, chunks), rows.data(), table.data(), unit]
+    call = [rows.data(), table.data(), unit]
     call += none if leave_out is None else leave_out.offsets()
     call += [at.data(), tiles.data(), sums.data(), scores.data(), ids.data()]
-    kernel = backend.kernels["top_products"]
-    if cache.reserving:
-        backend.expect(kernel, 0, 0, *call)
-    else:
-        backend.run(kernel, chunks, *call)
+    backend.run(backend.kernels["top_products"], even_bounds(cache, r, chunks), *call)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...containers.cache import MatCache
-from ...containers.chunks import column_bounds, row_bounds
 from ...containers.dispatch import launches
 from ...containers.matrices import Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot
@@ -17,10 +14,11 @@ from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
 from ...operations.rowwise import values_container
 from ...program.instructions import Kind
+from ..bounds import Work, column_bounds, row_bounds
 from ..compiled import kernel_of
 
 
-@launches("row_steps", "cpu")
+@launches("row_steps", "cpu", only_calls=True)
 def _row_steps(
     cache: MatCache,
     found: StepsCompiled,
@@ -36,13 +34,10 @@ def _row_steps(
     call += [found.residuals.data(), found.scratch.data()]
     call += [mat.slot.data() for mat in tables]
     call.append(found.strips.data())
-    if cache.reserving:
-        cache.backend.expect(kernel_of(found, row_steps_source), *call)
-    else:
-        kernel_of(found, row_steps_source)(*call)
+    cache.backend.call(kernel_of(found, row_steps_source), *call)
 
 
-@launches("rowwise", "cpu")
+@launches("rowwise", "cpu", only_calls=True)
 def _rowwise(
     cache: MatCache,
     found: Compiled,
@@ -60,15 +55,14 @@ def _rowwise(
         dtype,
         "scratch rows of threads",
     )
-    nnz = 0 if pattern is None else pattern.nnz
+    work = None if found.loops else Work(entry=found.width, row=found.width)
     if pattern is not None and plan.program.transposed:
-        rows = pattern.active_count
-        bounds = column_bounds(cache, pattern, found.chunks(nnz, rows, backend.threads))
+        bounds = column_bounds(cache, pattern, work)
         active, starts, t_rows, positions = pattern.transposed()
-        call: list[Any] = [bounds, starts, t_rows, active, positions]
+        call: list[Any] = [starts, t_rows, active, positions]
     else:
-        bounds = row_bounds(cache, rows, pattern, found.chunks(nnz, rows, backend.threads))
-        call = [bounds, *(() if pattern is None else pattern.offsets())]
+        bounds = row_bounds(cache, rows, pattern, work)
+        call = [] if pattern is None else pattern.offsets()
     for arg in args:
         if isinstance(arg, SparseMat):
             call.append(arg.slot.data()[0])
@@ -83,8 +77,6 @@ def _rowwise(
         assert pattern is not None
         key = ("hidden", pattern.guid, dtype, n)
         call.append(values_container(cache, key, pattern, dtype, "non-zeros").data()[0])
-    if cache.reserving:
-        backend.expect(kernel_of(found), 0, 0, *call, np.empty((0, 0, 0), dtype))
-        return
-    call.append(scratch.data().reshape(backend.threads, vectors, width))
-    backend.run(kernel_of(found), len(bounds) - 1, *call)
+    array = scratch.data()
+    call.append(array.reshape(-1 if array.size else 0, vectors, width))
+    backend.run(kernel_of(found), bounds, *call)

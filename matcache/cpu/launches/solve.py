@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import ROW_CHUNKS, column_bounds, even_bounds, row_bounds
+from ...containers.chunks import ROW_CHUNKS
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
+from ..bounds import column_bounds, even_bounds, row_bounds
 from ..cholesky import add_outer, scratch_length, solve_rows, solve_sums
 
 
-@launches("solve_rows", "cpu")
+@launches("solve_rows", "cpu", only_calls=True)
 def _solve_rows(
     cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, systems: Systems
 ) -> None:
     n, k = systems.out.shape
-    call = [row_bounds(cache, n, pattern), *pattern.offsets(), weights.data()[0], table.data()]
-    _run(cache, solve_rows, [*call, *_arrays(systems), _scratch(cache, k)])
+    call = [*pattern.offsets(), weights.data()[0], table.data(), *_arrays(systems)]
+    cache.backend.run(solve_rows, row_bounds(cache, n, pattern), *call, _scratch(cache, k))
 
 
-@launches("add_outer", "cpu")
+@launches("add_outer", "cpu", only_calls=True)
 def _add_outer(
     cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, sums: Slot
 ) -> None:
-    call = [column_bounds(cache, pattern), *pattern.transposed(), weights.data()[0]]
-    _run(cache, add_outer, [*call, table.data(), sums.data()])
+    call = [*pattern.transposed(), weights.data()[0], table.data(), sums.data()]
+    cache.backend.run(add_outer, column_bounds(cache, pattern), *call)
 
 
-@launches("solve_sums", "cpu")
+@launches("solve_sums", "cpu", only_calls=True)
 def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
     m, k = systems.out.shape
-    call = [even_bounds(cache, m, min(ROW_CHUNKS, m)), sums.data()]
-    _run(cache, solve_sums, [*call, *_arrays(systems), _scratch(cache, k)])
+    bounds = even_bounds(cache, m, min(ROW_CHUNKS, m))
+    cache.backend.run(solve_sums, bounds, sums.data(), *_arrays(systems), _scratch(cache, k))
 
 
 def _arrays(systems: Systems) -> list[Any]:
@@ -44,14 +44,6 @@ def _arrays(systems: Systems) -> list[Any]:
     shared = systems.gram, systems.free, systems.scale, systems.shift
     given = (none if slot is None else slot.data() for slot in shared)
     return [*given, systems.ridge.data(), systems.rhs.data(), systems.out.data()]
-
-
-def _run(cache: MatCache, kernel: Callable[..., None], call: list[Any]) -> None:
-    """Run a kernel over the chunks of its first argument."""
-    if cache.reserving:
-        cache.backend.expect(kernel, 0, 0, *call)
-        return
-    cache.backend.run(kernel, len(call[0]) - 1, *call)
 
 
 def _scratch(cache: MatCache, k: int) -> Any:

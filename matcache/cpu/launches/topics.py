@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import column_bounds, row_bounds, worthwhile
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
-from ...operations.sampling import CAP, Draws
-from ..gibbs import GROUP, count_particles, padded, sample_rows, topic_counts
+from ...operations.sampling import Draws
+from ..bounds import Work, column_bounds, row_bounds
+from ..gibbs import GROUP, count_draws, count_particles, padded, sample_rows, topic_counts
 
 
-@launches("topic_counts", "cpu")
+@launches("topic_counts", "cpu", only_calls=True)
 def _topic_counts(
     cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, z: Slot, out: Slot
 ) -> None:
     active, starts, _, positions = pattern.transposed()
-    work = pattern.nnz * z.shape[0] + out.shape[0] * out.shape[1]
-    chunks = worthwhile(work, cache.backend.threads)
-    call = [column_bounds(cache, pattern, chunks), active, starts, positions, values.data()[0]]
-    call += [first.data()[0], z.data(), out.data()]
-    if cache.reserving:
-        cache.backend.expect(topic_counts, 0, 0, *call)
-    else:
-        cache.backend.run(topic_counts, chunks, *call)
+    work = Work(entry=z.shape[0], fixed=out.shape[0] * out.shape[1])
+    call = [active, starts, positions, values.data()[0], first.data()[0], z.data(), out.data()]
+    cache.backend.run(topic_counts, column_bounds(cache, pattern, work), *call)
 
 
-@launches("sample_topics", "cpu")
+@launches("sample_topics", "cpu", only_calls=True)
 def _sample_topics(cache: MatCache, draws: Draws) -> None:
     X, phi, first, z = draws.X, draws.phi, draws.first, draws.z
     pattern, k = X.pattern, phi.shape[1]
@@ -43,25 +36,18 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     )
     indptr, indices = pattern.offsets()
     values = X.slot.data()[0]
-    call = [row_bounds(cache, X.shape[0], pattern), indptr, indices, values, first.data()[0]]
+    particles = (indptr, X.shape[0], values, first.data()[0])
+    call = [indptr, indices, values, first.data()[0]]
     call += [mat.slot.data() for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
     chains = state.data().reshape(-1, GROUP + 1, GROUP + 1)
     call += [draws.burn, z.data(), counts.data(), chains]
     call += [slot.data()[0] for slot in (u, weights, words, topics)]
-    if cache.reserving:
-        cache.backend.expect(count_particles, indptr, X.shape[0], values, first.data()[0])
-        cache.backend.expect(sample_rows, 0, 0, *call)
-        return
-    count_particles(indptr, X.shape[0], values, first.data()[0])
-    cache.backend.run(sample_rows, len(call[0]) - 1, *call)
-    if pattern.nnz:  # particles before the last entry, plus its own
-        last = float(values[pattern.nnz - 1])
-        particles = int(first.data()[0, pattern.nnz - 1])
-        particles += ceil(min(last, CAP)) if last > 0 else 0
-        cache.flops += draws.flops_each * particles
+    cache.backend.call(count_particles, *particles)
+    cache.backend.run(sample_rows, row_bounds(cache, X.shape[0], pattern), *call)
+    cache.backend.call(count_draws, *particles, draws.flops_each, cache.backend.operations)
 
 
-@launches("split_tokens", "cpu")
+@launches("split_tokens", "cpu", only_calls=True)
 def _split_tokens(
     cache: MatCache,
     pattern: PatternSlot,
@@ -71,17 +57,7 @@ def _split_tokens(
     seen: Slot,
     scored: Slot,
 ) -> None:
+    call = [pattern.offsets()[0], values.data()[0], row_ids.data(), key.data()]
+    call += [seen.data()[0], scored.data()[0]]
     kernel = cache.backend.kernels["split_tokens"]
-    call = [
-        row_bounds(cache, pattern.rows, pattern),
-        pattern.offsets()[0],
-        values.data()[0],
-        row_ids.data(),
-        key.data(),
-        seen.data()[0],
-        scored.data()[0],
-    ]
-    if cache.reserving:
-        cache.backend.expect(kernel, 0, 0, *call)
-    else:
-        cache.backend.run(kernel, len(call[0]) - 1, *call)
+    cache.backend.run(kernel, row_bounds(cache, pattern.rows, pattern), *call)

@@ -1,0 +1,131 @@
+"""Call compiled kernels by their addresses, with arguments as 64-bit words.
+
+Numba passes an array as seven or more words: owner, sizes, address of the numbers, shape, strides.
+A number is one word. A trampoline, a few instructions that LLVM compiles, loads the words of a call
+and passes them as the kernel expects.
+"""
+
+# Numba's and LLVM's objects have no types.
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import struct
+from functools import cache as remembered
+from typing import Any, NamedTuple
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from .compiled import Kernel, type_of
+
+Array = np.ndarray[Any, Any]
+
+
+class Call(NamedTuple):
+    """A call of a kernel.
+
+    bounds: of its chunks, after their number; `kernel(chunk, thread, bounds[1:], *args)` is called
+        for each of them. None: `kernel(*args)` is called once.
+    alone: whether one thread runs all chunks, which are too little work for threads.
+    """
+
+    kernel: Kernel
+    bounds: Array | None
+    args: tuple[Any, ...]
+    alone: bool = False
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """All arguments after chunk and thread."""
+        return self.args if self.bounds is None else (self.bounds[1:], *self.args)
+
+
+def has_address(call: Call) -> bool:
+    """Return whether the kernel is compiled for these arguments, and they can be words."""
+    return _overload(call) is not None and all(_plain(arg) is not None for arg in call.given)
+
+
+def trampoline_of(call: Call) -> int:
+    """Return the address of a function `status(words, chunk, thread)` that makes such calls."""
+    found = _overload(call)
+    convention, described = found.target_context.call_conv, found.fndesc
+    shape = convention.get_function_type(described.restype, described.argtypes)
+    return _trampoline(tuple(map(str, shape.args[2:])), call.bounds is not None)
+
+
+def _types(call: Call) -> tuple[Any, ...]:
+    chunked = () if call.bounds is None else (types.int64, types.int64)
+    return (*chunked, *map(type_of, call.given))
+
+
+def _overload(call: Call) -> Any:
+    """Return Numba's compilation of the kernel for these arguments, or None."""
+    return getattr(call.kernel, "overloads", {}).get(_types(call))
+
+
+def address_of(call: Call) -> int:
+    """Return the address of the kernel's code."""
+    found = _overload(call)
+    address: int = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+    return address
+
+
+def _plain(arg: Any) -> str | None:
+    """Return the kind of an argument that `words_of` knows, or None."""
+    if isinstance(arg, np.ndarray):
+        return "array"
+    if isinstance(arg, bool | np.bool_ | int | np.integer):
+        return "whole"
+    return "real" if isinstance(arg, float) else None
+
+
+def words_of(arg: Any) -> list[int]:
+    """Return an argument as words: of an array no owner, sizes, address, shape, strides."""
+    match _plain(arg):
+        case "array":
+            return [0, 0, arg.size, arg.itemsize, arg.ctypes.data, *arg.shape, *arg.strides]
+        case "whole":
+            return [int(arg)]
+        case _:
+            return list(struct.unpack("q", struct.pack("d", arg)))
+
+
+_engines: list[Any] = []  # keep the trampolines
+
+
+@remembered
+def _trampoline(passed: tuple[str, ...], chunked: bool) -> int:
+    """Compile `status(words, chunk, thread)`, which calls a kernel; return its address.
+
+    The first word is the kernel's address, the others are its arguments.
+
+    passed: how Numba passes them, as names of LLVM's types.
+    chunked: whether chunk and thread come first.
+    """
+    word, status = ir.IntType(64), ir.IntType(32)
+    module = ir.Module("trampoline")
+    shape = ir.FunctionType(status, [word] * 3)
+    function = ir.Function(module, shape, "trampoline")
+    builder = ir.IRBuilder(function.append_basic_block())
+    words = builder.inttoptr(function.args[0], word.as_pointer())
+    given = list(function.args[1:]) if chunked else []
+    for number, name in enumerate(passed[len(given) :], 1):
+        value = builder.load(builder.gep(words, [word(number)]))
+        if name == "double":
+            value = builder.bitcast(value, ir.DoubleType())
+        elif name.startswith("i") and not name.endswith("*") and name != "i64":
+            value = builder.trunc(value, ir.IntType(int(name[1:])))
+        given.append(value)  # a pointer is passed as a word
+    results = [builder.alloca(word), builder.alloca(word)]  # of the kernel: none; its error
+    kind = ir.FunctionType(status, [arg.type for arg in (*results, *given)])
+    kernel = builder.inttoptr(builder.load(words), kind.as_pointer())
+    builder.ret(builder.call(kernel, [*results, *given]))
+    target = llvm.Target.from_default_triple().create_target_machine(opt=1)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), target)
+    engine.finalize_object()
+    _engines.append(engine)
+    address: int = engine.get_function_address("trampoline")
+    return address

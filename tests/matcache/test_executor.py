@@ -1,0 +1,177 @@
+"""Recorded calls of kernels run without Python, for the arrays of other blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numba import njit
+
+from blocklearn.matcache import MatCache, SparseInput, named
+from blocklearn.matcache.containers.chunks import ROW_CHUNKS, worthwhile
+from blocklearn.matcache.containers.tape import Tape, record
+from blocklearn.matcache.cpu.addresses import Call
+from blocklearn.matcache.cpu.bounds import ends, even_bounds
+from blocklearn.matcache.cpu.executor import Program
+
+ROWS, COLUMNS, K = 37, 11, 3
+
+
+@pytest.fixture(params=[1, 2, 8])
+def cache(request: pytest.FixtureRequest) -> Iterator[MatCache]:
+    with MatCache(threads=request.param) as made:
+        yield made
+
+
+def block(number: int, density: float) -> sp.csr_array:
+    """A block of its own number of non-zeros; density 0: none, 2: one row holds nearly all."""
+    rng = np.random.default_rng(number)
+    X = rng.random((ROWS, COLUMNS)) * (rng.random((ROWS, COLUMNS)) < density)
+    if density == 2:
+        X[1:] *= rng.random((ROWS - 1, COLUMNS)) < 0.02
+    return sp.csr_array(X.astype(np.float32))
+
+
+def bind(block: SparseInput, X: sp.csr_array) -> Any:
+    """Bind a block whose arrays are as long as it needs, in memory of their own."""
+    turned = sp.csr_array((np.arange(X.nnz), X.indices, X.indptr), shape=X.shape).tocsc()
+    counts = np.diff(turned.indptr)
+    active = np.flatnonzero(counts).astype(np.int32)
+    return block.bind(
+        indptr=X.indptr.astype(np.int64),
+        indices=X.indices.astype(np.int32),
+        values=X.data,
+        active=active,
+        active_count=active.size,
+        starts=np.append(0, np.cumsum(counts[active])).astype(np.int64),
+        t_rows=turned.indices.astype(np.int32),
+        t_pos=turned.data.astype(np.int32),
+    )
+
+
+def test_programs_compute_what_their_calls_did(cache: MatCache) -> None:
+    given = SparseInput(cache, "X", ROWS, COLUMNS, ROWS * COLUMNS)
+    W, out, sums = (named(cache, n, s) for n, s in (
+        ("W", (COLUMNS, K)), ("out", (ROWS, K)), ("sums", (COLUMNS, K))
+    ))  # fmt: skip
+    W.set(np.arange(COLUMNS * K, dtype=np.float32).reshape(W.shape))
+
+    def program() -> None:
+        nonlocal out, sums
+        X = given.handle()
+        out <<= X @ W
+        sums <<= X.T @ out
+
+    tape = Tape(cache, {})
+    for number in range(2):  # the first run allocates
+        bind(given, block(number, 0.3))
+        tape = Tape(cache, {})
+        with record(tape):
+            program()
+    assert tape.refused is None and len(tape.steps) > 2
+    for number, density in enumerate((0.9, 0.0, 2, 0.3, 0.05), 10):
+        X = block(number, density)
+        bind(given, X)
+        tape.run({})
+        found = out.numpy(), sums.numpy()
+        program()
+        np.testing.assert_array_equal(found[0], out.numpy())
+        np.testing.assert_array_equal(found[1], sums.numpy())
+        np.testing.assert_allclose(found[0], X @ W.numpy(), rtol=1e-5)
+
+
+@njit(nogil=True)
+def shift(chunk: Any, thread: Any, bounds: Any, by: Any, flag: Any, out: Any) -> None:
+    """Add a number to a chunk, or subtract it; fail at 100."""
+    for i in range(bounds[chunk], bounds[chunk + 1]):
+        if out[i, 0] == 100.0:
+            raise ArithmeticError("the number is 100.")
+        out[i, 0] += by if flag else -by
+
+
+@pytest.fixture
+def shifting(cache: MatCache) -> tuple[MatCache, Any, Callable[..., Call]]:
+    """A cache, numbers, and a function that makes calls of `shift`."""
+    out = named(cache, "numbers", (100, 1), np.float64)
+
+    def call(by: float, flag: bool, **how: Any) -> Call:
+        bounds = even_bounds(cache, 100, 8)
+        shift(0, 0, np.zeros(2, np.int64), by, flag, out.slot.data())  # compiles it
+        return Call(shift, bounds, (by, flag, out.slot.data()), **how)
+
+    return cache, out, call
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+def test_numbers_and_flags_are_passed(shifting: Any) -> None:
+    cache, out, call = shifting
+    calls = [call(2.5, True), call(1.0, False, alone=True)]
+    program = Program(cache.backend.pool, calls, [nothing] * 2, [])
+    for n in range(1, 4):
+        program.run()
+        np.testing.assert_array_equal(out.numpy(), np.full((100, 1), 1.5 * n))
+
+
+def test_a_kernel_that_fails_raises_its_error_and_no_later_call_runs(shifting: Any) -> None:
+    cache, out, call = shifting
+    first, second = call(2.0, True), call(1.0, True)
+
+    def again() -> None:
+        for chunk in range(8):
+            shift(chunk, 0, first.bounds[1:], *first.args)
+
+    program = Program(cache.backend.pool, [first, second], [again, nothing], [])
+    numbers = np.zeros((100, 1))
+    numbers[[3, 97]] = 100.0
+    out.set(numbers)
+    with pytest.raises(ArithmeticError, match="the number is 100"):
+        program.run()
+    assert out.numpy().max() == 100.0 and (out.numpy() % 2 == 0).all()
+    out.set(0.0)
+    program.run()  # as if nothing had happened
+    np.testing.assert_array_equal(out.numpy(), np.full((100, 1), 3.0))
+
+
+def test_a_closed_cache_is_named(shifting: Any) -> None:
+    cache, _, call = shifting
+    program = Program(cache.backend.pool, [call(1.0, True)], [nothing], [])
+    cache.close()
+    with pytest.raises(RuntimeError, match="after close"):
+        program.run()
+
+
+class Helpers:
+    """A pool whose caller comes too late: another thread does all the work."""
+
+    threads = 2
+
+    def check_open(self) -> None:
+        """Do nothing: it is open."""
+
+    def run(self, task: Any, chunks: int) -> None:
+        """Call the task for all chunks."""
+        for chunk in range(chunks):
+            task(chunk, 1)
+
+
+def test_helpers_may_do_all_the_work(shifting: Any) -> None:
+    _, out, call = shifting
+    pool: Any = Helpers()
+    program = Program(pool, [call(1.0, True), call(1.0, True, alone=True)], [nothing] * 2, [])
+    for n in range(1, 4):
+        program.run()
+        np.testing.assert_array_equal(out.numpy(), np.full((100, 1), 2.0 * n))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 32, 100])
+def test_joined_chunks_cover_all_work_once(threads: int) -> None:
+    for power, row in enumerate(ends(threads)):
+        assert row[0] == 0 and row[1 << power] == ROW_CHUNKS
+        assert (np.diff(row[: (1 << power) + 1]) > 0).all()
+    assert worthwhile(0, 8, threads) == 1 and worthwhile(2**40, 8, threads) == 8
