@@ -55,11 +55,6 @@ class Place:
     index: int = -1
     task: "Task | None" = None
 
-    @property
-    def ready(self) -> bool:
-        """Whether the block is read or at hand."""
-        return self.task is None or self.task.over
-
 
 class Task:
     """An order to a thread: read the block that `place` is to hold.
@@ -145,7 +140,9 @@ class ReadAhead:
     @property
     def ready(self) -> float:
         """The share of the requested blocks that are read or at hand; 0 without requests."""
-        ready = sum(place.ready for place in self._ahead)
+        ready = 0
+        for place in self._ahead:
+            ready += place.task is None or place.task.over
         return ready / max(len(self._ahead), 1)
 
     def start(self, order: PassOrder) -> None:

@@ -138,7 +138,7 @@ class _Slopes:
         """Return the mean loss of the block at the parameters `values`; None: unknown."""
         for name, mat in self.replica.model.parameters.items():
             mat.set(values[name].astype(np.float32))
-        self.replica.update(self.replica.bind(self.host))
+        self.replica.train(self.host)
         if self.probe.loss is not None:
             loss, weight = self.probe.loss
             return float(loss) / float(weight)

@@ -9,6 +9,7 @@ import numpy as np
 
 from blocklearn.datasources import BlockShape, DataError, HostBlock
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError, SparseInput
+from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.program.padding import Padding
 from blocklearn.models import Block
 
@@ -20,12 +21,16 @@ class Intake:
     """Holds the containers of a block's features, row numbers, weights and targets.
 
     side: see `Block`.
+    labelled: whether the present block has targets.
     indexed_for: the uses of a block that read its transposed index; `note` fills it.
     """
 
     def __init__(self, cache: MatCache, shape: BlockShape, side: int) -> None:
         """Make the containers, without contents."""
         self.cache, self.shape, self.side = cache, shape, side
+        self.numbers: dict[str, Any] = {}  # of the present block, that an update may read
+        self.labelled = False
+        self._where = source_line()  # of what blocks bring, for messages
         self.indexed_for: set[Use] = set()
         suffix = " (transposed)" if side else ""
 
@@ -73,26 +78,28 @@ class Intake:
         if isinstance(self._X, SparseInput) and self._X.pattern.build is None:
             self.indexed_for.update(USES)
 
-    def bind(self, host: HostBlock, key: Mat) -> Block:
-        """Return the block in `host` for a model, valid until the next one is bound."""
+    def receive(self, host: HostBlock) -> None:
+        """Use the arrays of `host` until the next block."""
+        where = self._where
         if isinstance(self._X, SparseInput):
-            self._X.bind(
-                indptr=host.indptr,
-                indices=host.indices,
-                values=host.values,
-                **index_of(host),
-            )
+            index = host.turned if host.indexed else None
+            n, count = host.nnz, host.n_active
+            self._X.refill(*host.csr, n, index, count, where)
         else:
-            self._X.bind(host.dense)
-        self._row_ids.bind(host.row_ids.reshape(-1, 1))
-        self._weights.bind(host.weights.reshape(-1, 1))
-        labelled = self._Y is not None and host.shape.targets > 0
-        if self._Y is not None and labelled:
-            self._Y.bind(host.targets)
+            self._X.refill(host.dense, where)
+        self._row_ids.refill(host.row_ids.reshape(-1, 1), where)
+        self._weights.refill(host.weights.reshape(-1, 1), where)
+        self.labelled = self._Y is not None and host.shape.targets > 0
+        if self._Y is not None and self.labelled:
+            self._Y.refill(host.targets, where)
         weight = float(host.rows)
         if host.shape.weighted:
             weight = float(np.sum(host.weights, dtype=np.float64))
-        return self._block(key, host.rows, host.pass_, weight, labelled=labelled)
+        self.numbers = {"rows": host.rows, "pass_": host.pass_, "weight": weight}
+
+    def block(self, key: Mat) -> Block:
+        """Return the block that was received last for a model, valid until the next."""
+        return self._block(key, **self.numbers, labelled=self.labelled)
 
     def widen(self, shape: BlockShape) -> None:
         """Make room for blocks of another source.
@@ -142,19 +149,6 @@ class Intake:
             weight,
             self.side,
         )
-
-
-def index_of(host: HostBlock) -> dict[str, Any]:
-    """Return a block's transposed index as arguments of `SparseInput.bind`."""
-    if not host.indexed:
-        return {}
-    return {
-        "active": host.active,
-        "active_count": host.n_active,
-        "starts": host.starts,
-        "t_rows": host.t_rows,
-        "t_pos": host.t_pos,
-    }
 
 
 def check_nonnegative(host: HostBlock) -> None:

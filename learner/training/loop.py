@@ -52,29 +52,29 @@ class Meter:
         self._rows = progress.ahead = 0
         flops, clock = team.flops, time.perf_counter()
         yield
-        cost = Work(flops=team.flops - flops, seconds=time.perf_counter() - clock)
+        seconds = time.perf_counter() - clock
         progress.block, progress.ahead = progress.block + progress.ahead, 0
         progress.rows += self._rows
-        self._add(cost)
+        self._add(seconds, team.flops - flops)
         done = progress.work - self._before
         progress.rows_per_s, progress.gflops = done.rows_per_s, done.gflops
-        stats = [replica.cache.stats() for replica in team.replicas]
-        progress.cache_bytes = sum(s.bytes for s in stats)
+        progress.cache_bytes = team.nbytes
         if team.first.device != "cpu":
             progress.device_bytes = progress.cache_bytes
-        progress.allocations_after_warmup = sum(s.allocations_after_warmup for s in stats)
+        progress.allocations_after_warmup = team.late_allocations
 
     @contextmanager
     def end_of_pass(self) -> Iterator[None]:
         """Count the work of the model at the end of a pass."""
         clock = time.perf_counter()
-        with self.watch.part("compute"):
-            yield
-        self._add(Work(seconds=time.perf_counter() - clock))
+        self.watch.start()
+        yield
+        self.watch.lap("compute")
+        self._add(time.perf_counter() - clock)
 
-    def _add(self, work: Work) -> None:
-        self.progress.seconds += work.seconds
-        self.progress.work += work + self.watch.take()
+    def _add(self, seconds: float, flops: int = 0) -> None:
+        self.progress.seconds += seconds
+        self.progress.work += self.watch.take(flops=flops, seconds=seconds)
 
 
 def train_passes(
@@ -147,10 +147,11 @@ def train_pass(
                 team.begin()
                 for work in team.train(islice(blocks, count), side, scores):
                     meter.trained(work)
-                with meter.watch.part("compute"):
-                    team.finish()
-                with meter.watch.part("merge"):
-                    team.merge(complete=done == source.blocks)
+                meter.watch.start()
+                team.finish()
+                meter.watch.lap("compute")
+                team.merge(complete=done == source.blocks)
+                meter.watch.lap("merge")
             check.after_block(team, progress, count)
             merged()
             if progress.stop and progress.block < progress.blocks:

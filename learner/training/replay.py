@@ -62,8 +62,13 @@ class Take:
 
     def fits(self, now: Numbers) -> bool:
         """Return whether the program should do for a block what this recording does."""
-        known = any(all(now[k] == v for k, v in reads.items()) for reads in self.reads)
-        return known and self.tape.fits()
+        for reads in self.reads:
+            for name, number in reads.items():
+                if now[name] != number:
+                    break
+            else:
+                return self.tape.fits()
+        return False
 
 
 class Takes:
@@ -88,7 +93,11 @@ class Takes:
 
     def fitting(self, now: Numbers) -> Tape | None:
         """Return a confirmed recording for a block with these numbers, or None."""
-        self._expected = next((take for take in self._takes if take.fits(now)), None)
+        self._expected = None
+        for take in self._takes:
+            if take.fits(now):
+                self._expected = take
+                break
         if self._expected is None or not self._expected.confirmed:
             return None
         self._in_vain = 0
@@ -140,36 +149,37 @@ class Replays:
         self._edition = cache.edition
 
     def train(
-        self, block: Block, kind: Hashable | None, interpret: Callable[[Block], None]
+        self, now: Numbers, kind: Hashable | None, interpret: Callable[[Tape | None], None]
     ) -> None:
-        """Train on a block.
+        """Train on the present block.
 
+        now: its numbers.
         kind: updates of another kind have recordings of their own; None: interpret this block.
-        interpret: runs the update.
+        interpret: runs the update; it is recorded on the tape, if there is one.
         """
         if self._edition != self._cache.edition:
             for takes in self._kinds.values():
                 takes.clear()
             self._edition = self._cache.edition
         if kind is None:
-            interpret(block)
+            interpret(None)
             return
-        takes, now = self._kinds[kind], {name: getattr(block, name) for name in NUMBERS}
+        takes = self._kinds[kind]
         tape = takes.fitting(now)
         if tape is not None:
             tape.run(now)
             self.count += 1
         elif takes.given_up:
-            interpret(block)
+            interpret(None)
         else:
-            self._interpret(block, interpret, takes, now)
+            self._interpret(interpret, takes, now)
 
     def _interpret(
-        self, block: Block, interpret: Callable[[Block], None], takes: Takes, now: Numbers
+        self, interpret: Callable[[Tape | None], None], takes: Takes, now: Numbers
     ) -> None:
         tape = Tape(self._cache, now)
         with record(tape):
-            interpret(NotedBlock.of(block, tape))
+            interpret(tape)
         why = takes.keep(tape)
         if why is not None:
             log.warning(

@@ -6,6 +6,7 @@ Longer than 300 lines: planning, binding, training and scoring share one set of 
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
@@ -27,6 +28,7 @@ from blocklearn.matcache import (
     plan_merge,
 )
 from blocklearn.matcache.containers.recording import Recording, recorded
+from blocklearn.matcache.containers.tape import Tape
 from blocklearn.mixins import Mixin
 from blocklearn.models import Block, Model, Randomness, RowState, RowStore, Shapes
 from blocklearn.models.score import Score
@@ -42,7 +44,7 @@ from .checks import (
     check_updates,
     compute,
 )
-from .replay import Replays
+from .replay import NotedBlock, Replays
 from .terms import terms_of
 from .work import Stopwatch, Work
 
@@ -54,8 +56,8 @@ log = logging.getLogger("blocklearn.learner")
 class Look(Protocol):
     """Looks at blocks that a replica is about to train on."""
 
-    def due(self, replica: Replica, block: Block) -> bool:
-        """Return whether to look at this block."""
+    def due(self, replica: Replica, side: int) -> bool:
+        """Return whether to look at the present block, which is of this side."""
 
     def take(self, replica: Replica, block: Block) -> None:
         """Look at the block, when the parameters are as the model will read them."""
@@ -209,6 +211,11 @@ class Replica:
 
         new: whether its rows are new, so that the model keeps no state of them.
         """
+        self._receive(host, side, new=new)
+        return self.intakes[side].block(self._key)
+
+    def _receive(self, host: HostBlock, side: int, *, new: bool = False) -> None:
+        """Bring the block in `host` to the containers of its side."""
         if self.model.nonnegative:
             check_nonnegative(host)
         if host.shape.targets and host.pass_ == 0 and not new:
@@ -220,9 +227,9 @@ class Replica:
             self._row_ids = host.row_ids[: host.rows]
             for state in self._states():
                 state.load(self._row_ids)
-        self._key_array[0, 1:] = host.pass_, host.index
-        self._key.set(self._key_array)
-        return self.intakes[side].bind(host, self._key)
+        self._key_array[0, 1], self._key_array[0, 2] = host.pass_, host.index
+        self._key.refill(self._key_array, self._key.slot.where)
+        self.intakes[side].receive(host)
 
     def refresh(self) -> None:
         """Update the tables of row state from their stores."""
@@ -231,6 +238,8 @@ class Replica:
 
     def _states(self) -> list[RowState]:
         """Return the states of the present block's rows."""
+        if not self.model.states:
+            return []
         return [state for state in self.model.states.values() if state.side == self._side]
 
     def train(self, host: HostBlock, side: int = 0, look: Look | None = None) -> Work:
@@ -238,24 +247,31 @@ class Replica:
 
         look: shown the block when the parameters are as the model will read them, if it is due.
         """
-        with self.watch.part("copy"):
-            block = self.bind(host, side)
-        with self.watch.part("compute"):
-            self.update(block, look)
-            if not self.cache.frozen:
-                self.cache.freeze()
-        return self.watch.take() + Work(1, host.rows, host.data_bytes)
+        self.watch.start()
+        self._receive(host, side)
+        self.watch.lap("copy")
+        self._update(look)
+        if not self.cache.frozen:
+            self.cache.freeze()
+        self.watch.lap("compute")
+        return self.watch.take(blocks=1, rows=host.rows, nbytes=host.data_bytes)
 
-    def update(self, block: Block, look: Look | None = None) -> None:
-        """Train on the block that was bound last. look: see `train`."""
-        self._enter(block.pass_)
-        due = look is not None and look.due(self, block)
-        kind = None if due else self._kind(block)
-        self.replays.train(block, kind, lambda block: self._run(block, look if due else None))
+    def _update(self, look: Look | None) -> None:
+        """Train on the present block. look: see `train`."""
+        intake = self.intakes[self._side]
+        self._enter(intake.numbers["pass_"])
+        due = look is not None and look.due(self, self._side)
+
+        def interpret(tape: Tape | None) -> None:
+            block = intake.block(self._key)
+            noted = block if tape is None else NotedBlock.of(block, tape)
+            self._run(noted, look if due else None)
+
+        self.replays.train(intake.numbers, None if due else self._kind(), interpret)
         for state in self._states():
             state.save(self._row_ids)
 
-    def _kind(self, block: Block) -> Hashable | None:
+    def _kind(self) -> Hashable | None:
         """Return what the launches of an update may depend on; None: it must be interpreted."""
         optimizer = self.optimizer
         form = () if optimizer is None else optimizer.form
@@ -263,12 +279,12 @@ class Replica:
         if not records or not self.cache.frozen or form is None:
             return None
         phase = 0 if optimizer is None else optimizer.phase
-        return block.side, block.Y is None, phase, form
+        return self._side, self.intakes[self._side].labelled, phase, form
 
     def _enter(self, pass_: int) -> None:
         """Tell the optimizer which phase of the model a pass belongs to."""
         if self.optimizer is not None:
-            phase = sum(start <= pass_ for start in self.model.phases()) - 1
+            phase = bisect_right(self.model.phases(), pass_) - 1
             if phase != self.optimizer.phase:
                 self.optimizer.enter(phase)
 

@@ -66,9 +66,9 @@ class TrainingScores:
         self._due = -math.inf
         self._tally: Tally | None = None
 
-    def due(self, replica: Replica, block: Block) -> bool:
-        """Return whether a score of this block is due."""
-        return block.side == 0 and replica.complete and time.perf_counter() >= self._due
+    def due(self, replica: Replica, side: int) -> bool:
+        """Return whether a score of the present block is due."""
+        return side == 0 and replica.complete and time.perf_counter() >= self._due
 
     def take(self, replica: Replica, block: Block) -> None:
         """Score this block."""

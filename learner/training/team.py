@@ -8,18 +8,16 @@ merges.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from blocklearn.datasources import BlockShape, DataSource, HostBlock, Reader
 from blocklearn.matcache import Mat, Merge, Merger, make_merger
-from blocklearn.matcache.threads import MOMENT, starting
 from blocklearn.models.score import Tally
 
 from .block_input import Use
+from .lane import Errand, Lane
 from .replica import Look, Replica
 from .work import Work
 
@@ -57,8 +55,7 @@ class Team:
         self.sync_weight = sync_weight
         self.stretch = 1 if len(replicas) == 1 else sync_every * len(replicas)
         self._lanes = [
-            ThreadPoolExecutor(1, f"blocklearn-model-{i}")
-            for i in range(len(replicas) if len(replicas) > 1 else 0)
+            Lane(f"blocklearn-model-{i}") for i in range(len(replicas) if len(replicas) > 1 else 0)
         ]
         self.apart = False  # whether replicas may differ
         self._merger: Merger | None = None
@@ -81,22 +78,22 @@ class Team:
             for host in blocks:
                 yield _work(work, self.first, 0, host)
             return
-        pending: deque[Future[Result]] = deque()
+        pending: deque[Errand[Result]] = deque()
         turn, source = 0, iter(blocks)
         try:
             while True:
                 if len(pending) == len(self._lanes):
-                    yield _result(pending.popleft())
+                    yield pending.popleft().result()
                 if (block := next(source, None)) is None:
                     break
                 replica, lane = self.replicas[turn], self._lanes[turn]
-                with starting(f"blocklearn-model-{turn}"):
-                    pending.append(lane.submit(_work, work, replica, turn, block))
+                pending.append(lane.ask(_work, work, replica, turn, block))
                 turn = (turn + 1) % len(self._lanes)
             while pending:
-                yield _result(pending.popleft())
+                yield pending.popleft().result()
         finally:
-            _await(pending)
+            for errand in pending:
+                errand.wait()
 
     def train(self, blocks: Iterable[HostBlock], side: int, look: Look) -> Iterator[Work]:
         """Train the replicas on `blocks` in turn, and yield the cost of each block.
@@ -105,28 +102,31 @@ class Team:
 
         look: shown blocks of the first replica; see `Replica.train`.
         """
-        share = 1 / len(self.replicas)
 
         def train(replica: Replica, host: HostBlock) -> Work:
             return replica.train(host, side, look if replica is self.first else None)
 
+        if len(self.replicas) == 1:
+            yield from self.in_turn(blocks, train)
+            return
+        share = 1 / len(self.replicas)
         for work in self.in_turn(blocks, train):
-            yield replace(work, copy=work.copy * share, compute=work.compute * share)
+            yield work._replace(copy=work.copy * share, compute=work.compute * share)
 
     def each(self, work: Callable[[Replica], Any]) -> None:
         """Call `work(replica)` for all replicas at once."""
         if not self._lanes:
             work(self.first)
             return
-        futures: list[Future[Any]] = []
+        errands: list[Errand[Any]] = []
         try:
             for lane, replica in zip(self._lanes, self.replicas, strict=True):
-                with starting("blocklearn-model"):
-                    futures.append(lane.submit(work, replica))
+                errands.append(lane.ask(work, replica))
         finally:
-            _await(futures)
-        for future in futures:
-            future.result()
+            for errand in errands:
+                errand.wait()
+        for errand in errands:
+            errand.result()
 
     def begin(self) -> None:
         """Save the sums before replicas diverge; they must be equal in all replicas."""
@@ -198,12 +198,22 @@ class Team:
     @property
     def flops(self) -> int:
         """The floating point operations of all kernels so far."""
-        return sum(replica.cache.work for replica in self.replicas)
+        return sum([replica.cache.work for replica in self.replicas])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all caches."""
+        return sum([replica.cache.nbytes for replica in self.replicas])
+
+    @property
+    def late_allocations(self) -> int:
+        """The allocations after warm-up."""
+        return sum([replica.cache.late_allocations for replica in self.replicas])
 
     def close(self) -> None:
         """Stop the threads and free the memory."""
         for lane in self._lanes:
-            lane.shutdown()
+            lane.close()
         if self._merger is not None:
             self._merger.close()
         for replica in self.replicas:
@@ -224,30 +234,18 @@ def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader
     )
 
 
-def _await(futures: Collection[Future[Any]]) -> None:
-    """Wait for all futures, in short slices.
-
-    Python delivers a signal only between waits, so one long wait could swallow a Ctrl-C.
-    """
-    while wait(futures, timeout=MOMENT).not_done:
-        pass
-
-
-def _result(future: Future[Result]) -> Result:
-    _await([future])
-    return future.result()
-
-
 def _work(
     work: Callable[[Replica, Piece], Result], replica: Replica, number: int, block: Piece
 ) -> Result:
     backend, watch = replica.cache.backend, replica.watch
     try:
-        with watch.part("compute"):
-            backend.begin_block()
+        watch.start()
+        backend.begin_block()
+        watch.lap("compute")
         result = work(replica, block)
-        with watch.part("copy"):  # counted with the next block
-            backend.end_block()
+        watch.start()
+        backend.end_block()
+        watch.lap("copy")  # counted with the next block
         return result
     except Exception as error:
         error.add_note(f"in block {block.index} of pass {block.pass_}, replica {number}")

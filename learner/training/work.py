@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, fields
-from operator import add, attrgetter, sub
-from typing import Any, Literal, Self
+from operator import add, sub
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """Blocks of training, and their cost.
 
     nbytes: bytes of their data.
@@ -39,13 +37,13 @@ class Work:
     merge: float = 0.0
     ready: float = 0.0
 
-    def __add__(self, other: Work) -> Work:
+    def __add__(self, other: Work) -> Work:  # type: ignore[override]
         """Return the sum of both."""
-        return Work(*map(add, _numbers(self), _numbers(other)))
+        return Work._make(map(add, self, other))
 
     def __sub__(self, other: Work) -> Work:
         """Return the work since `other`, an earlier count."""
-        return Work(*map(sub, _numbers(self), _numbers(other)))
+        return Work._make(map(sub, self, other))
 
     @property
     def rows_per_s(self) -> float:
@@ -74,38 +72,37 @@ class Work:
         return count / self.seconds if self.seconds > 0 else 0.0
 
 
-_numbers = attrgetter(*(f.name for f in fields(Work)))
-
-
 Part = Literal["copy", "compute", "merge"]
-PARTS: tuple[Part, ...] = ("copy", "compute", "merge")
 
 
 class Stopwatch:
-    """Measures seconds by part of the work: `with watch.part("copy"): ...`.
-
-    Parts do not nest.
-    """
+    """Measures seconds by part of the work: each `lap` belongs to one part."""
 
     def __init__(self) -> None:
         """Start with no seconds."""
-        self._seconds = dict.fromkeys(PARTS, 0.0)
-        self._part, self._begun = PARTS[0], 0.0
+        self.copy = self.compute = self.merge = 0.0
+        self._begun = 0.0
 
-    def part(self, name: Part) -> Self:
-        """Count the seconds of a `with` statement as those of the part `name`."""
-        self._part = name
-        return self
-
-    def take(self) -> Work:
-        """Return the seconds of each part since the last call."""
-        taken, self._seconds = self._seconds, dict.fromkeys(PARTS, 0.0)
-        return Work(copy=taken["copy"], compute=taken["compute"], merge=taken["merge"])
-
-    def __enter__(self) -> None:
-        """Begin a part."""
+    def start(self) -> None:
+        """Begin the first lap."""
         self._begun = time.perf_counter()
 
-    def __exit__(self, *_: Any) -> None:
-        """End the part that was begun."""
-        self._seconds[self._part] += time.perf_counter() - self._begun
+    def lap(self, part: Part) -> None:
+        """Count the time since the last lap, or the start, as that of a part."""
+        now = time.perf_counter()
+        seconds, self._begun = now - self._begun, now
+        setattr(self, part, getattr(self, part) + seconds)
+
+    def take(
+        self,
+        *,
+        blocks: int = 0,
+        rows: int = 0,
+        nbytes: int = 0,
+        flops: int = 0,
+        seconds: float = 0.0,
+    ) -> Work:
+        """Return this work with the seconds of each part since the last call."""
+        parts = self.copy, self.compute, self.merge
+        self.copy = self.compute = self.merge = 0.0
+        return Work(blocks, rows, nbytes, flops, seconds, 0.0, *parts)

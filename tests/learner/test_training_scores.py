@@ -110,13 +110,13 @@ def test_the_time_that_it_takes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     replica: Any = Slow()
     block: Any = type("Block", (), {"side": 0, "rows": 0})
     while clock[0] < 1000:
-        if scores.due(replica, block):
+        if scores.due(replica, block.side):
             taken.append(clock[0])
             scores.take(replica, block)
         clock[0] += 0.5
     assert 9 <= len(taken) <= 11
     block.side = 1
-    assert not scores.due(replica, block)
+    assert not scores.due(replica, block.side)
 
 
 def test_a_model_that_reads_numbers_is_not_scored(always: list[dict[str, float]]) -> None:
