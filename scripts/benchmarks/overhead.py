@@ -3,9 +3,14 @@
     scripts/bench overhead --json after.json --before before.json
 
 Blocks are tiny, so their kernels have almost no work. The figure is the processor time of the
-thread that trains, for each block: Python, launches, binding of blocks, and the tiny kernels. The
-reader has a thread of its own and is not counted. Rounds of all models alternate; the figure is
-the median round.
+thread that trains, for each block: Python, launches, binding of blocks, and the tiny kernels.
+Rounds of all models alternate; the figure is the median round, and the best one is beside it.
+
+"Kept" blocks are read by the thread that trains. "Read" ones come from the reader's thread, which
+is not counted. It is slower than such tiny blocks, so the figure has two switches of threads, too.
+
+The second table is the speed of replicas over stand-ins of devices: a block ends with a sleep of
+0.85 ms without the interpreter's lock. It shows how many devices one process can feed.
 """
 
 from __future__ import annotations
@@ -20,7 +25,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.matcache import colsum, rowmax, total
+from blocklearn.datasources import MatrixSource
+from blocklearn.matcache import colsum, exp, rowmax, total
 from blocklearn.models import ALS, GLM, LDA, NMF
 from blocklearn.optimizers import AdaGrad
 
@@ -30,6 +36,33 @@ from .report import Report, Row, table
 
 PEER_NAMES: tuple[str, ...] = ()
 COLUMNS = 40
+DEVICE_SECONDS = 0.85e-3  # of a stand-in's block
+WAYS = {"kept": "blocks", "read": True}  # how blocks are read, and the order that leads to it
+ELEMENTS = 10_000
+
+
+class Expressions(bl.Model):
+    """Computes `exp(A) * B + A` of 10,000 elements, `times` times a block."""
+
+    times: int = 1
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        """Make the operands and the results."""
+        self.A, self.B = (self.scratch(name, 100, 100) for name in "AB")
+        self.out = [self.parameter(f"C{n}", 100, 100) for n in range(self.times)]
+
+    def update(self, block: bl.Block) -> None:
+        """Compute the results."""
+        for out in self.out:
+            out <<= exp(self.A) * self.B + self.A
+
+    def score(self, block: bl.Block) -> Any:
+        """Count the rows."""
+        return {"rows": bl.Sum(total(block.weights), total(block.weights))}
+
+    def predict(self, block: bl.Block) -> Any:
+        """Return a row of zeros for each row."""
+        return (block.weights * 0.0).mat()
 
 
 class KMeans(bl.Model):
@@ -69,6 +102,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--blocks", type=int, default=64, help="of a pass")
     parser.add_argument("--rounds", type=int, default=5, help="of two passes each, timed")
     parser.add_argument("--only", metavar="a,b", help="names of models")
+    parser.add_argument("--replicas", default="1,2,4,8", help="numbers of stand-ins of devices")
     parser.add_argument("--before", type=Path, help="JSON of an earlier run, to compare with")
 
 
@@ -86,21 +120,45 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
         raise ValueError(f"--only: no {min(unknown)} here; there are {', '.join(makers)}.")
     learners = {}
     for name in chosen:
-        model, data, optimizer = makers[name]
-        learner = bl.Learner(model, data, optimizer=optimizer, block_rows=args.rows, threads=1)
-        learners[name] = learner.fit()
-        timed(learner, 2)  # warm: every branch was taken, every recording made
-    rounds: dict[str, list[float]] = {name: [] for name in learners}
+        model, (data, Y), optimizer = makers[name]
+        for way, shuffle in WAYS.items():
+            source = MatrixSource(data, targets=Y, block_rows=args.rows, shuffle=shuffle)
+            learner = bl.Learner(model, source, optimizer=optimizer, threads=1, verbose=False)
+            learners[name, way] = learner.fit()
+            timed(learner, 2)  # warm: every branch was taken, every recording made
+    rounds: dict[tuple[str, str], list[float]] = {case: [] for case in learners}
     for _ in range(args.rounds):
-        for name, learner in learners.items():
-            rounds[name].append(timed(learner, 2))
+        for case, learner in learners.items():
+            rounds[case].append(timed(learner, 2))
     before = {} if args.before is None else earlier(args.before)
-    for name, learner in learners.items():
-        seconds = median(rounds[name])
-        quality = {"before": before.get(name)}
-        report.rows.append(Row("blocklearn", bl.__version__, {"model": name}, seconds, quality))
+    for (name, way), learner in learners.items():
+        found = rounds[name, way]
+        settings = {"model": name, "blocks": way}
+        quality = {"before": before.get((name, way)), "best": min(found)}
+        report.rows.append(Row("blocklearn", bl.__version__, settings, median(found), quality))
         learner.close()
+    for count in map(int, args.replicas.split(",")):
+        seconds = stand_ins(X, count, args)
+        settings = {"model": "lda vb", "replicas": count}
+        report.rows.append(Row("blocklearn", bl.__version__, settings, seconds, {}))
     return report
+
+
+def stand_ins(X: Any, count: int, args: argparse.Namespace) -> float:
+    """Return the seconds of a block, trained by replicas over stand-ins of devices."""
+    source = MatrixSource(X, block_rows=args.rows, shuffle="blocks")
+    settings: Any = {"replicas": count, "sync_every": args.blocks, "threads": count}
+    learner = bl.Learner(LDA(topics=4, inference="vb"), source, verbose=False, **settings)
+    learner.passes = 4
+    learner.fit()
+    for replica in learner.team.replicas:  # type: ignore[union-attr]
+        replica.cache.backend.end_block = lambda: time.sleep(DEVICE_SECONDS)
+    done, begun = learner.progress.work.blocks, time.perf_counter()
+    learner.passes += 1 if args.quick else 16
+    learner.fit()
+    seconds = time.perf_counter() - begun
+    learner.close()
+    return seconds / (learner.progress.work.blocks - done)
 
 
 def models(X: Any, rng: Any) -> dict[str, tuple[Any, Any, Any]]:
@@ -108,16 +166,18 @@ def models(X: Any, rng: Any) -> dict[str, tuple[Any, Any, Any]]:
     few, many = ((rng.random((X.shape[0], n)) < 0.3).astype(np.float32) for n in (1, 300))
     by_block, by_row = AdaGrad(rate=0.5), AdaGrad(rate=0.5, step_per="row")
     return {
-        "lda vb": (LDA(topics=4, inference="vb"), X, None),
-        "lda cvb0": (LDA(topics=4, inference="cvb0"), X, None),
-        "lda gibbs": (LDA(topics=4, inference="gibbs", warm_up=0), X, None),
+        "lda vb": (LDA(topics=4, inference="vb"), (X, None), None),
+        "lda cvb0": (LDA(topics=4, inference="cvb0"), (X, None), None),
+        "lda gibbs": (LDA(topics=4, inference="gibbs", warm_up=0), (X, None), None),
         "glm 1 by block": (GLM(), (X, few), by_block),
         "glm 1 by row": (GLM(), (X, few), by_row),
         "glm 300 by block": (GLM(), (X, many), by_block),
-        "als cg": (ALS(rank=4), X, None),
-        "als cholesky": (ALS(rank=4, solver="cholesky"), X, None),
-        "nmf": (NMF(components=4), X, None),
-        "k-means": (KMeans(), X, None),
+        "als cg": (ALS(rank=4), (X, None), None),
+        "als cholesky": (ALS(rank=4, solver="cholesky"), (X, None), None),
+        "nmf": (NMF(components=4), (X, None), None),
+        "k-means": (KMeans(), (X, None), None),
+        "1 expression": (Expressions(), (X, None), None),
+        "11 expressions": (Expressions(times=11), (X, None), None),
     }
 
 
@@ -130,17 +190,27 @@ def timed(learner: Any, passes: int) -> float:
     return spent / (learner.progress.work.blocks - done)
 
 
-def earlier(path: Path) -> dict[str, float]:
-    """Return the seconds of an earlier run, by model."""
-    return {row.settings["model"]: row.seconds for row in Report.read(path).rows}
+def earlier(path: Path) -> dict[tuple[str, str], float]:
+    """Return the seconds of an earlier run, by model and way of reading."""
+    rows = Report.read(path).rows
+    # the first reports had no ways: all blocks came from the reader's thread
+    ways = [(row, row.settings.get("blocks", "read")) for row in rows]
+    return {(row.settings["model"], way): row.seconds for row, way in ways}
 
 
 def show(report: Report) -> str:
-    """Return a table, with the figures of an earlier run beside these."""
+    """Return a table of models, beside the figures of an earlier run, and one of stand-ins."""
     lines: list[list[Any]] = []
+    speeds: list[list[Any]] = []
     for row in report.rows:
-        name, before = row.settings["model"], row.quality["before"]
+        if "replicas" in row.settings:
+            one = speeds[0][1] if speeds else 1 / row.seconds
+            speeds.append([row.settings["replicas"], 1 / row.seconds, 1 / row.seconds / one])
+            continue
+        before = row.quality["before"]
         gain = None if before is None else before / row.seconds
         before = None if before is None else before * 1e6
-        lines.append([name, before, row.seconds * 1e6, gain])
-    return table(["us a block", "before", "after", "times as fast"], lines)
+        figures = [before, row.seconds * 1e6, row.quality["best"] * 1e6, gain]
+        lines.append([row.settings["model"], row.settings["blocks"], *figures])
+    found = table(["us a block", "blocks", "before", "after", "best", "times as fast"], lines)
+    return found + "\n\n" + table(["stand-ins", "blocks/s", "times one"], speeds)

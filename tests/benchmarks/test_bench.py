@@ -65,13 +65,16 @@ def test_block_rows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_overhead(tmp_path: Path) -> None:
-    report = run(tmp_path, "overhead", "--only", "k-means")
-    (row,) = report["rows"]
-    assert row["settings"] == {"model": "k-means"}
-    assert row["seconds"] > 0
+    only = ("--only", "k-means", "--replicas", "1,2")
+    report = run(tmp_path, "overhead", *only)
+    kept, read, *replicas = report["rows"]
+    assert kept["settings"] == {"model": "k-means", "blocks": "kept"}
+    assert read["settings"] == {"model": "k-means", "blocks": "read"}
+    assert [row["settings"]["replicas"] for row in replicas] == [1, 2]
+    assert all(row["seconds"] > 0 for row in report["rows"])
     earlier = str(tmp_path / "result.json")
-    (row,) = run(tmp_path, "overhead", "--only", "k-means", "--before", earlier)["rows"]
-    assert row["quality"]["before"] == report["rows"][0]["seconds"]
+    again = run(tmp_path, "overhead", *only, "--before", earlier)["rows"]
+    assert [row["quality"]["before"] for row in again[:2]] == [kept["seconds"], read["seconds"]]
 
 
 @pytest.mark.slow
