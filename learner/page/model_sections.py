@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 
+from blocklearn.matcache.errors import BlocklearnError
 from blocklearn.models import GLM, LDA, NMF, FactorModel
 
 from ..drawing.markup import Markup
@@ -19,21 +21,32 @@ from .frame import section
 from .target_sections import target_sections
 from .topic_sections import topic_sections
 
+Evidence = TypeVar("Evidence")
+
 
 def model_sections(learner: Learner, data: RunData) -> Iterator[Markup]:
     """Yield all sections on the model.
 
-    data: those it was trained on and scored on, as far as they can be read.
+    data: those it was trained on and scored on, as far as they can be read. If they cannot, a
+        section says why, and the others do without them.
     """
-    model = learner.model
-    if data.missing:
-        yield section("Data", note=f"They cannot be read again: {data.missing}")
+    model, missing = learner.model, [data.missing] if data.missing else []
+
+    def found(read: Callable[[Learner, RunData], Evidence | None]) -> Evidence | None:
+        try:
+            return read(learner, data)
+        except (BlocklearnError, OSError) as error:  # a file was damaged since the run
+            missing.append(str(error))
+            return None
+
     if isinstance(model, LDA | NMF):
-        yield from topic_sections(learner, topic_evidence(learner, data))
+        yield from topic_sections(learner, found(topic_evidence))
     if isinstance(model, NMF):
         lengths = np.linalg.norm(model.parameters["H"].numpy().astype(np.float64), axis=0)
         yield spectrum_section(np.sort(lengths)[::-1], "lengths of the parts, the longest first")
     elif isinstance(model, FactorModel):
-        yield from factor_sections(learner, rating_evidence(learner, data))
+        yield from factor_sections(learner, found(rating_evidence))
     elif isinstance(model, GLM):
-        yield from target_sections(learner, target_evidence(learner, data))
+        yield from target_sections(learner, found(target_evidence))
+    for reason in missing:
+        yield section("Data", note=f"They cannot be read again: {reason}")

@@ -275,6 +275,19 @@ def test_a_run_whose_data_are_gone_says_so(tmp_path: Path) -> None:
     assert "&lt;gone&gt;" in text
 
 
+class Torn(MatrixSource):
+    """A source whose file was damaged after it was opened."""
+
+    def read(self, pass_: int, index: int, into: Any) -> None:
+        raise DataError("block 0: <torn>")
+
+
+def test_data_that_cannot_be_read_leave_the_rest_of_the_page() -> None:
+    X = sp.csr_array(RNG.poisson(0.4, (60, 30)).astype(np.float32))
+    text = "".join(model_sections(topics_of(X), RunData(Torn(X))))
+    assert "&lt;torn&gt;" in text and "<h2>Topics</h2>" in text and "Coherence" not in text
+
+
 def hostile_learners() -> dict[str, bl.Learner]:
     """Models whose columns, rows and targets have hostile names."""
     n = len(HOSTILE)
