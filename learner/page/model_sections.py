@@ -16,6 +16,7 @@ from ..evidence.opened import RunData
 from ..evidence.ratings import rating_evidence
 from ..evidence.targets import target_evidence
 from ..learner import Learner
+from ..terminal import message_text
 from .factor_sections import factor_sections, spectrum_section
 from .frame import section
 from .target_sections import target_sections
@@ -49,4 +50,4 @@ def model_sections(learner: Learner, data: RunData) -> Iterator[Markup]:
     elif isinstance(model, GLM):
         yield from target_sections(learner, found(target_evidence))
     for reason in missing:
-        yield section("Data", note=f"They cannot be read again: {reason}")
+        yield section("Data", note=f"They cannot be read again: {message_text(reason)}")

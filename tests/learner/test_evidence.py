@@ -271,8 +271,9 @@ def test_a_run_whose_data_are_gone_says_so(tmp_path: Path) -> None:
     sp.save_npz(tmp_path / "x.npz", X)
     assert open_run_data(tmp_path / "model", learner).train is not None
     assert open_run_data(tmp_path / "model", learner, 0) == RunData(rows=0)
-    text = "".join(model_sections(learner, RunData(missing="<gone>")))
-    assert "&lt;gone&gt;" in text
+    lost = "<gone>: https://me:secret@host/x"
+    text = "".join(model_sections(learner, RunData(missing=lost)))
+    assert "&lt;gone&gt;" in text and "secret" not in text and "host/x" in text
 
 
 class Torn(MatrixSource):
