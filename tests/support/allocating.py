@@ -203,7 +203,7 @@ CASES: dict[str, Make] = {
     "als cholesky": two_sided(M.ALS(rank=32, solver="cholesky")),
     "als implicit": two_sided(M.ALS(rank=32, loss="implicit")),
     "als ranked": two_sided(M.ALS(rank=32, loss="implicit"), RankingEvaluation()),
-    "ranking": plain(M.Ranking(rank=32)),
+    "ranking": two_sided(M.Ranking(rank=32), RankingEvaluation()),
     "nmf frobenius": plain(M.NMF(components=40)),
     "nmf kullback-leibler": plain(M.NMF(components=40, loss="kullback-leibler")),
 }
