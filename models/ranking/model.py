@@ -111,7 +111,7 @@ class Ranking(FactorModel):
         if train:
             drawn = self.negatives, self.popularity
             return NegativeSource(source, *drawn, seed, room=DRAWS)
-        return NegativeSource(source, DRAWS, 0.0, seed, same=True)
+        return NegativeSource(source, DRAWS, 0.0, seed=0, same=True)  # also of a loaded model
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Set users to zero and items to random factors without bias."""
