@@ -77,10 +77,13 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def helper(*fastmath: str) -> Callable[[Any], Any]:
-    """Return a decorator of functions that only kernels call; see `kernel`."""
+def helper(*fastmath: str, inline: bool = False) -> Callable[[Any], Any]:
+    """Return a decorator of functions that only kernels call; see `kernel`.
+
+    inline: whether LLVM must insert them where they are called.
+    """
     decorated: Callable[[Any], Any] = _njit(
-        fastmath=set(fastmath), no_cpython_wrapper=True, **_OPTIONS
+        fastmath=set(fastmath), forceinline=inline, no_cpython_wrapper=True, **_OPTIONS
     )
     return decorated
 

@@ -12,15 +12,15 @@ That of exppsi is 1e-5 at 0.02, since exp multiplies the error of psi by psi.
 import math
 
 import numpy as np
-from numba import njit
 
 from ..notation.elementwise import TINY
+from .jit import helper
 
 _F = np.float32
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
-_inline = njit(forceinline=True, error_model="numpy", fastmath=_FAST)
+_inline = helper(*_FAST, inline=True)
 # where the order of operations is the point: reductions of arguments, scaling in two steps
-_ordered = njit(forceinline=True, error_model="numpy", fastmath={"contract", "nsz"})
+_ordered = helper("contract", "nsz", inline=True)
 
 _LOG2E = _F(1.44269504088896341)
 _LN2_HI = _F(0.693359375)

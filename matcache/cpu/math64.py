@@ -6,13 +6,13 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from ..notation.elementwise import TINY
+from .jit import helper
 
 _F = np.float64
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
-_inline = njit(error_model="numpy", fastmath=_FAST)
+_inline = helper(*_FAST)
 
 
 @_inline

@@ -8,7 +8,8 @@ pass, block, row, column, stream). So neither threads nor order nor a resume can
 # mypy: allow-untyped-defs
 
 import numpy as np
-from numba import njit
+
+from .jit import helper
 
 _u32 = np.uint32
 _u64 = np.uint64
@@ -16,7 +17,7 @@ _M0, _M1 = _u64(0xD2511F53), _u64(0xCD9E8D57)
 _W0, _W1 = _u32(0x9E3779B9), _u32(0xBB67AE85)
 
 
-@njit(error_model="numpy", forceinline=True)
+@helper(inline=True)
 def philox(c0, c1, c2, c3, k0, k1):
     """Return four random uint32 from a 128-bit counter and a 64-bit key."""
     for _ in range(10):
@@ -33,7 +34,7 @@ def philox(c0, c1, c2, c3, k0, k1):
     return _u32(c0), _u32(c1), _u32(c2), _u32(c3)
 
 
-@njit(error_model="numpy", forceinline=True)
+@helper(inline=True)
 def random_bits(key, row, column, stream):
     """Return 32 random bits for an element.
 
