@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from ..training.schedule import Interval
 from .progress import done_of, line, text
 
 REFRESH_SECONDS = 0.25
+compiling = logging.getLogger("blocklearn.compile")
 
 
 class Screen(Protocol):
@@ -29,13 +31,27 @@ class Screen(Protocol):
         """Leave the last drawing; may be called more than once."""
 
 
+class _Lines(logging.Handler):
+    """Prints what is logged above the drawing."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.print(record.getMessage(), markup=False, highlight=False)
+
+
 class TerminalScreen:
-    """Draws in place in a terminal."""
+    """Draws in place in a terminal, and says when kernels took long to compile."""
 
     def __init__(self, console: Console, render: Any = line) -> None:
         """Draw on `console` what `render` makes of progress."""
         self._live = Live(console=console, auto_refresh=False)
         self._render = render
+        self._lines = _Lines(console)
+        compiling.addHandler(self._lines)
+        compiling.setLevel(logging.INFO)
 
     def draw(self, progress: Progress) -> None:
         """Draw, from the first call on."""
@@ -46,6 +62,7 @@ class TerminalScreen:
 
     def close(self) -> None:
         """Give the terminal back."""
+        compiling.removeHandler(self._lines)
         self._live.stop()
 
 

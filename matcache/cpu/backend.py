@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 from ..containers.dispatch import backend
 from ..containers.slots import allocate_bytes
 from ..emit.kernel_cache import remove_damaged
+from ..emit.source import cache_folder
 from . import kernels as cpu_kernels
 from . import launches as launches
 from .addresses import Call
@@ -21,6 +24,9 @@ from .pool import Pool
 from .processors import available_threads
 
 Array = np.ndarray[Any, Any]
+
+LONG = 2.0  # seconds of compiling that are worth a line
+log = logging.getLogger("blocklearn.compile")
 
 
 @cache
@@ -110,9 +116,14 @@ class CPU:
 
     def compile_expected(self) -> None:
         """Compile the noted kernels or load them from disk, so that no block waits."""
+        begun = time.perf_counter()
         for kernel, types in self._awaited:
             if types not in kernel.overloads:
                 kernel.compile(types)
+        seconds = time.perf_counter() - begun
+        if seconds > LONG:
+            text = "kernels compiled in %.0f s; later runs load them from %s"
+            log.info(text, seconds, cache_folder())
         self._awaited.clear()
         self.planning = False
 

@@ -85,6 +85,15 @@ def test_lists(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_compile(tmp_path: Path) -> None:
+    report = run(tmp_path, "compile", "--only", "lda gibbs,glm by block", "--widths", "3,4")
+    assert [row["settings"]["model"] for row in report["rows"]] == ["lda gibbs", "glm by block"]
+    for row in report["rows"]:
+        assert row["seconds"] > row["quality"]["again"] > 0
+        assert row["quality"]["other width"] >= 0
+
+
+@pytest.mark.slow
 def test_ridge(tmp_path: Path) -> None:
     report = run(tmp_path, "ridge")
     assert systems(report) >= {"biases", "reg 0.05", "auto", "row_reg 0, reg 0.025"}

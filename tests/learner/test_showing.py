@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from rich.console import Console
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
@@ -176,3 +178,14 @@ def test_models_and_matrices_have_html() -> None:
     learner = fitted(passes=1).fit()
     H = learner.model.parameters["H"]
     assert f"{H.shape[0]:,} x {H.shape[1]:,}" in H._repr_html_() and "48 bytes" in H._repr_html_()
+
+
+def test_a_terminal_says_that_kernels_were_compiled() -> None:
+    out = io.StringIO()
+    log = logging.getLogger("blocklearn.compile")
+    where = TerminalScreen(Console(file=out, force_terminal=True, width=80))
+    log.info("kernels compiled in %d s", 7)
+    where.close()
+    log.info("kernels compiled in %d s", 8)
+    assert "kernels compiled in 7 s" in out.getvalue()
+    assert "8 s" not in out.getvalue()

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from blocklearn.matcache import MatCache, from_array, total
 from blocklearn.matcache.emit import source as codefiles
 from blocklearn.matcache.emit.kernel_cache import is_whole
 
@@ -75,3 +77,13 @@ def test_a_file_that_could_not_be_written_leaves_nothing(tmp_path: Path, monkeyp
     with pytest.raises(OSError, match="No space left"):
         codefiles.load_source("run = 1\n", "test")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_long_compilations_are_logged(caplog: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("blocklearn.matcache.cpu.backend.LONG", -1.0)
+    caplog.set_level("INFO", "blocklearn.compile")
+    with MatCache(threads=1, reserving=True) as memory:
+        total(from_array(memory, np.ones((4, 3), np.float32)))
+        memory.commit()
+    (text,) = (record.getMessage() for record in caplog.records)
+    assert text.startswith("kernels compiled in ") and "; later runs load them from " in text

@@ -1,0 +1,132 @@
+"""How long do kernels compile, for a first model and for another width?
+
+    scripts/bench compile --json compile.json
+
+Each model trains in a process of its own, with nothing compiled: on some rows, for one pass. The
+figure is the processor time of the process for its first fit. `again` is that of the same fit once
+more, when all is compiled. `other width` is a fit with another number of topics, factors or targets
+(of inputs for one target), less `again`: what its own kernels cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .data import facts
+from .machine import describe
+from .report import Report, Row, table
+
+PEER_NAMES: tuple[str, ...] = ()
+ROWS, COLUMNS = 256, 300
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the task's own options."""
+    parser.add_argument("--widths", default="32,50", metavar="K,K", help="the first and another")
+    parser.add_argument("--only", metavar="a,b", help="names of models")
+
+
+def run(args: argparse.Namespace, peers: list[str]) -> Report:
+    """Fit every model in a process without compiled kernels."""
+    first, other = (int(k) for k in args.widths.split(","))
+    names = args.only.split(",") if args.only else list(fits())
+    if unknown := set(names) - fits().keys():
+        raise ValueError(f"--only: no {min(unknown)} here; there are {', '.join(fits())}.")
+    import blocklearn as bl
+
+    report = Report("compile", "the first fit, of all threads", facts(counts(), ""), describe())
+    for name in names:
+        cold, again, wide = alone(name, first, other)
+        quality = {"again": again, "other width": max(0.0, wide - again)}
+        settings = {"model": name, "width": first, "other width": other}
+        report.rows.append(Row("blocklearn", bl.__version__, settings, cold, quality))
+    return report
+
+
+def counts() -> Any:
+    """Return small counts [rows x columns]."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    numbers = np.random.default_rng(0).poisson(0.2, (ROWS, COLUMNS)).astype(np.float32)
+    return sp.csr_array(numbers)
+
+
+def fits() -> dict[str, Callable[[int], Any]]:
+    """Return functions that fit a model of some width, by name."""
+    import numpy as np
+
+    import blocklearn as bl
+    from blocklearn.models import ALS, GLM, LDA, NMF
+    from blocklearn.optimizers import AdaGrad
+
+    X = counts()
+    y = (X.sum(axis=1) > 60).astype(np.float32)
+
+    def targets(k: int) -> Any:
+        return (np.random.default_rng(k).random((ROWS, k)) < 0.3).astype(np.float32)
+
+    def train(model: Any, data: Any = X, optimizer: Any = None) -> None:
+        bl.Learner(model, train=data, optimizer=optimizer, passes=1).fit()
+
+    return {
+        "lda vb": lambda k: train(LDA(topics=k)),
+        "lda cvb0": lambda k: train(LDA(topics=k, inference="cvb0")),
+        "lda gibbs": lambda k: train(LDA(topics=k, inference="gibbs", warm_up=0)),
+        "als cg": lambda k: train(ALS(rank=k, reg=0.05)),
+        "als cholesky": lambda k: train(ALS(rank=k, reg=0.05, solver="cholesky")),
+        "nmf": lambda k: train(NMF(components=k)),
+        "glm by block": lambda k: train(GLM(), (X, targets(k)), AdaGrad()),
+        "glm by row": lambda k: train(GLM(), (X, targets(k)), AdaGrad(step_per="row")),
+        "LatentDirichletAllocation": lambda k: bl.LatentDirichletAllocation(n_components=k).fit(X),
+        "ALS": lambda k: bl.ALS(n_components=k, regularization=0.05).fit(X),
+        "NMF": lambda k: bl.NMF(n_components=k).fit(X),
+        "GLMClassifier": lambda k: bl.GLMClassifier().fit(X[:, : 100 + k], y),
+        "GLMRegressor": lambda k: bl.GLMRegressor().fit(X[:, : 100 + k], y),
+    }
+
+
+def alone(name: str, first: int, other: int) -> list[float]:
+    """Return the seconds of `timed`, from a process that has no compiled kernels."""
+    with tempfile.TemporaryDirectory() as folder:
+        own = {"BLOCKLEARN_CACHE": folder, "NUMBA_CACHE_DIR": folder}
+        code = f"from {__name__} import timed; timed({name!r}, {first}, {other})"
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | own,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise OSError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
+    seconds: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return seconds
+
+
+def timed(name: str, first: int, other: int) -> None:
+    """Print the processor seconds of three fits: the first, the same again, another width."""
+    fit = fits()[name]
+    seconds = []
+    for width in (first, first, other):
+        begun = time.process_time()
+        fit(width)
+        seconds.append(time.process_time() - begun)
+    print(json.dumps(seconds))
+
+
+def show(report: Report) -> str:
+    """Return a table."""
+    lines = [
+        [row.settings["model"], row.seconds, row.quality["again"], row.quality["other width"]]
+        for row in report.rows
+    ]
+    return table(["s of processor time", "first fit", "again", "other width"], lines)
