@@ -68,7 +68,9 @@ class GLM(Model):
     more_scores: bool = Field(
         False, description="also score average_precision, top_precision and calibration_error"
     )
-    top: int = Field(100, ge=1, description="rows of the highest scores, of top_precision")
+    top: int = Field(
+        100, ge=1, lt=2**31, description="rows of the highest scores, of top_precision"
+    )
 
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer:
         """Return AdaGrad by single rows for sparse data and few columns, else by blocks.

@@ -57,7 +57,7 @@ class Ranking(FactorModel):
     popularity: float = Field(
         0.5, ge=0, le=2, description="items are drawn by their number of users to this power"
     )
-    steps: int = Field(3, ge=1, description="steps of each user's factors in a pass")
+    steps: int = Field(3, ge=1, le=1000, description="steps of each user's factors in a pass")
     rate: float = Field(0.3, gt=0, lt=1e3, description="length of a user's first step")
     init_scale: float = Field(
         0.1, gt=0, lt=1e3, description="standard deviation of the initial factors of items"

@@ -23,7 +23,7 @@ from blocklearn.learner.runs.run_folder import RunFolder
 from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.manifest import _digest as digest_of
 from blocklearn.matcache import ShapeError
-from blocklearn.models import ALS, GLM, LDA, MODELS, NMF
+from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, Ranking
 from tests.support.edits import edits, text_of
 
 COUNTS = sparse.csr_array(np.random.default_rng(0).poisson(0.7, (60, 12)).astype(np.float32))
@@ -130,6 +130,12 @@ FREE = {
     "config.sweeps": {"number"},
     "config.warm_up": {"number", "huge"},
     "config.inner_iterations": {"number", "huge", "null"},
+    "config.more_scores": {"true"},
+    "config.top": {"number"},
+    "config.negatives": {"number"},
+    "config.popularity": {"number", "real"},
+    "config.rate": {"number", "real"},
+    "config.steps": {"number"},
     "config.cg_steps": {"number", "huge"},
     "config.item_equations_mib": {"number", "huge"},
     "config.biases": {"true"},
@@ -143,7 +149,7 @@ FREE = {
 
 @pytest.mark.parametrize(
     "model",
-    [LDA(topics=3), GLM(), ALS(rank=2), NMF(components=2)],
+    [LDA(topics=3), GLM(), ALS(rank=2), NMF(components=2), Ranking(rank=2)],
     ids=lambda model: type(model).__name__,
 )
 def test_edits_of_a_model(model: bl.Model, tmp_path: Path) -> None:
