@@ -250,13 +250,13 @@ class Replica:
         self.watch.start()
         self._receive(host, side)
         self.watch.lap("copy")
-        self._update(look)
+        self.update(look)
         if not self.cache.frozen:
             self.cache.freeze()
         self.watch.lap("compute")
         return self.watch.take(blocks=1, rows=host.rows, nbytes=host.data_bytes)
 
-    def _update(self, look: Look | None) -> None:
+    def update(self, look: Look | None) -> None:
         """Train on the present block. look: see `train`."""
         intake = self.intakes[self._side]
         self._enter(intake.numbers["pass_"])
