@@ -136,6 +136,11 @@ def readers_of(source: DataSource) -> int:
     return source.readers if isinstance(source, ParallelSource) else 1
 
 
+def rows_last(source: DataSource) -> bool:
+    """Return whether a row has the same number and contents in all passes: no stream's do."""
+    return bool(getattr(source, "rows_last", True))
+
+
 def notes_of(source: DataSource | None) -> Sequence[str]:
     """Return the `notes` of a source, if any: lines about its own choices."""
     return getattr(source, "notes", ())

@@ -19,6 +19,7 @@ from .row_state import RowState as RowState
 from .row_state import RowStore as RowStore
 from .score import Score as Score
 from .score import Sum as Sum
+from .token_state import TokenState as TokenState
 
 MODELS: dict[str, type[Model]] = {
     "lda": LDA,

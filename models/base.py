@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from pydantic import BaseModel, ConfigDict
 
 from blocklearn.datasources import DataSource
@@ -37,6 +37,7 @@ from .inputs import Block, Randomness, Shapes, ValueMoments
 from .row_state import Init, RowState
 from .score import DataScore, Score, Total
 from .split_terms import SplitTerm, slopes_of
+from .token_state import TokenState
 
 STEPS, LEAST, LARGEST = 50, 32, 1024  # steps of a pass; rows of a block: see `rows_of_block`
 
@@ -158,6 +159,11 @@ class Model(Fields):
         """Whether `allocate` needs `shapes.value_sums`: costs a pass over the data, too."""
         return False
 
+    @property
+    def needs_tokens(self) -> bool:
+        """Whether `allocate` needs `shapes.tokens`: costs a pass over the data, too."""
+        return False
+
     def check_targets(self, Y: NDArray[np.floating]) -> None:
         """Raise an error if `update` and `score` cannot use Y, NumPy [rows x targets]."""
 
@@ -263,7 +269,7 @@ class Model(Fields):
         """Declare the attributes of a replica. The learner calls this before `allocate`."""
         self.allocated = False  # once `allocate` has returned, its matrices stay bound
         if getattr(self, "cache", None) is not cache:
-            self.states: dict[str, RowState] = {}  # by name; `row_state` makes them
+            self.states: dict[str, RowState | TokenState] = {}  # by name
         self.cache = cache  # where this replica's Mats live
 
         # Made by `parameter`:
@@ -301,17 +307,30 @@ class Model(Fields):
         merge: how replicas are combined: "mean" for weights, "sum" for statistics.
         saved: whether the trained model includes it; otherwise only checkpoints do.
         """
-        if name in self.parameters:
-            raise ShapeError(f"{type(self).__name__}: there are two parameters called {name!r}.")
-        mat = named(self.cache, name, (rows, columns))
+        mat = self._learned(name, named(self.cache, name, (rows, columns)), merge)
         if isinstance(init, np.ndarray):
             mat.set(init)
         else:
             mat <<= init
-        self.parameters[name] = mat
-        self.merge_rules[name] = merge
         if not saved:
             self.unsaved.add(name)
+        return mat
+
+    def statistic(self, name: str, rows: int, columns: int, dtype: DTypeLike = np.float32) -> Mat:
+        """Create sums over the data that only training needs: a parameter of zeros.
+
+        Replicas add up by how much their sums have grown. Only checkpoints hold them.
+
+        dtype: float32, or float64.
+        """
+        self.unsaved.add(name)
+        return self._learned(name, named(self.cache, name, (rows, columns), dtype), "sum")
+
+    def _learned(self, name: str, mat: Mat, merge: Merge) -> Mat:
+        """Enter `mat` as the parameter `name`."""
+        if name in self.parameters:
+            raise ShapeError(f"{type(self).__name__}: there are two parameters called {name!r}.")
+        self.parameters[name], self.merge_rules[name] = mat, merge
         return mat
 
     def row_state(self, name: str, shapes: Shapes, columns: int, init: Init = 0.0) -> RowState:
@@ -325,7 +344,23 @@ class Model(Fields):
             side = self.row_states[name]
             rows = shapes.columns if side else shapes.total_rows
             self.states[name] = RowState(self.cache, name, side, (rows, columns), shapes.rows, init)
-        return self.states[name]
+        state = self.states[name]
+        assert isinstance(state, RowState)
+        return state
+
+    def token_state(self, name: str, shapes: Shapes, init: int) -> TokenState:
+        """Return the state `name` of tokens: uint16, a number for each of `shapes.tokens`.
+
+        Only checkpoints hold it. Training on other rows begins without it.
+
+        init: the number of every token at first.
+        """
+        if name not in self.states:
+            assert shapes.tokens is not None
+            self.states[name] = TokenState(self.cache, name, shapes.tokens, shapes.rows, init)
+        state = self.states[name]
+        assert isinstance(state, TokenState)
+        return state
 
     def slopes(self, name: str) -> tuple[Table, Table] | None:
         """Return the two parts of the gradient of the mixins on a parameter of `takes_terms`.

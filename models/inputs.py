@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.matcache import (
     Mat,
@@ -71,6 +72,9 @@ class Shapes:
     value_sums: if the model `needs_value_sums` and training data exist, else None.
     dense: whether X is dense.
     of_rows: rows of the whole data, where they are trained on part by part; see `whole_rows`.
+    tokens: int64 [total_rows + 1], the tokens before each row and in all, if the model
+        `needs_tokens` and training data exist that have them; else None.
+    why_no_tokens: why the training data have none.
     """
 
     rows: int
@@ -85,6 +89,8 @@ class Shapes:
     value_sums: ValueSums | None = None
     dense: bool = False
     of_rows: int | None = None
+    tokens: NDArray[np.int64] | None = None
+    why_no_tokens: str = ""
 
     @property
     def whole_rows(self) -> int:

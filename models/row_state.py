@@ -6,7 +6,7 @@ model's view of it: the rows of the present block, or all rows as a table.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +23,14 @@ Init = Numbers | tuple[Kind, Numbers] | tuple[Kind, Numbers, Numbers]
 
 
 class RowStore:
-    """Holds float32 [rows x columns], one row per row of the data. A learner owns it."""
+    """Holds numbers [rows x columns], one row per row of the data. A learner owns it."""
 
-    def __init__(self, rows: int, columns: int) -> None:
+    def __init__(self, rows: int, columns: int, dtype: npt.DTypeLike = np.float32) -> None:
         """Allocate zeros in memory."""
-        self.array: npt.NDArray[np.float32] = np.zeros((rows, columns), np.float32)
+        self.array: npt.NDArray[np.number] = np.zeros((rows, columns), dtype)
 
     @classmethod
-    def of(cls, array: npt.NDArray[np.float32]) -> RowStore:
+    def of(cls, array: npt.NDArray[np.number]) -> RowStore:
         """Return a store that uses `array`, C-contiguous and writable, without a copy."""
         store = cls.__new__(cls)
         store.array = array
@@ -66,6 +66,9 @@ class RowState:
     table: [all rows x columns], to be read while the other side is trained, in scores and in
         predictions. A device holds a copy if `table` is read while memory is planned.
     """
+
+    dtype: ClassVar[npt.DTypeLike] = np.float32
+    saved: ClassVar[bool] = True
 
     def __init__(
         self, cache: MatCache, name: str, side: int, shape: tuple[int, int], block_rows: int,
@@ -136,7 +139,7 @@ class RowState:
         )
 
     @property
-    def kept(self) -> npt.NDArray[np.float32]:
+    def kept(self) -> npt.NDArray[np.number]:
         """All rows in the store; do not write to it. Those of a block follow with `save`."""
         assert self._store is not None
         self._read("kept")
@@ -149,12 +152,7 @@ class RowState:
 
     def connect(self, store: RowStore) -> None:
         """Use `store` from now on. Raises ShapeError if it has another shape."""
-        if store.array.shape != self.shape:
-            rows, columns = store.array.shape
-            raise ShapeError(
-                f"{self.name}: a state of {rows:,} rows x {columns:,}; this model needs "
-                f"{self.shape[0]:,} x {self.shape[1]:,}."
-            )
+        check_store(self.name, store, self.shape)
         self._store = store
         self._buffer = self.cache.backend.zeros(self.block_shape, np.float32)
         self._rows.bind(self._buffer)
@@ -181,3 +179,13 @@ class RowState:
         if len(ids) < len(self._buffer):
             self._buffer[len(ids) :] = 0.0
             self._rows.bind(self._buffer)
+
+
+def check_store(name: str, store: RowStore, shape: tuple[int, int]) -> None:
+    """Raise ShapeError if the store of a state has another shape."""
+    if store.array.shape != shape:
+        rows, columns = store.array.shape
+        raise ShapeError(
+            f"{name}: a state of {rows:,} rows x {columns:,}; this model needs "
+            f"{shape[0]:,} x {shape[1]:,}."
+        )

@@ -15,7 +15,7 @@ from ..arrays.compiled import kernel
 from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import GOLDEN, mix_one
 from ..block import BlockShape, HostBlock
-from ..source import DataSource, Described, notes_of, readers_of, row_names, target_names
+from ..source import DataSource, Described, notes_of, readers_of, row_names, rows_last, target_names
 from .samples import check_parts
 from .split import limit_of, start_of
 
@@ -64,6 +64,7 @@ class RowFilter(Described):
         self._shape = replace(source.shape, total_rows=found if held else rows - found)
         self._settings = f"{share} {seed} {held}" + ("" if marks is None else " contents")
         self.readers: int = readers_of(source)
+        self.rows_last = rows_last(source)
         self._scratch: SimpleQueue[tuple[HostBlock, npt.NDArray[np.int64]]] = SimpleQueue()
         for _ in range(self.readers):
             whole = HostBlock(source.shape, indexed=False)  # only the filtered block needs an index

@@ -58,6 +58,7 @@ class IterableSource(Described):
     ) -> None:
         """Count the rows and non-zeros of pass 0 if `shape` is None."""
         self._batches, self._stream = batches, Stream((), -1)
+        self.rows_last = False  # a pass may have other rows than the one before
         self.names, self.target_names = names, target_names
         if shape is None:
             shape, digest = count_batches(batches(0), block_rows)

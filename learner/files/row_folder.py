@@ -1,7 +1,7 @@
 """A folder in which one learner keeps its state of rows in files.
 
     FOLDER/NAME/.blocklearn-rows    the lock: holder of the folder, and the files that it has made
-    FOLDER/NAME/users.float32       float32 [rows x columns], C-contiguous, mapped into memory
+    FOLDER/NAME/users.float32       numbers [rows x columns], C-contiguous, mapped into memory
 
 A later process cannot use the files: training continues from checkpoints. The learner removes its
 files when it is done with them. Files of a killed process are removed when the folder is taken
@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from .allocated import free_bytes, new_array, too_little_room
 from .lock import HeldError, Lock, this_process
 
 LOCK = ".blocklearn-rows"
-ENDING = ".float32"
+ENDINGS = (".float32", ".uint16")
 TRIES = 100  # to make the folder while other processes remove it
 REMEDY = "Set learner.row_folder (row_folder of a Learner) to another folder."
 
@@ -48,7 +48,7 @@ class RowFolder:
     def check(self, states: Mapping[str, int]) -> None:
         """Check that `take` and `new` would work, and change nothing.
 
-        states: bytes of each state, by name.
+        states: bytes of each state, by the name of its file.
 
         Raises:
             RunFolderError: the folder is held, or has files of these names that no run has made.
@@ -60,7 +60,7 @@ class RowFolder:
             ours = _files_of(lock)
             lock.close()
         for name in states:
-            if name + ENDING not in ours and (self.path / (name + ENDING)).exists():
+            if name not in ours and (self.path / name).exists():
                 raise self._foreign(name)
         free = free_bytes(self.path) + sum(_bytes_on_disk(self.path / name) for name in ours)
         needed = sum(states.values())
@@ -87,21 +87,21 @@ class RowFolder:
             raise
         self._held, self._finalizer = held, weakref.finalize(self, held.release)
 
-    def new(self, name: str, rows: int, columns: int) -> NDArray[np.float32]:
+    def new(self, name: str, rows: int, columns: int, dtype: Any = np.float32) -> NDArray[Any]:
         """Make the file of the state `name`, all zeros, with reserved disk space.
 
-        Returns float32 [rows x columns], mapped into memory.
+        Returns numbers of float32 or uint16 [rows x columns], mapped into memory.
 
         Raises:
             RunFolderError: a file of this name exists.
             OSError: the disk has too little room.
         """
         assert self._held is not None
-        file = self.path / (name + ENDING)
+        file = self.path / f"{name}.{np.dtype(dtype).name}"
         if file.exists():
-            raise self._foreign(name)
+            raise self._foreign(file.name)
         with self._held.adding(file.name):
-            return new_array(file, np.float32, (rows, columns))
+            return new_array(file, dtype, (rows, columns))
 
     def release(self) -> None:
         """Remove the files and the folder, and let others take it.
@@ -138,7 +138,7 @@ class RowFolder:
 
     def _foreign(self, name: str) -> RunFolderError:
         return RunFolderError(
-            f"{self.path / (name + ENDING)}: must not exist. No run has made it, so it is left as "
+            f"{self.path / name}: must not exist. No run has made it, so it is left as "
             f"it is. {REMEDY}"
         )
 
@@ -190,7 +190,7 @@ class _Held:
 
 def _files_of(lock: Lock) -> list[str]:
     """Return the names of the files that the owner of a lock has made."""
-    return [name for name in lock.lines[1:] if name.endswith(ENDING) and "/" not in name]
+    return [name for name in lock.lines[1:] if name.endswith(ENDINGS) and "/" not in name]
 
 
 def _bytes_on_disk(path: Path) -> int:

@@ -15,7 +15,7 @@ def row_folder_of(config: RunConfig) -> RowFolder | None:
     None: the model has no row state, or keeps it in memory.
     """
     folder, out = config.learner.row_folder, config.out.resolve()
-    if folder is None or not config.model.row_states:
+    if folder is None or not (config.model.row_states or config.model.needs_tokens):
         return None
     return RowFolder(folder, out.name, f" (run {out})")
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.datasources import BlockShape, DataSource
 from blocklearn.matcache import IndexedBy, Tables
@@ -12,7 +16,7 @@ from blocklearn.mixins import Mixin
 from blocklearn.models import Model, Shapes
 from blocklearn.optimizers import Optimizer
 
-from .data import count_labels, sum_values
+from .data import count_labels, count_tokens, sum_values
 from .devices import share
 from .replica import Replica
 from .state import State, block_shapes
@@ -113,6 +117,19 @@ class Assembly:
         """Return a replica whose memory is planned, but not allocated."""
         return self._replica(self.parts.copies(), 0, shape, 0, restored, commit=False)
 
+    @cached_property
+    def _tokens(self) -> tuple[NDArray[np.int64] | None, str]:
+        """The tokens before each row of the training data, and why there are none."""
+        if not self.parts.model.needs_tokens or not self.facts.training:
+            return None, ""
+        if any(mixin.acts for mixin in self.parts.mixins):
+            return None, "terms of mixins act on sums, not on single tokens"
+        if any(device != "cpu" for device in self.devices):
+            return None, "devices have no such sampler yet"
+        if self.facts.of_rows is not None:
+            return None, "the data are a part of those that are trained on"
+        return count_tokens(self.facts.training[0])
+
     def _replica(
         self,
         parts: Parts,
@@ -125,8 +142,11 @@ class Assembly:
     ) -> Replica:
         model, blocks = parts.model, self.facts.blocks(parts.model, shape, side, restored)
         train = self.facts.training[0] if commit and self.facts.training else None
+        tokens, why = self._tokens
         shapes = self.facts.shapes(  # counting is a pass over the data: not for a draft
             blocks,
+            tokens=tokens,
+            why_no_tokens=why,
             counts=count_labels(train) if train and model.needs_counts else None,
             value_sums=sum_values(train) if train and model.needs_value_sums else None,
         )

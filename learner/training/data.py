@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from blocklearn.datasources import (
     DataError,
@@ -22,6 +23,7 @@ from blocklearn.datasources import (
     split_ratings,
 )
 from blocklearn.datasources.given import rows_can_be_taken, samples_of
+from blocklearn.datasources.source import rows_last
 from blocklearn.matcache import ShapeError
 from blocklearn.models import LabelCounts, Model, ValueSums
 
@@ -29,6 +31,10 @@ FILE_OF_TEXTS = (
     "give a file of them to the command: learn --config configs/lda-text.yaml --set "
     "data.train.path=FILE"
 )
+
+
+MOST_TOKENS = 2**24
+"""Above all counts of an entry: float32 holds whole numbers up to it."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +220,25 @@ def sum_values(source: DataSource) -> ValueSums:
         total += float(values.sum(dtype=np.float64))
         count += values.size
     return ValueSums(total, count)
+
+
+def count_tokens(source: DataSource) -> tuple[NDArray[np.int64] | None, str]:
+    """Return the tokens before each row of one pass and in all, [rows + 1]: sums of counts.
+
+    Or return None, and the reason why the data have no tokens that could be numbered.
+    """
+    if not rows_last(source):
+        return None, "each pass of a stream may have other rows"
+    if source.shape.dense:
+        return None, "the data are dense"
+    lengths = np.zeros(source.shape.total_rows, np.int64)
+    for block in _read(source):
+        values = block.values[: block.nnz]
+        if not (values == np.floor(values)).all() or values.max(initial=0.0) >= MOST_TOKENS:
+            return None, f"counts must be whole numbers below {MOST_TOKENS:,}, and some are not"
+        ends = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])[block.indptr]
+        lengths[block.row_ids[: block.rows]] = np.diff(ends)[: block.rows]
+    return np.concatenate([[0], np.cumsum(lengths)]), ""
 
 
 def _read(source: DataSource) -> Iterator[HostBlock]:

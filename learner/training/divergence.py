@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from blocklearn.datasources import BlockShape
+from blocklearn.models import Model, RowState
 
 from ..errors import DivergedError
 from .progress import Progress
@@ -57,7 +58,7 @@ def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
     shapes: of the blocks of each side.
     """
     model = replica.model
-    arrays = [*model.parameters.values(), *(state.rows for state in model.states.values())]
+    arrays = [*model.parameters.values(), *(state.rows for _, state in _states(model))]
     looked = sum(mat.slot.nbytes for mat in arrays)
     width = max((mat.shape[1] for mat in arrays), default=0) if replica.device == "cpu" else 0
     trained = min(shape.nbytes + 4 * width * _entries(shape) for shape in shapes)
@@ -101,8 +102,15 @@ def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, Any]]:
     model, shown = replica.model, replica.cache.backend.host
     for name, mat in model.parameters.items():
         yield name, shown(mat.slot.data())
-    for name, state in model.states.items():
+    for name, state in _states(model):
         yield name, state.kept if whole else shown(state.rows.slot.data())[: state.count]
+
+
+def _states(model: Model) -> Iterator[tuple[str, RowState]]:
+    """Yield the states whose numbers may be infinite."""
+    for name, state in model.states.items():
+        if isinstance(state, RowState):
+            yield name, state
 
 
 def is_finite(array: Any) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from blocklearn.datasources import DataSource, MatrixSource
 from blocklearn.datasources.block import block_bytes
 from blocklearn.datasources.blocks import BlockSource
@@ -99,8 +101,12 @@ class Plan:
 
     @property
     def row_files(self) -> dict[str, int]:
-        """The bytes of each state of rows that is kept in a file, by name."""
-        return {row.name.removesuffix(ROW_STATE): row.nbytes for row in self.rows if row.in_file}
+        """The bytes of each state of rows that is kept in a file, by the file's name."""
+        return {
+            f"{row.name.removesuffix(ROW_STATE)}.{row.dtype}": row.nbytes
+            for row in self.rows
+            if row.in_file
+        }
 
     def json(self) -> str:
         """Return the plan as a JSON object."""
@@ -198,12 +204,13 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
 
 def _of_rows(replica: Replica, replicas: int, in_files: bool) -> Iterator[Planned]:
     for name, state in replica.model.states.items():
-        nbytes = 4 * state.shape[0] * state.shape[1]
-        yield Planned(f"{name}{ROW_STATE}", state.shape, "float32", nbytes, "rows", 1, in_files)
-        shape = state.block_shape
-        yield Planned(
-            f"{name} of a block", shape, "float32", 4 * shape[0] * shape[1], "block", replicas
-        )
+        dtype, shape = np.dtype(state.dtype), state.block_shape
+        nbytes = dtype.itemsize * state.shape[0] * state.shape[1]
+        yield Planned(f"{name}{ROW_STATE}", state.shape, dtype.name, nbytes, "rows", 1, in_files)
+        nbytes = dtype.itemsize * shape[0] * shape[1]
+        yield Planned(f"{name} of a block", shape, dtype.name, nbytes, "block", replicas)
+    if (tokens := replica.shapes.tokens) is not None:
+        yield Planned("tokens before each row", tokens.shape, "int64", tokens.nbytes, "rows")
 
 
 def _of_best(replica: Replica, copies: int) -> Iterator[Planned]:
@@ -211,8 +218,9 @@ def _of_best(replica: Replica, copies: int) -> Iterator[Planned]:
         nbytes = mat.slot.nbytes
         yield Planned(f"{name} of the best model", mat.shape, str(mat.dtype), nbytes, copies=copies)
     for name, state in replica.model.states.items():
-        nbytes = 4 * state.shape[0] * state.shape[1]
-        yield Planned(f"{name} of the best model", state.shape, "float32", nbytes, "rows")
+        dtype = np.dtype(state.dtype)
+        nbytes = dtype.itemsize * state.shape[0] * state.shape[1]
+        yield Planned(f"{name} of the best model", state.shape, dtype.name, nbytes, "rows")
 
 
 def _of_scores(replica: Replica, rows: int | None, name: str) -> Iterator[Planned]:

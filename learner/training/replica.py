@@ -30,7 +30,7 @@ from blocklearn.matcache import (
 from blocklearn.matcache.containers.recording import Recording, recorded
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.mixins import Mixin
-from blocklearn.models import Block, Model, Randomness, RowState, RowStore, Shapes
+from blocklearn.models import Block, Model, Randomness, RowState, RowStore, Shapes, TokenState
 from blocklearn.models.score import Score
 from blocklearn.optimizers import Optimizer
 
@@ -236,7 +236,7 @@ class Replica:
         for state in self.model.states.values():
             state.refresh()
 
-    def _states(self) -> list[RowState]:
+    def _states(self) -> list[RowState | TokenState]:
         """Return the states of the present block's rows."""
         if not self.model.states:
             return []

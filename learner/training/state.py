@@ -88,11 +88,11 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     Raises ShapeError if an array is missing or of another size.
     """
     for name in stores.keys() - state.fresh:
-        if name not in state.tensors:
+        if name not in state.tensors and team.first.model.states[name].saved:
             raise ShapeError(f"restore: the state has no row state {name!r}.")
     _check_sizes(state, team, stores)
     for name, store in stores.items():
-        if name not in state.fresh:
+        if name not in state.fresh and name in state.tensors:
             np.copyto(store.array, state.tensors[name])
     paused = _paused(state.position)
     for number, replica in enumerate(team.replicas):
@@ -183,9 +183,12 @@ def make_stores(
         folder.take()
     stores = {}
     for stream, (name, state) in enumerate(team.first.model.states.items()):
-        in_file = None if folder is None else folder.new(name, *state.shape)
-        stores[name] = RowStore(*state.shape) if in_file is None else RowStore.of(in_file)
-        if restored is None or name in restored.fresh:
+        in_file = None if folder is None else folder.new(name, *state.shape, state.dtype)
+        if in_file is None:
+            stores[name] = RowStore(*state.shape, state.dtype)
+        else:
+            stores[name] = RowStore.of(in_file)
+        if restored is None or name in restored.fresh or name not in restored.tensors:
             stores[name].draw(state.init, seed, stream)
     for replica in team.replicas:
         replica.connect(stores)

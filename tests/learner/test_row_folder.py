@@ -136,7 +136,7 @@ def test_a_foreign_file_of_the_same_name_is_refused(tmp_path: Path) -> None:
     mine = tmp_path / "learner" / "W.float32"
     mine.parent.mkdir()
     mine.write_text("mine")
-    for use in (lambda: nmf(tmp_path).fit(), lambda: RowFolder(tmp_path).check({"W": 1})):
+    for use in (lambda: nmf(tmp_path).fit(), lambda: RowFolder(tmp_path).check({"W.float32": 1})):
         with pytest.raises(RunFolderError, match=r"learner/W.float32: must not exist"):
             use()
     assert mine.read_text() == "mine" and files(tmp_path) == ["learner/W.float32"]
@@ -283,11 +283,11 @@ def test_what_a_killed_run_left_counts_as_room(
     monkeypatch.setattr(module, "free_bytes", lambda _: 1000)
     folder = RowFolder(tmp_path)
     with pytest.raises(OSError, match="4,000 bytes are needed, 1,000 bytes are free"):
-        folder.check({"W": 3000, "V": 1000})
+        folder.check({"W.float32": 3000, "V.float32": 1000})
     folder.path.mkdir()
     (folder.path / LOCK).write_text("process 1 on host\nW.float32\n")
     (folder.path / "W.float32").write_bytes(bytes(3000))
-    folder.check({"W": 3000, "V": 1000})
+    folder.check({"W.float32": 3000, "V.float32": 1000})
     assert files(tmp_path) == ["learner/" + LOCK, "learner/W.float32"]
 
 

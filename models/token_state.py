@@ -1,0 +1,116 @@
+"""Keep a number for each token of the data, such as its topic.
+
+A token is one of the n times that a word with count n occurs in a row. The numbers lie in one list:
+row after row, and within a row entry after entry.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from blocklearn.datasources.arrays.compiled import kernel
+from blocklearn.matcache import DenseInput, Mat, MatCache
+
+from .row_state import RowStore, check_store
+
+
+class TokenState:
+    """A model's view of the numbers of tokens, uint16.
+
+    A learner keeps them as it keeps a `RowState`: in memory or in a file, and in checkpoints. They
+    are no part of a saved model.
+
+    tokens: [1 x tokens of a block], numbers of the present block's tokens, which an operation may
+        change in place.
+    """
+
+    dtype: ClassVar[npt.DTypeLike] = np.uint16
+    saved: ClassVar[bool] = False
+    side = 0
+
+    def __init__(
+        self, cache: MatCache, name: str, offsets: npt.NDArray[np.int64], block_rows: int,
+        init: int,
+    ) -> None:  # fmt: skip
+        """Create the view without a store: a memory plan needs none.
+
+        offsets: [rows of the data + 1], each row's first token in the list.
+        block_rows: most rows of a block.
+        init: the number of every token at first.
+        """
+        self.name, self.init, self._offsets = name, init, offsets
+        self.shape = (int(offsets[-1]), 1)
+        longest = np.sort(np.diff(offsets))[::-1][:block_rows]
+        self.block_shape = (1, max(int(longest.sum()), 1))
+        self.updating = False
+        self.count = 1  # rows of `rows` that are no padding
+        self._tokens = DenseInput(cache, f"{name} of the block", self.block_shape, self.dtype)
+        self._backend = cache.backend
+        self._store: RowStore | None = None
+        self._buffer = np.zeros((1, 0), self.dtype)
+
+    @property
+    def tokens(self) -> Mat:
+        """A handle to the numbers of the present block's tokens."""
+        return self._tokens.handle()
+
+    rows = tokens
+
+    @property
+    def kept(self) -> npt.NDArray[np.number]:
+        """The numbers of all tokens in the store; do not write to it."""
+        assert self._store is not None
+        return self._store.array
+
+    def connect(self, store: RowStore) -> None:
+        """Use `store` from now on. Raises ShapeError if it has another shape."""
+        check_store(self.name, store, self.shape)
+        self._store = store
+        self._buffer = self._backend.zeros(self.block_shape, self.dtype)
+        self._tokens.bind(self._buffer)
+
+    def refresh(self) -> None:
+        """Do nothing: no table is made of the store."""
+
+    def load(self, ids: npt.NDArray[np.int64]) -> None:
+        """Load the numbers of the rows `ids` into `tokens`."""
+        take_tokens(ids, self._offsets, self.kept[:, 0], self._buffer[0])
+        self._tokens.bind(self._buffer)
+
+    def save(self, ids: npt.NDArray[np.int64]) -> None:
+        """Write `tokens` to the store, as the numbers of the rows `ids`."""
+        self._tokens.fetch(self._buffer)
+        put_tokens(ids, self._offsets, self._buffer[0], self.kept[:, 0])
+
+
+@kernel
+def take_tokens(
+    ids: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64],
+    store: npt.NDArray[np.number],
+    into: npt.NDArray[np.number],
+) -> None:
+    """Copy the tokens of rows `ids`, one row after another, from `store` to `into`."""
+    place = 0
+    for i in range(ids.size):
+        for token in range(offsets[ids[i]], offsets[ids[i] + 1]):
+            into[place] = store[token]
+            place += 1
+
+
+@kernel
+def put_tokens(
+    ids: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64],
+    found: npt.NDArray[np.number],
+    store: npt.NDArray[np.number],
+) -> None:
+    """Copy the tokens of rows `ids` back from `found` to `store`."""
+    place = 0
+    for i in range(ids.size):
+        for token in range(offsets[ids[i]], offsets[ids[i] + 1]):
+            store[token] = found[place]
+            place += 1
