@@ -7,9 +7,12 @@ import numpy as np
 from ...containers.cache import MatCache
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
+from ...errors import ShapeError
+from ...operations.kept_topics import Redraws
 from ...operations.sampling import Draws
 from ..bounds import Work, column_bounds, row_bounds
 from ..gibbs import GROUP, count_draws, count_particles, padded, sample_rows, topic_counts
+from ..kept_gibbs import add_moved, count_tokens, move_counts, redraw_rows
 
 
 @launches("topic_counts", "cpu", only_calls=True)
@@ -61,3 +64,47 @@ def _split_tokens(
     call += [seen.data()[0], scored.data()[0]]
     kernel = cache.backend.kernels["split_tokens"]
     cache.backend.run(kernel, row_bounds(cache, pattern.rows, pattern), *call)
+
+
+@launches("redraw_topics", "cpu")
+def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
+    X, phi, topics, backend = draws.X, draws.phi, draws.topics, cache.backend
+    pattern, k, threads = X.pattern, phi.shape[1], backend.threads
+    u, words = draws.scratch("uniform numbers", np.float32), draws.scratch("words", np.int64)
+    now, shares = draws.scratch("topics", np.int32), draws.scratch("shares", np.float32)
+    counts = cache.result(
+        ("sampler counts", k), (threads, 2 * GROUP * padded(k)), np.float32, "counts"
+    )
+    state = cache.result(("sampler rows",), (threads, 3 * GROUP), np.int64, "rows in work")
+    indptr, indices = pattern.offsets()
+    values, first = X.slot.data()[0], draws.first.data()[0]
+    call = [indptr, indices, values, first, draws.row_ids.slot.data(), draws.key.slot.data()]
+    call += [topics.slot.data()[0], *(mat.slot.data() for mat in (phi, draws.one, draws.alpha))]
+    call += [draws.sweeps, draws.old.data()[0], draws.moved.data(), counts.data()]
+    call += [state.data().reshape(-1, GROUP, 3)]
+    call += [slot.data()[0] for slot in (u, words, now, shares)]
+    backend.call(count_tokens, indptr, X.shape[0], values, first)
+    if not cache.reserving and pattern.nnz:
+        tokens = int(first[pattern.nnz - 1]) + int(values[pattern.nnz - 1])
+        if tokens > topics.shape[1]:
+            raise ShapeError(
+                f"redraw_topics: a block of {tokens:,} tokens, and {topics.label} has room for "
+                f"{topics.shape[1]:,}: rows must have the same counts in each pass."
+            )
+        cache.flops += 2 * k * tokens
+    draws.moved.data()[:] = 0.0
+    work = Work(fixed=topics.shape[1] * k)
+    backend.run(redraw_rows, row_bounds(cache, X.shape[0], pattern, work), *call)
+
+
+@launches("move_counts", "cpu")
+def _move_counts(
+    cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, old: Slot, topics: Slot,
+    moved: Slot, counts: Slot, totals: Slot,
+) -> None:  # fmt: skip
+    active, starts, _, positions = pattern.transposed()
+    call = [active, starts, positions, values.data()[0], first.data()[0], old.data()[0]]
+    call += [topics.data()[0], counts.data()]
+    work = Work(fixed=2 * old.shape[1])
+    cache.backend.run(move_counts, column_bounds(cache, pattern, work), *call)
+    cache.backend.call(add_moved, moved.data(), totals.data())

@@ -1,0 +1,137 @@
+"""Draw new topics for tokens whose topics are kept, and move their counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..containers.chunks import turned
+from ..containers.dispatch import launch
+from ..containers.matrices import Mat, SparseMat
+from ..containers.slots import Slot
+from ..errors import ShapeError, source_line
+from .rowwise import values_container
+
+NO_TOPIC = 2**16 - 1
+"""The topic of a token that has none yet."""
+
+
+@dataclass(frozen=True)
+class Redraws:
+    """Operands of `redraw_topics` and its results `first`, `old` and `moved`, for a launch."""
+
+    X: SparseMat
+    topics: Mat
+    phi: Mat
+    one: Mat
+    alpha: Mat
+    row_ids: Mat
+    key: Mat
+    sweeps: int
+    first: Slot
+    old: Slot
+    moved: Slot
+
+    def scratch(self, name: str, dtype: Any) -> Slot:
+        """Return a container with one number for each token."""
+        key = ("redraw_topics", self.old.guid, name)
+        cache = self.X.cache
+        return cache.result(key, self.topics.shape, dtype, f"{name} (sampler)")
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Tokens of X that moved from topic to topic.
+
+    first: number of each entry's first token [nnz].
+    old, topics: topics of the tokens before and after [1 x tokens].
+    moved: float64 [threads x topics], tokens that each topic has gained.
+    """
+
+    X: SparseMat
+    first: Slot
+    old: Slot
+    topics: Mat
+    moved: Slot
+
+    def apply(self, counts: Mat, totals: Mat) -> None:
+        """Move the counts of the tokens, in place. Whole numbers stay exact.
+
+        counts: float32 [columns x topics], tokens of each word in each topic.
+        totals: float64 [1 x topics], tokens of each topic.
+        """
+        X, where = self.X, source_line()
+        shape = (X.shape[1], self.moved.shape[1])
+        expected = [(counts, shape, np.float32), (totals, (1, shape[1]), np.float64)]
+        _check("Moves.apply", expected)
+        turned(X.cache, X.pattern)
+        for mat in (counts, totals):
+            mat.slot.written(where)
+            mat.follow()
+        operands = (X.pattern, X.slot, self.first, self.old, self.topics.slot, self.moved)
+        launch(X.cache, "move_counts", *operands, counts.slot, totals.slot)
+
+
+def redraw_topics(
+    X: SparseMat, topics: Mat, phi: Mat, one: Mat, alpha: Mat, row_ids: Mat, key: Mat, *,
+    sweeps: int,
+) -> Moves:  # fmt: skip
+    """Draw a new topic for each token by a Gibbs sweep over each row, phi held fixed.
+
+    p(k) is proportional to (tokens of the row in k, without this one, + alpha_k) phi_wk. In phi,
+    too, the token is left out of its present topic: `(phi - one) / (1 - one)` replaces phi there.
+
+    X: float32 counts [n x m], whole numbers.
+    topics: uint16 [1 x tokens], changed in place, row after row and entry after entry. Where a row
+        begins with `NO_TOPIC`, its tokens have none.
+    phi: positive float32 [m x k]; rows of words that occur are read.
+    one: float32 [1 x k], what one token adds to phi, below 1.
+    alpha: float32 [1 x k].
+    row_ids: int64 [n x 1].
+    key: int64 [1 x 3] (seed, pass, block).
+    sweeps: over rows that have no topics yet. Other rows get one.
+
+    A row's draws depend only on (seed, pass), its row id, its topics and the tables. Griffiths,
+    Steyvers, PNAS 2004, eq. 5, with counts of words that change after each block.
+    """
+    cache, k = X.cache, phi.shape[1]
+    single, whole = np.float32, np.int64
+    _check(
+        "redraw_topics",
+        [
+            (X, X.shape, single),
+            (topics, (1, topics.shape[1]), np.uint16),
+            (phi, (X.shape[1], k), single),
+            (one, (1, k), single),
+            (alpha, (1, k), single),
+            (row_ids, (X.shape[0], 1), whole),
+            (key, (1, 3), whole),
+        ],
+    )
+    if not 1 <= k < NO_TOPIC:
+        raise ShapeError(f"redraw_topics: topics={k:,}: must be 1 to {NO_TOPIC - 1:,}.")
+    identity = ("redraw_topics", X.guid, topics.guid)
+    first = values_container(cache, (*identity, "first"), X.pattern, np.int64, "tokens of entries")
+    old = cache.result((*identity, "old"), topics.shape, np.uint16, "topics before the sweep")
+    threads = cache.backend.threads
+    moved = cache.result((*identity, "moved"), (threads, k), np.float64, "tokens that topics gain")
+    where = source_line()
+    for slot in (first, old, moved, topics.slot):
+        slot.written(where)
+    topics.follow()
+    draws = Redraws(X, topics, phi, one, alpha, row_ids, key, sweeps, first, old, moved)
+    launch(cache, "redraw_topics", draws)
+    return Moves(X, first, old, topics, moved)
+
+
+def _check(name: str, expected: list[tuple[Mat, tuple[int, int], Any]]) -> None:
+    """Raise ShapeError for a stale matrix, and for one of another shape or dtype."""
+    for mat, shape, dtype in expected:
+        mat.mat()
+        if mat.shape != shape or mat.dtype != dtype:
+            raise ShapeError(
+                f"{name} at {source_line()}: {mat.label} is {mat.shape} {mat.dtype}, expected "
+                f"{shape} {np.dtype(dtype)}."
+            )

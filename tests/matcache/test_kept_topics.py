@@ -1,0 +1,141 @@
+"""Kept topics of tokens: the distribution of a new topic, exact counts, independence of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from blocklearn.matcache import MatCache, ShapeError, from_array, from_sparse, named
+from blocklearn.matcache.operations.kept_topics import NO_TOPIC, redraw_topics
+
+
+def words_of(X: Any) -> Any:
+    """The word of each token, row after row."""
+    X = sp.csr_array(X)
+    return np.repeat(X.indices, X.data.astype(int))
+
+
+def counted(words: Any, topics: Any, shape: tuple[int, int]) -> Any:
+    """Tokens of each word in each topic; tokens without a topic are left out."""
+    counts, known = np.zeros(shape, np.float32), topics != NO_TOPIC
+    np.add.at(counts, (words[known], topics[known].astype(int)), 1)
+    return counts
+
+
+def redrawn(
+    X: Any, topics: Any, phi: Any, one: Any, alpha: Any, *, sweeps: int = 3, threads: int = 1
+) -> tuple[Any, Any, Any]:
+    """New topics of the tokens, and counts and totals after them."""
+    X, k = sp.csr_array(X).astype(np.float32), len(alpha)
+    with MatCache(threads=threads) as cache:
+        x = from_sparse(cache, X)
+        kept = named(cache, "topics", (1, max(len(topics), 1)), np.uint16)
+        if len(topics):
+            kept.set(topics[None].astype(np.uint16))
+        before = counted(words_of(X)[: len(topics)], topics, (X.shape[1], k))
+        counts = from_array(cache, before, "counts")
+        totals = from_array(cache, before.sum(axis=0, dtype=np.float64), "totals")
+        moves = redraw_topics(
+            x,
+            kept,
+            from_array(cache, np.asarray(phi, np.float32), "phi"),
+            from_array(cache, np.asarray(one, np.float32), "one"),
+            from_array(cache, np.asarray(alpha, np.float32), "alpha"),
+            from_array(cache, np.arange(X.shape[0])[:, None], "row ids"),
+            from_array(cache, np.array([[7, 0, 0]]), "key"),
+            sweeps=sweeps,
+        )
+        moves.apply(counts, totals)
+        found = kept.slot.data()[0, : len(topics)].copy()
+        return found, counts.numpy(), totals.numpy()[0]
+
+
+def hostile(rng: Any) -> Any:
+    """Counts with empty rows, a huge row, an unused word, and a last group that is not full."""
+    X = rng.poisson(0.5, (23, 31)).astype(np.float32)
+    X[[0, 3, 22]] = 0
+    X[4] = 3
+    X[5, 6] = 700
+    X[:, 8] = 0
+    return X
+
+
+@pytest.mark.parametrize("k", [1, 17])  # each takes seconds to compile
+@pytest.mark.parametrize("known", [True, False])
+def test_counts_are_those_of_the_new_topics(k: int, known: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = hostile(rng)
+    words = words_of(X)
+    topics = rng.integers(0, k, words.size) if known else np.full(words.size, NO_TOPIC)
+    phi, one = rng.uniform(0.1, 1, (31, k)), np.full(k, 1e-3)
+    results = [
+        redrawn(X, topics, phi, one, np.full(k, 0.1), threads=threads) for threads in (1, 2, 8)
+    ]
+    new, counts, totals = results[0]
+    assert new.max() < k
+    np.testing.assert_array_equal(counts, counted(words, new, (31, k)))
+    np.testing.assert_array_equal(totals, counts.sum(axis=0))
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_block_without_tokens_changes_nothing() -> None:
+    new, counts, totals = redrawn(
+        np.zeros((3, 5)), np.zeros(0, int), np.ones((5, 1)), np.zeros(1), np.ones(1)
+    )
+    assert new.size == 0
+    assert not counts.any()
+    assert not totals.any()
+
+
+def test_a_token_is_left_out_of_its_own_counts() -> None:
+    """Frequencies of the first token's new topic against eq. 5 of Griffiths and Steyvers."""
+    k, copies, eta = 17, 4000, 0.05
+    document, present = np.array([0, 1, 1, 2]), np.array([4, 4, 9, 2])
+    alpha = np.full(k, 0.2)
+    counts, totals = np.zeros((3, k)), np.zeros(k)
+    counts[0, [4, 5]] = 1, 2  # the token itself is the only one of word 0 in topic 4
+    counts[1, [4, 9]] = 3, 5
+    counts[2, 2] = 4
+    totals[:] = counts.sum(axis=0)
+    one = 1 / (totals + 3 * eta)
+    phi = (counts + eta) * one
+    X = np.repeat(np.bincount(document)[None], copies, axis=0)
+    new, _, _ = redrawn(X, np.tile(present, copies), phi, one, alpha)
+    others = np.bincount(present[1:], minlength=k)
+    counts[0, 4] -= 1
+    totals[4] -= 1
+    weights = (others + alpha) * (counts[0] + eta) / (totals + 3 * eta)
+    expected = weights / weights.sum()
+    found = np.bincount(new.reshape(copies, 4)[:, 0], minlength=k) / copies
+    np.testing.assert_allclose(found, expected, atol=4 * np.sqrt(0.25 / copies))
+    wrong = (others + alpha) * phi[0]  # with the token
+    assert abs(wrong / wrong.sum() - expected).max() > 8 * np.sqrt(0.25 / copies)
+
+
+def test_draws_depend_on_the_row_alone() -> None:
+    """Rows of a group with and without topics take their own numbers of sweeps."""
+    rng = np.random.default_rng(3)
+    X = hostile(rng)
+    words, k = words_of(X), 17
+    topics = rng.integers(0, k, words.size)
+    ends = np.concatenate([[0], np.cumsum(X.sum(axis=1).astype(int))])
+    topics[ends[5] : ends[6]] = NO_TOPIC
+    phi, one, alpha = rng.uniform(0.1, 1, (31, k)), np.full(k, 1e-3), np.full(k, 0.1)
+    whole, _, _ = redrawn(X, topics, phi, one, alpha)
+    later = X.copy()
+    later[6:] = 0  # the rows before are the same, in other groups of live rows
+    part, _, _ = redrawn(later, topics[: ends[6]], phi, one, alpha)
+    np.testing.assert_array_equal(part, whole[: ends[6]])
+
+
+def test_wrong_operands_are_refused() -> None:
+    X, topics = np.ones((2, 3)), np.zeros(6, int)
+    with pytest.raises(ShapeError, match=r"phi is \(3, 2\).*expected \(3, 1\)|alpha"):
+        redrawn(X, topics, np.ones((3, 2)), np.zeros(2), np.ones(1))
+    with pytest.raises(ShapeError, match="a block of 6 tokens, and topics has room for 5"):
+        redrawn(X, topics[:5], np.ones((3, 1)), np.zeros(1), np.ones(1))
