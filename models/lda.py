@@ -46,6 +46,7 @@ from blocklearn.optimizers import Meaning, Optimizer, StreamingAverage
 from .base import LARGEST, STEPS, Model, rows_for
 from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
+from .kept_topics import kept_topics
 from .relevance import relevant_words
 from .score import DataScore, Score, Sum
 from .seeds import problem as seed_problem
@@ -146,7 +147,9 @@ class LDA(Model):
 
     - "vb": variational Bayes.
     - "cvb0": zero-order collapsed; reaches good topics fastest.
-    - "gibbs": sampled sweeps after `warm_up` passes of cvb0; finds the best topics.
+    - "gibbs": sampled sweeps after `warm_up` passes of cvb0; finds the best topics. With kept
+      assignments a pass is one sweep of collapsed Gibbs sampling with exact counts: see
+      `kept_topics.py`.
     """
 
     meaning: ClassVar[Meaning] = "estimates"
@@ -172,6 +175,11 @@ class LDA(Model):
     inner_iterations: Annotated[int, Ge(1)] | None = Field(
         None, description="iterations per document of vb (null: 5) and cvb0 (null: 10)"
     )
+    assignments: Literal["fresh", "kept", "auto"] = Field(
+        "fresh",
+        description="gibbs: topics of tokens are drawn afresh in each pass, or kept from pass to "
+        "pass; auto keeps them where the data allow",
+    )
     warm_up: Annotated[int, Ge(0)] = Field(
         1, description="gibbs: passes of cvb0 before it; the last pass always samples"
     )
@@ -179,7 +187,9 @@ class LDA(Model):
         1, description="gibbs: sweeps that are not counted"
     )
     sweeps: Annotated[int, Ge(1), Lt(2**31)] = Field(
-        9, description="gibbs: sweeps that are averaged"
+        9,
+        description="gibbs: sweeps that are averaged; kept assignments have burn_in + sweeps "
+        "in the first pass and one in each of the others",
     )
 
     @model_validator(mode="after")
@@ -191,6 +201,11 @@ class LDA(Model):
             )
         if wrong := seed_problem(self.seeds, self.topics):
             raise ValueError(wrong)
+        if self.inference != "gibbs" and self.assignments == "kept":
+            raise ValueError(
+                f"assignments=kept: must be fresh with inference={self.inference}: only gibbs has "
+                "assignments of tokens"
+            )
         if self.inference == "gibbs" and self.topics > 2**16:
             raise ValueError(
                 f"gibbs takes up to 65,536 topics, not {self.topics:,}; use cvb0 or vb"
@@ -203,6 +218,11 @@ class LDA(Model):
         if self.inference != "vb":
             return None
         return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
+
+    @property
+    def needs_tokens(self) -> bool:
+        """Whether assignments may be kept."""
+        return self.inference == "gibbs" and self.assignments != "fresh"
 
     def default_optimizer(self) -> Optimizer:
         """Return the streaming step of Hoffman et al. (2010).
@@ -255,11 +275,21 @@ class LDA(Model):
             "sum of alpha", float(np.sum(vector(self.alpha, K, "alpha", "topics")))
         )
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
+        wanted = self.assignments if self.inference == "gibbs" else "fresh"
+        self.kept = kept_topics(self, wanted, shapes, K)
+        self.needs_optimizer = self.kept is None or self.warm > 0
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
 
     def update(self, block: Block) -> None:
-        """Run one E-step. The update is an estimate of lambda from this block alone."""
+        """Run one E-step. The update is an estimate of lambda from this block alone.
+
+        Kept assignments change counts instead, of which `end_pass` makes lambda.
+        """
         X, theta, phi = block.X, self.theta, self.phi
+        if self.kept is not None and block.pass_ >= self.warm:
+            sweeps = self.burn_in + self.sweeps
+            self.kept.redraw(block, phi, self.lam, self.eta_table, self.alpha_row, sweeps)
+            return
         if self.inference == "gibbs" and block.pass_ >= self.warm:
             phi <<= self.mean_topics()
             samples = sample_topics(
@@ -281,6 +311,11 @@ class LDA(Model):
             statistics = phi * (ratio.T @ theta)
         self.scale.set(self.total_rows / max(block.rows, 1))
         self.updates["lambda"] = self.with_terms(self.eta_table + self.scale * statistics)
+
+    def end_pass(self) -> None:
+        """Average the counts of kept assignments over passes."""
+        if self.kept is not None:
+            self.kept.average(self.lam, self.eta_table)
 
     def with_terms(self, estimate: Table) -> Table:
         """Return an estimate of lambda [V x K] that lowers the terms of mixins, too.

@@ -26,6 +26,8 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         n_components: number of topics.
         inference: "gibbs" (the best topics), "cvb0" (good topics fastest) or "vb" (as scikit-learn
             and gensim).
+        assignments: of gibbs: "fresh", "kept" (a pass is one sweep, so raise max_iter: 100 to 300)
+            or "auto" (kept where the data allow). `partial_fit` draws them afresh.
         doc_topic_prior: a number, or one for each topic; None: 0.05.
         topic_word_prior: a number, or one for each word; None: 0.05.
         learning_offset: tau0 of the steps (tau0 + t)^-kappa; None: suits the inference.
@@ -60,6 +62,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         n_components: int = 10,
         *,
         inference: Literal["gibbs", "cvb0", "vb"] = "gibbs",
+        assignments: Literal["fresh", "kept", "auto"] = "fresh",
         doc_topic_prior: Any = None,
         topic_word_prior: Any = None,
         learning_offset: float | None = None,
@@ -74,6 +77,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
     ) -> None:
         self.n_components = n_components
         self.inference = inference
+        self.assignments = assignments
         self.doc_topic_prior = doc_topic_prior
         self.topic_word_prior = topic_word_prior
         self.learning_offset = learning_offset
@@ -131,6 +135,8 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
             "eta": "topic_word_prior",
             "inner_iterations": "max_doc_update_iter",
         }
+        if self._warm_up is None:  # `partial_fit` has other documents at each call
+            names["assignments"] = "assignments"
         return configured(self, LDA, names, warm_up=self._warm_up)
 
     def _optimizer(self) -> Optimizer:

@@ -68,7 +68,7 @@ def learnt(learner: bl.Learner, data: Any) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].on_devices])
 def test_a_device_learns_what_the_cpu_learns(
     name: str, drivers: list[HostDriver], every_block_is_scored: None
 ) -> None:

@@ -1,0 +1,122 @@
+"""Keep the topic of each token, and exact counts of words in topics, between passes.
+
+Collapsed Gibbs sampling: Griffiths, Steyvers, PNAS 2004, eq. 5. Counts change after each block, so
+documents of a block are sampled at once: Newman, Asuncion, Smyth, Welling, JMLR 2009 (AD-LDA).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocklearn.matcache import (
+    Mat,
+    Number,
+    Row,
+    Rows,
+    Sparse,
+    colsum,
+    maximum,
+    rowwise,
+    total,
+    where,
+)
+from blocklearn.matcache.operations.kept_topics import NO_TOPIC, redraw_topics
+
+from .base import Model
+from .errors import ModelConfigError
+from .inputs import Block, Shapes
+
+FLOOR = 1e-15  # of phi
+WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT
+MOST_TOKENS = 2**29  # that "auto" keeps topics of: 1 GiB
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is added to counts: eta, and for tokens without a topic the counts expected by `lam`.
+
+    rest: the share of these tokens.
+    """
+
+    lam: Rows
+    eta: Rows
+    rest: Number
+
+
+@rowwise
+def topic_words(XT: Sparse, phi: Rows, counts: Rows, prior: Prior, one: Row) -> None:
+    """Make phi = p(word | topic) for words that occur.
+
+    counts: [V x K], tokens of each word in each topic.
+    one: [1 x K], 1 / the sum of a topic.
+    """
+    phi <<= maximum((counts + prior.rest * prior.lam + (1.0 - prior.rest) * prior.eta) * one, FLOOR)
+
+
+class KeptTopics:
+    """Topics of all tokens, and their counts.
+
+    topics: of each token, `NO_TOPIC` at first.
+    counts: [V x K], tokens of each word in each topic; whole numbers, exact below 2^24.
+    totals: float64 [1 x K], tokens of each topic.
+    averaged: [1 x 1], passes in the mean.
+    """
+
+    def __init__(self, model: Model, shapes: Shapes, K: int) -> None:
+        """Make the state and the counts, as the model's."""
+        V = shapes.columns
+        self.topics = model.token_state("assignments", shapes, NO_TOPIC)
+        self.counts = model.statistic("counts", V, K)
+        self.totals = model.statistic("totals", 1, K, np.float64)
+        self.averaged = model.parameter("averaged", 1, 1, merge="same", saved=False)
+        self.one = model.scratch("1 / tokens of a topic", 1, K)
+        self.tokens = float(max(self.topics.shape[0], 1))
+
+    def redraw(self, block: Block, phi: Mat, lam: Mat, eta: Mat, alpha: Mat, sweeps: int) -> None:
+        """Draw new topics for the tokens of a block, and move their counts.
+
+        Tokens that have no topic yet are drawn in `sweeps` sweeps; until then, `lam` counts.
+        """
+        one, X = self.one, block.X
+        rest = 1.0 - total(self.totals) / self.tokens
+        one <<= 1.0 / (self.totals + rest * colsum(lam) + (1.0 - rest) * colsum(eta))
+        topic_words(X.T, phi, self.counts, Prior(lam, eta, rest), one)
+        moves = redraw_topics(
+            X, self.topics.tokens, phi, one, alpha, block.row_ids, block.key, sweeps=sweeps
+        )
+        moves.apply(self.counts, self.totals)
+
+    def average(self, lam: Mat, eta: Mat) -> None:
+        """Move `lam` towards the present counts, at the end of a pass.
+
+        It is the mean of the counts after t passes, weighted by about t^2: most of it is of the
+        last 40 % of the passes, whenever training ends. Shamir, Zhang, ICML 2013 (polynomial
+        decay).
+        """
+        averaged = self.averaged
+        begun = where(total(self.totals) > 0.0, 1.0, 0.0)
+        averaged <<= averaged + begun
+        rate = begun * (WEIGHT + 1.0) / (WEIGHT + maximum(averaged, 1.0))
+        lam <<= lam + rate * (self.counts + eta - lam)
+
+
+def kept_topics(model: Model, wanted: str, shapes: Shapes, K: int) -> KeptTopics | None:
+    """Return the kept topics of a model, or None where topics are drawn afresh.
+
+    wanted: "auto", "kept" or "fresh".
+
+    Raises ModelConfigError if they must be kept, and cannot be.
+    """
+    why = shapes.why_no_tokens
+    if wanted == "auto" and shapes.tokens is not None and shapes.tokens[-1] > MOST_TOKENS:
+        why = f"there are {shapes.tokens[-1]:,} tokens, and auto keeps up to {MOST_TOKENS:,}"
+    elif wanted != "fresh" and K >= NO_TOPIC:
+        why = f"kept topics are up to {NO_TOPIC - 1:,}"
+    if wanted == "kept" and why and shapes.of_rows is None:
+        raise ModelConfigError(f"LDA: assignments=kept: must be fresh or auto: {why}.")
+    if wanted != "fresh" and why:
+        model.notes.append(f"assignments of tokens are drawn afresh in each pass: {why}")
+    kept = wanted != "fresh" and not why and shapes.tokens is not None
+    return KeptTopics(model, shapes, K) if kept else None

@@ -1,0 +1,179 @@
+"""LDA whose assignments of tokens to topics are kept between passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.datasources import IterableSource
+from blocklearn.learner.training.data import count_tokens
+from blocklearn.matcache.operations.kept_topics import NO_TOPIC
+from blocklearn.mixins import CosineSimilarity
+from blocklearn.models import LDA
+from blocklearn.models.errors import ModelConfigError
+from tests.support.model_variants import counts
+from tests.support.stops import check_stops
+
+TOPICS = 3  # as the contract's variant, which shares the kernel
+
+
+def learner(X: Any = None, **options: Any) -> bl.Learner:
+    """A learner of kept assignments, in blocks of 40 rows, the last of which is not full."""
+    model = {name: options.pop(name) for name in list(options) if name in LDA.model_fields}
+    own = {"topics": TOPICS, "assignments": "kept", "sweeps": 2, **model}
+    given = {"passes": 4, "block_rows": 40, "threads": 1, "seed": 3, "verbose": False, **options}
+    return bl.Learner(LDA(**own), counts() if X is None else X, **given)
+
+
+def counted(X: Any, topics: Any) -> Any:
+    """Tokens of each word in each topic, without those that have none."""
+    words = np.repeat(X.indices, X.data.astype(int))
+    found, known = np.zeros((X.shape[1], TOPICS)), topics != NO_TOPIC
+    np.add.at(found, (words[known], topics[known].astype(int)), 1)
+    return found
+
+
+def test_counts_are_exact_after_every_block_and_lambda_is_their_mean() -> None:
+    X, passes = counts(), []
+
+    class Look(bl.Hook):
+        def block(self, learner: Any, progress: Any) -> None:
+            tensors = learner.state().tensors
+            found = counted(X, tensors["assignments"][:, 0])
+            np.testing.assert_array_equal(tensors["counts"], found)
+            np.testing.assert_array_equal(tensors["totals"], found.sum(axis=0, keepdims=True))
+
+        def pass_end(self, learner: Any, progress: Any) -> None:
+            passes.append(learner.parameter("counts").astype(np.float64))
+
+    lam = learner(hooks=[Look()], passes=5).fit().parameter("lambda")
+    assert not passes[0].any(), "the first pass is one of cvb0"
+    assert passes[1].sum() == X.sum()
+    mean = np.zeros_like(passes[0])
+    for t, found in enumerate(passes[1:], 1):
+        mean += min(1.0, 3.0 / (2.0 + t)) * (found + 0.05 - mean)
+    np.testing.assert_allclose(lam, mean, rtol=1e-5)
+
+
+def test_topics_of_skewed_data_do_not_collapse() -> None:
+    """Words of three groups, of which documents have 75, 20 and 5 %.
+
+    Chains that start afresh in each pass end with three copies of that mixture.
+    """
+    rng = np.random.default_rng(0)
+    X = np.zeros((300, 15), np.float32)
+    for row in X:
+        for topic in rng.choice(3, 20, p=rng.dirichlet([0.75, 0.2, 0.05])):
+            row[5 * topic + rng.integers(5)] += 1
+    found = learner(sp.csr_array(X), passes=60).fit().parameter("lambda")
+    groups = (found / found.sum(axis=0)).reshape(3, 5, 3).sum(axis=1)  # of each topic
+    assert groups[0].max() > 0.9
+    assert groups[1].max() > 0.5
+
+
+def test_a_model_without_warm_up_needs_no_optimizer(tmp_path: Path) -> None:
+    trained = learner(warm_up=0).fit()
+    assert trained.parameter("counts").sum() == counts().sum()
+    bl.save(trained, tmp_path / "m")
+    np.testing.assert_array_equal(
+        bl.load(tmp_path / "m").predict(counts()), trained.predict(counts())
+    )
+
+
+def test_other_documents_are_drawn_afresh(tmp_path: Path) -> None:
+    """A saved model has no assignments; training it further learns from the new rows alone."""
+    trained = learner().fit()
+    bl.save(trained, tmp_path / "m")
+    loaded = bl.load(tmp_path / "m")
+    further = loaded.fit(counts()[:30], passes=2)
+    assert not further.model.states
+    assert any("a part of those" in note for note in further.model.notes)
+    assert (further.parameter("lambda") != trained.parameter("lambda")).any()
+
+
+def stream(_: int) -> Any:
+    yield counts()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"X": IterableSource(stream, block_rows=40)}, "each pass of a stream may have other"),
+        ({"X": counts() * 0.5}, "counts must be whole numbers below 16,777,216"),
+        ({"X": counts() * 2.0**24}, "counts must be whole numbers below 16,777,216"),
+        ({"mixins": [CosineSimilarity(weight=1)]}, "terms of mixins act on sums"),
+    ],
+)
+def test_data_without_lasting_tokens(options: dict[str, Any], why: str) -> None:
+    """`kept` refuses them, `auto` draws afresh and says so."""
+    with pytest.raises(ModelConfigError, match="assignments=kept: must be fresh or auto: " + why):
+        learner(**options).plan()
+    trained = learner(**options, assignments="auto", passes=2, sweeps=9).fit()
+    assert any(why in note for note in trained.model.notes)
+    assert not trained.model.states
+
+
+def test_auto_keeps_what_can_be_kept() -> None:
+    np.testing.assert_array_equal(
+        learner(assignments="auto").fit().parameter("lambda"), learner().fit().parameter("lambda")
+    )
+
+
+def test_the_plan_has_the_state(tmp_path: Path) -> None:
+    """Two bytes a token, in memory or in a file, with the same result."""
+    tokens = int(counts().sum())
+    there = learner()
+    rows = {row.name: row for row in there.plan().rows}
+    state = rows["assignments (row state)"]
+    assert (state.nbytes, state.dtype, state.in_file) == (2 * tokens, "uint16", False)
+    longest = np.sort(counts().sum(axis=1))[::-1][:40].sum()
+    assert rows["assignments of a block"].nbytes == 2 * longest
+    files = learner(row_folder=tmp_path)
+    assert files.plan().row_files == {"assignments.uint16": 2 * tokens}
+    files.fit()
+    assert (tmp_path / "learner" / "assignments.uint16").stat().st_size == 2 * tokens
+    np.testing.assert_array_equal(files.parameter("lambda"), there.fit().parameter("lambda"))
+    files.close()
+    assert not (tmp_path / "learner").exists()
+
+
+@pytest.mark.parametrize(
+    ("replicas", "blocks"),
+    [({}, [2, 4, 8]), ({"replicas": 3, "sync_every": 1, "sync_weight": 0.7}, [6, 9])],
+    ids=["one", "three"],
+)
+def test_checkpoints_resume_to_the_same_bits(
+    tmp_path: Path, replicas: dict[str, Any], blocks: list[int]
+) -> None:
+    """In the pass of cvb0, in the first sweep and later; topics and counts, too."""
+    check_stops(lambda hooks: learner(hooks=hooks, **replicas), tmp_path, blocks)
+
+
+def test_inferences_without_assignments_refuse_to_keep_them() -> None:
+    with pytest.raises(ValueError, match="assignments=kept: must be fresh with inference=vb"):
+        LDA(inference="vb", assignments="kept")
+
+
+def test_the_estimator_keeps_them() -> None:
+    own = {"n_components": TOPICS, "max_iter": 3, "batch_size": 40, "random_state": 3}
+    kept = bl.LatentDirichletAllocation(assignments="kept", **own).fit(counts())
+    same = bl.LatentDirichletAllocation(assignments="auto", **own).fit(counts())
+    fresh = bl.LatentDirichletAllocation(**own).fit(counts())
+    np.testing.assert_array_equal(kept.components_, same.components_)
+    assert (kept.components_ != fresh.components_).any()
+    assert kept.components_.sum() == pytest.approx(counts().sum() + 0.05 * TOPICS * 20)
+
+
+def test_tokens_before_each_row() -> None:
+    X = sp.csr_array(np.array([[0, 2, 1], [0, 0, 0], [4, 0, 0]], np.float32))
+    source = learner(X, block_rows=2).train
+    assert source is not None
+    offsets, why = count_tokens(source)
+    assert offsets is not None
+    assert offsets.tolist() == [0, 3, 3, 7]
+    assert not why
