@@ -88,9 +88,9 @@ def inspect(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Describe data or a model: rows, columns, skew, blocks, what would be slow.
+    """Describe data, a model or a run.
 
-    It reads all rows.
+    Of data: rows, columns, skew, blocks, and what would be slow. All rows are read.
     """
     import json as writing
 

@@ -119,7 +119,9 @@ def predict(
     replicas: ReplicasOption = "1",
     verbose: VerboseOption = False,
 ) -> None:
-    """Apply a model to each row of a file; without --out, print a readable line per row.
+    """Apply a model to each row of a file.
+
+    Without --out, print a readable line per row.
 
     ALS: the factors of each row, a user; or, with --pairs, the rating of each pair.
     """
@@ -165,7 +167,7 @@ def factors(
     overwrite: OverwriteOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Write the state of each row of the training data, such as factors of users or items."""
+    """Write factors of users or items, or other states of rows."""
     if out.suffix not in RESULTS:
         raise typer.BadParameter(f"must end in {_listed(RESULTS)}", param_hint="--out")
     _check_new(out, overwrite=overwrite)
@@ -274,7 +276,10 @@ def recommend(
     device: DeviceOption = "cpu",
     verbose: VerboseOption = False,
 ) -> None:
-    """List the best items for each user; without --out, print a line per user."""
+    """List the best items for each user.
+
+    Without --out, print a line per user.
+    """
     if seen is not None and include_seen:
         raise typer.BadParameter("choose one of --seen and --include-seen")
     if data is not None and (users is not None or seen is not None):
@@ -327,7 +332,10 @@ def similar(
     device: DeviceOption = "cpu",
     verbose: VerboseOption = False,
 ) -> None:
-    """List the items most like each item, or the users most like each user."""
+    """List the items, or users, that are most like given ones.
+
+    Without --out, print a line per item or user.
+    """
     if (items is None) == (users is None):
         raise typer.BadParameter("choose one of --items and --users")
     _check_lists_file(out, overwrite=overwrite)

@@ -35,10 +35,12 @@ def serve(
     verbose: VerboseOption = False,
     **limits: Any,
 ) -> None:
-    """Answer requests in JSON over HTTP: predict, topics, recommend, similar, health, metrics.
+    """Answer requests in JSON over HTTP.
 
-    `curl http://127.0.0.1:8000/` lists what the model answers, with examples. SIGTERM and Ctrl-C
-    stop the service when its requests are answered; its exit code is then 0.
+    Endpoints: predict, topics, recommend, similar, health, metrics, as far as the model has them.
+    `curl http://127.0.0.1:8000/` lists them, with examples.
+
+    SIGTERM and Ctrl-C stop the service when its requests are answered; its exit code is then 0.
     """
     try:
         import starlette  # noqa: F401

@@ -17,7 +17,6 @@ from .train_commands import (
     DryRunOption,
     LogFormat,
     LogFormatOption,
-    OutOption,
     OverwriteOption,
     ResumeOption,
     SeedOption,
@@ -38,10 +37,13 @@ class Start(StrEnum):
 
 
 WHAT = {
-    Start.lda: "Find topics of texts: a folder, .txt, .jsonl, or a table with a column of texts.",
-    Start.nmf: "Find parts of texts, or of other counts.",
-    Start.als: "Learn from ratings or purchases: a table of users and items.",
-    Start.glm: "Learn to predict a column of a table, a number or a class, or labels of LIBSVM.",
+    Start.lda: "Find topics of texts.\n\n"
+    "FILE: a folder, .txt, .jsonl, or a table with a column of texts.",
+    Start.nmf: "Find parts of texts, or of other counts.\n\nFILE: as for `learn lda`.",
+    Start.als: "Learn from ratings or purchases.\n\nFILE: a table of users and items.",
+    Start.glm: "Learn to predict a number or a class.\n\n"
+    "FILE: a table, or LIBSVM text; the column to predict is called target, label or class, or is "
+    "the last one.",
 }
 
 
@@ -60,7 +62,10 @@ def init(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old file.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Look at data, and write a configuration with comments that runs as it is."""
+    """Look at data, and write a configuration with comments.
+
+    It runs as it is: `learn --config YAML`.
+    """
     from blocklearn.durable import write_file
 
     from ..starting.write import configuration
@@ -82,7 +87,10 @@ def _short(model: Start) -> Callable[..., None]:
     def command(
         file: Annotated[Path, typer.Argument(metavar="FILE", help="Your data.")],
         set_: SetOption = None,
-        out: OutOption = None,
+        out: Annotated[
+            Path | None,
+            typer.Option("--out", metavar="DIR", help="Run folder [runs/MODEL-FILE]."),
+        ] = None,
         seed: SeedOption = None,
         threads: ThreadsOption = None,
         device: DeviceOption = None,

@@ -147,7 +147,10 @@ def config(
     device: DeviceOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Print the configuration that `train` would use, with all defaults, as YAML."""
+    """Print the configuration that `train` would use, as YAML.
+
+    It has all defaults.
+    """
     run = resolved(config, set_, out, seed, threads, device)
     from ..configuration.yaml_config import to_yaml
 

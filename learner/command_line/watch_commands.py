@@ -34,7 +34,10 @@ def report(
     ] = 20_000,
     verbose: VerboseOption = False,
 ) -> None:
-    """Write a page of HTML with the curves, the speed, the memory and the model of a run."""
+    """Write a page of HTML on a run and its model.
+
+    It has curves, speed, memory, settings, and what the model has learned.
+    """
     from ..page import write_report
     from ..runs.run_folder import RunFolder
 
@@ -48,7 +51,10 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show runs side by side: settings that differ, scores, time and memory."""
+    """Show runs side by side: settings, scores, time, memory.
+
+    Of settings, those that differ.
+    """
     from ..inspection.compare import compare_lines
 
     if json:
@@ -65,7 +71,9 @@ def doctor(
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Check the installation: libraries, threads, memory, GPUs, file systems, and a self test.
+    """Check the installation, and run a self test.
+
+    It looks at libraries, threads, memory, GPUs and file systems.
 
     Exit code 69 if something is wrong.
     """

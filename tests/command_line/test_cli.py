@@ -19,6 +19,7 @@ from blocklearn.learner.errors import (
 from blocklearn.learner.exit_codes import ExitCode, exit_code, message
 from blocklearn.matcache.errors import MemoryPlanError
 from tests.support.beside import CONFIGS
+from tests.support.learn_command import Learn
 
 LDA = str(CONFIGS / "lda.yaml")
 LEARN = [sys.executable, "-c", "from blocklearn.learner.command_line.cli import main; main()"]
@@ -237,3 +238,13 @@ def test_schema_is_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
         "model", "data", "optimizer", "mixins", "learner", "evaluation", "checkpoint",
         "out"}  # fmt: skip
     assert schema["required"] == ["model", "data"]
+
+
+def test_the_list_of_commands_has_whole_sentences(
+    command: Learn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The help cuts off what does not fit into a line of 80 characters."""
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = command("--help")
+    listed = out.split("Commands:")[1].split("Exit codes")[0].strip().splitlines()
+    assert len(listed) > 15 and [line for line in listed if "..." in line] == []
