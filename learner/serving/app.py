@@ -32,6 +32,7 @@ from .served import Served
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+ALWAYS = ("/", "/health", "/metrics")  # answered however many requests wait for the model
 COUNTED = ("rows", "pairs", "users", "items")
 
 
@@ -84,7 +85,7 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, unless too many wait; count it and log it."""
-        begun, status = time.monotonic(), 0
+        begun, status, counted = time.monotonic(), 0, scope["path"] not in ALWAYS
 
         async def sent(event: MutableMapping[str, Any]) -> None:
             nonlocal status
@@ -92,15 +93,15 @@ class App:
                 status = event["status"]
             await send(event)
 
-        self.counters.waiting += 1
+        self.counters.waiting += counted
         try:
-            if self.counters.waiting > self.limits.max_requests:
+            if counted and self.counters.waiting > self.limits.max_requests:
                 busy = f"{self.limits.max_requests:,} requests are waiting already."
                 await failure(503, busy)(scope, receive, sent)
             else:
                 await self._inner(scope, receive, sent)
         finally:
-            self.counters.waiting -= 1
+            self.counters.waiting -= counted
             self._note(scope, status, time.monotonic() - begun)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:

@@ -10,6 +10,7 @@ from .errors import RequestError
 
 SHOWN = 3  # faults that a message lists
 LONGEST = 10_000  # items of a list, words of a topic
+MOST_ENTRIES = 100_000  # of all lists of an answer
 
 Rows = Annotated[
     list[Any],
@@ -116,6 +117,10 @@ def read(kind: type[Asked], body: bytes, most: int) -> Asked:
         if isinstance(given, list) and len(given) > most:
             raise RequestError(
                 413, f"{name}: {len(given):,}: must be at most {most:,} a request (--max-rows)."
+            )
+        if isinstance(given, list) and len(given) * getattr(question, "top", 1) > MOST_ENTRIES:
+            raise RequestError(
+                413, f"top: lists of {MOST_ENTRIES:,} entries in all, at most. Ask for less."
             )
     return question
 

@@ -24,11 +24,13 @@ from ..runs.rating_inputs import training_data
 from ..storage.manifest import finite
 from ..storage.persistence import kind_of, load
 from ..storage.predictions import prediction_names
+from .errors import RequestError
 from .questions import FindTopics, PredictRatings, PredictRows, Recommend, Similar
 from .rows import Columns, RowReader, unknown_names
 
 FEW_COLUMNS = 4096  # a model without a configuration takes dense rows of at most so many columns
 
+MOST_NUMBERS = 1 << 20  # of an answer
 Answer = dict[str, Any]
 
 
@@ -211,7 +213,15 @@ class Served:
 
 
 def plain(values: NDArray[Any]) -> Any:
-    """Return numbers as lists for JSON; null for those that are not finite."""
+    """Return numbers as lists for JSON; null for those that are not finite.
+
+    Raises `RequestError` for more than `MOST_NUMBERS`.
+    """
+    if values.size > MOST_NUMBERS:
+        raise RequestError(
+            413, f"an answer of {values.size:,} numbers: must be at most {MOST_NUMBERS:,}. "
+            "Ask for fewer rows."
+        )  # fmt: skip
     if np.isfinite(values).all():
         return values.tolist()
     listed: NDArray[Any] = values.astype(object)

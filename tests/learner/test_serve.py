@@ -290,6 +290,18 @@ def test_other_paths_and_methods_are_refused(topics: Client) -> None:
         assert connection.recv(100).startswith(b"HTTP/1.1 400")
 
 
+def test_answers_are_not_larger_than_a_limit(
+    topics: Client, ratings: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"items": ["film 1"] * 20, "top": 9_999}
+    status, answer = ratings.ask("/similar", body)
+    assert status == 413 and "100,000 entries in all" in answer["error"]
+    assert ratings.ask("/similar", body | {"top": 5_000})[0] == 200  # all that there are
+    monkeypatch.setattr("blocklearn.learner.serving.served.MOST_NUMBERS", 5)
+    status, answer = topics.ask("/predict", {"rows": ["socket"] * 3})
+    assert status == 413 and "an answer of 6 numbers: must be at most 5" in answer["error"]
+
+
 def test_an_unknown_user_is_named(ratings: Client) -> None:
     status, answer = ratings.ask("/recommend", {"users": ["user 1", "eve"]})
     assert status == 422 and "1 of 2 users are unknown to the model: 'eve'" in answer["error"]
@@ -317,6 +329,7 @@ def test_requests_beyond_the_limit_are_told_to_come_later(folder: Path) -> None:
                 pass
             status, answer = client.ask("/predict", {"rows": ["socket"]})
             assert status == 503 and "1 requests are waiting already" in answer["error"]
+            assert client.ask("/health")[0] == client.ask("/metrics")[0] == 200
             first.sendall(b'"rows":["socket"]}')
             assert first.recv(100).startswith(b"HTTP/1.1 200")
 
@@ -359,7 +372,7 @@ def test_memory_does_not_grow_with_requests(topics: Client) -> None:
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_concurrent_requests_are_all_answered(folder: Path, count: int) -> None:
     code = "import asyncio, json, sys" + CONCURRENT
-    with service(folder / "lda") as client:
+    with service(folder / "lda", seconds=600) as client:
         _, alone = client.ask("/predict", {"rows": ["socket matrix port"]})
         sent = [sys.executable, "-c", code, str(client.port), str(count)]
         out = subprocess.run(sent, capture_output=True, text=True, check=True).stdout
