@@ -21,28 +21,35 @@ from .compiled import kernel
 from .hashing import GOLDEN, mix, mix_one
 
 MOST_BITS = 30  # 2**31 columns would not be numbered by an int32
+MOST_NAMES = 1 << 20  # names of hashed features that are kept
+LONGEST = 200  # characters from which a name takes no further features
+SHARED = " | "
 Hashes = tuple[
     npt.NDArray[np.uint64], npt.NDArray[np.bool_]
 ]  # of each row: the hash, and whether it has a value
 
 
 class HashedWords(Sequence[str]):
-    """The vocabulary of hashed words: 2**bits columns whose words are not kept.
+    """The vocabulary of hashed words: 2**bits columns, most of them without a name.
 
     - bits: 1 to 30.
     - first: names of columns that come before the hashed ones.
+    - seen: names of hashed columns by their number, for features that were kept.
 
     >>> words = HashedWords(20)
     >>> len(words), words[5], words.column("socket") == words.column("socket")
     (1048576, '#5', True)
-    >>> list(HashedWords(1, ["price"]))
-    ['price', '#0', '#1']
+    >>> list(HashedWords(1, ["price"], {1: "city=Rome"}))
+    ['price', '#0', 'city=Rome']
     """
 
-    def __init__(self, bits: int, first: Sequence[str] = ()) -> None:
+    def __init__(
+        self, bits: int, first: Sequence[str] = (), seen: Mapping[int, str] | None = None
+    ) -> None:
         """Check the number of bits."""
         self.bits = check_bits("HashedWords", bits)
         self.first = list(first)
+        self.seen: Mapping[int, str] = {} if seen is None else seen
 
     def column(self, word: str) -> int:
         """Return the column that any word is hashed to."""
@@ -57,12 +64,14 @@ class HashedWords(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        """Return the name of a column: one of `first`, or "#" and its number."""
+        """Return the name of a column: of `first` or `seen`, else "#" and its number."""
         numbers = range(len(self))[index]
         if not isinstance(numbers, int):
             return [self[i] for i in numbers]
         before = len(self.first)
-        return self.first[numbers] if numbers < before else f"#{numbers - before}"
+        if numbers < before:
+            return self.first[numbers]
+        return self.seen.get(numbers - before, f"#{numbers - before}")
 
     def __eq__(self, other: object) -> bool:
         """Whether both give the same words the same columns."""
@@ -75,6 +84,30 @@ class HashedWords(Sequence[str]):
         return hash(self.bits)
 
 
+class SeenNames(dict[int, str]):
+    """The names of hashed features by column, such as `section=python`, at most `MOST_NAMES`.
+
+    Features that share a column share a name: `section=python | region=north`.
+    """
+
+    def add(self, hashes: Hashes, bits: int, columns: Mapping[str, Any]) -> None:
+        """Add the features of a column, or of a pair of columns.
+
+        hashes: of each row. columns: the values that were hashed, by name.
+        """
+        values, present = hashes
+        rows = np.flatnonzero(present)
+        _, first = np.unique(values[rows], return_index=True)
+        for row in rows[np.sort(first)].tolist():
+            column = int(values[row]) & ((1 << bits) - 1)
+            name = " & ".join(f"{name}={given[row]}" for name, given in columns.items())
+            old = self.get(column)
+            if old is None and len(self) < MOST_NAMES:
+                self[column] = name
+            elif old is not None and name not in old.split(SHARED) and len(old) < LONGEST:
+                self[column] = f"{old}{SHARED}{name}"
+
+
 def hash_features(
     columns: Mapping[str, Any],
     hash_bits: int = 20,
@@ -82,6 +115,7 @@ def hash_features(
     interactions: Iterable[tuple[str, str]] = (),
     seed: int = 0,
     signed: bool = True,
+    seen: SeenNames | None = None,
 ) -> Any:
     """Hash text or whole numbers to a sparse matrix with 2**hash_bits columns.
 
@@ -91,6 +125,7 @@ def hash_features(
     - interactions: pairs of names. Where a row has both values, the pair of values is a feature
       too ("user from Oslo sees ad 7"). The order within a pair does not matter.
     - signed: whether the hash of a feature makes its value +1 or -1; otherwise it is 1.
+    - seen: keeps the names of the features.
 
     Returns a `csr_array` float32 [rows, 2**hash_bits] with ascending indices. Features of a row
     that share a column are added. Memory and time grow with the number of values, not with
@@ -113,7 +148,14 @@ def hash_features(
                 f"hash_features: column {name!r} has {len(found[name][0])} rows, the first column "
                 f"has {rows}."
             )
-    parts = [*found.values(), *(cross(found, *pair) for pair in interactions)]
+    pairs = list(interactions)
+    crossed = [cross(found, *pair) for pair in pairs]
+    if seen is not None:
+        for name, hashes in found.items():
+            seen.add(hashes, bits, {name: columns[name]})
+        for (a, b), hashes in zip(pairs, crossed, strict=True):
+            seen.add(hashes, bits, {a: columns[a], b: columns[b]})
+    parts = [*found.values(), *crossed]
     table = np.stack([hashes for hashes, _ in parts], axis=1)
     mask = np.stack([present for _, present in parts], axis=1)
     return to_csr(table[mask], np.cumsum(np.r_[0, mask.sum(axis=1)]), bits, signed)

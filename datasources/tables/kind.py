@@ -8,15 +8,16 @@ import numpy as np
 from pydantic import Field, model_validator
 from scipy import sparse
 
-from ..arrays.feature_hashing import MOST_BITS, HashedWords, hash_features
+from ..arrays.feature_hashing import MOST_BITS, HashedWords, SeenNames, hash_features
 from ..arrays.moments import Moments
 from ..data_kind import DataKind, MemoryKind
 from ..errors import DataError
 from ..holdout.samples import Reading, Samples
 from ..holdout.split import HoldBy
-from ..memory.batches import Masked, categories, numbers
+from ..memory.batches import categories, numbers
 from ..memory.iterable import IterableSource
 from ..source import DataSource
+from .read_numbers import read_numbers
 from .read_table import read_table
 from .records import table_of
 
@@ -41,6 +42,9 @@ class TableData(MemoryKind):
         "configuration; or the classes",
     )
     weights: str | None = Field(None, description="column with the weights of the rows")
+    ids: str | None = Field(
+        None, description="column with the names of the rows; not with `stream`"
+    )
     numeric: list[str] = Field([], description="columns whose numbers are features as they are")
     categorical: list[str] = Field(
         [], description="columns of text or whole numbers: each value is a feature of its own"
@@ -77,6 +81,8 @@ class TableData(MemoryKind):
         """Check that features exist and that interactions name categories."""
         if not self.categorical and not self.numeric:
             raise ValueError("no features: name columns in `categorical` or `numeric`")
+        if self.ids is not None and self.stream:
+            raise ValueError("ids: with `stream`, rows have no names; leave one of them out")
         if self.classes and len(self.targets) > 1:
             raise ValueError(f"classes: `targets` has {len(self.targets)} columns, must have one")
         for a, b in self.interactions:
@@ -136,13 +142,20 @@ class TableData(MemoryKind):
         """Return all rows as blocks, from memory or read anew in each pass."""
         if not self.stream:
             return super().open_source(reading, like)
-        settled = self.settled()
-        return IterableSource(
-            lambda _: settled._batches(),
+        settled, seen = self.settled(), SeenNames()
+        keeping: SeenNames | None = seen
+
+        def batches(_: int) -> Iterator[tuple[Any, Any, Any]]:
+            return settled._batches(keeping)
+
+        source = IterableSource(  # reads all rows once
+            batches,
             block_rows=reading.rows_of_block(),
-            names=self._names(),
+            names=self._names(seen),
             target_names=settled._target_names(),
         )
+        keeping = None
+        return source
 
     def hold_out(
         self, share: float, reading: Reading, held: Reading, by: HoldBy | None = None
@@ -153,21 +166,29 @@ class TableData(MemoryKind):
 
     def load(self, like: DataSource | None = None) -> Samples:
         """Read all rows."""
-        settled = self.settled()
-        batches = list(settled._batches())
+        settled, seen = self.settled(), SeenNames()
+        batches = list(settled._batches(seen))
         if not batches:
             raise DataError(f"{self.path}: has no rows.")
         X, targets, weights = zip(*batches, strict=True)
         return Samples(
             sparse.vstack(X, "csr") if self.categorical else np.concatenate(X),
-            self._names(),
+            self._names(seen),
             np.concatenate(targets) if self.targets else None,
             settled._target_names(),
             None if self.weights is None else np.concatenate(weights),
+            None if self.ids is None else self._ids(self.ids),
         )
 
-    def _names(self) -> Sequence[str]:
-        return HashedWords(self.hash_bits, self.numeric) if self.categorical else self.numeric
+    def _ids(self, column: str) -> list[str]:
+        """Return the name of each row; those of rows without one are empty."""
+        found = [batch[column].to_pylist() for batch in self._read([], [column])]
+        return ["" if name is None else str(name) for names in found for name in names]
+
+    def _names(self, seen: SeenNames) -> Sequence[str]:
+        if not self.categorical:
+            return self.numeric
+        return HashedWords(self.hash_bits, self.numeric, seen)
 
     def _target_names(self) -> list[str] | None:
         if self.targets and isinstance(self.classes, list):
@@ -210,20 +231,23 @@ class TableData(MemoryKind):
         """Read batches of these columns."""
         return read_table(self.path, numbers=numbers, text=text, separator=self.separator)
 
-    def _batches(self) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield features, targets (or None) and weights (or None) of batches of rows."""
+    def _batches(self, seen: SeenNames | None = None) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield features, targets (or None) and weights (or None) of batches of rows.
+
+        seen: keeps the names of the hashed features.
+        """
         classes = self.classes if self.targets and isinstance(self.classes, list) else None
         weights = [] if self.weights is None else [self.weights]
         labels = weights if classes else [*self.targets, *weights]
         text = [*self.categorical, *(self.targets if classes else ())]
         row = 0
         for batch in self._read([*self.numeric, *labels], text):
-            found = self._numbers(batch, labels, row, "error")
+            found = read_numbers(batch, labels, str(self.path), row, "error")
             targets = found[:, : len(self.targets)] if self.targets and not classes else None
             if classes:
                 targets = self._members(batch, row, classes)
             if batch.num_rows:
-                yield self._features(batch, row), targets, found[:, -1] if weights else None
+                yield self._features(batch, row, seen), targets, found[:, -1] if weights else None
             row += batch.num_rows
 
     def _moments(self) -> dict[str, tuple[float, float]]:
@@ -239,10 +263,13 @@ class TableData(MemoryKind):
             name: pair if np.isfinite(pair).all() else (0.0, 1.0) for name, pair in scaling.items()
         }
 
-    def _features(self, batch: Any, row: int) -> Any:
-        """Return numbers, then hashed categories: CSR, or a table without categories."""
+    def _features(self, batch: Any, row: int, seen: SeenNames | None = None) -> Any:
+        """Return numbers, then hashed categories: CSR, or a table without categories.
+
+        seen: keeps the names of the hashed features.
+        """
         scaling = self.standardize if isinstance(self.standardize, dict) else {}
-        table = self._numbers(batch, self.numeric, row, self.nulls, scaling)
+        table = read_numbers(batch, self.numeric, str(self.path), row, self.nulls, scaling)
         if not self.categorical:
             return table
         hashed = hash_features(
@@ -252,46 +279,6 @@ class TableData(MemoryKind):
             },
             self.hash_bits,
             interactions=self.interactions,
+            seen=seen,
         )
         return sparse.hstack([sparse.csr_array(table), hashed], "csr") if self.numeric else hashed
-
-    def _numbers(
-        self,
-        batch: Any,
-        names: Sequence[str],
-        row: int,
-        nulls: str,
-        scaling: Mapping[str, tuple[float, float]] | None = None,
-    ) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Return columns as a float32 table.
-
-        - row: number of the first row.
-        - scaling: mean and deviation by column; missing values become 0, the mean.
-        """
-        table = np.empty((batch.num_rows, len(names)), np.float32)
-        for i, name in enumerate(names):
-            what = f"{self.path}: column {name!r}"
-            column = numbers(batch[name], what)
-            if nulls == "error":
-                check_complete(column, row, what, hint=name in self.numeric)
-            values = column.data
-            if scaling:
-                mean, deviation = scaling[name]
-                values = np.where(np.ma.getmaskarray(column), 0.0, (values - mean) / deviation)
-            with np.errstate(over="ignore"):
-                table[:, i] = values
-            bad = np.flatnonzero(~np.isfinite(table[:, i]))
-            if bad.size:
-                raise DataError(
-                    f"{what}: row {row + bad[0]} is {column.data[bad[0]]}, but every number must "
-                    "be a finite float32; clean or rescale the data."
-                )
-        return table
-
-
-def check_complete(column: Masked, row: int, what: str, *, hint: bool) -> None:
-    """Raise `DataError` if a value is missing; row: number of the first row."""
-    missing = np.flatnonzero(np.ma.getmaskarray(column))
-    if missing.size:
-        remedy = "set `nulls: zero`, or leave such rows out" if hint else "leave such rows out"
-        raise DataError(f"{what}: row {row + missing[0]} is empty; {remedy}.")

@@ -131,8 +131,11 @@ def targets(path: Path) -> Start:
     rest = [c for c in look.without(target) if plain_id(c.name) not in IDS]
     numeric = [c.name for c in rest if c.kind == "number"]
     texts = [c.name for c in rest if c.kind == "text" and c.words <= 5]
-    left = [c.name for c in look.without(target) if c.name not in (*numeric, *texts)]
+    ids = next((c for c in look.without(target) if plain_id(c.name) in IDS), None)
+    left = [c.name for c in look.without(target, ids) if c.name not in (*numeric, *texts)]
     train: dict[str, Any] = {"kind": "table", "path": str(path), "targets": [target.name]}
+    if ids is not None:
+        train["ids"] = ids.name
     if target.kind == "text":
         train["classes"] = True
     train |= {"numeric": numeric, "categorical": texts, **separated(look)}
@@ -145,6 +148,7 @@ def targets(path: Path) -> Start:
     link = "softmax" if target.kind == "text" else "logistic" if target.binary else "linear"
     told = {
         "targets": "the column to predict" + (f"; left out: {', '.join(left)}" if left else ""),
+        "ids": "names of the rows, in predictions",
         "classes": "the target is text: each of its values is a class",
         "link": "logistic for 0 and 1, softmax for classes, linear for numbers, poisson for counts",
         "standardize": "columns are useful only if their numbers are of similar size",

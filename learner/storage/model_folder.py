@@ -5,6 +5,7 @@
 | `model.json` | format version, kind, configuration, shapes, dtypes, digests, library versions |
 | `weights.safetensors` | the parameters, C-contiguous |
 | `vocab.arrow` | names of the columns, one string each, if they are known (Arrow IPC) |
+| `hashed.arrow` | names of hashed columns, with the number of each, if they are known (Arrow IPC) |
 | `rows.arrow` | names of the rows, for models that keep a state of each row (users' factors) |
 | `metrics.json` | scores at the end of training |
 | `README.md` | a description of the model and these files for people |
@@ -27,17 +28,19 @@ from blocklearn.durable import current, settle, write_folder
 
 from ..errors import ModelFolderError, RunFolderError
 from .manifest import Format, finite, read_manifest, read_verified, verified, write_manifest
+from .name_files import read_hashed, read_names, write_hashed, write_names
 from .schemas import REMEDY, ModelManifest, ModelMetrics, check_content, check_counts, shown
-from .tensor_file import check_finite, read_tensors, write_tensors
+from .tensor_file import Mapped, check_finite, read_tensors, write_tensors
 
 FORMAT = Format("blocklearn model", 1)
 MANIFEST = "model.json"
 WEIGHTS = "weights.safetensors"
 VOCABULARY = "vocab.arrow"
+HASHED = "hashed.arrow"
 ROWS = "rows.arrow"
 METRICS = "metrics.json"
 README = "README.md"
-FILES = (MANIFEST, WEIGHTS, VOCABULARY, ROWS, METRICS, README)
+FILES = (MANIFEST, WEIGHTS, VOCABULARY, HASHED, ROWS, METRICS, README)
 LOST = "lost"
 """The key in `metrics.json` for the score of a best model that was lost, and the reason."""
 LIBRARIES = ("blocklearn", "numpy", "scipy", "numba", "pyarrow")
@@ -98,9 +101,9 @@ def save(
         OSError: the folder cannot be written.
     """
     path = Path(path)
-    words = names
+    words, seen = names, None
     if isinstance(names, HashedWords):
-        words = names.first or None
+        words, seen = names.first or None, names.seen or None
     known = {VOCABULARY: words, ROWS: row_names}
     named = {file: listed for file, listed in known.items() if listed is not None}
     settle(path)
@@ -117,8 +120,11 @@ def save(
         numbers = {name: finite(value) for name, value in metrics.items()}
         (folder / METRICS).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
         for file, listed in named.items():
-            _write_names(folder / file, listed)
+            write_names(folder / file, listed)
             files.append(file)
+        if seen is not None:
+            write_hashed(folder / HASHED, seen)
+            files.append(HASHED)
         content = {
             "kind": kind,
             "config": dict(config),
@@ -135,14 +141,14 @@ def save(
         (folder / README).write_text(_readme(content, numbers, named), encoding="utf-8")
 
     write_folder(path, fill)
-    for file in {VOCABULARY, ROWS} - named.keys():
+    for file in {VOCABULARY, HASHED, ROWS} - named.keys() - ({HASHED} if seen else set()):
         (path / file).unlink(missing_ok=True)  # left from the replaced model
 
 
-def load(path: Path, *, mapped: bool = False) -> Saved:
+def load(path: Path, *, mapped: Mapped = False) -> Saved:
     """Read the model in the folder `path`.
 
-    mapped: whether tensors are memory-mapped and read-only, not copied.
+    mapped: whether tensors are memory-mapped, not copied: see `read_tensors`.
 
     Raises:
         ModelMissingError: the folder has no model.
@@ -165,7 +171,7 @@ def load(path: Path, *, mapped: bool = False) -> Saved:
             before = now  # read again: it may have been replaced meanwhile
 
 
-def _load(folder: Path, mapped: bool) -> Saved:
+def _load(folder: Path, mapped: Mapped) -> Saved:
     missing = "no model here (no model.json)"
     if (folder / "run.json").exists():
         missing = "this run has no model yet; it is written at the end. Resume with --resume auto"
@@ -175,12 +181,15 @@ def _load(folder: Path, mapped: bool) -> Saved:
     check_finite(weights, tensors)
     names: Sequence[str] | None = None
     if VOCABULARY in manifest["files"]:
-        names = list(_read_names(read_verified(folder, VOCABULARY, manifest)))
+        names = list(read_names(read_verified(folder, VOCABULARY, manifest)))
     if manifest.get("hash_bits") is not None:
-        names = HashedWords(manifest["hash_bits"], names or ())
+        seen: dict[int, str] = {}
+        if HASHED in manifest["files"]:
+            seen = read_hashed(folder / HASHED, read_verified(folder, HASHED, manifest))
+        names = HashedWords(manifest["hash_bits"], names or (), seen)
     rows: Ids | None = None
     if ROWS in manifest["files"]:
-        rows = _read_names(read_verified(folder, ROWS, manifest))
+        rows = read_names(read_verified(folder, ROWS, manifest))
     _check_names(folder, manifest, tensors, names, rows)
     return Saved(
         kind=manifest["kind"],
@@ -240,21 +249,6 @@ def _check_names(
             )
 
 
-def _write_names(path: Path, names: Sequence[str]) -> None:
-    import pyarrow as pa
-
-    table = pa.table({"name": Ids(names).arrow})
-    with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table)
-
-
-def _read_names(data: bytes) -> Ids:
-    import pyarrow as pa
-
-    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-        return Ids(reader.read_all()["name"].combine_chunks())
-
-
 def _readme(
     content: Mapping[str, Any], metrics: Mapping[str, Any], named: Mapping[str, Sequence[str]]
 ) -> str:
@@ -269,6 +263,11 @@ def _readme(
         f"`{file}` (Arrow IPC) holds the names of the {len(names)} {what[file]}.\n"
         for file, names in named.items()
     )
+    if content["hash_bits"] is not None:
+        vocabulary += (
+            f"Columns are 2^{content['hash_bits']} hashes, behind those with a name. "
+            f"`{HASHED}`, if it exists, has the names that are known, by the number of the hash.\n"
+        )
     if content["target_names"]:
         vocabulary += f"Targets: {', '.join(content['target_names'])}.\n"
     return f"""# {content["kind"]} model

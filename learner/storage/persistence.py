@@ -104,6 +104,9 @@ def load(
 ) -> Learner:
     """Load the model in the folder `path`, ready to predict and evaluate.
 
+    Its arrays are mapped, so processes that load the same model share the memory of its file, until
+    they predict or train, which copies what it needs. Nothing is ever written to the file.
+
     Args:
         path: a model folder, or the folder of a finished run.
         model: the class, for a model that does not come with this package.
@@ -118,7 +121,7 @@ def load(
     """
     if not (model is None or isinstance(model, type)):
         raise TypeError(f"load: model={model!r}: must be the class of the model: model=YourClass.")
-    saved = model_folder.load(Path(path))
+    saved = model_folder.load(Path(path), mapped="private")
     known = MODELS if model is None else {kind_of(model): model}
     if saved.kind not in known:
         raise ModelFolderError(

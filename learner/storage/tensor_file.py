@@ -16,7 +16,7 @@ copies where this module maps, and hides the cause of an `OSError`.
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xxhash
@@ -30,6 +30,8 @@ DTYPES = {
     "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
 """The names of dtypes in the format."""
+
+Mapped = bool | Literal["private"]
 
 PART = 1 << 20
 """The count of numbers that are checked at a time."""
@@ -69,21 +71,23 @@ def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]]) -> dict[str, 
 
 
 def read_tensors(
-    path: Path, entries: Mapping[str, Mapping[str, Any]], *, mapped: bool = False
+    path: Path, entries: Mapping[str, Mapping[str, Any]], *, mapped: Mapped = False
 ) -> dict[str, NDArray[Any]]:
     """Read the arrays named in `entries`, and check them.
 
     Args:
         path: the file.
         entries: shape, dtype and digest by name, as `write_tensors` returned them.
-        mapped: whether arrays are memory-mapped and read-only, for callers that copy them.
-            Otherwise they own their memory and are writable.
+        mapped: True: arrays are memory-mapped and read-only, for callers that copy them. "private":
+            mapped, too, and writable; what is written stays in this process. Either way processes
+            share the memory of the file. False: arrays own their memory.
 
     Raises:
         ModelFolderError: an array is missing, or differs in shape, dtype or digest.
     """
     try:
-        data: NDArray[Any] = np.memmap(path, np.uint8, "r").view(np.ndarray)
+        mode: Literal["c", "r"] = "c" if mapped == "private" else "r"
+        data: NDArray[Any] = np.memmap(path, np.uint8, mode).view(np.ndarray)
         start = 8 + int.from_bytes(data[:8].tobytes(), "little")
         header = json.loads(data[8:start].tobytes())
         places = {name: _place(name, header[name], entries[name]) for name in entries}

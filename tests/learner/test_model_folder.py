@@ -40,6 +40,9 @@ def files(path: Path) -> set[str]:
     return {file.name for file in path.iterdir()}
 
 
+WRITTEN = set(model_folder.FILES) - {model_folder.HASHED}  # no column is hashed
+
+
 def test_round_trip(tmp_path: Path) -> None:
     saved = load(write(tmp_path / "a" / "m"))
     assert (saved.kind, saved.fingerprint, saved.names) == ("lda", "abc", NAMES)
@@ -49,8 +52,18 @@ def test_round_trip(tmp_path: Path) -> None:
     np.testing.assert_array_equal(saved.tensors["lambda"], WEIGHTS)
     assert saved.tensors["lambda"].flags.writeable
     assert "numpy" in saved.libraries
-    assert files(tmp_path / "a" / "m") == set(model_folder.FILES)
+    assert files(tmp_path / "a" / "m") == WRITTEN
     assert files(tmp_path / "a") == {"m"}
+
+
+def test_mapped_weights_are_shared_and_never_written(tmp_path: Path) -> None:
+    path = write(tmp_path / "m")
+    mapped = load(path, mapped="private").tensors["lambda"]
+    assert not mapped.flags.owndata and mapped.flags.writeable
+    mapped[:] = 7.0
+    for again in (load(path), load(path, mapped=True), load(path, mapped="private")):
+        np.testing.assert_array_equal(again.tensors["lambda"], WEIGHTS)
+    assert not load(path, mapped=True).tensors["lambda"].flags.writeable
 
 
 def test_readable_without_this_package(tmp_path: Path) -> None:
@@ -119,7 +132,7 @@ def test_a_flipped_bit_is_found_or_harmless(tmp_path: Path, data: st.DataObject)
     path = tmp_path / "m"
     if not path.exists():
         write(path)
-    name = data.draw(st.sampled_from([n for n in model_folder.FILES if n != "README.md"]))
+    name = data.draw(st.sampled_from(sorted(WRITTEN - {"README.md"})))
     original = (path / name).read_bytes()
     position = data.draw(st.integers(0, len(original) - 1))
     damaged = bytearray(original)
@@ -196,7 +209,7 @@ def test_replacing_keeps_other_files(tmp_path: Path) -> None:
     (path / "notes.txt").write_text("mine")
     write(path, tensors={"lambda": WEIGHTS + 1}, names=None)
     assert load(path).names is None
-    assert files(path) == {*model_folder.FILES, "notes.txt"} - {"vocab.arrow"}
+    assert files(path) == WRITTEN - {"vocab.arrow"} | {"notes.txt"}
     assert (path / "notes.txt").read_text() == "mine"
 
 
@@ -254,7 +267,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(
             outcomes.append("none")
         write(path, metrics={"passes": 5})  # and the leftovers are not in the way
         assert load(path).metrics == {"passes": 5}
-        assert files(path) == set(model_folder.FILES)
+        assert files(path) == WRITTEN
         if finished:
             break
         steps += 1
@@ -284,7 +297,7 @@ def test_a_full_disk_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(OSError, match="No space"):
         write(path, metrics={"passes": 9})
     assert load(path).metrics["passes"] == 3
-    assert files(path) == set(model_folder.FILES)
+    assert files(path) == WRITTEN
 
 
 def test_a_reader_sees_a_whole_model_while_it_is_replaced(tmp_path: Path) -> None:
