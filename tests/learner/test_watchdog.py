@@ -110,7 +110,7 @@ def test_a_replica_that_hangs_between_merges_is_shown_with_its_block() -> None:
         log.removeHandler(handler)
     (text,) = handler.texts
     assert "4 of 5 are done in pass 1 of 1: block 4 of pass 0 " in text
-    assert re.search(r"blocklearn-model-1_0\n(    .*\n)*    .*test_watchdog.py:\d+ update\n", text)
+    assert re.search(r"blocklearn-model-1\n(    .*\n)*    .*test_watchdog.py:\d+ update\n", text)
     assert learner.progress.rows == 45
 
 
