@@ -6,7 +6,7 @@ Longer than 300 lines: options of commands are declared one by one.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,7 +17,9 @@ from ..terminal import say, show_lines, show_text
 from .options import VerboseOption
 
 if TYPE_CHECKING:
+    from ..learner import Learner
     from ..recommendation.lists import Lists
+    from ..storage.predictions import Predicted
 
 RESULTS = (*TABLES, ".npy")
 """Endings of files of results."""
@@ -112,6 +114,17 @@ def predict(
             "--out", metavar="FILE", help=".parquet, .csv, .tsv or .npy file, or - for JSON lines."
         ),
     ] = None,
+    least: Annotated[
+        float | None,
+        typer.Option(
+            "--least",
+            min=0.0,
+            max=1.0,
+            metavar="SHARE",
+            help="Topics: only those with this share of a row or more, such as 0.01; a table has a "
+            "row for each.",
+        ),
+    ] = None,
     overwrite: OverwriteOption = False,
     separator: SeparatorOption = None,
     text: FieldOption = None,
@@ -123,11 +136,17 @@ def predict(
 
     Without --out, print a readable line per row.
 
+    LDA, NMF: the shares of topics or parts; --least leaves small ones out.
+
     ALS: the factors of each row, a user; or, with --pairs, the rating of each pair.
     """
     if (data is None) == (pairs is None):
         raise typer.BadParameter("choose one of --data and --pairs")
-    endings = RESULTS if pairs is None else TABLES
+    if pairs is not None and least is not None:
+        raise typer.BadParameter("choose one of --pairs and --least")
+    if least is not None and math.isnan(least):
+        raise typer.BadParameter("must be a share from 0 to 1", param_hint="--least")
+    endings = RESULTS if pairs is None and least is None else TABLES
     if out is not None and str(out) != "-" and out.suffix not in endings:
         raise typer.BadParameter(f"must end in {_listed(endings)}, or be -", param_hint="--out")
     _check_new(out, overwrite=overwrite)
@@ -144,11 +163,16 @@ def predict(
         prediction_names,
         write_predictions,
     )
+    from ..storage.topic_shares import topic_model
 
     learner = load(run, device=device, replicas=_count(replicas))
+    if least is not None:
+        topic_model(learner)
     source = open_for(learner, run, data, text=text, separator=separator)
     blocks = predict_blocks(learner, source)
-    if out is None or str(out) == "-":
+    if least is not None:
+        _show_topics(learner, blocks, least, out)
+    elif out is None or str(out) == "-":
         show_lines(prediction_lines(learner, blocks) if out is None else json_lines(blocks))
     else:
         write_predictions(out, blocks, source.shape.total_rows, prediction_names(learner))
@@ -365,6 +389,22 @@ def _predict_pairs(run: Path, file: Path, out: Path | None, separator: str | Non
         return
     found.write(out)
     show_lines([f"{out}: {len(found.values):,} rows"])
+
+
+def _show_topics(
+    learner: "Learner", blocks: "Iterable[Predicted]", least: float, out: Path | None
+) -> None:
+    from ..reports.lines import topic_names, topic_share_lines
+    from ..storage.topic_shares import topic_json_lines, write_topics
+
+    if out is None:
+        show_lines(topic_share_lines(learner, blocks, least))
+        return
+    names = topic_names(learner)
+    if str(out) == "-":
+        show_lines(topic_json_lines(learner, blocks, least, names))
+        return
+    show_lines([f"{out}: {write_topics(out, learner, blocks, least, names):,} rows"])
 
 
 def _count(replicas: str) -> int | Literal["auto"]:

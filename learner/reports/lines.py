@@ -8,11 +8,11 @@ import numpy as np
 
 from blocklearn.models import GLM, LDA, NMF, FactorModel
 
-from ..errors import ConfigError
 from ..figures import number, overall
 from ..learner import Learner
 from ..storage.manifest import finite
 from ..storage.predictions import Predicted
+from ..storage.topic_shares import largest_topics, topic_model, topic_shares
 from . import factors as factor_reports
 from . import targets as target_reports
 
@@ -33,13 +33,10 @@ def topic_words(
     Raises:
         ConfigError: the model has no topics.
     """
-    model = learner.model
-    if not isinstance(model, LDA | NMF):
-        raise ConfigError([f"a model of kind {type(model).__name__} has no topics"])
-    names = learner.names
+    names, tops = learner.names, topic_model(learner).topic_words(top, relevance)
     return [
         [(names[column] if names else str(column), probability) for column, probability in words]
-        for words in model.topic_words(top, relevance)
+        for words in tops
     ]
 
 
@@ -95,17 +92,30 @@ def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = (
 def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[str]:
     """Yield one line per row: its name and its prediction.
 
-    For topic models, these are the largest topics with their names or first words.
+    For topic models, see `topic_share_lines`.
     """
     model = learner.model
     if isinstance(model, GLM):
         yield from target_reports.prediction_lines(learner, blocks)
         return
-    if not isinstance(model, LDA | NMF):
-        for block in blocks:
-            for name, row in zip(block.names, np.atleast_2d(block.values.T).T, strict=True):
-                yield f"{name}: {' '.join(number(float(value)) for value in row)}"
+    if isinstance(model, LDA | NMF):
+        yield from topic_share_lines(learner, blocks)
         return
+    for block in blocks:
+        for name, row in zip(block.names, np.atleast_2d(block.values.T).T, strict=True):
+            yield f"{name}: {' '.join(number(float(value)) for value in row)}"
+
+
+def topic_share_lines(
+    learner: Learner, blocks: Iterable[Predicted], least: float | None = None
+) -> Iterator[str]:
+    """Yield one line per row: its name and its largest topics, by their names or first words.
+
+    least: all topics with this share or more; None: up to three topics, the largest in any case.
+
+    Raises:
+        ConfigError: the model has no topics.
+    """
     labels = [
         " ".join(word for word, _ in words) if name == str(number) else name
         for number, (name, words) in enumerate(
@@ -113,14 +123,19 @@ def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[
         )
     ]
     for block in blocks:
-        rows = model.shares(block.values) if isinstance(model, NMF) else block.values
-        for name, row in zip(block.names, rows, strict=True):
+        rows = topic_shares(learner, block.values)
+        if least is None:
+            chosen = largest_topics(rows, MENTIONED_SHARE, MENTIONED_TOPICS)
+        else:
+            chosen = largest_topics(rows, least)
+        for name, row, topics in zip(block.names, rows, chosen, strict=True):
             if float(np.ptp(row)) == 0.0 and len(row) > 1:
                 yield f"{name}: no words that the model knows"
-                continue
-            order = np.argsort(-row, kind="stable")[:MENTIONED_TOPICS]
-            largest = [k for k in order if row[k] >= MENTIONED_SHARE] or order[:1]
-            yield f"{name}: " + ", ".join(f"{row[k]:.0%} {labels[k]} ({k})" for k in largest)
+            elif least is not None and not topics.size:
+                yield f"{name}: no topic has a share of {number(least)}"
+            else:
+                shown = topics if topics.size else [int(np.argmax(row))]
+                yield f"{name}: " + ", ".join(f"{row[k]:.0%} {labels[k]} ({k})" for k in shown)
 
 
 def score_lines(scores: Mapping[str, float], as_json: bool) -> Iterator[str]:

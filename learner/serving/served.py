@@ -21,9 +21,9 @@ from ..reports.lines import topic_names, topics_list
 from ..runs.model_inputs import config_of
 from ..runs.new_data import columns_of
 from ..runs.rating_inputs import training_data
-from ..storage.manifest import finite
 from ..storage.persistence import kind_of, load
 from ..storage.predictions import prediction_names
+from ..storage.topic_shares import largest_topics, topic_records, topic_shares
 from .errors import RequestError
 from .questions import FindTopics, PredictRatings, PredictRows, Recommend, Similar
 from .rows import Columns, RowReader, unknown_names
@@ -134,17 +134,10 @@ class Served:
     def find_topics(self, question: FindTopics) -> Answer:
         """Return the largest topics of documents, or the largest parts of rows."""
         values, unknown = self._predicted(question.rows, skip_unknown=question.skip_unknown)
-        model = self.learner.model
-        shares = model.shares(values) if isinstance(model, NMF) else values
-        order = np.argsort(-shares, axis=1, kind="stable")[:, : question.top]
-        names = self._topic_names
+        shares, names = topic_shares(self.learner, values), self._topic_names
+        largest = largest_topics(shares, question.least, question.top)
         topics = [
-            [
-                {"topic": int(k), "name": names[k], "share": finite(float(row[k]))}
-                for k in largest
-                if row[k] >= question.least
-            ]
-            for row, largest in zip(shares, order, strict=True)
+            topic_records(row, chosen, names) for row, chosen in zip(shares, largest, strict=True)
         ]
         return {"topics": topics, "unknown": unknown}
 

@@ -103,7 +103,7 @@ def _write_table(
 ) -> None:
     import pyarrow as pa
 
-    with _collecting(path, ending) as write:
+    with collecting(path, ending) as write:
         for block in blocks:
             columns = {
                 "row": pa.array(block.numbers),
@@ -128,8 +128,11 @@ def _values(values: NDArray[Any], ending: str, names: Sequence[str] | None) -> d
 
 
 @contextmanager
-def _collecting(path: Path, ending: str) -> Iterator[Any]:
-    """Yield a function that writes tables to a file in groups."""
+def collecting(path: Path, ending: str) -> Iterator[Any]:
+    """Yield a function that writes Arrow tables to a file in groups.
+
+    ending: one of `TABLES`.
+    """
     import pyarrow as pa
 
     tables: list[Any] = []
