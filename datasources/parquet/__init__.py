@@ -5,3 +5,4 @@ from .columns import Feature as Feature
 from .columns import Sparse as Sparse
 from .rows import Nulls as Nulls
 from .source import ParquetSource as ParquetSource
+from .where import Where as Where

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from ..block import MAX_COLUMNS
 from ..errors import DataError
+from .where import Condition, Where
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Columns:
     weights, ids: the columns with weights and names of rows, None if there are none.
     texts: columns of text. They are not part of blocks, so the `repr`, which fingerprints of
         blocks use, omits them.
+    where: conditions that rows must satisfy, also omitted.
     """
 
     features: tuple[Feature, ...]
@@ -63,6 +65,7 @@ class Columns:
     weights: str | None = None
     ids: str | None = None
     texts: tuple[str, ...] = field(default=(), repr=False)
+    where: tuple[Condition, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(
@@ -71,6 +74,7 @@ class Columns:
         targets: Sequence[Dense | str],
         weights: str | None,
         ids: str | None,
+        where: Where = (),
     ) -> "Columns":
         """Make columns from a user's settings; a bare name is a dense column.
 
@@ -81,7 +85,7 @@ class Columns:
         dense = [part for part in parts if isinstance(part, Dense)]
         sparse = [part for part in parts if isinstance(part, Sparse)]
         labels = tuple(Dense(part) if isinstance(part, str) else part for part in targets)
-        found = cls((*dense, *sparse), labels, weights, ids)
+        found = cls((*dense, *sparse), labels, weights, ids, where=tuple(map(Condition.of, where)))
         if not parts:
             raise DataError("ParquetSource: no features; name at least one column.")
         numbers = list(found.numbers)
@@ -111,7 +115,12 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """The names of all columns that are read."""
-        return [*self.numbers, *self.texts, *([] if self.ids is None else [self.ids])]
+        return [*self.numbers, *self.texts, *([] if self.ids is None else [self.ids]), *self.tested]
+
+    @property
+    def tested(self) -> list[str]:
+        """The names of the columns that conditions compare, each once."""
+        return list(dict.fromkeys(condition.column for condition in self.where))
 
     def sized(self, widths: dict[str, int], sizes: dict[str, int]) -> "Columns":
         """Fill in missing widths and sizes, given by column, and return the result."""

@@ -16,7 +16,21 @@ from blocklearn.matcache.threads import starting
 from ..errors import DataError
 from ..remote import Files, RemoteError, Status
 from .columns import Columns
-from .footer import MAGIC, NBYTES, NULLS, VALUES, largest_in, numbers_in, read_footer
+from .footer import (
+    KIND,
+    MAGIC,
+    MAX_AT,
+    MAX_SIZE,
+    MIN_AT,
+    MIN_SIZE,
+    NBYTES,
+    NULLS,
+    VALUES,
+    largest_in,
+    numbers_in,
+    read_footer,
+)
+from .matching import Test, bound_of
 from .types import check_schema, list_columns
 
 OPEN_AT_ONCE = 8  # footers read at the same time, because each read waits for the network
@@ -61,6 +75,9 @@ class RowGroup:
 class Table:
     """One Parquet file.
 
+    rows: number of its rows, those of all row groups.
+    groups: the row groups that may have rows to read; statistics exclude the others.
+    tests: conditions that rows must satisfy.
     widths: of its dense columns.
     lists: sparse features whose indices are lists.
     digest: XXH3 of the footer.
@@ -68,7 +85,9 @@ class Table:
 
     files: Files
     status: Status
+    rows: int
     groups: list[RowGroup]
+    tests: list[Test]
     widths: dict[str, int]
     lists: frozenset[str]
     digest: bytes
@@ -122,10 +141,11 @@ def open_tables(found: Sequence[tuple[Files, Status]], columns: Columns) -> list
                     f"{table.name}: column {name!r} has {width} numbers in each row, but {first} "
                     f"in {tables[0].name}; the widths must be equal."
                 )
+    ending = " in any file." if len(tables) > 1 else "."
+    if not any(table.rows for table in tables):
+        raise DataError(f"{tables[0].name}: no rows{ending}")
     if not any(group.rows for table in tables for group in table.groups):
-        raise DataError(
-            f"{tables[0].name}: no rows" + (" in any file." if len(tables) > 1 else ".")
-        )
+        raise none_matches(tables[0].name, columns)
     return tables
 
 
@@ -145,6 +165,7 @@ def open_table(number: int, files: Files, status: Status, columns: Columns) -> T
             paths = [file.schema.column(leaf).path for leaf in range(leaves)]
         widths = check_schema(columns, schema, name)
         lists = list_columns(columns, schema)
+        tests = [Test.of(condition, schema, name) for condition in columns.where]
         rows, noted = numbers_in(footer, groups, leaves)
     except RemoteError:
         raise
@@ -166,8 +187,31 @@ def open_table(number: int, files: Files, status: Status, columns: Columns) -> T
             {name: extent_of(footer, noted[group, leaf]) for name, leaf in used.items()},
         )
         for group in range(groups)
+        if not any(
+            excluded(test, footer, noted[group, used[test.condition.column]]) for test in tests
+        )
     ]
-    return Table(files, status, found, widths, lists, xxhash.xxh3_64_digest(footer))
+    digest = xxhash.xxh3_64_digest(footer)
+    return Table(files, status, int(first[-1]), found, tests, widths, lists, digest)
+
+
+def excluded(test: Test, footer: bytes, noted: npt.NDArray[np.int64]) -> bool:
+    """Return whether a column's statistics exclude that a row of a row group passes a test."""
+    bounds = []
+    for at, size in ((MIN_AT, MIN_SIZE), (MAX_AT, MAX_SIZE)):
+        start = int(noted[at])
+        if start < 0:
+            return False  # the writer did not store it
+        data = footer[start : start + int(noted[size])]
+        bounds.append(bound_of(data, int(noted[KIND]), test.kind))
+    low, high = bounds
+    return low is not None and high is not None and test.excludes(low, high)
+
+
+def none_matches(file: str, columns: Columns) -> DataError:
+    """Return the error for conditions that no row satisfies."""
+    listed = ", ".join(map(str, columns.where))
+    return DataError(f"{file}: where: [{listed}]: no row satisfies this; check the values.")
 
 
 def find_leaves(columns: Columns, paths: Sequence[str]) -> dict[str, int]:

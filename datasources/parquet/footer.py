@@ -17,10 +17,10 @@ MAGIC = b"PAR1"
 TAIL = 1 << 16  # bytes of the first read
 DEEPEST = 32  # nesting of structs and lists, at most
 # Numbers kept for each column of a row group, -1 where the footer has none: physical type, values
-# (elements of lists, plus one for each empty or null list), bytes, nulls, and the place and size in
-# the footer of the largest value.
-KIND, VALUES, NBYTES, NULLS, MAX_AT, MAX_SIZE = range(6)
-NOTED = 6
+# (elements of lists, plus one for each empty or null list), bytes, nulls, and the places and sizes
+# in the footer of the largest and the smallest value.
+KIND, VALUES, NBYTES, NULLS, MAX_AT, MAX_SIZE, MIN_AT, MIN_SIZE = range(8)
+NOTED = 8
 BOOL_TRUE, BOOL_FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 
 
@@ -141,6 +141,8 @@ def walk(
             column = inside and levels == 5 and ids[1] == 1 and ids[2] == 3
             if column and ids[3] == 12 and ids[4] == 5:
                 noted[group, leaf, MAX_AT], noted[group, leaf, MAX_SIZE] = at, length
+            elif column and ids[3] == 12 and ids[4] == 6:
+                noted[group, leaf, MIN_AT], noted[group, leaf, MIN_SIZE] = at, length
             at += length
         elif kind == LIST or kind == SET:
             if depth + 1 == DEEPEST or at >= data.size:

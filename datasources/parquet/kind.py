@@ -17,6 +17,7 @@ from .content import Digest
 from .hugectr_metadata import check_rows, read_metadata
 from .rows import Nulls
 from .source import MEMORY, ParquetSource
+from .where import Operation, Value
 
 
 class DenseColumn(BaseModel, extra="forbid"):
@@ -84,6 +85,11 @@ class ParquetData(DataKind):
     nulls: Nulls = Field(
         "error", description="error, read nulls as 0, or leave out rows with nulls"
     )
+    where: list[tuple[str, Operation, Value | list[Value]]] = Field(
+        [],
+        description="conditions [column, operation, value] that rows must all satisfy; operations: "
+        "==, !=, <, <=, >, >=, and `in` and `not in` with a list of values",
+    )
     memory: PositiveInt = Field(
         MEMORY, description="bytes of a decoded row group, and of a block, at most"
     )
@@ -109,9 +115,9 @@ class ParquetData(DataKind):
                 yield Path(path)
 
     def elsewhere(self, path: str, *, labelled: bool) -> Self:
-        """Return the same settings for other files."""
+        """Return the same settings for other files, of which all rows are read."""
         labels: dict[str, Any] = {} if labelled else {"targets": [], "weights": None}
-        return self.model_copy(update={"path": path, **labels})
+        return self.model_copy(update={"path": path, "where": [], **labels})
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> ParquetSource:
         """Open the rows as blocks; data to evaluate on get the columns of `like`."""
@@ -138,6 +144,7 @@ class ParquetData(DataKind):
             weights=self.weights,
             ids=self.ids,
             nulls=self.nulls,
+            where=self.where,
             block_rows=reading.rows_of_block(),
             shuffle="blocks" if reading.shuffle else False,
             seed=reading.seed,

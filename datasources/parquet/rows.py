@@ -13,6 +13,7 @@ from .columns import Columns
 from .cursor import Cursor, Piece
 from .files import Table
 from .fill import put_tables, weights_of
+from .matching import matching
 
 Nulls = Literal["error", "zero", "drop_row"]
 
@@ -63,7 +64,7 @@ class Usable(NamedTuple):
 
 
 class Scan:
-    """The rows of `tables` that `columns` (with known sizes) and `nulls` select."""
+    """The rows of `tables` that `columns` (with known sizes, and conditions) and `nulls` select."""
 
     def __init__(
         self, tables: Sequence[Table], columns: Columns, nulls: Nulls, batch_rows: int
@@ -74,7 +75,8 @@ class Scan:
 
     def cursor(self) -> Cursor:
         """Return a cursor over the columns that make up blocks."""
-        return Cursor(self._tables, self._names, self._batch_rows)
+        names = list(dict.fromkeys([*self._names, *self._columns.tested]))
+        return Cursor(self._tables, names, self._batch_rows)
 
     def rows(
         self, cursor: Cursor, start: int, stop: int, names: Sequence[str] | None = None
@@ -85,10 +87,14 @@ class Scan:
         """
         counting = self._names if names is None else names
         for piece in cursor.pieces(start, stop):
+            found = Usable(piece, *matching(piece.table.tests, piece.batch))
             try:
-                yield Usable(piece, *without_nulls(piece.batch, counting, self._nulls))
+                batch, left = without_nulls(found.batch, counting, self._nulls)
             except Fault as fault:
-                raise Usable(piece, piece.batch, None).explain(fault) from fault
+                raise found.explain(fault) from fault
+            if found.left is not None:
+                left = found.left if left is None else found.left[left]
+            yield Usable(piece, batch, left)
 
     def label_sums(self, targets: int) -> tuple[float, list[float]]:
         """Return the sum of all row weights, and the weighted sum of each target."""
@@ -123,7 +129,8 @@ class Scan:
         """Yield all rows with the columns `needed`; nulls in `counting` leave rows out."""
         if self._nulls == "drop_row":
             needed, counting = list(dict.fromkeys([*needed, *self._names])), self._names
-        cursor = Cursor(self._tables, needed or self._names[:1], self._batch_rows)
+        needed = list(dict.fromkeys([*(needed or self._names[:1]), *self._columns.tested]))
+        cursor = Cursor(self._tables, needed, self._batch_rows)
         try:
             rows = sum(group.rows for table in self._tables for group in table.groups)
             yield from self.rows(cursor, 0, rows, counting)

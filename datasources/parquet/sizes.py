@@ -5,6 +5,7 @@ Footers are used where they have the numbers; otherwise the columns in question 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from .block_order import Cut
 from .columns import Columns
 from .cursor import Cursor, Piece
 from .files import RowGroup, Table
+from .matching import matching
 
 TIGHT = 1.5  # count the non-zeros if the bound for a block exceeds this times their mean
 
@@ -27,7 +29,8 @@ class Survey:
     longest: the most entries in a list of one row, and the place of this row; (0, "") if unknown.
     sizes: the largest index plus 1, by column of sparse features.
     nulls: rows with a null, by column.
-    kept: rows of each block without a null.
+    matched: rows of each block that satisfy all conditions.
+    kept: those of them without a null.
     read: the columns that were read for this.
     """
 
@@ -35,6 +38,7 @@ class Survey:
     longest: tuple[int, str]
     sizes: dict[str, int]
     nulls: dict[str, int]
+    matched: npt.NDArray[np.int64]
     kept: npt.NDArray[np.int64]
     read: list[str]
 
@@ -51,7 +55,8 @@ def survey(
     total = sum(group.extents[name].values for group in groups for name in lists)
     counted = [] if bound.max() * cut.blocks <= TIGHT * total else lists
     in_lists = np.zeros_like(bound) if counted else bound
-    found = Survey((len(indices) - len(lists)) * rows + in_lists, (0, ""), {}, {}, rows.copy(), [])
+    nnz = (len(indices) - len(lists)) * rows + in_lists
+    found = Survey(nnz, (0, ""), {}, {}, rows.copy(), rows.copy(), [])
     sized = []
     for part in columns.sparse:
         largest = [group.extents[part.indices].largest for group in groups]
@@ -63,8 +68,9 @@ def survey(
     suspects = [name for name in columns.numbers if count_nulls and may_be_null(name, groups)]
     found.read = list(dict.fromkeys([*counted, *sized, *suspects]))
     found.nulls.update(dict.fromkeys(suspects, 0))
-    if found.read:
-        count(found, Cursor(tables, found.read, batch_rows), cut, counted, sized, suspects)
+    needed = list(dict.fromkeys([*found.read, *columns.tested]))
+    if needed:
+        count(found, Cursor(tables, needed, batch_rows), cut, counted, sized, suspects)
     for name, size in found.sizes.items():
         if size < 1:
             raise DataError(f"{tables[0].name}: column {name!r} has no index; set its size.")
@@ -107,7 +113,10 @@ def count(
                 for name in sized:
                     size = size_of(piece, name)
                     found.sizes[name] = max(found.sizes.get(name, 0), size)
-                found.kept[block] -= count_nulls_of(found, piece, suspects)
+                batch, left = matching(piece.table.tests, piece.batch)
+                dropped = 0 if left is None else piece.batch.num_rows - left.size
+                found.matched[block] -= dropped
+                found.kept[block] -= dropped + count_nulls_of(found, batch, suspects)
     finally:
         cursor.close()
 
@@ -130,11 +139,11 @@ def size_of(piece: Piece, name: str) -> int:
     return 1 + int(indices.max()) if indices.size else 0
 
 
-def count_nulls_of(found: Survey, piece: Piece, suspects: Sequence[str]) -> int:
+def count_nulls_of(found: Survey, batch: Any, suspects: Sequence[str]) -> int:
     """Count the rows with a null in each column. Return how many rows have any null."""
-    union = np.zeros(piece.batch.num_rows, np.bool_)
+    union = np.zeros(batch.num_rows, np.bool_)
     for name in suspects:
-        nulls = null_rows(piece.batch.column(name))
+        nulls = null_rows(batch.column(name))
         if nulls is not None:
             found.nulls[name] += int(nulls.sum())
             union |= nulls

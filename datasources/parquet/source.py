@@ -1,13 +1,11 @@
 """Read blocks of rows from Parquet files, local or remote."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 
 from ..arrays.copy_rows import count_up
@@ -20,37 +18,12 @@ from .arrays import Fault
 from .block_order import Cut
 from .columns import Columns, Dense, Feature, names_of
 from .content import Digest, content_digest
-from .files import check_budget, open_tables
+from .files import check_budget, none_matches, open_tables
 from .fill import Filler
+from .names import ColumnNames
 from .rows import Nulls, Scan
-from .sizes import survey
-
-
-class ColumnNames(Sequence[str]):
-    """A sequence of `count` names, read by `load` (an Arrow array) on first use."""
-
-    def __init__(self, count: int, load: Callable[[], Any]) -> None:
-        self._count, self._load = count, load
-
-    def __len__(self) -> int:
-        """Return the number of names."""
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        """Return a name, or a list of names for a slice."""
-        places = range(self._count)[index]
-        if isinstance(places, int):
-            return str(self._names[places].as_py())
-        return [str(self._names[i].as_py()) for i in places]
-
-    @cached_property
-    def _names(self) -> Any:
-        return self._load()
-
+from .sizes import Survey, survey
+from .where import Where
 
 MEMORY = 2**30
 ENDINGS = (".parquet", ".parq", ".pq")
@@ -69,7 +42,10 @@ class ParquetSource(Described):
     ids: a column with names of the rows.
     nulls: "error"; "zero": a null number is 0 and a null index is no entry; "drop_row": rows with
         a null are left out. `notes` has their number.
-    block_rows: rows of a block.
+    where: conditions `(column, operation, value)`; rows that do not satisfy all are left out, and
+        row groups whose statistics exclude such rows are not read. Operations: ==, !=, <, <=, >,
+        >=, and `in` and `not in` with a list of values. A null satisfies none.
+    block_rows: rows of a block, before any are left out.
     shuffle: False, or "blocks": row groups in another order in each pass, drawn from
         `(seed, pass)`; see `Cut`.
     memory: bytes that one row group may take in the columns that are read, when decoded, and that
@@ -94,6 +70,7 @@ class ParquetSource(Described):
         weights: str | None = None,
         ids: str | None = None,
         nulls: Nulls = "error",
+        where: Where = (),
         block_rows: int = 1024,
         shuffle: Shuffle = False,
         seed: int = 0,
@@ -108,7 +85,7 @@ class ParquetSource(Described):
         self._digest: Digest = digest
         if nulls not in ("error", "zero", "drop_row"):
             raise DataError(f"ParquetSource: nulls={nulls!r}: must be error, zero or drop_row.")
-        named = Columns.of(features, targets, weights, ids)
+        named = Columns.of(features, targets, weights, ids, where)
         listed = [paths] if isinstance(paths, (str, Path)) else list(paths)
         found = parquet_files(listed, patience, hdfs)
         if not found:
@@ -122,24 +99,24 @@ class ParquetSource(Described):
         )
         self._columns = named.sized(self._tables[0].widths, seen.sizes)
         self._nulls = nulls
-        kept = self._cut.stops - self._cut.starts
-        if nulls == "drop_row":
-            kept = seen.kept
+        kept = seen.kept if nulls == "drop_row" else seen.matched
         self._first = np.concatenate([[0], np.cumsum(kept)])  # number of the first row of blocks
-        self._shape = self._make_shape(seen.nnz, block_rows)
+        self._shape = self._make_shape(seen, block_rows)
         self._check_memory(seen.longest, memory)
-        self._notes = self._make_notes(seen.nulls, seen.sizes, seen.read)
+        self._notes = self._make_notes(seen)
         self._filler = Filler(self._columns, block_rows)
         self._scan = Scan(self._tables, self._columns, nulls, block_rows)
         self._cursor = self._scan.cursor()
         self._reading = threading.Lock()  # several threads may call read
 
-    def _make_shape(self, nnz: npt.NDArray[np.int64], block_rows: int) -> BlockShape:
+    def _make_shape(self, seen: Survey, block_rows: int) -> BlockShape:
         columns = self._columns
+        if not seen.matched.any():
+            raise none_matches(self._tables[0].name, columns)
         if not self._first[-1]:
             raise DataError(f"{self._tables[0].name}: every row has a null, so none is left.")
         dense = columns.starts[len(columns.dense)]
-        entries = nnz + dense * (self._cut.stops - self._cut.starts)
+        entries = seen.nnz + dense * (self._cut.stops - self._cut.starts)
         return BlockShape(
             rows=block_rows,
             columns=columns.starts[-1],
@@ -160,20 +137,26 @@ class ParquetSource(Described):
                 f"{memory / 2**20:,.1f} MiB{row}. Use fewer rows per block, or allow more memory."
             )
 
-    def _make_notes(
-        self, nulls: dict[str, int], sizes: dict[str, int], read: list[str]
-    ) -> list[str]:
+    def _make_notes(self, seen: Survey) -> list[str]:
         fate = "are read as 0" if self._nulls == "zero" else "are left out"
-        total = sum(group.rows for table in self._tables for group in table.groups)
-        notes = [f"{rows:,} of {total:,} rows have a null in {name!r}, which {fate}"
-                 for name, rows in nulls.items() if rows]  # fmt: skip
+        matched = int(seen.matched.sum())
+        notes = []
+        if self._columns.where:
+            total = sum(table.rows for table in self._tables)
+            read = int((self._cut.stops - self._cut.starts).sum())
+            notes.append(
+                f"where: {matched:,} of {total:,} rows satisfy the conditions; statistics exclude "
+                f"{total - read:,} others unread"
+            )
+        notes += [f"{rows:,} of {matched:,} rows have a null in {name!r}, which {fate}"
+                  for name, rows in seen.nulls.items() if rows]  # fmt: skip
         notes += [
             f"the largest index in {name!r} makes its size {size:,}; set size: {size} if the "
             "model will read other files"
-            for name, size in sizes.items()
+            for name, size in seen.sizes.items()
         ]
-        if read:
-            listed = ", ".join(map(repr, read))
+        if seen.read:
+            listed = ", ".join(map(repr, seen.read))
             notes.append(f"{listed} had to be read once beforehand: the footers lack their sizes")
         return notes
 
@@ -195,7 +178,7 @@ class ParquetSource(Described):
     @property
     def files(self) -> list[tuple[str, int]]:
         """The name and number of rows of every file, in order."""
-        return [(table.name, sum(group.rows for group in table.groups)) for table in self._tables]
+        return [(table.name, table.rows) for table in self._tables]
 
     @property
     def nbytes(self) -> int:
@@ -204,7 +187,7 @@ class ParquetSource(Described):
 
     @property
     def row_groups(self) -> list[tuple[int, int]]:
-        """The rows and decoded bytes (in the columns read) of all row groups, in order."""
+        """The rows and decoded bytes (in the columns read) of the row groups to read, in order."""
         return [(group.rows, group.nbytes) for table in self._tables for group in table.groups]
 
     @property
@@ -241,6 +224,8 @@ class ParquetSource(Described):
         Copies of files have equal fingerprints. The same rows written again may differ.
         """
         digest = xxhash.xxh3_64(f"{self._columns} {self._nulls}".encode())
+        for condition in self._columns.where:
+            digest.update(repr(condition).encode())
         for table in self._tables:
             digest.update(table.digest)
         digest.update(content_digest(self._tables, self._digest))
@@ -264,7 +249,7 @@ class ParquetSource(Described):
                 rows += found.batch.num_rows
             if rows != end - first:
                 raise DataError(
-                    f"{found.piece.place(0)}: near this row {rows} rows have no null, but "
+                    f"{found.piece.place(0)}: near this row {rows} rows are usable, but "
                     f"{end - first} were counted when the source was opened; the file is damaged."
                 )
             count_up(first, into.row_ids[:rows])

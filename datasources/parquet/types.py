@@ -94,6 +94,8 @@ def check_schema(columns: Columns, schema: Any, file: str) -> dict[str, int]:
             hint = f" Did you mean {near[0]!r}?" if near else ""
             if name in columns.texts:
                 hint += " `text` says which column has the texts."
+            if name in columns.tested:
+                hint += " `where` names it."
             raise DataError(f"{file}: {count} {name!r}; it has {listed or 'none'}.{hint}")
     for part in columns.sparse:
         kind = plain(schema.field(part.indices).type)
