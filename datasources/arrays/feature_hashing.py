@@ -24,6 +24,7 @@ MOST_BITS = 30  # 2**31 columns would not be numbered by an int32
 MOST_NAMES = 1 << 20  # names of hashed features that are kept
 LONGEST = 200  # characters from which a name takes no further features
 SHARED = " | "
+MINUS = "minus "  # before the name of a feature whose value in its column is -1
 Hashes = tuple[
     npt.NDArray[np.uint64], npt.NDArray[np.bool_]
 ]  # of each row: the hash, and whether it has a value
@@ -73,6 +74,22 @@ class HashedWords(Sequence[str]):
             return self.first[numbers]
         return self.seen.get(numbers - before, f"#{numbers - before}")
 
+    def opposites(self) -> dict[int, str]:
+        """Return the columns that are minus their features, and the names of these features.
+
+        The weight of such a feature is minus that of its column.
+
+        >>> HashedWords(1, ["price"], {1: "minus city=Rome"}).opposites()
+        {2: 'city=Rome'}
+        """
+        found = {}
+        for column, name in self.seen.items():
+            parts = name.split(SHARED)
+            if all(part.startswith(MINUS) for part in parts):
+                plain = SHARED.join(part.removeprefix(MINUS) for part in parts)
+                found[len(self.first) + column] = plain
+        return found
+
     def __eq__(self, other: object) -> bool:
         """Whether both give the same words the same columns."""
         if not isinstance(other, HashedWords):
@@ -87,13 +104,15 @@ class HashedWords(Sequence[str]):
 class SeenNames(dict[int, str]):
     """The names of hashed features by column, such as `section=python`, at most `MOST_NAMES`.
 
-    Features that share a column share a name: `section=python | region=north`.
+    Features that share a column share a name: `section=python | minus region=north`, where the
+    column is -1 in rows from the north.
     """
 
-    def add(self, hashes: Hashes, bits: int, columns: Mapping[str, Any]) -> None:
+    def add(self, hashes: Hashes, bits: int, columns: Mapping[str, Any], *, signed: bool) -> None:
         """Add the features of a column, or of a pair of columns.
 
-        hashes: of each row. columns: the values that were hashed, by name.
+        hashes: of each row. columns: the values that were hashed, by name. signed: see
+        `hash_features`.
         """
         values, present = hashes
         rows = np.flatnonzero(present)
@@ -101,6 +120,8 @@ class SeenNames(dict[int, str]):
         for row in rows[np.sort(first)].tolist():
             column = int(values[row]) & ((1 << bits) - 1)
             name = " & ".join(f"{name}={given[row]}" for name, given in columns.items())
+            if signed and int(values[row]) >> 63:
+                name = MINUS + name
             old = self.get(column)
             if old is None and len(self) < MOST_NAMES:
                 self[column] = name
@@ -152,9 +173,9 @@ def hash_features(
     crossed = [cross(found, *pair) for pair in pairs]
     if seen is not None:
         for name, hashes in found.items():
-            seen.add(hashes, bits, {name: columns[name]})
+            seen.add(hashes, bits, {name: columns[name]}, signed=signed)
         for (a, b), hashes in zip(pairs, crossed, strict=True):
-            seen.add(hashes, bits, {a: columns[a], b: columns[b]})
+            seen.add(hashes, bits, {a: columns[a], b: columns[b]}, signed=signed)
     parts = [*found.values(), *crossed]
     table = np.stack([hashes for hashes, _ in parts], axis=1)
     mask = np.stack([present for _, present in parts], axis=1)

@@ -43,7 +43,7 @@ class EntryFilter(Described):
     >>> for part, block in zip(parts, blocks):
     ...     part.read(0, 0, block)
     >>> [block.nnz for block in blocks], blocks[1].indices[:blocks[1].nnz].tolist()
-    ([14, 6], [0, 4, 0, 4, 3, 0])
+    ([15, 5], [0, 1, 3, 4, 4])
     """
 
     def __init__(

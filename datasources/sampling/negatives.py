@@ -44,7 +44,7 @@ class NegativeSource(Described):
     >>> block = HostBlock(negatives.shape)
     >>> negatives.read(0, 0, block)
     >>> block.indptr.tolist(), block.indices[:6].tolist(), block.values[:6].tolist()
-    ([0, 3, 5], [0, 1, 2, 1, 3, 0], [-2.0, 2.0, -2.0, -2.0, 1.0, 0.0])
+    ([0, 2, 4], [1, 2, 2, 3, 0, 0], [2.0, -4.0, -4.0, 1.0, 0.0, 0.0])
     """
 
     def __init__(

@@ -41,16 +41,21 @@ class SchemaNames:
     def homes(self, word: str, tree: Node | None = None) -> Iterator[str]:
         """Yield dotted names such as `optimizer.rate` that mean `word`, one for each section.
 
+        Sections most of whose kinds have such a name come first: most optimizers have a rate.
+
         tree: chooses by its keys `kind`; None: every kind of a section is searched.
         """
+        homes: list[tuple[float, str]] = []
         for section, schema in self.root["properties"].items():
             if meant(word, [section]):
                 kinds = self._open(schema, None).get("discriminator")
-                yield f"{section}.kind" if kinds else section
+                homes.append((1.0, f"{section}.kind" if kinds else section))
             given = tree.value.get(section) if tree and isinstance(tree.value, dict) else None
             found = self._alternatives(schema, given.kind if isinstance(given, Node) else None)
             inside = [meant(word, one.get("properties", {})) for one in found]
-            yield from [f"{section}.{name}" for name in inside if name][:1]
+            names = [name for name in inside if name]
+            homes += [(len(names) / len(inside), f"{section}.{name}") for name in names[:1]]
+        yield from (home for _, home in sorted(homes, key=lambda home: -home[0]))
 
     def _alternatives(self, schema: Any, kind: Any) -> list[Any]:
         """Return the schema of the alternative `kind`, or those of all alternatives."""

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklearn.datasources.arrays.feature_hashing import HashedWords
+
 from ..drawing.charts import Bar, Curve, bars, line_chart
 from ..drawing.markup import Markup, tag
 from ..evidence.score_bins import ScoreBins
@@ -122,14 +124,20 @@ def weight_sections(learner: Learner) -> Iterator[Markup]:
     if learner.names is None:
         return
     weights = learner.model.parameters["W"].numpy()
+    names = learner.names
+    opposites = names.opposites() if isinstance(names, HashedWords) else {}
     cards = []
     for fit in fits_of(learner):
         if fit.grid:
             continue
         for place, name in enumerate(fit.names):
-            column = weights[:, fit.start + place]
+            column = weights[:, fit.start + place].copy()
+            column[list(opposites)] *= -1.0
             used = tag("small", f"{np.count_nonzero(column):,} weights")
-            rows = [Bar(learner.names[i], float(column[i]), number(column[i])) for i in top(column)]
+            rows = [
+                Bar(opposites.get(i, names[i]), float(column[i]), number(column[i]))
+                for i in map(int, top(column))
+            ]
             cards.append(tag("div", tag("h3", name, used), bars(rows), class_="topic"))
     if cards:
         yield section(

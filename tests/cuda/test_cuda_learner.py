@@ -288,13 +288,14 @@ def test_a_run_says_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver(memory=30_000))
     model, data, own = CASES["nmf"]()
     learner = bl.Learner(model, train=data, device="cuda", block_rows=30, **own)
-    given = {"model": {"kind": "nmf", "components": 3}, "data": {"train": {"kind": "python-docs"}}}
+    data = {"train": {"kind": "python-docs"}, "block_rows": 30}
+    given = {"model": {"kind": "nmf", "components": 3}, "data": data}
     config = RunConfig.model_validate(given)
     with pytest.raises(MemoryPlanError) as error:
         check_room(learner.plan(), config)
     message = str(error.value)
     assert "of the memory of cuda:0, and 30.0 kB are free" in message
-    assert "data.block_rows: 1024" in message
+    assert "data.block_rows: 30" in message
     assert "model.components: 3" in message
 
 

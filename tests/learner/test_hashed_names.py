@@ -32,7 +32,7 @@ def table(tmp_path: Path) -> Path:
 def test_features_are_named_by_column_and_value() -> None:
     columns = {"section": np.array(["python", None, "c"], object), "day": np.array([1, 2, 1])}
     seen = SeenNames()
-    X = hash_features(columns, 20, interactions=[("section", "day")], seen=seen)
+    X = hash_features(columns, 20, interactions=[("section", "day")], seen=seen, signed=False)
     pairs = {"section=python & day=1", "section=c & day=1"}
     assert set(seen.values()) == {"section=python", "section=c", "day=1", "day=2"} | pairs
     for number, (section, day) in enumerate([("python", 1), (None, 2), ("c", 1)]):
@@ -42,12 +42,23 @@ def test_features_are_named_by_column_and_value() -> None:
         assert {seen[column] for column in X[[number]].indices} == wanted
 
 
+def test_a_name_says_that_its_column_is_minus_the_feature() -> None:
+    """A plan that ends contracts has a positive weight in the report, whatever its hash's sign."""
+    seen = SeenNames()
+    plans = np.array([f"plan {n}" for n in range(16)], object)
+    X = hash_features({"plan": plans}, 20, seen=seen).toarray().sum(axis=0)
+    names = HashedWords(20, [], seen)
+    assert {X[column] for column in seen} == {-1.0, 1.0}
+    assert all((X[column] < 0) == name.startswith("minus ") for column, name in seen.items())
+    assert names.opposites() == {c: seen[c].removeprefix("minus ") for c in seen if X[c] < 0}
+
+
 def test_features_of_one_column_share_a_name_and_many_have_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = SeenNames()
     for _ in range(2):  # later batches add nothing
-        hash_features({"day": np.arange(4)}, 1, seen=seen)
+        hash_features({"day": np.arange(4)}, 1, seen=seen, signed=False)
     assert sorted(" | ".join(seen.values()).split(" | ")) == [f"day={i}" for i in range(4)]
     hash_features({"day": np.arange(10_000)}, 1, seen=seen)
     assert all(len(name) < 2 * feature_hashing.LONGEST for name in seen.values())
@@ -68,9 +79,8 @@ def test_streams_know_the_same_names(table: Path) -> None:
     names = [kind.open_source(Reading(16)).names for kind in kinds]
     found = [dict(given.seen) for given in names if isinstance(given, HashedWords)]
     assert len(found) == 2 and found[0] == found[1]
-    assert set(found[0].values()) == {f"section={s}" for s in SECTIONS} | {
-        f"region={r}" for r in REGIONS
-    }
+    plain = {name.removeprefix("minus ") for name in found[0].values()}
+    assert plain == {f"section={s}" for s in SECTIONS} | {f"region={r}" for r in REGIONS}
 
 
 def test_rows_have_the_names_of_a_column(table: Path) -> None:

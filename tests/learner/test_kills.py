@@ -95,6 +95,10 @@ model: {kind: als, rank: 3}
 data: {train: {kind: ratings, path: ratings.csv, rating: rating}, eval: {kind: holdout}}
 learner: {row_folder: rows}
 """,
+    "ranking, ratings": """\
+model: {kind: ranking, rank: 3}
+data: {train: {kind: ratings, path: ratings.csv, rating: rating}, eval: {kind: holdout}}
+""",
     "als, time-zones": """\
 model: {kind: als, rank: 3}
 data: {train: {kind: time-zones}, block_rows: 256}

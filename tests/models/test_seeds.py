@@ -66,7 +66,7 @@ def test_named_topics_keep_their_names(tmp_path: Any) -> None:
         heads = [line.split()[0] for line in topic_lines(each, 3)]
         assert heads == ["third", "first", "2", "3"]
         assert [t["name"] for t in json.loads(topics_json(each, 2))] == heads
-        page = "".join(map(str, topic_sections(each)))
+        page = "".join(map(str, topic_sections(each, None)))
         assert "<h3>third<" in page and "<h3>topic 2<" in page and "topic 0" not in page
         assert "third: w2" in page  # on the map
         X = np.zeros((1, 40), np.float32)
