@@ -1,7 +1,8 @@
 """Train models one after another and write down what they allocate: a program, see `main`.
 
 It runs with `count_allocations.c` loaded before it (LD_PRELOAD), which sees the allocations of all
-threads. After the first pass, whose end is an evaluation, counting begins.
+threads. Counting begins after the first pass, whose end is an evaluation; of models with phases,
+after the first pass of the last one, whose recordings are compiled then.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ M = bl.models
 
 
 class Count(Hook):
-    """Counts from the end of the first pass on."""
+    """Counts from the end of the first pass of the last phase on."""
 
     def __init__(self, library: Any, file: int) -> None:
         """library: the counter. file: descriptor that it writes to."""
         self._library, self._file = library, file
 
     def pass_end(self, learner: Any, progress: Any) -> None:
-        """Begins after the first one."""
-        if progress.pass_ == 0:
+        """Begins after the first one of the last phase."""
+        if progress.pass_ == max(learner.model.phases()):
             self._library.armed_with(self._file, LEAST)
 
     def end(self, learner: Any, progress: Any) -> None:
