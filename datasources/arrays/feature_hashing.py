@@ -5,6 +5,8 @@ learning, ICML 2009. The lower bits of a feature's hash are its column. The high
 features that share a column then cancel on average, and products of rows keep their expectation.
 Text is hashed by XXH3, seeded by the name of its column; numbers by SplitMix64's finalizer. So
 columns are the same in every process, on every machine.
+
+Longer than 300 lines: features, their columns and the names of columns are one scheme.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
