@@ -1,30 +1,21 @@
 """Filters the entries of a source of rows and columns: the held-out ones, or the others."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from ..arrays.compiled import kernel
 from ..arrays.hashing import GOLDEN, mix_one
-from ..block import BlockShape, HostBlock
+from ..block import HostBlock
 from ..errors import DataError
-from ..source import (
-    DataSource,
-    Described,
-    TwoSidedSource,
-    notes_of,
-    readers_of,
-    row_names,
-)
+from ..source import DataSource, TwoSidedSource
+from .derived import DerivedSource
 from .split import limit_of, start_of
 
 
-class EntryFilter(Described):
+class EntryFilter(DerivedSource):
     """A part of the stored entries of `source`: the held-out entries, or the others.
 
     - share, seed: entry (row, column) is held out if hash(seed, row, column) < share.
@@ -55,62 +46,23 @@ class EntryFilter(Described):
                 f"EntryFilter: {type(source).__name__} is dense, so it has no unknown entries; "
                 "pass a sparse matrix."
             )
-        self._source, self._share, self._seed = source, share, seed
-        self._held, self._side = held, side
+        self._share, self._seed, self._held, self._side = share, seed, held, side
         self._start, self._limit = start_of(seed), limit_of(share)
-        self._shape = replace(source.shape, targets=0, weighted=False)
-        self.readers: int = readers_of(source)
-        self._scratch: SimpleQueue[HostBlock] = SimpleQueue()
-        for _ in range(self.readers):
-            self._scratch.put(HostBlock(source.shape, indexed=False))
+        shape = replace(source.shape, targets=0, weighted=False)
+        super().__init__(source, shape, f"entries {share} {seed} {held} {side}")
 
-    @property
-    def shape(self) -> BlockShape:
-        """The sizes of every block, with room for all entries of the source."""
-        return self._shape
-
-    @property
-    def blocks(self) -> int:
-        """The number of blocks, as of the source."""
-        return self._source.blocks
-
-    @property
-    def names(self) -> Sequence[str] | None:
-        """The names of the columns, or None."""
-        return self._source.names
-
-    @property
-    def row_names(self) -> Sequence[str] | None:
-        """The names of the rows, or None."""
-        return row_names(self._source)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """The notes of the source."""
-        return notes_of(self._source)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The XXH3 of the source's fingerprint and of the settings of the split."""
-        settings = f"entries {self._share} {self._seed} {self._held} {self._side}"
-        return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} {settings}".encode())
-
-    def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with this part's entries of block `index` of pass `pass_`."""
-        whole = self._scratch.get()
-        try:
-            self._source.read(pass_, index, whole)
-            rows = whole.rows
-            into.write()
-            into.row_ids[:rows] = whole.row_ids[:rows]
-            filter_entries(
-                whole.row_ids[:rows], whole.indptr, whole.indices, whole.values,
-                self._side, self._start, self._limit, self._held,
-                into.indptr, into.indices, into.values,
-            )  # fmt: skip
-        finally:
-            self._scratch.put(whole)
-        into.finish(pass_=pass_, index=index, rows=rows)
+    def _make(
+        self, pass_: int, whole: HostBlock, scratch: npt.NDArray[Any], into: HostBlock
+    ) -> int:
+        rows = whole.rows
+        into.write()
+        into.row_ids[:rows] = whole.row_ids[:rows]
+        filter_entries(
+            whole.row_ids[:rows], whole.indptr, whole.indices, whole.values,
+            self._side, self._start, self._limit, self._held,
+            into.indptr, into.indices, into.values,
+        )  # fmt: skip
+        return rows
 
     def __repr__(self) -> str:
         """Show the part and the source."""

@@ -2,20 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import compress
-from queue import SimpleQueue
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from ..arrays.compiled import kernel
 from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import GOLDEN, mix_one
-from ..block import BlockShape, HostBlock
-from ..source import DataSource, Described, notes_of, readers_of, row_names, rows_last, target_names
+from ..block import HostBlock
+from ..source import DataSource, row_names, rows_last, target_names
+from .derived import DerivedSource
 from .samples import check_parts
 from .split import limit_of, start_of
 
@@ -23,7 +21,7 @@ STEP = 256  # rows from one stored count to the next
 CHUNK = 1 << 14  # rows tested at a time by `chosen`
 
 
-class RowFilter(Described):
+class RowFilter(DerivedSource):
     """A part of the rows of `source`: the held-out rows, or the others.
 
     - share, seed: as for `split_rows`.
@@ -54,36 +52,17 @@ class RowFilter(Described):
     ) -> None:
         """Count the rows of both parts."""
         rows = source.shape.total_rows
-        self._source, self._held = source, held
+        self._held = held
         self._marks = np.empty(0, np.uint8) if marks is None else marks
         self._start, self._limit = start_of(seed), limit_of(share)
         self._before = np.zeros(-(-rows // STEP) + 1, np.int64)
         count_held(self._marks, self._start, self._limit, rows, STEP, self._before)
         found = int(self._before[-1])
         check_parts(share, rows - found, found)
-        self._shape = replace(source.shape, total_rows=found if held else rows - found)
-        self._settings = f"{share} {seed} {held}" + ("" if marks is None else " contents")
-        self.readers: int = readers_of(source)
+        shape = replace(source.shape, total_rows=found if held else rows - found)
+        settings = f"{share} {seed} {held}" + ("" if marks is None else " contents")
+        super().__init__(source, shape, settings, (source.shape.rows, np.int64))
         self.rows_last = rows_last(source)
-        self._scratch: SimpleQueue[tuple[HostBlock, npt.NDArray[np.int64]]] = SimpleQueue()
-        for _ in range(self.readers):
-            whole = HostBlock(source.shape, indexed=False)  # only the filtered block needs an index
-            self._scratch.put((whole, np.empty(source.shape.rows, np.int64)))
-
-    @property
-    def shape(self) -> BlockShape:
-        """The sizes of every block."""
-        return self._shape
-
-    @property
-    def blocks(self) -> int:
-        """The number of blocks, as of the source."""
-        return self._source.blocks
-
-    @property
-    def names(self) -> Sequence[str] | None:
-        """The names of the columns, or None."""
-        return self._source.names
 
     @property
     def target_names(self) -> Sequence[str] | None:
@@ -109,29 +88,15 @@ class RowFilter(Described):
             mark(ids, self._marks, self._start, self._limit, self._held, bits)
             yield from bits.tolist()
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """The notes of the source."""
-        return notes_of(self._source)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The XXH3 of the source's fingerprint and of the settings of the split."""
-        return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} {self._settings}".encode())
-
-    def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with this part's rows of block `index` of pass `pass_`."""
-        scratch = whole, places = self._scratch.get()
-        try:
-            self._source.read(pass_, index, whole)
-            rows = select(
-                whole.row_ids, whole.rows, self._marks, self._start, self._limit, self._held,
-                STEP, self._before, places, into.row_ids,
-            )  # fmt: skip
-            self._copy(whole, places[:rows], into)
-        finally:
-            self._scratch.put(scratch)
-        into.finish(pass_=pass_, index=index, rows=rows)
+    def _make(
+        self, pass_: int, whole: HostBlock, scratch: npt.NDArray[Any], into: HostBlock
+    ) -> int:
+        rows = select(
+            whole.row_ids, whole.rows, self._marks, self._start, self._limit, self._held,
+            STEP, self._before, scratch, into.row_ids,
+        )  # fmt: skip
+        self._copy(whole, scratch[:rows], into)
+        return rows
 
     def _copy(self, whole: HostBlock, places: npt.NDArray[np.int64], into: HostBlock) -> None:
         if self._shape.dense:

@@ -1,27 +1,24 @@
 """Adds negatives to rows of implicit feedback: random columns that a row does not have."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from ..arrays.compiled import kernel
 from ..arrays.hashing import GOLDEN, mix_one
-from ..block import BlockShape, HostBlock
+from ..block import HostBlock
 from ..errors import DataError
+from ..holdout.derived import DerivedSource
 from ..holdout.entries import entries_of
 from ..holdout.split import start_of
-from ..source import DataSource, Described, notes_of, readers_of, row_names
+from ..source import DataSource
 
 WHOLE = 2.0**-64  # of a hash as a number in [0, 1)
 
 
-class NegativeSource(Described):
+class NegativeSource(DerivedSource):
     """The positive entries of `source`, and negatives that are drawn anew in every pass.
 
     - draws: columns drawn for each row, with replacement.
@@ -66,51 +63,13 @@ class NegativeSource(Described):
             )
         if draws < 1:
             raise DataError(f"NegativeSource: draws={draws}: must be at least 1.")
-        self._source, self._draws, self._power, self._seed = source, draws, power, seed
-        self._same, self._start = same, start_of(seed)
+        self._draws, self._same, self._start = draws, same, start_of(seed)
+        self._counts = np.empty(0) if same else counts_of(source)
+        self._ends = np.empty(0) if power == 0.0 else ends_of(self._counts, power)
         most = min(shape.nnz + shape.rows * max(draws, room), shape.rows * shape.columns)
-        self._shape = replace(shape, nnz=most, targets=0, weighted=False)
-        self._counts = np.empty(0)
-        self._ends = np.empty(0)
-        if not same:
-            self._counts = counts_of(source)
-        if power != 0.0:
-            self._ends = ends_of(self._counts, power)
-        self.readers: int = readers_of(source)
-        self._scratch: SimpleQueue[tuple[HostBlock, npt.NDArray[np.int32]]] = SimpleQueue()
-        for _ in range(self.readers):
-            self._scratch.put((HostBlock(shape, indexed=False), np.empty(draws, np.int32)))
-
-    @property
-    def shape(self) -> BlockShape:
-        """The sizes of every block, with room for the negatives."""
-        return self._shape
-
-    @property
-    def blocks(self) -> int:
-        """The number of blocks, as of the source."""
-        return self._source.blocks
-
-    @property
-    def names(self) -> Sequence[str] | None:
-        """The names of the columns, or None."""
-        return self._source.names
-
-    @property
-    def row_names(self) -> Sequence[str] | None:
-        """The names of the rows, or None."""
-        return row_names(self._source)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """The notes of the source."""
-        return notes_of(self._source)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The XXH3 of the source's fingerprint and of the settings of the draws."""
-        settings = f"negatives {self._draws} {self._power} {self._seed} {self._same}"
-        return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} {settings}".encode())
+        shape = replace(shape, nnz=most, targets=0, weighted=False)
+        settings = f"negatives {draws} {power} {seed} {same}"
+        super().__init__(source, shape, settings, (draws, np.int32))
 
     def entries(self, rows: npt.NDArray[np.int64]) -> Any:
         """Return the stored entries of these rows of the source, without negatives."""
@@ -121,22 +80,18 @@ class NegativeSource(Described):
         positives = int(self._counts.sum())
         return float(positives), positives
 
-    def read(self, pass_: int, index: int, into: HostBlock) -> None:
-        """Fill `into` with block `index` of pass `pass_`, and its negatives."""
-        whole, drawn = self._scratch.get()
-        try:
-            self._source.read(pass_, index, whole)
-            rows = whole.rows
-            into.write()
-            into.row_ids[:rows] = whole.row_ids[:rows]
-            add_negatives(
-                whole.row_ids[:rows], whole.indptr, whole.indices, whole.values,
-                self._start, -1 if self._same else pass_, self._shape.columns, self._ends, drawn,
-                into.indptr, into.indices, into.values,
-            )  # fmt: skip
-        finally:
-            self._scratch.put((whole, drawn))
-        into.finish(pass_=pass_, index=index, rows=rows)
+    def _make(
+        self, pass_: int, whole: HostBlock, scratch: npt.NDArray[Any], into: HostBlock
+    ) -> int:
+        rows = whole.rows
+        into.write()
+        into.row_ids[:rows] = whole.row_ids[:rows]
+        add_negatives(
+            whole.row_ids[:rows], whole.indptr, whole.indices, whole.values,
+            self._start, -1 if self._same else pass_, self._shape.columns, self._ends, scratch,
+            into.indptr, into.indices, into.values,
+        )  # fmt: skip
+        return rows
 
     def __repr__(self) -> str:
         """Show the draws and the source."""

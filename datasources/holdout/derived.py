@@ -1,0 +1,84 @@
+"""The base of sources that make each block from a block of another source."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from ..block import BlockShape, HostBlock
+from ..source import DataSource, Described, notes_of, readers_of, row_names
+
+
+class DerivedSource(Described):
+    """A source whose block i is made from block i of another, in every pass; nothing is kept.
+
+    - shape: of its own blocks.
+    - settings: what they depend on, besides the contents of the other source.
+    - scratch: an array of this length and dtype that `_make` may use.
+    """
+
+    def __init__(
+        self,
+        source: DataSource,
+        shape: BlockShape,
+        settings: str,
+        scratch: tuple[int, npt.DTypeLike] = (0, np.int8),
+    ) -> None:
+        """Make room for as many whole blocks as threads may read at a time."""
+        self._source, self._shape, self._settings = source, shape, settings
+        self.readers: int = readers_of(source)
+        self._rooms: SimpleQueue[tuple[HostBlock, npt.NDArray[Any]]] = SimpleQueue()
+        for _ in range(self.readers):
+            whole = HostBlock(source.shape, indexed=False)  # only what is made needs an index
+            self._rooms.put((whole, np.empty(*scratch)))
+
+    @abstractmethod
+    def _make(
+        self, pass_: int, whole: HostBlock, scratch: npt.NDArray[Any], into: HostBlock
+    ) -> int:
+        """Fill `into` from a block of the other source; return its number of rows."""
+
+    @property
+    def shape(self) -> BlockShape:
+        """The sizes of every block."""
+        return self._shape
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks, as of the source."""
+        return self._source.blocks
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """The names of the columns, or None."""
+        return self._source.names
+
+    @property
+    def row_names(self) -> Sequence[str] | None:
+        """The names of the rows, or None."""
+        return row_names(self._source)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The notes of the source."""
+        return notes_of(self._source)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The XXH3 of the source's fingerprint and of the settings."""
+        return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} {self._settings}".encode())
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        """Fill `into` with block `index` of pass `pass_`."""
+        room = whole, scratch = self._rooms.get()
+        try:
+            self._source.read(pass_, index, whole)
+            rows = self._make(pass_, whole, scratch, into)
+        finally:
+            self._rooms.put(room)
+        into.finish(pass_=pass_, index=index, rows=rows)
