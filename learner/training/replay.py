@@ -23,7 +23,7 @@ log = logging.getLogger("blocklearn.learner")
 
 NUMBERS = ("rows", "pass_", "weight")  # of a block, which an update may read
 PATIENCE = 24  # blocks in a row that fit no recording before recording is given up
-MOST = 16  # most recordings of one kind of update
+MOST = 16  # most recordings of one kind of update, and most numbers that one is known to fit
 
 
 class NotedBlock(Block):
@@ -122,7 +122,8 @@ class Takes:
         else:
             twin.confirmed = True
             if tape.reads not in twin.reads:
-                twin.reads.append(tape.reads)
+                twin.reads.insert(0, tape.reads)
+                del twin.reads[MOST:]  # numbers of passes, say, do not come again
         return self._why if self.given_up else None
 
     def _twin(self, tape: Tape) -> Take | None:
