@@ -34,11 +34,14 @@ WAVES = 16  # most blocks of threads for each processor
 
 
 class Text:
-    """The source text of a kernel, and the driver's function once it is compiled."""
+    """The source text of a kernel, and the driver's function once it is compiled.
 
-    def __init__(self, source: str, name: str) -> None:
+    threads: in a block.
+    """
+
+    def __init__(self, source: str, name: str, threads: int) -> None:
         """Keep the text; it is compiled later."""
-        self.source, self.name = source, name
+        self.source, self.name, self.threads = source, name, threads
         self.function: Any = None
 
 
@@ -270,11 +273,16 @@ class Cuda:
         """Operations counted by kernels, as of some block before the last."""
         return self.tally.seen
 
-    def text(self, key: Hashable, source: Callable[[], str], name: str = "run") -> Text:
-        """Return the kernel known by `key`; the first call makes its `source`."""
+    def text(
+        self, key: Hashable, source: Callable[[], str], name: str = "run", threads: int = THREADS
+    ) -> Text:
+        """Return the kernel known by `key`; the first call makes its `source`.
+
+        threads: in a block, as `BL_BLOCK` in the source says.
+        """
         found = self._texts.get(key)
         if found is None:
-            found = self._texts[key] = Text(source(), name)
+            found = self._texts[key] = Text(source(), name, threads)
         return found
 
     def compile_expected(self) -> None:
@@ -300,7 +308,7 @@ class Cuda:
         if text.function is None:
             self._compile(text)
         values = tuple(a.address if isinstance(a, DeviceArray) else a for a in args)
-        self.launcher.add(Kernel(text.function, blocks, THREADS, values), source_line())
+        self.launcher.add(Kernel(text.function, blocks, text.threads, values), source_line())
 
     def product(self, product: Product) -> None:
         """Run a dense product."""

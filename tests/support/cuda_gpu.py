@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-THREADS = 256  # of a block, as on the host with many threads
+THREADS = 256  # of a block, where the text does not say
 
 
 class DeviceModule:
@@ -15,6 +16,7 @@ class DeviceModule:
 
     def __init__(self, source: str) -> None:
         self.cupy: Any = pytest.importorskip("cupy")
+        self.threads = int((re.findall(r"#define BL_BLOCK (\d+)", source) or [THREADS])[0])
         self.module = self.cupy.RawModule(code=source, options=("--std=c++17",))
 
     def call(self, name: str, *args: Any, blocks: int = 1) -> None:
@@ -24,7 +26,7 @@ class DeviceModule:
             np.int64(a) if isinstance(a, int) else a if device is None else device
             for a, device in held
         ]
-        self.module.get_function(name)((blocks,), (THREADS,), tuple(given))
+        self.module.get_function(name)((blocks,), (self.threads,), tuple(given))
         for a, device in held:
             if device is not None and a.flags.writeable:
                 np.copyto(a, device.get())

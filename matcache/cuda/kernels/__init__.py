@@ -1,7 +1,8 @@
 """The hand-written CUDA kernels, as texts of modules: `*.cu`.
 
 Each kernel has the semantics of the CPU kernel of the same name and, where it says so, its bits.
-Blocks have 256 threads; every kernel loops over its work with any number of blocks.
+Blocks have 256 threads, those of `cholesky.cu` 128; every kernel loops over its work with any
+number of blocks.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from ...emit.cuda_header import device_header, lanes_for, pack_for
 
 SORT_TILE = 1024  # numbers that one block of threads sorts
+SOLVERS = 128  # threads in a block of `cholesky.cu`: four blocks then share a processor
 
 
 @cache
@@ -106,10 +108,7 @@ def merge_source(value: str = "float") -> str:
 
 
 def order_source() -> str:
-    """Return the module of `length_order`, for one block of threads.
-
-    Its parameters: count, rows, indptr, longest, order, split, scratch.
-    """
+    """Return the module of the kernels that `cuda/order.py` launches."""
     return device_header() + _text("order")
 
 
@@ -139,6 +138,7 @@ def cholesky_source(k: int, *, gram: bool, masked: bool, scaled: bool, table: st
 
     The kernels are `solve_rows`, `solve_sums`, `add_outer_32` and `add_outer_64`.
     """
+    block = f"#ifndef BL_BLOCK\n#define BL_BLOCK {SOLVERS}\n#endif\n"
     facts = f"#define K {k}\n#define GRAM {int(gram)}\n#define MASKED {int(masked)}\n"
     facts += f"#define SCALED {int(scaled)}\ntypedef {table} T;\n"
-    return device_header() + facts + _text("cholesky")
+    return block + device_header() + facts + _text("cholesky")

@@ -10,7 +10,11 @@
 #define WIDE (SQUARES * SIDE)
 #define PARTS (SQUARES * (SQUARES + 1) / 2)
 #define OWN ((PARTS + BL_BLOCK - 1) / BL_BLOCK)  // of a thread
+#define PACK (SIDE < 4 ? SIDE : 4)  // numbers that are read at once
 #define BATCH 8  // entries at a time
+// blocks of a processor, as registers allow: of kernels that solve, and of those that add up
+#define SOLVING (OWN > 1 ? 2 : 4)
+#define ADDING (OWN > 1 ? 2 : SIDE == 8 ? 3 : 4)
 #define FLOOR 1e-6f  // of a pivot, in parts of the diagonal it came from
 #define GRID (BL_BLOCK >= 256 ? 16 : BL_BLOCK >= 64 ? 8 : 1)  // threads along a side of the matrix
 
@@ -55,7 +59,8 @@ struct Squares {
   // Add weight(e) v v' of the entries e from p to q, v row(e) of the table.
   template <class Row, class Weight>
   __device__ __forceinline__ void add(i64 p, i64 q, const T* table, Row row_of, Weight weight_of) {
-    __shared__ float v[BATCH][WIDE], w[BATCH];
+    alignas(16) __shared__ float v[BATCH][WIDE];
+    __shared__ float w[BATCH];
     for (i64 e = p; e < q; e += BATCH) {
       const int count = q - e < BATCH ? (int)(q - e) : BATCH;
       __syncthreads();
@@ -71,10 +76,12 @@ struct Squares {
         for (int n = 0; n < count; ++n) {
           float left[SIDE], right[SIDE];
 #pragma unroll
-          for (int a = 0; a < SIDE; ++a) {
-            left[a] = w[n] * v[n][row[o] + a];
-            right[a] = v[n][column[o] + a];
+          for (int a = 0; a < SIDE; a += PACK) {
+            bl_load<PACK>(left + a, &v[n][row[o] + a]);
+            bl_load<PACK>(right + a, &v[n][column[o] + a]);
           }
+#pragma unroll
+          for (int a = 0; a < SIDE; ++a) left[a] *= w[n];
 #pragma unroll
           for (int a = 0; a < SIDE; ++a)
 #pragma unroll
@@ -138,7 +145,7 @@ __device__ __forceinline__ void solve(float* A, float ridge, const float* free, 
 }
 
 // out[i] = x, (sum over the entries j of row i of weights[j] v_j v_j' + gram + D_i) x = rhs[i].
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) solve_rows(i64 rows, const i64* indptr,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, SOLVING) solve_rows(i64 rows, const i64* indptr,
     const int* indices, const float* weights, const T* table, const float* gram, const float* free,
     const float* scaling, const float* shift, const float* ridge, const float* rhs, float* out) {
   __shared__ float A[TRIANGLE];
@@ -152,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) solve_rows(i64 rows, c
 }
 
 // The same of sums that are packed: out[i] = x, (sums[i] + gram + D_i) x = rhs[i].
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) solve_sums(i64 rows, const float* sums,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, SOLVING) solve_sums(i64 rows, const float* sums,
     const float* gram, const float* free, const float* scaling, const float* shift, const float* ridge,
     const float* rhs, float* out) {
   __shared__ float A[TRIANGLE];
@@ -182,12 +189,12 @@ __device__ __forceinline__ void outer(const i64* count, const int* active, const
     own.each([&](int r, int c, float& x) { to[packed(r, c)] = x; });
   }
 }
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) add_outer_32(const i64* count, const int* active,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, ADDING) add_outer_32(const i64* count, const int* active,
     const i64* starts, const int* t_rows, const int* t_pos, const float* weights, const T* table,
     float* sums) {
   outer<int>(count, active, starts, t_rows, t_pos, weights, table, sums);
 }
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) add_outer_64(const i64* count, const int* active,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, ADDING) add_outer_64(const i64* count, const int* active,
     const i64* starts, const int* t_rows, const i64* t_pos, const float* weights, const T* table,
     float* sums) {
   outer<i64>(count, active, starts, t_rows, t_pos, weights, table, sums);

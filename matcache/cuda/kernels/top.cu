@@ -1,10 +1,14 @@
 // The largest products of rows with a table: top_products of cpu_top.py. A score is one chain of
 // multiply-adds in the order of the numbers, so equal table rows have equal scores.
-// A block has ROWS rows; tiles of TILE table rows go by, and the scores of a tile are in shared memory.
+// A block has ROWS rows; tiles of TILE table rows go by, and the scores of a tile are in shared memory. A
+// thread computes cells of DOWN x ACROSS scores: two loads for eight multiply-adds.
 
 #define ROWS 32
 #define TILE 64
 #define DEPTH 16  // numbers of a row at a time
+#define DOWN 4
+#define ACROSS 2
+#define CELLS (ROWS / DOWN * (TILE / ACROSS))
 
 // out[j] = 1 / length of table row j (its first k of `columns` numbers); 0 for a row of length 0, which
 // then stays as it is.
@@ -50,9 +54,10 @@ __device__ __forceinline__ void insert(float* best, int* ids, i64 n, float score
 extern "C" __global__ void top_products(i64 rows, i64 m, i64 columns, i64 k, i64 n, const float* left,
     const float* table, const float* inverse, const i64* indptr, const int* indices, float* best,
     int* ids) {
-  __shared__ float a[DEPTH][ROWS], b[DEPTH][TILE], scores[ROWS][TILE];
+  alignas(16) __shared__ float a[DEPTH][ROWS], b[DEPTH][TILE];
+  __shared__ float scores[ROWS][TILE];
   __shared__ i64 at[ROWS];
-  constexpr int EACH = (ROWS * TILE + BL_BLOCK - 1) / BL_BLOCK;
+  constexpr int EACH = (CELLS + BL_BLOCK - 1) / BL_BLOCK;
   for (i64 first = (i64)blockIdx.x * ROWS; first < rows; first += (i64)gridDim.x * ROWS) {
     const i64 here = rows - first < ROWS ? rows - first : ROWS;
     for (i64 e = threadIdx.x; e < here * n; e += BL_BLOCK) {
@@ -62,7 +67,7 @@ extern "C" __global__ void top_products(i64 rows, i64 m, i64 columns, i64 k, i64
     for (i64 i = threadIdx.x; i < here; i += BL_BLOCK) at[i] = indptr ? indptr[first + i] : 0;
     for (i64 start = 0; start < m; start += TILE) {
       const i64 count = m - start < TILE ? m - start : TILE;
-      float sums[EACH] = {};
+      float sums[EACH][DOWN][ACROSS] = {};
       for (i64 t0 = 0; t0 < k; t0 += DEPTH) {
         const int depth = k - t0 < DEPTH ? (int)(k - t0) : DEPTH;
         __syncthreads();
@@ -79,14 +84,28 @@ extern "C" __global__ void top_products(i64 rows, i64 m, i64 columns, i64 k, i64
         __syncthreads();
 #pragma unroll
         for (int u = 0; u < EACH; ++u) {
-          const int e = threadIdx.x + u * BL_BLOCK;
-          for (int t = 0; t < depth; ++t) sums[u] = fma(a[t][e / TILE], b[t][e % TILE], sums[u]);
+          const int cell = threadIdx.x + u * BL_BLOCK;
+          const int row = cell / (TILE / ACROSS) * DOWN, column = cell % (TILE / ACROSS) * ACROSS;
+          for (int t = 0; t < depth; ++t) {
+            float down[DOWN], across[ACROSS];
+            bl_load<DOWN>(down, &a[t][row]);
+            bl_load<ACROSS>(across, &b[t][column]);
+#pragma unroll
+            for (int i = 0; i < DOWN; ++i)
+#pragma unroll
+              for (int j = 0; j < ACROSS; ++j) sums[u][i][j] = fma(down[i], across[j], sums[u][i][j]);
+          }
         }
       }
 #pragma unroll
       for (int u = 0; u < EACH; ++u) {
-        const int e = threadIdx.x + u * BL_BLOCK;
-        scores[e / TILE][e % TILE] = e % TILE < count ? sums[u] : -BL_INF(float);
+        const int cell = threadIdx.x + u * BL_BLOCK;
+        const int row = cell / (TILE / ACROSS) * DOWN, column = cell % (TILE / ACROSS) * ACROSS;
+#pragma unroll
+        for (int i = 0; i < DOWN; ++i)
+#pragma unroll
+          for (int j = 0; j < ACROSS; ++j)
+            scores[row + i][column + j] = column + j < count ? sums[u][i][j] : -BL_INF(float);
       }
       __syncthreads();
       for (i64 i = threadIdx.x / BL_LANES; i < here; i += BL_GROUPS) {

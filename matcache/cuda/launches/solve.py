@@ -9,9 +9,9 @@ from ...containers.chunks import turned
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
-from ..kernels import cholesky_source
+from ..kernels import SOLVERS, cholesky_source
 from ..order import active_count
-from .common import c_type, kernel, turned_name
+from .common import c_type, turned_name
 
 
 @launches("solve_rows", "cuda")
@@ -59,7 +59,7 @@ def _cholesky(
     def source() -> str:
         return cholesky_source(k, gram=gram, masked=masked, scaled=scaled, table=own)
 
-    return kernel(cache, name, facts, source)
+    return cache.backend.text((name, *facts), source, name, SOLVERS)
 
 
 def _arrays(systems: Systems) -> list[Any]:
