@@ -169,7 +169,7 @@ def grid_of(total):
 
     float32 sums of its multiples are exact up to 2 * total.
     """
-    return _f(2.0 ** (math.floor(math.log2(max(total, _f(1e-30)))) - 22))
+    return _f(math.ldexp(1.0, math.frexp(max(total, _f(1e-30)))[1] - 23))
 
 
 @_plain
@@ -218,33 +218,47 @@ def count_draws(indptr, rows, values, first, each, counted):
         counted[0] += each * (first[end - 1] + particles(values[end - 1]))
 
 
+@_plain
+def share(value, sweeps):
+    """Return the weight of each particle of an entry in a sweep."""
+    count = particles(value)
+    return value / _f(count * sweeps) if count > 0 else _f(0)
+
+
 @kernel()
-def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z, out):
+def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z, sums, out):
     """Compute out[c] = column c's particle weights by topic, averaged over sweeps.
 
     z: uint16 [saved sweeps x particles].
+    sums: float64 [threads x k], scratch.
     out: float32 [columns x k].
 
-    Particles are added in row order. Rows of absent columns are zeroed by the chunk that reaches
-    them.
+    Weights are whole multiples of 2^-30 of the column's largest, so their sums are exact in any
+    order. Rows of absent columns are zeroed by the chunk that reaches them.
     """
     k, sweeps = out.shape[1], z.shape[0]
     first_column, last_column = bounds[chunk], bounds[chunk + 1]
     begin = 0 if first_column == 0 else active[first_column - 1] + 1
     for a in range(first_column, last_column):
         column = active[a]
-        for c in range(begin, column + 1):
+        for c in range(begin, column):
             for j in range(k):
                 out[c, j] = 0
         begin = column + 1
+        largest = _f(1e-30)
+        for e in range(starts[a], starts[a + 1]):
+            largest = max(largest, share(values[t_pos[e]], sweeps))
+        grid = math.ldexp(1.0, math.frexp(largest)[1] - 31)
+        for j in range(k):
+            sums[thread, j] = 0
         for e in range(starts[a], starts[a + 1]):
             i = t_pos[e]
-            count = particles(values[i])
-            if count > 0:
-                weight = values[i] / _f(count * sweeps)
+            weight = np.rint(share(values[i], sweeps) / grid)
+            for p in range(first[i], first[i] + particles(values[i])):
                 for s in range(sweeps):
-                    for p in range(first[i], first[i] + count):
-                        out[column, z[s, p]] += weight
+                    sums[thread, z[s, p]] += weight
+        for j in range(k):
+            out[column, j] = sums[thread, j] * grid
     if last_column == bounds[bounds.size - 1] and (chunk == 0 or first_column < last_column):
         for c in range(begin, out.shape[0]):
             for j in range(k):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..containers.cache import MatCache
 
 DIGIT = 4  # bits of a column number sorted by each pass
-PARTS = 1024  # parts of the entries with separate counts; as in `index.cu`
+PARTS = 256  # parts of the entries with separate counts; as in `index.cu`
 
 
 class DeviceIndex:

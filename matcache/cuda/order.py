@@ -13,14 +13,24 @@ from ..operations.rowwise import values_container
 from .arrays import DeviceArray
 from .kernels import order_source
 
-LONGEST = 1024  # most entries of a row for one group of lanes
-SCRATCH = 256 * 256  # one count for each class and thread
+LEAST, MOST = 128, 1024  # entries from which a row may be shared, and always is
+WARPS = 16  # of a processor that work at a time
+PARTS = 32  # parts of the rows with separate counts; as in `order.cu`
+CLASSES = 256  # of lengths; as in `order.cu`
 
 
 def active_count(pattern: PatternSlot) -> int:
     """Return the address of the number of columns that occur."""
     counts: DeviceArray = pattern.counts
     return counts.address + 8
+
+
+def longest(pattern: PatternSlot, processors: int) -> int:
+    """Return the most entries of a row for one group of lanes.
+
+    A row with more than a warp's share of a full block would be what all others wait for.
+    """
+    return min(MOST, max(LEAST, pattern.capacity // (processors * WARPS)))
 
 
 def length_order(cache: MatCache, pattern: PatternSlot, *, by_column: bool) -> list[Any]:
@@ -37,8 +47,9 @@ def length_order(cache: MatCache, pattern: PatternSlot, *, by_column: bool) -> l
         rows = pattern.columns if by_column else pattern.rows
         order = cache.result(key, (1, rows), np.int32, "order of rows")
     split = cache.result((*key, "split"), (1, 1), np.int64, "number of long rows")
-    scratch = cache.result(("cuda", "order"), (1, SCRATCH), np.int32, "counts of lengths")
-    text = backend.text(("length_order",), order_source, "length_order")
+    places = cache.result(("cuda", "order"), (1, CLASSES * PARTS), np.int32, "counts of lengths")
+    names = ("order_count", "order_starts", "order_rows")
+    counts, starts, rows_of = (backend.text((name,), order_source, name) for name in names)
     if cache.reserving:
         return []
     if order.computed != pattern.version:
@@ -46,7 +57,10 @@ def length_order(cache: MatCache, pattern: PatternSlot, *, by_column: bool) -> l
         offsets = pattern.indptr
         if by_column:
             count, offsets = active_count(pattern), turned(cache, pattern)[1]
-        call = [count, pattern.rows, offsets, LONGEST, order.array, split.array, scratch.array]
-        backend.launch_blocks(text, 1, *call)
+        call = [count, pattern.rows, offsets, places.array]
+        backend.launch_blocks(counts, PARTS, *call)
+        most = longest(pattern, backend.processors)
+        backend.launch_blocks(starts, 1, most, places.array, split.array)
+        backend.launch_blocks(rows_of, PARTS, *call, order.array)
         order.computed = pattern.version
     return [order.array, split.array]

@@ -122,6 +122,57 @@ template <int PER, int V, class F> __device__ __forceinline__ void bl_add_groups
     __syncthreads();
   }
 }
+// The sum of what the threads of this block before this one have; all: of what all have.
+template <class F> __device__ __forceinline__ F bl_before(F x, F* all) {
+  __shared__ F sums[2][BL_BLOCK];
+  const int me = threadIdx.x;
+  int side = 0;
+  sums[0][me] = x;
+  __syncthreads();
+  for (int step = 1; step < BL_BLOCK; step *= 2) {
+    sums[1 - side][me] = sums[side][me] + (me >= step ? sums[side][me - step] : F(0));
+    side = 1 - side;
+    __syncthreads();
+  }
+  const F found = sums[side][me] - x;
+  *all = sums[side][BL_BLOCK - 1];
+  __syncthreads();
+  return found;
+}
+// sums[e], e < n, becomes the sum of those before e; returns the sum of all. One block of threads, which
+// reads and writes numbers side by side.
+template <class F> __device__ __forceinline__ F bl_starts(i64 n, F* sums) {
+  const int each = 8;  // numbers of a thread at a time
+  __shared__ F tile[each * BL_BLOCK];
+  F base = F(0), all;
+  for (i64 start = 0; start < n; start += each * BL_BLOCK) {
+    for (int e = threadIdx.x; e < each * BL_BLOCK; e += BL_BLOCK)
+      tile[e] = start + e < n ? sums[start + e] : F(0);
+    __syncthreads();
+    const int first = each * threadIdx.x;
+    F own = F(0);
+    for (int e = first; e < first + each; ++e) own += tile[e];
+    F before = base + bl_before(own, &all);
+    for (int e = first; e < first + each; ++e) {
+      const F here = tile[e];
+      tile[e] = before;
+      before += here;
+    }
+    __syncthreads();
+    for (int e = threadIdx.x; e < each * BL_BLOCK && start + e < n; e += BL_BLOCK) sums[start + e] = tile[e];
+    __syncthreads();
+    base += all;
+  }
+  return base;
+}
+// Ask for what will be read soon.
+__device__ __forceinline__ void bl_ask_for(const void* address) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
+#else
+  (void)address;
+#endif
+}
 // e / by, both not negative; a division of 64 bits takes five times as long as one of 32.
 __device__ __forceinline__ i64 bl_divide(i64 e, i64 by) {
   return (u64)(e | by) >> 32 ? e / by : (i64)((u32)e / (u32)by);

@@ -96,8 +96,8 @@ def fewer(parts: int) -> Any:
 
     def source(position: str) -> str:
         text = index_source(position)
-        assert "#define PARTS 1024" in text
-        return text.replace("#define PARTS 1024", f"#define PARTS {parts}")
+        assert "#define PARTS 256" in text
+        return text.replace("#define PARTS 256", f"#define PARTS {parts}")
 
     return source
 

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from blocklearn.matcache import MatCache, cuda, from_array, from_sparse, top_products
 from blocklearn.matcache.cpu.kernels import KERNELS
 from blocklearn.matcache.cuda import kernels as sources
+from blocklearn.matcache.cuda.order import CLASSES, PARTS
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.matcache.operations.packing import groups, packed
 from blocklearn.matcache.operations.sampling import CAP, sample_topics
@@ -70,12 +71,14 @@ def test_split_tokens_has_the_bits_of_the_cpu(threads: int) -> None:
 @pytest.mark.parametrize("threads", THREADS)
 def test_rows_are_ordered_by_length(threads: int) -> None:
     rng = np.random.default_rng(0)
-    lengths = np.concatenate([rng.integers(0, 40, 300), [1000, 1001, 70000, 0]])
+    lengths = np.concatenate([rng.integers(0, 40, 300), np.full(2200, 7), [1000, 1001, 70000, 0]])
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     order, split = np.full(len(lengths), -1, np.int32), np.zeros(1, np.int64)
-    scratch = np.zeros(256 * 256, np.int32)
+    places = np.zeros(CLASSES * PARTS, np.int32)
     run = module(sources.order_source(), threads)
-    run.call("length_order", 0, len(lengths), indptr, 512, order, split, scratch)
+    run.call("order_count", 0, len(lengths), indptr, places, blocks=3)
+    run.call("order_starts", 512, places, split)
+    run.call("order_rows", 0, len(lengths), indptr, places, order, blocks=3)
     assert sorted(order) == list(range(len(lengths)))
     sorted_lengths = lengths[order]
     assert split[0] == 3
@@ -139,7 +142,9 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int) -> None:
     np.testing.assert_array_equal(got_first, first)
     got_z = np.zeros((save, width), np.uint16)
     weights, words, topics = (np.empty(width, t) for t in (np.float32, np.int32, np.int32))
-    call = [23, indptr, indices, values, first, ids, key, phi, alpha, burn, save, width, got_z]
+    order = np.arange(23, dtype=np.int32)[::-1].copy()
+    call = [23, order, indptr, indices, values, first, ids, key, phi, alpha]
+    call += [burn, save, width, got_z]
     run.call("sample", *call, weights, words, topics, blocks=2)
     particles = int(np.minimum(np.ceil(values), CAP).sum())
     assert work[0] == 5 + 7 * particles

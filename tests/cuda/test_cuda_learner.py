@@ -199,7 +199,7 @@ def test_long_rows_are_shared(
     name: str, drivers: list[HostDriver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With all threads of a block, which take turns: lanes, shuffles, barriers are as on a card."""
-    monkeypatch.setattr("blocklearn.matcache.cuda.order.LONGEST", 6)
+    monkeypatch.setattr("blocklearn.matcache.cuda.order.MOST", 6)
     monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver(threads=256))
     expected = learnt(name, trained(name, "cpu", passes=1))
     for what, numbers in learnt(name, trained(name, "cuda", passes=1)).items():

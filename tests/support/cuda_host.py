@@ -41,6 +41,11 @@ using std::rint;
 struct Dim { unsigned x; };
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __ffs(unsigned x) { return __builtin_ffs(x); }
+template <class F> static inline F atomicAdd(F* sum, F x) {  // threads take turns
+  const F before = *sum;
+  *sum += x;
+  return before;
+}
 """
 
 ONE = """

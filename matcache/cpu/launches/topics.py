@@ -21,7 +21,11 @@ def _topic_counts(
 ) -> None:
     active, starts, _, positions = pattern.transposed()
     work = Work(entry=z.shape[0], fixed=out.shape[0] * out.shape[1])
-    call = [active, starts, positions, values.data()[0], first.data()[0], z.data(), out.data()]
+    sums = cache.result(
+        ("sums of topics", out.shape[1]), (cache.backend.threads, out.shape[1]), np.float64, "sums"
+    )
+    call = [active, starts, positions, values.data()[0], first.data()[0], z.data()]
+    call += [sums.data(), out.data()]
     cache.backend.run(topic_counts, column_bounds(cache, pattern, work), *call)
 
 

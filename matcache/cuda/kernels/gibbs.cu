@@ -4,8 +4,10 @@
 #define VECTORS ((K + 15) / 16)
 #define LAST (K - (VECTORS - 1) * 16)
 #define CAP 8
+#define LINE (128 / (int)sizeof(T))  // numbers of the table that arrive together
 #define OWN (16 / BL_LANES)  // of the 16 lanes, how many are this thread's: 1, and 16 on the host
 #define CHUNKS 1024
+#define TOPICS (K < 2048 ? K : 2048)  // that a block counts at a time
 
 __device__ __forceinline__ i64 particles(float x) {
   if (!(x > 0.0f)) return 0;
@@ -23,16 +25,10 @@ extern "C" __global__ void count_sums(i64 rows, const i64* indptr, const float* 
     if (BL_LANE == 0) sums[c] = sum;
   }
 }
-// sums[c]: particles before chunk c. work[0] grows by `each` for every particle.
+// sums[c]: particles before chunk c. work[0] grows by `each` for every particle. One block of threads.
 extern "C" __global__ void count_starts(i64* sums, i64 each, i64* work) {
-  if (BL_THREAD != 0) return;
-  i64 before = 0;
-  for (int c = 0; c < CHUNKS; ++c) {
-    const i64 here = sums[c];
-    sums[c] = before;
-    before += here;
-  }
-  work[0] += each * before;
+  const i64 all = bl_starts<i64>(CHUNKS, sums);
+  if (threadIdx.x == 0) work[0] += each * all;
 }
 // first[i] = number of the first particle of entry i.
 extern "C" __global__ void count_particles(i64 rows, const i64* indptr, const float* values,
@@ -124,14 +120,14 @@ __device__ __forceinline__ int draw(const float (*counts)[OWN], const T* f, floa
   return OWN == 1 ? bl_from(passed[0], lane) * 16 + lane : passed[lane % OWN] * 16 + lane;
 }
 
-// Sweeps over the particles of each row. z u16 [save x width]: topics after each of the last sweeps.
+// Sweeps over the particles of each row, in `order`. z u16 [save x width]: topics after each of the last sweeps.
 // Scratch, one number for each particle: weights, words (columns), topics.
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const i64* indptr,
-    const int* indices, const float* values, const i64* first, const i64* row_ids, const i64* key,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const int* order,
+    const i64* indptr, const int* indices, const float* values, const i64* first, const i64* row_ids, const i64* key,
     const T* phi, const float* alpha, i64 burn, i64 save, i64 width, unsigned short* z,
     float* weights, int* words, int* topics) {
-  for (i64 row = BL_WARP; row < rows; row += BL_WARPS) {
-    const i64 p = indptr[row], q = indptr[row + 1];
+  for (i64 turn = BL_WARP; turn < rows; turn += BL_WARPS) {
+    const i64 row = order[turn], p = indptr[row], q = indptr[row + 1];
     float total = 0.0f;  // in order, as on the CPU
     for (int k = 0; k < K; ++k) total += alpha[k];
     i64 size = 0;
@@ -141,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const
       if (count > 0) total += values[i];
     }
     if (size == 0) continue;
-    const float grid = ldexpf(1.0f, (int)floorf(log2f(total > 1e-30f ? total : 1e-30f)) - 22);
+    const float grid = ldexpf(1.0f, ilogbf(total > 1e-30f ? total : 1e-30f) - 22);
     for (i64 i = p + BL_LANE; i < q; i += BL_LANES) {
       const i64 count = particles(values[i]);
       const float parts = rint(values[i] / (float)count / grid);
@@ -172,6 +168,8 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const
         for (int l = 0; l < BL_LANES && n0 + l < size; ++l) {
           const float u = bl_from(own_u, l), weight = bl_from(own_weight, l);
           const int word = bl_from(own_word, l), old = bl_from(own_topic, l);
+          const T* next = phi + (i64)bl_from(own_word, l + 1 < BL_LANES ? l + 1 : l) * K;
+          for (int t = BL_LANE * LINE; t < K; t += BL_LANES * LINE) bl_ask_for(next + t);
 #pragma unroll
           for (int v = 0; v < VECTORS; ++v)
 #pragma unroll
@@ -195,26 +193,46 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const
   }
 }
 
+// The weight of each particle of an entry in a sweep.
+__device__ __forceinline__ float share(float value, i64 sweeps) {
+  const i64 parts = particles(value);
+  return parts ? value / (float)(parts * sweeps) : 0.0f;
+}
+
 // out[c] = weights of the particles of column c by topic, averaged over the saved sweeps; all rows of
-// out [columns x K] are written. A block has a column: each thread adds up topics of its own, in order.
+// out [columns x K] are written. A block has a column. Weights are whole multiples of 2^-30 of the
+// largest, so their sums are exact in any order.
 template <class P>
 __device__ __forceinline__ void count_topics(const i64* count, i64 columns, const int* active,
     const i64* starts, const P* t_pos, const float* values, const i64* first, i64 save, i64 width,
     const unsigned short* z, float* out) {
+  __shared__ unsigned long long sums[TOPICS];
   const i64 there = *count;
   for (i64 a = blockIdx.x; a <= there; a += gridDim.x) {
-    const i64 before = a == 0 ? 0 : (i64)active[a - 1] + 1, column = a < there ? active[a] : columns - 1;
-    for (i64 e = before * K + threadIdx.x; e < (column + 1) * K; e += BL_BLOCK) out[e] = 0.0f;
-    __syncthreads();
+    const i64 before = a == 0 ? 0 : (i64)active[a - 1] + 1, column = a < there ? active[a] : columns;
+    for (i64 e = before * K + threadIdx.x; e < column * K; e += BL_BLOCK) out[e] = 0.0f;
     if (a == there) continue;
-    for (i64 e = starts[a]; e < starts[a + 1]; ++e) {
-      const i64 i = t_pos[e], parts = particles(values[i]);
-      const float weight = values[i] / (float)(parts * save);
-      for (i64 s = 0; s < save; ++s)
-        for (i64 n = first[i]; n < first[i] + parts; ++n) {
-          const int topic = z[s * width + n];
-          if (topic % BL_BLOCK == threadIdx.x) out[column * K + topic] += weight;
-        }
+    const i64 begin = starts[a], entries = starts[a + 1] - begin;
+    float largest = 0.0f;
+    for (i64 e = threadIdx.x; e < entries; e += BL_BLOCK)
+      largest = bl_maximum(largest, share(values[t_pos[begin + e]], save));
+    largest = bl_across_groups<bl_larger>(BL_MAX_ACROSS(largest));
+    const double grid = ldexp(1.0, ilogbf(largest > 1e-30f ? largest : 1e-30f) - 30);
+    for (int low = 0; low < K; low += TOPICS) {
+      for (int t = threadIdx.x; t < TOPICS; t += BL_BLOCK) sums[t] = 0;
+      __syncthreads();
+      for (i64 e = threadIdx.x; e < entries * save; e += BL_BLOCK) {
+        const i64 n = bl_divide(e, save), i = t_pos[begin + n], s = e - n * save;
+        const u64 weight = (u64)rint((double)share(values[i], save) / grid);
+        const unsigned short* topics = z + s * width + first[i];
+        for (i64 p = 0; p < particles(values[i]); ++p)
+          if ((int)topics[p] >= low && (int)topics[p] - low < TOPICS)
+            atomicAdd(&sums[topics[p] - low], (unsigned long long)weight);
+      }
+      __syncthreads();
+      for (int t = threadIdx.x; t < TOPICS && low + t < K; t += BL_BLOCK)
+        out[column * K + low + t] = (float)((double)sums[t] * grid);
+      __syncthreads();
     }
   }
 }

@@ -5,25 +5,8 @@
 #define DIGITS 16
 #define ITEMS 8  // entries that a thread has at a time
 #define TILE (BL_BLOCK * ITEMS)
-#define PARTS 1024  // of the entries, that are counted apart
+#define PARTS 256  // of the entries, that are counted apart
 
-// The sum of what the threads before this one have; all: of what all have.
-template <class F> __device__ __forceinline__ F before_me(F x, F* all) {
-  __shared__ F sums[2][BL_BLOCK];
-  const int me = threadIdx.x;
-  int side = 0;
-  sums[0][me] = x;
-  __syncthreads();
-  for (int step = 1; step < BL_BLOCK; step *= 2) {
-    sums[1 - side][me] = sums[side][me] + (me >= step ? sums[side][me - step] : F(0));
-    side = 1 - side;
-    __syncthreads();
-  }
-  const F found = sums[side][me] - x;
-  *all = sums[side][BL_BLOCK - 1];
-  __syncthreads();
-  return found;
-}
 __device__ __forceinline__ int digit_of(int key, int shift) { return key >> shift & (DIGITS - 1); }
 
 // sums[d * PARTS + p]: entries of part p whose column has the digit d. counts[0]: how many entries.
@@ -48,15 +31,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_count(const i64* co
 
 // sums[e]: the sum of those before e; sums[n]: of all. One block of threads.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_starts(i64 n, i64* sums) {
-  const i64 first = n * threadIdx.x / BL_BLOCK, last = n * (threadIdx.x + 1) / BL_BLOCK;
-  i64 own = 0, all;
-  for (i64 e = first; e < last; ++e) own += sums[e];
-  i64 before = before_me(own, &all);
-  for (i64 e = first; e < last; ++e) {
-    const i64 here = sums[e];
-    sums[e] = before;
-    before += here;
-  }
+  const i64 all = bl_starts(n, sums);
   if (threadIdx.x == 0) sums[n] = all;
 }
 
@@ -80,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_scatter(const i64* 
       __syncthreads();
       int own = 0, all;  // digit after digit, and in a digit thread after thread
       for (int e = 0; e < DIGITS; ++e) own += places[threadIdx.x * DIGITS + e];
-      int before = before_me(own, &all);
+      int before = bl_before(own, &all);
       for (int e = threadIdx.x * DIGITS; e < (int)(threadIdx.x + 1) * DIGITS; ++e) {
         const int here = places[e];
         places[e] = before;
@@ -115,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_heads(const i64* co
     i64 own = 0, all;
     for (i64 i = n * part / PARTS + threadIdx.x; i < n * (part + 1) / PARTS; i += BL_BLOCK)
       own += is_head(keys, i);
-    before_me(own, &all);
+    bl_before(own, &all);
     if (threadIdx.x == 0) sums[part] = all;
   }
 }
@@ -131,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_columns(i64* counts
       const i64 first = start + threadIdx.x * ITEMS, end = first + ITEMS < last ? first + ITEMS : last;
       i64 own = 0, all;
       for (i64 i = first; i < end; ++i) own += is_head(keys, i);
-      i64 place = base + before_me(own, &all);
+      i64 place = base + bl_before(own, &all);
       for (i64 i = first; i < end; ++i)
         if (is_head(keys, i)) {
           active[place] = keys[i];

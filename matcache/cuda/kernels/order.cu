@@ -1,7 +1,8 @@
 // Rows in the order in which they are worked on: the longest first, of equal length classes the first.
-// A class is the length's power of two and its next three bits; one block of threads.
+// A class is the length's power of two and its next three bits. order_count, order_starts, order_rows.
 
 #define CLASSES 256
+#define PARTS 32  // of the rows, that are counted apart
 
 __device__ __forceinline__ int length_class(i64 length) {
   int power = 0;
@@ -10,39 +11,55 @@ __device__ __forceinline__ int length_class(i64 length) {
   return CLASSES - 1 - (found < CLASSES - 1 ? found : CLASSES - 1);
 }
 
-// order int [rows]; split[0]: how many rows are longer than `longest`, about (whole classes). count: the
-// number of rows, or 0 where it is `rows`. scratch: int [CLASSES x BL_BLOCK].
-extern "C" __global__ void length_order(const i64* count, i64 rows, const i64* indptr, i64 longest,
-    int* order, i64* split, int* scratch) {
+// places[c * PARTS + p]: rows of part p in class c. count: the number of rows, or 0 where it is `rows`.
+extern "C" __global__ void order_count(const i64* count, i64 rows, const i64* indptr, int* places) {
+  __shared__ int found[CLASSES];
   const i64 n = count ? *count : rows;
-  const i64 first = n * threadIdx.x / BL_BLOCK, last = n * (threadIdx.x + 1) / BL_BLOCK;
-  for (int c = 0; c < CLASSES; ++c) scratch[c * BL_BLOCK + threadIdx.x] = 0;
-  for (i64 i = first; i < last; ++i)
-    ++scratch[length_class(indptr[i + 1] - indptr[i]) * BL_BLOCK + threadIdx.x];
-  __syncthreads();
-  // each thread sums up some classes, then all that come before them, then fills in their places
-  __shared__ i64 before[CLASSES + 1];
-  for (int c = threadIdx.x; c < CLASSES; c += BL_BLOCK) {
-    i64 sum = 0;
-    for (int t = 0; t < BL_BLOCK; ++t) sum += scratch[c * BL_BLOCK + t];
-    before[c + 1] = sum;
+  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
+    for (int c = threadIdx.x; c < CLASSES; c += BL_BLOCK) found[c] = 0;
+    __syncthreads();
+    for (i64 i = n * part / PARTS + threadIdx.x; i < n * (part + 1) / PARTS; i += BL_BLOCK)
+      atomicAdd(&found[length_class(indptr[i + 1] - indptr[i])], 1);
+    __syncthreads();
+    for (int c = threadIdx.x; c < CLASSES; c += BL_BLOCK) places[c * PARTS + part] = found[c];
+    __syncthreads();
   }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    before[0] = 0;
-    for (int c = 0; c < CLASSES; ++c) before[c + 1] += before[c];
-    *split = before[length_class(longest)];
-  }
-  __syncthreads();
-  for (int c = threadIdx.x; c < CLASSES; c += BL_BLOCK) {
-    i64 place = before[c];
-    for (int t = 0; t < BL_BLOCK; ++t) {
-      const int here = scratch[c * BL_BLOCK + t];
-      scratch[c * BL_BLOCK + t] = (int)place;
-      place += here;
+}
+
+// places: where each part's rows of each class begin. split[0]: how many rows are longer than `longest`,
+// about (whole classes). One block of threads.
+extern "C" __global__ void order_starts(i64 longest, int* places, i64* split) {
+  bl_starts<int>(CLASSES * PARTS, places);
+  if (threadIdx.x == 0) *split = places[length_class(longest) * PARTS];
+}
+
+// order int [rows]. A tile has a row for each thread; those of one class stay in their order.
+extern "C" __global__ void order_rows(const i64* count, i64 rows, const i64* indptr, const int* places,
+    int* order) {
+  __shared__ int next[CLASSES], classes[BL_BLOCK];
+  const i64 n = count ? *count : rows;
+  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
+    const i64 last = n * (part + 1) / PARTS;
+    for (int c = threadIdx.x; c < CLASSES; c += BL_BLOCK) next[c] = places[c * PARTS + part];
+    for (i64 start = n * part / PARTS; start < last; start += BL_BLOCK) {
+      const int here = last - start < BL_BLOCK ? (int)(last - start) : BL_BLOCK;
+      const int me = threadIdx.x;
+      const i64 i = start + me;
+      if (me < here) classes[me] = length_class(indptr[i + 1] - indptr[i]);
+      __syncthreads();
+      int before = 0, all = 0, place = 0;
+      if (me < here) {
+        for (int t = 0; t < here; ++t) {
+          const bool same = classes[t] == classes[me];
+          all += same;
+          before += same && t < me;
+        }
+        place = next[classes[me]] + before;
+        order[place] = (int)i;
+      }
+      __syncthreads();
+      if (me < here && before == all - 1) next[classes[me]] = place + 1;
+      __syncthreads();
     }
   }
-  __syncthreads();
-  for (i64 i = first; i < last; ++i)
-    order[scratch[length_class(indptr[i + 1] - indptr[i]) * BL_BLOCK + threadIdx.x]++] = (int)i;
 }

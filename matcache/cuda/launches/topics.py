@@ -10,7 +10,7 @@ from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.sampling import Draws
 from ..kernels import gibbs_source, tokens_source
-from ..order import active_count
+from ..order import active_count, length_order
 from .common import WARPS, c_type, kernel, turned_name
 
 PARTS = 1024  # parts of a block's entries with separate particle counts
@@ -47,6 +47,7 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     count, start, particles, sample = (
         kernel(cache, name, (k, table), lambda: gibbs_source(k, table)) for name in names
     )
+    by_length = length_order(cache, pattern, by_column=False)
     if cache.reserving:
         return
     entries = [pattern.rows, pattern.indptr, X.slot.array]
@@ -54,7 +55,7 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     backend.launch_blocks(start, 1, sums.array, draws.flops_each, work.array)
     backend.tally.counted_in(work.array)
     backend.launch(particles, PARTS, WARPS, *entries, sums.array, first.array)
-    call = [pattern.rows, *pattern.offsets(), X.slot.array, first.array]
+    call = [pattern.rows, by_length[0], *pattern.offsets(), X.slot.array, first.array]
     call += [mat.slot.array for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
     call += [draws.burn, *z.shape]
     call += [z.array, weights.array, words.array, topics.array]
