@@ -78,6 +78,7 @@ export dump save;
 report html dashboard;
 compare diff;
 doctor check version selftest;
+kinds models list plugins optimizers mixins;
 lda topic_model latent_dirichlet_allocation latentdirichletallocation;
 als matrix_factorization matrix_factorisation mf alternating_least_squares recommender svd;
 glm logistic_regression logistic linear linear_regression logreg lr regression classifier;

@@ -66,7 +66,8 @@ from .training.trial import try_blocks
 class Learner:
     """Trains `model` on the rows of `train`, and scores it on those of `eval`.
 
-    - model: or its name, such as "lda", or {"kind": "lda", "topics": 20}. So for `optimizer` and
+    - model: or its name, such as "lda", or {"kind": "lda", "topics": 20}; names of own classes are
+      such as "kmeans.py:KMeans", relative to the working directory. So for `optimizer` and
       `mixins`.
     - train, eval: X [rows x columns], rows being samples; a tuple (X, Y) or (X, Y, weights); or a
       DataSource, such as `MatrixSource(X, targets=Y, target_names=names)`. X is a NumPy array, a

@@ -17,6 +17,7 @@ import typer
 from ..terminal import MessageFormatter, say
 from . import (
     data_commands,
+    kind_commands,
     model_commands,
     serve_commands,
     start_commands,
@@ -69,6 +70,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     serve_commands.serve,
     train_commands.config,
     train_commands.schema,
+    kind_commands.kinds,
     data_commands.convert,
     data_commands.inspect,
     watch_commands.report,

@@ -14,7 +14,7 @@ import typer
 
 from ..storage.table_file import TABLES
 from ..terminal import say, show_lines, show_text
-from .options import VerboseOption
+from .options import ModelClassOption, VerboseOption, model_class
 
 if TYPE_CHECKING:
     from ..learner import Learner
@@ -84,13 +84,14 @@ def topics(
         ),
     ] = 1.0,
     json: Annotated[bool, typer.Option("--json", help="With probabilities, as JSON.")] = False,
+    model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Print the first words of each topic."""
     from ..reports.lines import topic_lines, topics_json
     from ..storage.persistence import load
 
-    learner = load(run)
+    learner = load(run, model_class(model))
     if json:
         show_text(topics_json(learner, top, relevance))
     else:
@@ -130,6 +131,7 @@ def predict(
     text: FieldOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
+    model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Apply a model to each row of a file.
@@ -150,13 +152,14 @@ def predict(
     if out is not None and str(out) != "-" and out.suffix not in endings:
         raise typer.BadParameter(f"must end in {_listed(endings)}, or be -", param_hint="--out")
     _check_new(out, overwrite=overwrite)
+    from ..storage.persistence import load
+
     if pairs is not None:
-        _predict_pairs(run, pairs, out, separator)
+        _predict_pairs(load(run, model_class(model)), run, pairs, out, separator)
         return
     assert data is not None
     from ..reports.lines import prediction_lines
     from ..runs.model_inputs import open_for
-    from ..storage.persistence import load
     from ..storage.predictions import (
         json_lines,
         predict_blocks,
@@ -165,7 +168,7 @@ def predict(
     )
     from ..storage.topic_shares import topic_model
 
-    learner = load(run, device=device, replicas=_count(replicas))
+    learner = load(run, model_class(model), device=device, replicas=_count(replicas))
     if least is not None:
         topic_model(learner)
     source = open_for(learner, run, data, text=text, separator=separator)
@@ -189,6 +192,7 @@ def factors(
         ),
     ],
     overwrite: OverwriteOption = False,
+    model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Write factors of users or items, or other states of rows."""
@@ -198,7 +202,7 @@ def factors(
     from ..storage.persistence import load
     from ..storage.predictions import count, state_blocks, write_predictions
 
-    learner = load(run)
+    learner = load(run, model_class(model))
     rows = count(learner, state)
     write_predictions(out, state_blocks(learner, state), rows)
     show_lines([f"{out}: {rows:,} rows"])
@@ -248,6 +252,7 @@ def evaluate(
     text: FieldOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
+    model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Score a model on data that it was not trained on."""
@@ -258,7 +263,7 @@ def evaluate(
     from ..runs.rating_inputs import ranking_scores_of
     from ..storage.persistence import load
 
-    learner = load(run, device=device, replicas=_count(replicas))
+    learner = load(run, model_class(model), device=device, replicas=_count(replicas))
     held_out = open_for(learner, run, data, targets, labelled=True, text=text, separator=separator)
     scores = learner.evaluate(held_out) | ranking_scores_of(learner, run, held_out)
     known = {name: value for name, value in scores.items() if not math.isnan(value)}
@@ -298,6 +303,7 @@ def recommend(
     overwrite: OverwriteOption = False,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per user.")] = False,
     device: DeviceOption = "cpu",
+    model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """List the best items for each user.
@@ -315,7 +321,7 @@ def recommend(
     from ..runs.rating_inputs import known_ids, new_users, seen_by_users
     from ..storage.persistence import load
 
-    learner = load(run, device=device)
+    learner = load(run, model_class(model), device=device)
     listed = None
     if items is not None:
         listed = known_ids(learner, items, "item", skip_unknown=skip_unknown)
@@ -354,6 +360,7 @@ def similar(
     overwrite: OverwriteOption = False,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per line.")] = False,
     device: DeviceOption = "cpu",
+    model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """List the items, or users, that are most like given ones.
@@ -367,7 +374,7 @@ def similar(
     from ..runs.rating_inputs import known_ids
     from ..storage.persistence import load
 
-    learner = load(run, device=device)
+    learner = load(run, model_class(model), device=device)
     if items is not None:
         ids = known_ids(learner, items, "item", skip_unknown=skip_unknown)
         lists = recommending.similar_items(learner, ids, top)
@@ -378,12 +385,13 @@ def similar(
     _show_lists(lists, out, json)
 
 
-def _predict_pairs(run: Path, file: Path, out: Path | None, separator: str | None) -> None:
+def _predict_pairs(
+    learner: "Learner", run: Path, file: Path, out: Path | None, separator: str | None
+) -> None:
     from ..recommendation.pairs import predict_pairs
     from ..runs.rating_inputs import pairs_in
-    from ..storage.persistence import load
 
-    found = predict_pairs(load(run), *pairs_in(run, file, separator))
+    found = predict_pairs(learner, *pairs_in(run, file, separator))
     if out is None or str(out) == "-":
         show_lines(found.lines() if out is None else found.json_lines())
         return

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterator
 from dataclasses import Field, fields
 from inspect import Parameter, signature
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from ..conversion.settings import FormatOptions, Settings
+
+if TYPE_CHECKING:
+    from blocklearn.models import Model
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -15,6 +18,38 @@ VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print tracebacks of all errors.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+ModelClassOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model-class",
+        metavar="NAME",
+        help="Class of a model that does not come with blocklearn: FILE.py:CLASS, "
+        "package.module:CLASS, or its name in `learn kinds`.",
+    ),
+]
+
+
+def model_class(text: str | None) -> "type[Model] | None":
+    """Import the class that `--model-class` names; None: it is one of blocklearn.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    if text is None:
+        return None
+    from ..configuration.class_names import FORM, ClassNameError
+    from ..configuration.kinds import named_class
+    from ..errors import ConfigError
+
+    try:
+        found = named_class(text, "models")
+    except ClassNameError as error:
+        raise ConfigError([f"--model-class={text!r}: {error}"]) from error
+    if found is None:
+        raise ConfigError(
+            [f"--model-class={text!r}: must be {FORM}, or be listed by `learn kinds`."]
+        )
+    return found
 
 
 def spelled(name: str) -> str:

@@ -10,7 +10,7 @@ import typer
 from ..serving.limits import Limits
 from ..terminal import say, show_lines
 from .model_commands import DeviceOption, RunArgument
-from .options import VerboseOption, with_options
+from .options import ModelClassOption, VerboseOption, model_class, with_options
 
 MISSING = "learn serve needs starlette and uvicorn: pip install 'blocklearn[serve]'"
 
@@ -32,6 +32,7 @@ def serve(
         int | None, typer.Option("--threads", min=1, help="Threads of the model [all].")
     ] = None,
     device: DeviceOption = "cpu",
+    model: ModelClassOption = None,
     verbose: VerboseOption = False,
     **limits: Any,
 ) -> None:
@@ -59,5 +60,6 @@ def serve(
         lines=log,
         say=say,
         ready=lambda url: show_lines([f"{url} serves {run}"], flush=True),
+        model=model_class(model),
     )
     raise typer.Exit(int(code))

@@ -123,7 +123,7 @@ def execute(
         sources = None
         if trained is not None and trained.train is not None:
             sources = trained.train, trained.eval
-        write_report(folder.path, folder.report, sources=sources)
+        write_report(folder.path, folder.report, sources=sources, model=type(run.model))
         options.say(f"the report is in {folder.report}")
     if plot is not None:
         from ..reports.targets import plot_path
@@ -181,6 +181,7 @@ def resolved(
     defaults: settings that all others override. name: of the run folder; empty: that of the files.
     """
     from ..configuration.config import RunConfig
+    from ..configuration.kinds import own_classes
     from ..configuration.yaml_config import Setting, resolve
 
     try:
@@ -197,4 +198,5 @@ def resolved(
         given.append(Setting("out", str(out), "--out", literal=True))
     name = name or "-".join(path.stem for path in files)
     default = Setting("out", f"runs/{name}", "default of out", literal=True)
-    return resolve(RunConfig, files, os.environ, given, [default, *defaults])
+    given_first = [default, *defaults]
+    return resolve(RunConfig, files, os.environ, given, given_first, extend=own_classes)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..terminal import show_lines, show_text
-from .options import VerboseOption
+from .options import ModelClassOption, VerboseOption, model_class
 
 
 def report(
@@ -32,6 +32,7 @@ def report(
             "curves and errors; 0: none.",
         ),
     ] = 20_000,
+    model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Write a page of HTML on a run and its model.
@@ -42,7 +43,7 @@ def report(
     from ..runs.run_folder import RunFolder
 
     file = RunFolder(run).report if out is None else out
-    write_report(run, file, against=against, rows=rows)
+    write_report(run, file, against=against, rows=rows, model=model_class(model))
     show_lines([str(file)])
 
 

@@ -15,7 +15,7 @@ def made(what: str, kinds: Mapping[str, type[Made]], given: Any) -> Made:
     """Return `given`, or what it names: `"adam"` or `{"kind": "adam", "rate": 0.1}`.
 
     what: the parameter, for messages.
-    kinds: the classes by name.
+    kinds: the built-in classes by name; a name such as "mine.py:Adam" imports another one.
 
     Raises:
         TypeError: it is neither, or a class.
@@ -32,11 +32,21 @@ def made(what: str, kinds: Mapping[str, type[Made]], given: Any) -> Made:
         return given  # type: ignore[no-any-return]
     fields = dict(given)
     kind = fields.pop("kind", None)
-    if kind not in kinds:
+    if kind in kinds:
+        return kinds[kind](**fields)
+    from .class_names import ClassNameError
+    from .kinds import named_class  # not above: the schema of configurations takes long
+
+    try:
+        own = named_class(str(kind), what.rstrip("s") + "s")
+    except ClassNameError as error:
+        raise ValueError(f"Learner: {what}={kind!r}: {error}") from error
+    if own is None:
         near = nearest(str(kind), kinds)
         hint = f" Did you mean {near!r}?" if near else ""
         raise ValueError(f"Learner: {what}={kind!r}: must be one of {', '.join(kinds)}.{hint}")
-    return kinds[kind](**fields)
+    made: Made = own(**fields)
+    return made
 
 
 def _a(noun: str) -> str:

@@ -239,6 +239,11 @@ class RunConfig(Section, Referring):
     evaluation: Evaluation = Evaluation()
     checkpoint: CheckpointConfig = CheckpointConfig()
     out: Path = Field(Path("runs/run"), description="run folder; `learn` takes runs/<config name>")
+    code: dict[str, str] = Field(
+        default_factory=dict,
+        description="XXH3 digests (128 bits) of the Python files that kinds such as "
+        "`kmeans.py:KMeans` name, by section; written by the run, and compared if given",
+    )
 
 
 def renamed(given: Any) -> Any:

@@ -126,7 +126,8 @@ def left_out(tree: Any, place: Place = ()) -> Iterator[tuple[str, str]]:
 
 def _written(tree: Any, references: Mapping[Place, Reference], place: Place) -> Any:
     if isinstance(tree, dict):
-        return {name: _written(v, references, (*place, name)) for name, v in tree.items()}
+        kind_first = sorted(tree.items(), key=lambda item: item[0] != "kind")
+        return {name: _written(v, references, (*place, name)) for name, v in kind_first}
     if isinstance(tree, list):
         return [_written(v, references, (*place, str(i))) for i, v in enumerate(tree)]
     if not isinstance(tree, str):

@@ -75,6 +75,7 @@ def resolve(
     *,
     upgrade: Callable[[Any], Any] = lambda given: given,
     meanings: Mapping[str, str] | None = None,
+    extend: Callable[[Node, Any, list[str]], type[Schema]] | None = None,
 ) -> Schema:
     """Merge all layers, and validate them by `schema`.
 
@@ -86,6 +87,8 @@ def resolve(
         defaults: values that files override, for defaults that the schema cannot know.
         upgrade: converts settings of earlier versions before they are validated.
         meanings: values of `${NAME}` in texts; None: `environ`.
+        extend: returns a schema with more kinds, for the given tree and its values, which it may
+            change; it appends to a list of mistakes. None: `schema` has all of them.
 
     Raises:
         ConfigError: the configuration has mistakes; one line for each.
@@ -101,6 +104,8 @@ def resolve(
     for layer in _layer(defaults, problems) + layers:
         tree = merge(tree, layer)
     given, references = expand(tree, environ if meanings is None else meanings, problems)
+    if extend is not None and not problems:
+        schema = extend(tree, given, problems)
     if problems:
         raise ConfigError(problems)
     try:

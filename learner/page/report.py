@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from blocklearn.durable import write_file
+from blocklearn.models import Model
 
 from ..drawing.markup import Markup, tag
 from ..errors import ModelFolderError, ModelMissingError
@@ -35,6 +36,7 @@ def write_report(
     against: Path | str | None = None,
     rows: int = ROWS,
     sources: Sources | None = None,
+    model: type[Model] | None = None,
 ) -> None:
     """Write the run in the folder `path` as one file of HTML, `out`.
 
@@ -42,6 +44,7 @@ def write_report(
     rows: the most rows of the training and of the held-out data that are read again, for typical
         documents, curves of predictions and errors; 0: none.
     sources: these data, if they are open already.
+    model: the class, for a model that does not come with this package.
 
     Raises:
         ModelMissingError: a folder has no run.
@@ -51,7 +54,8 @@ def write_report(
     if rows < 0:
         raise ValueError(f"write_report: rows={rows}: must not be negative. Pass 0 to read none.")
     earlier = None if against is None else read_run(Path(against))
-    write_file(Path(out), report(read_run(Path(path)), earlier, rows, sources).encode())
+    run = read_run(Path(path))
+    write_file(Path(out), report(run, earlier, rows, sources, model).encode())
 
 
 def report(
@@ -59,6 +63,7 @@ def report(
     against: RunRecord | None = None,
     rows: int = ROWS,
     sources: Sources | None = None,
+    model: type[Model] | None = None,
 ) -> str:
     """Return the page; see `write_report`."""
     return page(
@@ -70,7 +75,7 @@ def report(
         *([] if against is None else [against_section(run, against)]),
         *score_sections(run, against),
         *choice_section(run),
-        *_of_model(run, rows, sources),
+        *_of_model(run, rows, sources, model),
         *speed_section(run),
         *time_section(run),
         *memory_section(run),
@@ -78,12 +83,14 @@ def report(
     )
 
 
-def _of_model(run: RunRecord, rows: int, sources: Sources | None) -> Iterator[Markup]:
+def _of_model(
+    run: RunRecord, rows: int, sources: Sources | None, model: type[Model] | None
+) -> Iterator[Markup]:
     if not run.model:
         yield section("Model", note="It is written at the end of the run.")
         return
     try:
-        learner = load(run.path)
+        learner = load(run.path, model)
     except (ModelMissingError, ModelFolderError) as error:
         yield section("Model", note=f"It cannot be read: {error}")
         return

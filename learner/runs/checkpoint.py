@@ -17,6 +17,7 @@ from typing import Any
 from blocklearn.datasources.secrets import hidden_leaves
 from blocklearn.durable import current, write_folder
 
+from ..configuration.class_names import without_folder
 from ..configuration.config import flat
 from ..errors import ConfigError, ModelFolderError, ModelMissingError
 from ..learner import State
@@ -202,13 +203,13 @@ def check_same(
 ) -> None:
     """Raise `ConfigError`, naming the keys, if resuming would mix two different runs.
 
-    Secrets, and references in place of secrets, may differ. remedy: what the caller can do.
+    Secrets, references in place of secrets, and folders of files with code may differ.
+
+    remedy: what the caller can do.
     """
-    old, new = (dict(flat(hidden_leaves(tree))) for tree in (checkpoint.config, config))
+    old, new = (dict(_compared(tree)) for tree in (checkpoint.config, config))
     keys = [key for key in sorted({*old, *new}) if not _free(key) and old.get(key) != new.get(key)]
-    problems = [
-        f"{key}: {new.get(key)!r}, but the run was started with {old.get(key)!r}" for key in keys
-    ]
+    problems = [_difference(key, new.get(key), old.get(key)) for key in keys]
     if not problems and checkpoint.fingerprint != fingerprint:
         problems = [
             f"data.train: the data have changed since the run was started (fingerprint "
@@ -216,6 +217,22 @@ def check_same(
         ]
     if problems:
         raise ConfigError([*problems, remedy])
+
+
+def _compared(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield key and value of each setting, as far as it tells runs apart."""
+    for key, value in flat(hidden_leaves(config)):
+        yield key, without_folder(value) if key.endswith(".kind") else value
+
+
+def _difference(key: str, new: Any, old: Any) -> str:
+    section, _, place = key.partition(".")
+    if section == "code" and new and old:
+        return (
+            f"{key}: the file that {place}.kind names has changed since the run was started (its "
+            f"XXH3 digest is {new}, was {old})"
+        )
+    return f"{key}: {new!r}, but the run was started with {old!r}"
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

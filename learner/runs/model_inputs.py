@@ -27,6 +27,7 @@ from blocklearn.datasources.packed.streams import kind_of
 from blocklearn.models import FactorModel
 
 from ..configuration.config import DataConfig, RunConfig, renamed
+from ..configuration.kinds import left_unread
 from ..configuration.references import KeptReferences
 from ..configuration.yaml_config import resolve
 from ..learner import Learner
@@ -128,12 +129,15 @@ def data_of(run: Path, separator: str | None = None) -> DataConfig | None:
 
 
 def config_of(run: Path) -> RunConfig | None:
-    """Return the configuration in a run folder; None: it has only a model."""
+    """Return the configuration in a run folder; None: it has only a model.
+
+    Classes of the user's own are not imported: see `left_unread`.
+    """
     file = RunFolder(run).config
     if not file.exists():
         return None
     kept = KeptReferences(os.environ)  # unset variables do no harm: data may not be read again
-    return resolve(RunConfig, [file], {}, upgrade=renamed, meanings=kept)
+    return resolve(RunConfig, [file], {}, upgrade=renamed, meanings=kept, extend=left_unread)
 
 
 def ratings_of(

@@ -160,8 +160,10 @@ def ranking_scores_of(learner: Learner, run: Path, held_out: DataSource) -> dict
     on stderr says the latter.
     """
     config = config_of(run)
-    ranking = None if config is None else ranking_of(config)
-    if config is None or ranking is None:
+    if config is None:
+        return {}
+    ranking = ranking_of(config.model_copy(update={"model": learner.model}))
+    if ranking is None:
         return {}
     try:
         seen = training_data(learner, run)

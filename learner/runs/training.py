@@ -115,7 +115,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
         )
         settings = config.written()
         if last:
-            old = replace(last, config=_completed(last.config))
+            old = replace(last, config=_completed(last.config, type(config)))
             checkpoint.check_same(old, settings, train_data.fingerprint)
         done = _passes_done(folder, last)
         if done >= config.learner.passes:
@@ -247,10 +247,13 @@ def summary(config: RunConfig, learner: Learner, plan: Plan) -> str:
     )
 
 
-def _completed(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a saved configuration with defaults for settings of later versions."""
+def _completed(config: dict[str, Any], schema: type[RunConfig]) -> dict[str, Any]:
+    """Return a saved configuration with defaults for settings of later versions.
+
+    schema: of the present run, with the classes that its configuration names.
+    """
     try:
-        return RunConfig.model_validate(renamed(config)).model_dump(mode="json")
+        return schema.model_validate(renamed(config)).model_dump(mode="json")
     except ValidationError:
         return config  # `check_same` will name the keys that differ
 

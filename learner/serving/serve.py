@@ -15,6 +15,8 @@ from types import FrameType
 
 import uvicorn
 
+from blocklearn.models import Model
+
 from ..exit_codes import ExitCode
 from .app import App
 from .connections import protocol
@@ -37,6 +39,7 @@ def serve(
     lines: bool,
     say: Callable[[str], None],
     ready: Callable[[str], None],
+    model: type[Model] | None = None,
 ) -> ExitCode:
     """Load the model of a run, and answer requests until SIGINT or SIGTERM.
 
@@ -52,6 +55,7 @@ def serve(
         lines: whether each request is logged.
         say: prints warnings, faults and the log.
         ready: is called with the URL once requests are accepted.
+        model: see `blocklearn.load`.
 
     Returns:
         DONE, or KILLED after a second Ctrl-C.
@@ -66,7 +70,7 @@ def serve(
                 f"--host {host}: other machines may reach this service. It has neither passwords "
                 "nor encryption: put a proxy in front of it that has."
             )
-        served = Served(run, threads=threads, device=device)
+        served = Served(run, threads=threads, device=device, model=model)
         if served.seen_error is not None:
             say(
                 f"{served.seen_error} What users have seen is unknown, so /recommend takes users "

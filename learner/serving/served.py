@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import DataError, DataKind, MatrixSource
 from blocklearn.datasources.arrays.feature_hashing import HashedWords
-from blocklearn.models import LDA, NMF, FactorModel
+from blocklearn.models import LDA, NMF, FactorModel, Model
 
 from ..recommendation import recommend as recommending
 from ..recommendation.factors import Factors, factors_of
@@ -44,7 +44,14 @@ class Served:
         are open, or not needed.
     """
 
-    def __init__(self, run: Path, *, threads: int | None = None, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        run: Path,
+        *,
+        threads: int | None = None,
+        device: str = "cpu",
+        model: type[Model] | None = None,
+    ) -> None:
         """Load the model of a run, or of a model folder.
 
         Raises:
@@ -52,7 +59,7 @@ class Served:
             ModelFolderError: it is damaged.
         """
         self.run = run
-        self.learner = load(run, threads=threads, device=device)
+        self.learner = load(run, model, threads=threads, device=device)
         self.kind = kind_of(type(self.learner.model))
         config = config_of(run)
         self.data: DataKind | None = None if config is None else config.data.train

@@ -47,6 +47,8 @@ def save(learner: Learner, path: Path | str) -> None:
         raise TypeError(f"save: {type(learner).__name__} is not a Learner{hint}.")
     position, model = learner.state(copy=False).position, learner.model
     config = model.model_dump(mode="json")
+    if ":" in config.get("kind", ""):  # a file or a package, which a model folder never names
+        del config["kind"]
     names = [name for name in model.parameters if name not in model.unsaved]
     model_folder.save(
         Path(path),
@@ -89,9 +91,12 @@ def _which(progress: Progress) -> str:
 
 
 def kind_of(model: type[Model]) -> str:
-    """Return the name of a model in files: its `kind`, or else the name of its class."""
+    """Return the name of a model in files: its `kind`, or else the name of its class.
+
+    The kind of a class that a configuration names, `kmeans.py:KMeans`, is that of the class.
+    """
     field = model.model_fields.get("kind")
-    return str(field.default) if field is not None else model.__name__
+    return model.__name__ if field is None else str(field.default).rpartition(":")[2]
 
 
 def load(
@@ -122,11 +127,12 @@ def load(
     if not (model is None or isinstance(model, type)):
         raise TypeError(f"load: model={model!r}: must be the class of the model: model=YourClass.")
     saved = model_folder.load(Path(path), mapped="private")
-    known = MODELS if model is None else {kind_of(model): model}
+    known = MODELS if model is None else {kind_of(model): model, model.__name__: model}
     if saved.kind not in known:
         raise ModelFolderError(
-            f"{path}: model.json: kind={saved.kind!r}: must be one of "
-            f"{', '.join(known)}. Load a model of your own with load(path, model=YourClass)."
+            f"{path}: model.json: kind={saved.kind!r}: must be one of {', '.join(known)}. Load a "
+            "model of your own with load(path, model=YourClass), or with the option "
+            "--model-class FILE.py:CLASS."
         )
     file = current(Path(path)) / model_folder.MANIFEST
     found = model_of(known[saved.kind], saved.config, file)

@@ -38,6 +38,7 @@ from ruamel.yaml import YAML
 import blocklearn
 from blocklearn.learner.command_line.cli import _with_command, app
 from blocklearn.learner.configuration.config import RunConfig
+from blocklearn.learner.configuration.kinds import left_unread
 from blocklearn.learner.configuration.yaml_config import resolve
 
 ROOT = Path(__file__).parents[2]
@@ -264,7 +265,7 @@ def check_configuration(block: CodeBlock, folder: Path) -> None:
     base, part = folder / "base.yaml", folder / "part.yaml"
     base.write_text(json.dumps(rest))
     part.write_text(block.text)
-    resolve(RunConfig, [base, part], {}, meanings=os.environ)
+    resolve(RunConfig, [base, part], {}, meanings=os.environ, extend=left_unread)
 
 
 def commands(text: str, name: str) -> Iterator[list[str]]:
