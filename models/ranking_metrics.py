@@ -1,7 +1,8 @@
 """Score lists of recommended items by the metrics of information retrieval.
 
 Manning, Raghavan, Schütze, "Introduction to Information Retrieval" (2008), chapter 8; Järvelin,
-Kekäläinen, TOIS 20 (2002).
+Kekäläinen, TOIS 20 (2002). AUC of a list: Schröder, Thiele, Lehner, "Setting Goals and Choosing
+Metrics for Recommender System Evaluations" (2011).
 
 An item is relevant to a user or it is not. For each user, rel_r is 1 if the item on place r of the
 list (r = 1 is the best) is relevant, else 0. R is the number of relevant items, in the list or not.
@@ -66,6 +67,23 @@ def reciprocal_rank(hits: Bools, relevant: Ints) -> Floats:
     return np.where(hits.any(axis=1), 1.0 / (hits.argmax(axis=1) + 1), 0.0)
 
 
+def auc(hits: Bools, relevant: Ints, listed: Bools, others: Ints) -> Floats:
+    """AUC@k: the chance that a relevant item stands above another one, as far as the list tells.
+
+    The order of items after place k is unknown. There, a relevant item and another one have equal
+    chances, so the ROC curve is a straight line from place k on ("limited AUC"). 0.5: a random
+    list. Users without other items have 1.
+
+    listed: bool [users x k], places that have an item.
+    others: int [users], items that are not relevant and could be listed.
+    """
+    misses = listed & ~hits
+    above = (np.cumsum(hits, axis=1) * misses).sum(axis=1)
+    found, later = hits.sum(axis=1), others - misses.sum(axis=1)
+    pairs = above + (found + relevant) / 2 * later
+    return np.where(others > 0, pairs / (relevant * np.maximum(others, 1)), 1.0)
+
+
 METRICS = {
     "precision": precision,
     "recall": recall,
@@ -75,13 +93,14 @@ METRICS = {
 }
 
 
-def ranking_scores(lists: Ints, relevant: csr_array, k: int) -> Sums:
+def ranking_scores(lists: Ints, relevant: csr_array, k: int, seen: csr_array | None = None) -> Sums:
     """Return all metrics at `k`: `{"precision@10": Sum(...)}`.
 
     Sums of blocks of users add up.
 
     lists: int [users x n], n >= k: distinct numbers of items, best first, -1 in empty places.
     relevant: SciPy CSR [users x items], whose stored entries are the relevant items.
+    seen: the same with items that are in no list of their user; None: lists may have all items.
 
     >>> from scipy.sparse import csr_array
     >>> held_out = csr_array([[0, 1, 0, 1], [0, 0, 0, 0]])
@@ -91,13 +110,18 @@ def ranking_scores(lists: Ints, relevant: csr_array, k: int) -> Sums:
     """
     counts = np.diff(relevant.indptr).astype(np.int64)
     some, users = np.flatnonzero(counts), max(1, AT_ONCE // k)
-    found = {name: np.empty(some.size) for name in METRICS}
+    others = relevant.shape[1] - counts
+    if seen is not None:
+        less_seen(relevant.indptr, relevant.indices, seen.indptr, seen.indices, others)
+    found = {name: np.empty(some.size) for name in (*METRICS, "auc")}
     for start in range(0, some.size, users):
         part = slice(start, start + users)
         hits = np.zeros((some[part].size, min(k, lists.shape[1])), np.bool_)
         mark(lists, relevant.indptr, relevant.indices, some[part], hits)
         for name, metric in METRICS.items():
             found[name][part] = metric(hits, counts[some[part]])
+        listed = lists[some[part], : hits.shape[1]] >= 0
+        found["auc"][part] = auc(hits, counts[some[part]], listed, others[some[part]])
     return {f"{name}@{k}": Sum(float(each.sum()), some.size) for name, each in found.items()}
 
 
@@ -112,3 +136,20 @@ def mark(lists: Ints, indptr: Ints, indices: Ints, users: Ints, hits: Bools) -> 
                 if indices[entry] == item:
                     hits[place, rank] = True
                     break
+
+
+@kernel
+def less_seen(
+    indptr: Ints, indices: Ints, seen_indptr: Ints, seen_indices: Ints, others: Ints
+) -> None:
+    """Subtract from others[u] the items that user u has seen and that are not relevant."""
+    for user in range(others.size):
+        own = indices[indptr[user] : indptr[user + 1]]
+        for entry in range(seen_indptr[user], seen_indptr[user + 1]):
+            known = False
+            for item in own:
+                if item == seen_indices[entry]:
+                    known = True
+                    break
+            if not known:
+                others[user] -= 1

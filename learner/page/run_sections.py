@@ -21,7 +21,7 @@ PARTS = {"compute": 1, "read": 2, "copy": 3, "merge": 4, "other": 5}
 """Parts of the time, with their colours."""
 ARRAYS = 12  # arrays of the plan with a bar of their own
 WAITING = 0.25  # share of the time from which a part gets a remark
-RANKING = ("ndcg@", "precision@", "recall@", "map@", "mrr@")
+RANKING = ("ndcg@", "precision@", "recall@", "map@", "mrr@", "auc@")
 REMARKS = {
     "read": "The model waited for data: a faster disk, more readers, `learn convert`, or smaller "
     "blocks may help.",

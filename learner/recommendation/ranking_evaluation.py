@@ -29,7 +29,7 @@ STREAM = 2**32  # stream of random numbers that draws the users
 
 
 class RankingEvaluation(Hook):
-    """Adds `ndcg`, `precision`, `recall`, `map` and `mrr` at `top` to evaluations.
+    """Adds `ndcg`, `precision`, `recall`, `map`, `mrr` and `auc` at `top` to evaluations.
 
     Users are those with a relevant item among the held-out entries, or a sample of them, drawn once
     by the learner's seed. The list of a user ranks all items except those of the training row. For
@@ -121,8 +121,8 @@ class RankingEvaluation(Hook):
             lists = self._lists_of_replicas(learner, users, seen)
         score: Sums = {}
         for start, ids in lists:
-            some = rows_between(relevant, start, start + len(ids))
-            score = add_scores(score, ranking_scores(ids, some, self.top))
+            some, known = (rows_between(m, start, start + len(ids)) for m in (relevant, seen))
+            score = add_scores(score, ranking_scores(ids, some, self.top, known))
         return values(score)
 
     def _lists_of_replicas(

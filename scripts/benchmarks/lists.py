@@ -145,7 +145,7 @@ def scored(users: Any, items: Any, X: Any, held: Any) -> dict[str, float]:
         best = np.argpartition(-scores, TOP, axis=1)[:, :TOP]
         order = np.argsort(-np.take_along_axis(scores, best, 1), axis=1, kind="stable")
         lists[start : start + CHUNK] = np.take_along_axis(best, order, 1)
-    return values(ranking_scores(lists, sp.csr_array(held[some]), TOP))
+    return values(ranking_scores(lists, sp.csr_array(held[some]), TOP, sp.csr_array(X[some])))
 
 
 def show(report: Report) -> str:

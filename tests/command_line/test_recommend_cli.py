@@ -319,7 +319,15 @@ def test_evaluate_scores_further_ratings_and_their_ranking(
     data = implicit.parent / "ratings.csv"
     assert learn("evaluate", implicit, "--data", data, "--json") == 0
     scores = json.loads(capsys.readouterr().out)
-    assert {"rmse", "ndcg@10", "precision@10", "recall@10", "map@10", "mrr@10"} <= scores.keys()
+    assert {
+        "rmse",
+        "ndcg@10",
+        "precision@10",
+        "recall@10",
+        "map@10",
+        "mrr@10",
+        "auc@10",
+    } <= scores.keys()
     assert learn("evaluate", run, "--data", data, "--json") == 0
     assert not any("@" in name for name in json.loads(capsys.readouterr().out))
 

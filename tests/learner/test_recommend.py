@@ -383,7 +383,8 @@ def test_ranking_is_scored_at_each_evaluation(least: float | None) -> None:
     relevant = held.copy()
     relevant.data = (held.data > 0 if least is None else held.data >= least).astype(np.float32)
     relevant.eliminate_zeros()
-    wanted = values(ranking_scores(expected(predictions(learner), ratings(), 3), relevant, 3))
+    lists = expected(predictions(learner), ratings(), 3)
+    wanted = values(ranking_scores(lists, relevant, 3, ratings()))
     assert len(seen_scores) == 3
     assert {name: seen_scores[-1][name] for name in wanted} == pytest.approx(wanted)
     assert "rmse" in seen_scores[0] and seen_scores[0]["ndcg@3"] != seen_scores[-1]["ndcg@3"]

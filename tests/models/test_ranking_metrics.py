@@ -10,16 +10,26 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import ndcg_score
+from sklearn.metrics import ndcg_score, roc_auc_score
 
-from blocklearn.models.ranking_metrics import METRICS, ranking_scores
+from blocklearn.models.ranking_metrics import ranking_scores
 from blocklearn.models.score import add_scores, values
 
 
-def by_hand(lists: list[list[int]], relevant: list[set[int]], k: int) -> dict[str, float]:
+def auc_by_pairs(ranked: list[int], wanted: set[int], others: set[int]) -> float:
+    """Pair by pair; two items after the list are in either order with equal chances."""
+    place = {item: r for r, item in enumerate(ranked)}
+    last = len(ranked)
+    pairs = [(place.get(a, last), place.get(b, last)) for a in wanted for b in others]
+    return float(np.mean([0.5 if a == b else a < b for a, b in pairs])) if pairs else 1.0
+
+
+def by_hand(
+    lists: list[list[int]], relevant: list[set[int]], k: int, items: int, seen: list[set[int]]
+) -> dict[str, float]:
     """Plain Python, user by user, from the definitions."""
     rows: list[dict[str, float]] = []
-    for ranked, wanted in zip(lists, relevant, strict=True):
+    for ranked, wanted, known in zip(lists, relevant, seen, strict=True):
         if not wanted:
             continue
         ranked = [item for item in ranked if item >= 0][:k]
@@ -35,9 +45,10 @@ def by_hand(lists: list[list[int]], relevant: list[set[int]], k: int) -> dict[st
                 "ndcg": sum(1 / log2(r + 1) for r in hits) / ideal,
                 "map": sum(precisions) / min(k, len(wanted)),
                 "mrr": 1 / hits[0] if hits else 0.0,
+                "auc": auc_by_pairs(ranked, wanted, set(range(items)) - known - wanted),
             }
         )
-    return {f"{name}@{k}": float(np.mean([row[name] for row in rows])) for name in METRICS}
+    return {f"{name}@{k}": float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
 def matrix(relevant: list[set[int]], items: int) -> Any:
@@ -56,15 +67,18 @@ def matrix(relevant: list[set[int]], items: int) -> Any:
 )
 def test_definitions(users: int, items: int, k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    lists, relevant = [], []
+    lists, relevant, seen = [], [], []
     for _ in range(users):
-        length = min(k, int(rng.integers(0, items + 1)))
-        ranked = rng.permutation(items)[:length].tolist()
+        known = rng.permutation(items)[: rng.integers(0, items + 1)].tolist()
+        ranked = [item for item in rng.permutation(items).tolist() if item not in known][:k]
+        length = len(ranked)
+        seen.append(set(known))
         lists.append(ranked + [-1] * (k - length))
         relevant.append(set(rng.permutation(items)[: rng.integers(0, items + 1)].tolist()))
     relevant[0].add(0)
-    found = ranking_scores(np.array(lists), matrix(relevant, items), k)
-    assert values(found) == pytest.approx(by_hand(lists, relevant, k))
+    some = matrix(relevant, items), matrix(seen, items)
+    found = ranking_scores(np.array(lists), some[0], k, some[1])
+    assert values(found) == pytest.approx(by_hand(lists, relevant, k, items, seen))
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 30])
@@ -76,6 +90,16 @@ def test_ndcg_is_that_of_scikit_learn(k: int) -> None:
     lists = np.argsort(-scores, axis=1)[:, :k]
     found = ranking_scores(lists, sp.csr_array(truth.astype(float)), k)[f"ndcg@{k}"]
     assert found.figures("x")["x"] == pytest.approx(ndcg_score(truth, scores, k=k))
+
+
+def test_auc_of_whole_lists_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.random((20, 15)) < 0.3
+    truth[:, 0], truth[:, 1] = True, False
+    scores = rng.normal(size=truth.shape)
+    found = ranking_scores(np.argsort(-scores, axis=1), sp.csr_array(truth.astype(float)), 15)
+    expected = np.mean([roc_auc_score(t, s) for t, s in zip(truth, scores, strict=True)])
+    assert values(found)["auc@15"] == pytest.approx(expected)
 
 
 def test_a_worked_example() -> None:
