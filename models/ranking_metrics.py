@@ -2,7 +2,7 @@
 
 Manning, Raghavan, Schütze, "Introduction to Information Retrieval" (2008), chapter 8; Järvelin,
 Kekäläinen, TOIS 20 (2002). AUC of a list: Schröder, Thiele, Lehner, "Setting Goals and Choosing
-Metrics for Recommender System Evaluations" (2011).
+Metrics for Recommender System Evaluations", CEUR Workshop Proceedings 811 (2011).
 
 An item is relevant to a user or it is not. For each user, rel_r is 1 if the item on place r of the
 list (r = 1 is the best) is relevant, else 0. R is the number of relevant items, in the list or not.
