@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from ..errors import DataError
 from ..parsing.layout import FIRST, Layout, Place, RowFile, Rows, Sparse
@@ -83,6 +84,13 @@ def table(rows: Rows, columns: int) -> npt.NDArray[np.float32]:
     found = np.zeros((len(rows), columns), np.float32)
     found[np.repeat(np.arange(len(rows)), np.diff(rows.X.indptr)), rows.X.indices] = rows.X.values
     return found
+
+
+def as_csr(rows: Rows, columns: int) -> Any:
+    """Return sparse rows as a SciPy matrix."""
+    assert isinstance(rows.X, Sparse)
+    indptr, indices, values = rows.X
+    return sparse.csr_array((values, indices, indptr), shape=(len(rows), columns))
 
 
 class Unlabelled:

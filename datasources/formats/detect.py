@@ -19,6 +19,7 @@ from ..parsing.npy import NpyFile
 from ..parsing.scratch import Scratch
 from .bag_of_words import bag_of_words
 from .bidmat import BidmatFile
+from .lda_c import LdaCFile
 from .libsvm import LibsvmFile
 from .matrix_market import matrix_market
 from .npz import scipy_npz
@@ -28,6 +29,7 @@ from .source_rows import SourceRows
 from .table_rows import TableRows
 from .text_rows import json_rows, table_text_rows, text_rows
 from .vowpal_wabbit import VowpalWabbitRows
+from .word_counts import LDA_C
 
 
 def block_rows(paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> SourceRows:
@@ -63,6 +65,7 @@ FORMATS = {
     "libsvm": Format((".libsvm", ".svm", ".svmlight"), "LIBSVM text", LibsvmFile, passes=2),
     "vw": Format((".vw",), "Vowpal Wabbit text", VowpalWabbitRows, passes=2),
     "matrix-market": Format((".mtx",), "Matrix Market", matrix_market),
+    "lda-c": Format(LDA_C, "LDA-C text (counts of words)", LdaCFile, passes=2),
     "bag-of-words": Format((), "UCI bag of words", bag_of_words),
     "text": Format((".txt",), "text, a document per line", text_rows, passes=2),
     "json-lines": Format((".jsonl", ".ndjson"), "JSON lines", json_rows, passes=2),
@@ -155,7 +158,8 @@ def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
 
 def is_data(file: Path) -> bool:
     """Return whether a file has rows: not hidden, and not a list of column names."""
-    return not file.name.startswith((".", "_")) and file.name not in ("vocab.txt", "labels.txt")
+    listed = file.name in ("vocab.txt", "labels.txt") or file.suffix in (".vocab", ".tokens")
+    return not file.name.startswith((".", "_")) and not listed
 
 
 def format_of(path: Path) -> str:

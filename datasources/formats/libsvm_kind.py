@@ -11,9 +11,10 @@ from scipy import sparse
 
 from ..data_kind import MemoryKind
 from ..holdout.samples import Samples
-from ..parsing.layout import Known, RowFile, Rows, Sparse
+from ..parsing.layout import Known, RowFile
 from ..parsing.scratch import Scratch
 from ..source import DataSource, target_names
+from .adapters import as_csr
 from .detect import open_rows
 from .one_hot import OneHot
 
@@ -64,10 +65,3 @@ class LibsvmData(MemoryKind):
         if not self.classes or rows.layout.targets > 1:
             return rows
         return OneHot(self.path, rows, scratch, None if known is None else known.classes)
-
-
-def as_csr(rows: Rows, columns: int) -> Any:
-    """Return sparse rows as a SciPy matrix."""
-    assert isinstance(rows.X, Sparse)
-    indptr, indices, values = rows.X
-    return sparse.csr_array((values, indices, indptr), shape=(len(rows), columns))

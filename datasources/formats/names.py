@@ -20,11 +20,20 @@ def read_names(path: Path, columns: int, scratch: Scratch) -> list[str]:
 
     Raises `DataError` unless they are `columns` different ones.
     """
+    names = listed_names(path, scratch)
+    if len(names) != columns:
+        raise DataError(f"{path}: {len(names)} names, but there are {columns} columns.")
+    return names
+
+
+def listed_names(path: Path, scratch: Scratch) -> list[str]:
+    """Return the words in a file, one per line.
+
+    Raises `DataError` if one occurs twice.
+    """
     names: list[str] = []
     for chunk in line_chunks([path], Scratch(scratch.folder, scratch.memory)):
         names += [decode(line, path, number).strip() for number, line in split_lines(chunk)]
-    if len(names) != columns:
-        raise DataError(f"{path}: {len(names)} names, but there are {columns} columns.")
     try:
         columns_of(names)
     except DataError as error:

@@ -17,7 +17,7 @@ from ..source import DataSource
 from ..text.corpus import Corpus
 from ..text.read_targets import read_weights
 from .dates import day_of, read_dates
-from .word_counts import MATRICES, matching, read_counts, read_texts, text_format
+from .word_counts import is_counts, matching, read_counts, read_texts, text_format
 
 HashBits = Annotated[
     int | None,
@@ -58,8 +58,8 @@ class FileData(MemoryKind):
 
     kind: Literal["file"] = "file"
     path: Path = Field(
-        description=".txt, .jsonl, .csv, .tsv (all perhaps .gz), .parquet, .npz or .mtx file, or a "
-        "folder of .txt or .parquet files; or a pattern of such names, in quotes"
+        description=".txt, .jsonl, .csv, .tsv, .ldac (all perhaps .gz), .parquet, .npz or .mtx "
+        "file, or a folder of .txt or .parquet files; or a pattern of such names, in quotes"
     )
     min_df: int = Field(1, ge=1, description="leave out words in fewer documents")
     max_df: float = Field(
@@ -106,7 +106,7 @@ class FileData(MemoryKind):
         are counts.
         """
         found = text_format(path, self.text, self.separator)
-        if found == ("json-lines", {"text": "text"}) or self.path.suffix in MATRICES:
+        if found == ("json-lines", {"text": "text"}) or is_counts(self.path):
             return None
         return found
 
@@ -120,7 +120,7 @@ class FileData(MemoryKind):
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Yield the name and the text of each document; nothing for word counts."""
-        if self.path.suffix not in MATRICES:
+        if not is_counts(self.path):
             for path in matching(self.path):
                 yield from read_texts(path, self.text, self.separator)
 

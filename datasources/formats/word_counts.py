@@ -18,13 +18,19 @@ JSON_LINES = (".jsonl", ".ndjson")
 TABLES = (".csv", ".tsv", ".parquet")
 TEXTS = (".txt", *JSON_LINES)
 MATRICES = (".npz", ".mtx")
+LDA_C = (".ldac", ".lda-c")
 
 
 def is_text_or_counts(path: Path) -> bool:
     """Return whether `read_counts` knows the format of `path`."""
     if path.name.startswith("docword"):  # UCI's bags of words end in .txt too
         return False
-    return path.suffix in (*MATRICES, *TEXTS) or (path.is_dir() and any(path.rglob("*.txt")))
+    return is_counts(path) or path.suffix in TEXTS or (path.is_dir() and any(path.rglob("*.txt")))
+
+
+def is_counts(path: Path) -> bool:
+    """Return whether the file at `path` has counts of words, not texts."""
+    return path.suffix in MATRICES or text_kind(path) in LDA_C
 
 
 def matching(path: Path) -> list[Path]:
@@ -87,6 +93,7 @@ def read_counts(
         A folder of .txt files: a document per file.
         `x.npz` (from `scipy.sparse.save_npz`), `x.mtx` (Matrix Market): counts, a row per document.
             `vocab.txt` beside the file has the word of each column, one per line.
+        `x.ldac`, `x.lda-c`: counts in LDA-C text, with words as `LdaCFile` finds them.
     vocabulary: a trained model's words. They are the columns, whatever their frequency, and other
         words are counted in `dropped`. Counts without a `vocab.txt` must have its columns.
         `HashedWords` have a column for every word.
@@ -106,6 +113,10 @@ def read_counts(
         raise DataError(f"{path}: file or folder does not exist.")
     if path.suffix in MATRICES:
         corpus = read_matrix(path, vocabulary, signed=signed)
+    elif is_counts(path):
+        from .lda_c import read_lda_c  # imported late: plain texts need no Arrow
+
+        corpus = read_lda_c(path, vocabulary)
     elif all(file.is_dir() or text_kind(file) in (*TEXTS, *TABLES) for file in paths):
         texts = chain.from_iterable(read_texts(file, text, separator) for file in paths)
         corpus = count_words(((name, words(content)) for name, content in texts), vocabulary)
@@ -120,7 +131,7 @@ def read_counts(
                 "more letters and is not a function word such as 'the'."
             )
     else:
-        kinds = ", ".join([*TEXTS, *TABLES, *MATRICES])
+        kinds = ", ".join([*TEXTS, *TABLES, *MATRICES, *LDA_C])
         raise DataError(
             f"{path}: unknown kind; name a folder of .txt files or one of {kinds}. "
             "`learn convert` makes blocks of others."

@@ -64,4 +64,4 @@ class FormatOptions:
     min_df: int | None = setting(None, "Keep words in at least so many rows.", min=1)
     max_df: float | None = setting(None, "Keep words in at most such a share of rows.")
     hash_bits: int | None = setting(None, "2**N hashed columns in place of words.")
-    vocabulary: Path | None = setting(None, "Bag of words: file of its words.", "FILE")
+    vocabulary: Path | None = setting(None, "Bag of words and LDA-C: file of its words.", "FILE")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from blocklearn.datasources.formats.word_counts import LDA_C
 from blocklearn.datasources.packed.streams import kind_of
 
 from ..errors import ConfigError
@@ -63,11 +64,13 @@ def documents(path: Path) -> Start:
         "min_df": "words in fewer documents say nothing about topics",
         "max_df": "nor do words in more than this share of them",
     }
-    if path.is_dir() or kind_of(path) in (*TEXT_FILES, *MATRICES):
-        counts = kind_of(path) in MATRICES
+    if path.is_dir() or kind_of(path) in (*TEXT_FILES, *MATRICES, *LDA_C):
+        counts = kind_of(path) in (*MATRICES, *LDA_C)
         return Start({"kind": "file", "path": str(path)} | ({} if counts else limits), told=told)
     if not is_table(path):
-        raise wrong(path, "a folder of .txt files, .txt, .jsonl, a table with texts, .npz or .mtx")
+        raise wrong(
+            path, "a folder of .txt files, .txt, .jsonl, a table with texts, .npz, .mtx or .ldac"
+        )
     look = look_at(path)
     texts = [column for column in look.columns if column.kind == "text"]
     named = look.called(TEXTS)

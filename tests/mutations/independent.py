@@ -234,6 +234,27 @@ def libsvm(path: Path) -> Facts:
     return about
 
 
+def lda_c(path: Path) -> Facts:
+    """The number of pairs, then word:count pairs from 0 on; as LIBSVM from 1 on."""
+    found = [raw.partition(b"#")[0].split() for raw in unpack(path).split(b"\n")]
+    entries: list[tuple[int, int, float]] = []
+    rows = 0
+    for parts in found:
+        if not parts:
+            continue
+        pairs = [part.split(b":") for part in parts[1:]]
+        if number(parts[0].decode()) != len(pairs) or len({int(w) for w, _ in pairs}) < len(pairs):
+            raise ValueError(f"pairs {parts[0]!r}")
+        if not all(word.isdigit() for word, _ in pairs):
+            raise ValueError("words")
+        entries += [(rows, int(word), number(count.decode())) for word, count in pairs]
+        rows += 1
+    if any(entry[2] < 0 for entry in entries):
+        raise ValueError("a negative count")
+    columns = max((word + 1 for _, word, _ in entries), default=0)
+    return {"rows": rows, "columns": columns, "entries": sorted(e for e in entries if e[2])}
+
+
 def coordinates(lines: list[str], rows: int, columns: int, count: int, valued: bool) -> Any:
     """Entries counted from 1, as a matrix."""
     triples = []

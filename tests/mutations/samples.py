@@ -89,6 +89,7 @@ MARKET = b"""%%MatrixMarket matrix coordinate real general
 """
 SYMMETRIC = b"%%MatrixMarket matrix coordinate integer symmetric\n4 4 3\n1 1 5\n4 2 -2\n3 1 7\n"
 PATTERN = b"%%MatrixMarket matrix coordinate pattern general\n3 5 4\n1 1\n2 5\n3 2\n3 3\n"
+LDA_C = b"2 0:1 4:2\n0\n3 1:1 2:20 5:0.5\n1 3:7 # c\n"
 BAG = b"3\n4\n4\n1 2 5\n3 4 1\n1 1 2\n2 3 11\n"
 TEXTS = "sockets connect\n\nsockets send bytes na\u00efve\nbytes arrive, bytes leave\n".encode()
 JSON = b"".join(
@@ -123,6 +124,7 @@ def texts() -> Iterator[Sample]:
         ("pattern.mtx", PATTERN, readers.converted, independent.matrix_market),
         ("docword.a.txt", BAG, partial(readers.converted, format="bag-of-words"),
          independent.bag_of_words),
+        ("a.ldac", LDA_C, readers.converted, independent.lda_c),
         ("a.txt", TEXTS, words, independent.text),
         ("a.jsonl", JSON, partial(words, targets=["y"]), independent.json_lines),
         ("texts.csv", CSV_TEXTS, partial(words, text="text", targets=["y"]),
