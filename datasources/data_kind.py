@@ -76,6 +76,14 @@ class DataKind(BaseModel, extra="forbid"):
         return None
 
     @property
+    def group(self) -> tuple[str, int] | None:
+        """The name of the column whose classes are the targets, and their number.
+
+        None: targets are no classes of one column, or `settled` has not found them yet.
+        """
+        return None
+
+    @property
     def dense(self) -> bool:
         """Whether the rows are dense: a number for each column."""
         return False

@@ -98,6 +98,13 @@ class TableData(MemoryKind):
         return self
 
     @property
+    def group(self) -> tuple[str, int] | None:
+        """The column of `targets` and the number of its classes, if it has two or more."""
+        if not self.targets or not isinstance(self.classes, list) or len(self.classes) < 2:
+            return None
+        return self.targets[0], len(self.classes)
+
+    @property
     def dense(self) -> bool:
         """Whether all features are numbers."""
         return not self.categorical

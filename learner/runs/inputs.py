@@ -15,6 +15,8 @@ from blocklearn.datasources import (
 )
 from blocklearn.datasources.packed.unpacked_size import unpacked_bytes
 from blocklearn.matcache.errors import MemoryPlanError
+from blocklearn.models import GLM, Model
+from blocklearn.models.glm.targets import Target
 
 from ..configuration.config import DataConfig, LearnerConfig, RunConfig
 from ..configuration.references import left_out
@@ -68,7 +70,24 @@ def settled(config: RunConfig) -> RunConfig:
     train = data.train.settled()
     eval_ = data.eval.settled(train) if isinstance(data.eval, DataKind) else data.eval
     found = data.model_copy(update={"train": train, "eval": eval_})
-    return config.model_copy(update={"data": found, "learner": counted(config.learner)})
+    model = with_group_named(config.model, train)
+    learner = counted(config.learner)
+    return config.model_copy(update={"data": found, "model": model, "learner": learner})
+
+
+def with_group_named(model: Model, train: DataKind) -> Model:
+    """Return `model` with its softmax group named after the column of classes in `train`.
+
+    A model with targets of its own, and one of another link, is returned as it is.
+    """
+    group = train.group
+    if group is None or not isinstance(model, GLM):
+        return model
+    if model.link != "softmax" or model.targets is not None:
+        return model
+    name, classes = group
+    target = Target(name=name, link="softmax", columns=list(range(classes)))
+    return model.model_copy(update={"targets": [target]})
 
 
 def counted(learner: LearnerConfig) -> LearnerConfig:
