@@ -50,6 +50,7 @@ def line_chart(
     zero: bool = False,
     top: float | None = None,
     log_x: bool = False,
+    linear: bool = False,
     x_names: Sequence[str] = (),
 ) -> Markup:
     """Return a chart of curves, each with at least one point.
@@ -57,11 +58,12 @@ def line_chart(
     zero: begin the vertical axis at 0.
     top: end of the vertical axis.
     log_x: logarithmic horizontal axis.
+    linear: no logarithmic vertical axis, however far apart the numbers are.
     x_names: names of x = 0, 1, ..., in place of numbers.
     """
     curves = [thinned(curve) for curve in curves]
     ys = [y for curve in curves for y in curve.y]
-    log_y = not zero and min(ys) > 0 and max(ys) / min(ys) > FAR
+    log_y = not (zero or linear) and min(ys) > 0 and max(ys) / min(ys) > FAR
     low, high = span(ys, zero=zero, log=log_y)
     vertical = Axis(low, top or high, HEIGHT - BOTTOM, TOP, log_y)
     numbers = [label(tick, vertical.ticks) for tick in vertical.ticks]

@@ -10,7 +10,7 @@ from blocklearn.models import GLM
 from blocklearn.models.glm.targets import Fit
 
 from ..learner import Learner
-from ..reports.targets import PATH_METRICS
+from ..reports.targets import PATH_METRICS, different_columns
 from ..storage.outputs import fits_of
 from ..training.evaluation import HIGHER
 from .opened import RunData, predicted_blocks
@@ -75,16 +75,19 @@ def target_evidence(learner: Learner, data: RunData) -> TargetEvidence | None:
 
 
 def outputs_of(learner: Learner) -> list[Output]:
-    """Return the columns of predictions; of each grid of settings, those of the best fit."""
+    """Return the columns of predictions that say different things.
+
+    Of each grid of settings they are those of the best fit.
+    """
     best: dict[str, Fit] = {}
     scores = learner.progress.scores
     for fit in fits_of(learner):
         if fit.base not in best or quality(fit.name, scores) > quality(best[fit.base].name, scores):
             best[fit.base] = fit
     return [
-        Output(name, fit, fit.start + place, y)
+        Output(name, fit, fit.start + place, fit.y[place])
         for fit in best.values()
-        for place, (name, y) in enumerate(zip(fit.names, fit.y, strict=True))
+        for place, name in different_columns(fit)
     ]
 
 

@@ -48,15 +48,22 @@ def popularity_section(found: RatingEvidence) -> Markup:
     for what, groups in (("users", found.by_user), ("items", found.by_item)):
         rows = [Bar(each.name, each.members, f"{each.members:,}") for each in groups]
         total = sum(each.members for each in groups)
-        charts.append(figure(f"{what}, by number of ratings", f"{total:,} {what}", bars(rows)))
-    return section("Ratings", figures(charts), note=read(found))
+        title = f"{what}, by number of {entries(found)}"
+        charts.append(figure(title, f"{total:,} {what}", bars(rows)))
+    return section(entries(found).title(), figures(charts), note=read(found))
+
+
+def entries(found: RatingEvidence) -> str:
+    """Return what the data are called: ratings, or entries of implicit feedback."""
+    return "entries" if found.implicit else "ratings"
 
 
 def read(found: RatingEvidence) -> str:
     """Return how many users were read: `training ratings of 600 users`."""
+    what = f"training {entries(found)} of"
     if found.users < found.of:
-        return f"training ratings of the first {found.users:,} of {found.of:,} users"
-    return f"training ratings of {found.users:,} users"
+        return f"{what} the first {found.users:,} of {found.of:,} users"
+    return f"{what} {found.users:,} users"
 
 
 def error_section(found: RatingEvidence) -> Markup:
@@ -66,8 +73,9 @@ def error_section(found: RatingEvidence) -> Markup:
         known = [each for each in groups if each.ratings]
         rows = [error_bar(each, implicit=found.implicit) for each in known]
         value = "mean prediction" if found.implicit else "rmse"
-        charts.append(figure(f"{value}, by ratings of {what}", "", bars(rows)))
-    note = f"{found.held_out:,} held-out ratings, by the number of training ratings"
+        charts.append(figure(f"{value}, by {entries(found)} of {what}", "", bars(rows)))
+    called = entries(found)
+    note = f"{found.held_out:,} held-out {called}, by the number of training {called}"
     if found.implicit:
         note += "; a perfect prediction is 1"
     return section("Errors by popularity", figures(charts), note=note)
@@ -79,7 +87,7 @@ def error_bar(group: Group, *, implicit: bool) -> Bar:
     return Bar(
         group.name,
         value if math.isfinite(value) else 0.0,
-        f"{number(value)}, {group.ratings:,} ratings",
+        f"{number(value)}, {group.ratings:,} {'entries' if implicit else 'ratings'}",
     )
 
 
@@ -89,18 +97,19 @@ def list_section(found: RatingEvidence) -> Markup:
         tag(
             "div",
             tag("h3", each.user),
-            tag("div", *columns_of(each), class_="beside"),
+            tag("div", *columns_of(each, "has" if found.implicit else "rated"), class_="beside"),
             class_="card",
         )
         for each in found.lists
     ]
-    note = "what some users rated highest, and what they get; \u2713 marks held-out items"
+    what = "have most of" if found.implicit else "rated highest"
+    note = f"what some users {what}, and what they get; \u2713 marks held-out items"
     return section("Lists of some users", *cards, note=note)
 
 
-def columns_of(each: Listed) -> Iterator[Markup]:
-    """Yield the two lists of a user."""
-    yield item_list("rated", [(name, number(value)) for name, value in each.rated])
+def columns_of(each: Listed, known: str) -> Iterator[Markup]:
+    """Yield the two lists of a user. known: title of the first."""
+    yield item_list(known, [(name, number(value)) for name, value in each.rated])
     yield item_list(
         "recommended",
         [

@@ -23,7 +23,7 @@ ARRAYS = 12  # arrays of the plan with a bar of their own
 WAITING = 0.25  # share of the time from which a part gets a remark
 RANKING = ("ndcg@", "precision@", "recall@", "map@", "mrr@", "auc@")
 REMARKS = {
-    "read": "The model waited for data: a faster disk, more readers, `learn convert`, or smaller "
+    "read": "The model waited for data: a faster disk, more readers, learn convert, or smaller "
     "blocks may help.",
     "copy": "Much time went into bringing blocks to the model.",
     "merge": "Much time went into merging replicas: a higher learner.sync_every merges less often.",

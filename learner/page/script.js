@@ -1,6 +1,7 @@
 "use strict";
-// Orders the words of topics by the relevance that a slider chooses. The page has all of its data;
-// nothing is fetched or evaluated, and words of the data are only ever text.
+// Orders the words of topics by the relevance that a slider chooses, and opens what is folded for
+// links and for paper. The page has all of its data; nothing is fetched or evaluated, and words of
+// the data are only ever text.
 {
   const lists = document.getElementById("words-by-relevance");
   const slider = document.getElementById("relevance");
@@ -25,4 +26,24 @@
     slider.closest("form").hidden = false;
     show(); // browsers keep the place of a slider when a page is loaded again
   }
+
+  const reveal = () => {
+    const target = document.getElementById(location.hash.slice(1));
+    const folded = target && target.closest("details");
+    if (folded && !folded.open) {
+      folded.open = true;
+      target.scrollIntoView();
+    }
+  };
+  window.addEventListener("hashchange", reveal);
+  reveal();
+
+  let opened = [];
+  window.addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const one of opened) one.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const one of opened) one.open = false;
+  });
 }

@@ -17,7 +17,7 @@ from ..evidence.score_bins import ScoreBins
 from ..evidence.targets import BINARY, Output, TargetEvidence
 from ..figures import number
 from ..learner import Learner
-from ..reports.targets import PATH_METRICS
+from ..reports.targets import PATH_METRICS, different_columns
 from ..storage.outputs import fits_of
 from ..training.evaluation import HIGHER
 from .frame import figure, figures, folded, section
@@ -42,15 +42,22 @@ def target_sections(learner: Learner, found: TargetEvidence | None) -> Iterator[
 
 
 def figure_charts(learner: Learner) -> Iterator[Markup]:
-    """Yield a chart of bars for each figure, a bar for each target, the best first."""
+    """Yield a chart of bars for each figure, a bar for each target, the best first.
+
+    A figure of a single target is left out: it is among the scores of the run.
+    """
     scores = learner.progress.scores
-    on_paths = {name for fit in fits_of(learner) if fit.grid for name in (fit.name, *fit.names)}
+    fits = fits_of(learner)
+    shown = {fit.name for fit in fits if not fit.grid}
+    shown |= {name for fit in fits if not fit.grid for _, name in different_columns(fit)}
     by_figure: dict[str, list[Bar]] = {}
     for name, value in scores.items():
         kind, slash, target = name.partition("/")
-        if slash and target not in on_paths and math.isfinite(value):
+        if slash and target in shown and math.isfinite(value):
             by_figure.setdefault(kind, []).append(Bar(target, value, number(value)))
     for kind, rows in by_figure.items():
+        if len(rows) < 2:
+            continue
         rows.sort(key=lambda row: row.value, reverse=kind in HIGHER)
         mean = f"mean {number(scores[kind])}" if math.isfinite(scores.get(kind, math.nan)) else ""
         yield figure(kind, mean, *sorted_bars(rows))
@@ -80,7 +87,7 @@ def curve_section(found: TargetEvidence) -> Markup:
     rows = (
         f"{found.rows:,}" if found.rows >= found.of else f"the first {found.rows:,} of {found.of:,}"
     )
-    note = f"{rows} held-out rows"
+    note = f"{rows} held-out rows; grey: by chance, and predictions that are right on average"
     if len(blocks) < found.outputs:
         note += f"; the best and the worst of {found.outputs:,} targets"
     parts = [tag("div", *blocks[:CURVES])]
@@ -107,7 +114,7 @@ def charts_of(output: Output, bins: ScoreBins) -> Iterator[Markup]:
     low, high = min(x), max(x)
     even = Curve("equal", [low, high], [low, high], 5)
     error = f"mean distance {number(bins.calibration_error)}"
-    chart = line_chart([even, Curve("rows", x, y)], x_label="mean prediction")
+    chart = line_chart([even, Curve("rows", x, y)], x_label="mean prediction", linear=True)
     yield figure("mean target by prediction", error, chart)
 
 
@@ -130,7 +137,7 @@ def weight_sections(learner: Learner) -> Iterator[Markup]:
     for fit in fits_of(learner):
         if fit.grid:
             continue
-        for place, name in enumerate(fit.names):
+        for place, name in different_columns(fit):
             column = weights[:, fit.start + place].copy()
             column[list(opposites)] *= -1.0
             used = tag("small", f"{np.count_nonzero(column):,} weights")

@@ -113,8 +113,8 @@ def map_section(topics: Topics, mapped: Ints) -> Markup:
     what = topics.what
     drawn = disc_map(discs, about=f"map of {len(discs)} {what}s")
     note = (
-        f"{what}s with like words lie close together; a disc is as large as the {what}. "
-        "A click goes to its words."
+        f"{what}s with like words lie close together, moved apart where they would overlap; a disc "
+        f"is as large as the {what}. A click goes to its words."
     )
     return section(f"Map of {what}s", tag("div", drawn, class_="card"), note=note)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.models import GLM, Model
+from blocklearn.models.glm.targets import Fit
 
 from ..errors import ConfigError
 from ..figures import number
@@ -54,6 +55,15 @@ def score_table(
         head = ["target", *columns]
         rows = [[t, *(texts.get(t, "-") for texts in columns.values())] for t in targets]
         yield from aligned([head, *rows])
+
+
+def different_columns(fit: Fit) -> list[tuple[int, str]]:
+    """Return place and name of the columns of a fit that say different things.
+
+    Of two classes that is the second one: scores, curves and weights of the first mirror it.
+    """
+    found = list(enumerate(fit.names))
+    return found[1:] if fit.link == "softmax" and len(found) == 2 else found
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -34,7 +34,7 @@ from blocklearn.learner.drawing.charts import (
     strips,
     thinned,
 )
-from blocklearn.learner.drawing.maps import Disc, disc_map
+from blocklearn.learner.drawing.maps import PHONE, SCREEN, Disc, apart, disc_map
 from blocklearn.learner.drawing.markup import Markup, tag
 from blocklearn.learner.inspection.run_record import read_run
 from blocklearn.learner.page.factor_sections import singular_values
@@ -46,8 +46,9 @@ from blocklearn.learner.terminal import printable_text
 from tests.support.beside import CONFIGS as FOLDER
 from tests.support.hostile_names import HOSTILE
 
-CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit"]
+CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit", "ranking"]
 VOID = {"meta", "input"}
+MAPS = (SCREEN, PHONE)
 
 
 class Page(HTMLParser):
@@ -158,7 +159,9 @@ def test_topics_are_bars_of_words(runs: Path) -> None:
 def test_topics_have_a_map_and_words_by_relevance(runs: Path) -> None:
     for name, what in [("lda", "topic"), ("nmf", "part")]:
         page = Page(report(read_run(runs / name)))
-        assert f"Map of {what}s" in page.texts["h2"] and page.classes["disc"] == 40
+        assert f"Map of {what}s" in page.texts["h2"]
+        assert page.classes["disc"] == 80  # 40 for screens, 40 for phones
+        assert page.classes["on-screens"] == page.classes["on-phones"] == 1
         places = {value for key, value in page.attributes if key == "id"}
         links = {value for key, value in page.attributes if key == "href"}
         assert links == {f"#{what}-{k}" for k in range(40)} and {x[1:] for x in links} <= places
@@ -214,11 +217,26 @@ def test_points_of_a_plane_keep_their_distances() -> None:
 )
 def test_discs_lie_within_their_map(points: list[tuple[float, float, float]]) -> None:
     discs = [Disc(*point, str(k), "", f"t-{k}") for k, point in enumerate(points)]
-    page = Page(disc_map(discs, about="a map"))
-    assert page.classes["disc"] == len(points) and page.seen["text"] >= 1
-    circles = [(float(v), n) for n, v in page.attributes if n in ("cx", "cy", "r")]
-    for (x, _), (y, _), (r, _) in zip(*[iter(circles)] * 3, strict=True):
-        assert r <= x <= 720 - r + 1e-2 and r <= y <= 420 - r + 1e-2
+    maps = disc_map(discs, about="a map")
+    for drawing, (width, height) in zip(re.findall(r"<svg.*?</svg>", maps), MAPS, strict=True):
+        page = Page(drawing)
+        assert page.classes["disc"] == len(points) and page.seen["text"] >= 1
+        circles = [(float(v), n) for n, v in page.attributes if n in ("cx", "cy", "r")]
+        for (x, _), (y, _), (r, _) in zip(*[iter(circles)] * 3, strict=True):
+            assert r <= x <= width - r + 1e-2 and r <= y <= height - r + 1e-2
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("box", MAPS)
+def test_discs_lie_apart_and_their_neighbours_stay(spread: float, box: tuple[int, int]) -> None:
+    rng = np.random.default_rng(3)
+    centres = np.array(box) / 2 + spread * rng.normal(0, 60, (40, 2))
+    radii = np.sqrt(0.2 * box[0] * box[1] / 40 / np.pi) * rng.uniform(0.7, 1.2, 40)
+    found = apart(centres, radii, box)
+    gaps = np.linalg.norm(found[:, None] - found, axis=2) - radii[:, None] - radii
+    assert gaps[~np.eye(40, dtype=bool)].min() > -1.5  # they overlap by a pixel at most
+    alone = np.array([[60.0, 60.0], [200.0, 200.0]])
+    np.testing.assert_array_equal(apart(alone, np.array([20.0, 30.0]), box), alone)
 
 
 def test_topics_come_in_order_of_size(runs: Path) -> None:
@@ -238,6 +256,18 @@ def test_targets_have_figures_and_features(runs: Path) -> None:
     assert "Paths of regularisation" in path.texts["h2"] and "Targets" not in path.texts["h2"]
 
 
+def test_two_classes_have_the_charts_of_one_and_the_name_of_their_column(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    left = rng.random(300) < 0.4
+    lines = [f"{v:.3f},{'yes' if k else 'no'}" for v, k in zip(rng.normal(left), left, strict=True)]
+    (tmp_path / "t.csv").write_text("visits,left\n" + "\n".join(lines) + "\n")
+    learn("glm", str(tmp_path / "t.csv"), "--out", str(tmp_path / "run"), "-q")
+    page = Page(report(read_run(tmp_path / "run")))
+    assert page.texts["h3"] == ["left.yes", "left.yes"]  # curves, and weights
+    assert page.classes["curves"] == 1 and "Targets" not in page.texts["h2"]
+    assert {"log_loss/left", "auc/left.no"} <= set(bl.load(tmp_path / "run").progress.scores)
+
+
 def test_targets_without_a_score_are_left_out(runs: Path, tmp_path: Path) -> None:
     run = copy(runs, tmp_path, "glm")
     learner = bl.load(run)
@@ -254,7 +284,8 @@ def test_models_are_shown_with_data(runs: Path) -> None:
     wanted = {
         "lda": {"Coherence of topics"},
         "als": {"Ratings", "Errors by popularity", "Lists of some users"},
-        "als-implicit": {"Ratings", "Errors by popularity", "Lists of some users"},
+        "als-implicit": {"Entries", "Errors by popularity", "Lists of some users"},
+        "ranking": {"Entries", "Lists of some users"},
         "glm": {"Held-out predictions"},
     }
     for name, headings in wanted.items():

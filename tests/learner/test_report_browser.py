@@ -15,7 +15,7 @@ from tests.support.beside import CONFIGS as FOLDER
 from tests.support.browser import Frame, needs_chromium, visit
 
 pytestmark = [pytest.mark.services, needs_chromium]
-CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit"]
+CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit", "ranking"]
 WIDTHS = (390, 820, 1280)  # a phone, a tablet, a screen
 
 LAYOUT = """
@@ -28,7 +28,10 @@ if (root.scrollWidth > window.innerWidth) {
 for (const svg of document.querySelectorAll("svg")) {
   const boxes = [...svg.querySelectorAll("text")].map((t) => [t, t.getBoundingClientRect()]);
   const frame = svg.getBoundingClientRect();
-  if (!frame.height && !svg.closest("details")) wrong.push("an empty chart");
+  const hidden = svg.closest("details:not([open])") || getComputedStyle(svg).display === "none";
+  if (!frame.height && !hidden) wrong.push("an empty chart");
+  if (svg.querySelector(".disc") && !hidden)  // labels of maps are as large as other text
+    for (const [t, a] of boxes) if (a.height < 9) wrong.push(`small: ${t.textContent}`);
   for (const [t, a] of boxes) {
     if (a.width && (a.left < frame.left - 1 || a.right > frame.right + 1
         || a.bottom > frame.bottom + 1 || a.top < frame.top - 1))
@@ -55,6 +58,25 @@ link.dispatchEvent(new window.MouseEvent("click", {bubbles: true, cancelable: tr
 await new Promise((done) => setTimeout(done, 100));
 found.target = document.querySelector(":target")?.id;
 found.link = link.getAttribute("href");
+return found;
+"""
+
+
+FOLDED = """
+const details = [...document.querySelectorAll("details")];
+const closed = () => details.map((one) => !one.open);
+const found = {first: closed()};
+window.dispatchEvent(new window.Event("beforeprint"));
+found.printed = closed();
+window.dispatchEvent(new window.Event("afterprint"));
+found.later = closed();
+const folded = document.querySelector("details .topic");
+const link = [...document.querySelectorAll("svg a")].find(
+  (one) => one.getAttribute("href") === "#" + folded.id);
+link.dispatchEvent(new window.MouseEvent("click", {bubbles: true, cancelable: true}));
+await new Promise((done) => setTimeout(done, 100));
+const place = folded.getBoundingClientRect();
+found.seen = place.height > 0 && place.top < window.innerHeight && place.bottom > 0;
 return found;
 """
 
@@ -110,3 +132,11 @@ def test_the_slider_orders_words_and_the_map_leads_to_them(
     assert found["shown"] and found["label"] == "0.0" and seen.console == []
     assert len(found["last"]) == 10 and found["first"] != found["last"]
     assert found["link"] == f"#{found['target']}"
+
+
+def test_links_and_paper_open_what_is_folded(pages: dict[str, str], tmp_path: Path) -> None:
+    seen = visit(tmp_path, [Frame(pages["lda"], width) for width in (390, 1280)], FOLDED)
+    assert seen.console == []
+    for found in seen.found:
+        assert all(found["first"]) and found["later"] == found["first"]
+        assert not any(found["printed"]) and found["seen"]
