@@ -5,6 +5,9 @@ An unknown name is an error that suggests the one meant. Imported by every folde
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, Self
 
 from pydantic import (
@@ -16,31 +19,100 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from .answers import answer, shown
 from .card import card
 from .synonyms import nearest
 
+PLAIN = {
+    "Input should": "must",
+    "Input is not a path for <class 'pathlib.Path'>": "must be a path",
+    "a valid integer": "an integer",
+    "valid ": "",
+}
+"""Words of pydantic's messages, and plain ones."""
 
-class Fields(BaseModel):
-    """Base class of models, optimizers and others whose fields are set by name.
 
-    No field is a tuple or a path. A configuration file gives a list or a text for these, which
-    pydantic converts only when it reads JSON.
+class FieldError(ValueError):
+    """A field has an unknown name or a wrong value.
 
-    >>> class Point(Fields):
+    problems: what is wrong with each field, by its name: `must be at least 1`. The name is empty
+        for a rule about several fields.
+    """
+
+    def __init__(self, owner: str, problems: Mapping[str, str], given: Mapping[str, Any]) -> None:
+        """Describe each problem in a line. given: values of the fields, by name."""
+        self.problems = dict(problems)
+        lines = [
+            f"{owner}: {name}={shown(given[name])}: {text}"
+            if name in given
+            else f"{owner}: {name}: {text}"
+            if name
+            else f"{owner}: {text}"
+            for name, text in problems.items()
+        ]
+        super().__init__("\n".join(lines))
+
+
+class Named(BaseModel):
+    """Base class of everything whose fields are set by name; wrong ones are answered in Python.
+
+    >>> class Point(Named):
     ...     longitude: float = 0.0
     >>> Point(longtude=1.0)
     Traceback (most recent call last):
-    pydantic_core._pydantic_core.ValidationError: 1 validation error for Point
-    longtude
-      unknown; did you mean 'longitude'? [type=extra_forbidden, input_value=1.0, input_type=float]
+    blocklearn.fields.FieldError: Point: longtude=1.0: unknown parameter; did you mean longitude?
     """
 
     model_config = ConfigDict(extra="forbid")
 
+    def __init__(self, /, *unnamed: Any, **given: Any) -> None:
+        """Set fields by name.
+
+        Raises:
+            FieldError: a name or a value is wrong; it is a ValueError.
+            TypeError: a value has no name.
+        """
+        owner = type(self).__name__
+        if unnamed:
+            first = next((name for name in type(self).model_fields if name != "kind"), "NAME")
+            value = shown(unnamed[0])
+            raise TypeError(f"{owner}: {value}: must have a name. Write {owner}({first}={value}).")
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            problems, values = problems_of(error, given, own_names(self))
+            raise FieldError(owner, problems, values) from None
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # only callers come here
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field. Raises FieldError if the value is wrong, and is checked."""
+        try:
+            super().__setattr__(name, value)
+        except ValidationError as error:
+            problems, values = problems_of(error, {name: value}, own_names(self))
+            raise FieldError(type(self).__name__, problems, values) from None
+
+    def __str__(self) -> str:
+        """Return the same text as `repr`."""
+        return repr(self)
+
+    def __repr_args__(self) -> Any:
+        """Yield the fields that `repr` and notebooks show."""
+        return [(name, value) for name, value in super().__repr_args__() if name != "kind"]
+
     def _repr_html_(self) -> str:
         """Return the fields as HTML, for notebooks."""
-        shown = {str(name): value for name, value in self.__repr_args__() if name != "kind"}
-        return card(type(self).__name__, shown)
+        return card(type(self).__name__, {str(name): v for name, v in self.__repr_args__()})
+
+
+class Fields(Named):
+    """Base class of models, optimizers and others whose fields are set by name.
+
+    Wrong names in mappings for such fields are answered, too. No field is a tuple or a path: a
+    configuration file gives a list or a text for these, which pydantic converts only when it reads
+    JSON.
+    """
 
     @model_validator(mode="wrap")
     @classmethod
@@ -55,6 +127,64 @@ class Fields(BaseModel):
             raise ValidationError.from_exception_data(error.title, told) from None
 
 
+def problems_of(
+    error: ValidationError, given: Mapping[str, Any], names: Sequence[str]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return what is wrong with each field, and the wrong values, by dotted names.
+
+    Unknown names come first. Names that pydantic adds for the members of a union are left out;
+    their reasons are joined.
+
+    names: of the fields that may be given.
+    """
+    items = sorted(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
+    found = [(*_place(item["loc"], given), _rule(item, names)) for item in items]
+    places = {name: number for number, (name, *_) in reversed(list(enumerate(found)))}
+    found.sort(key=lambda one: places[one[0]])
+    problems, values = {}, {}
+    for name, group in groupby(found, key=lambda one: one[0]):
+        same = list(group)
+        rules = list(dict.fromkeys(rule for _, _, rule in same))
+        problems[name] = " or ".join([*(rule.rstrip(".") for rule in rules[:-1]), rules[-1]])
+        if same[0][1] is not given:
+            values[name] = same[0][1]
+    return problems, values
+
+
+def _place(loc: Sequence[int | str], given: Any) -> tuple[str, Any]:
+    """Return the dotted name of a wrong field, and its value; of a missing one, all values."""
+    path, value = [], given
+    for number, part in enumerate(loc):
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            if number:  # pydantic's name of a member of a union
+                continue
+        path.append(str(part))
+    return ".".join(path), value
+
+
+def own_names(of: BaseModel) -> list[str]:
+    """Return the names of the fields that a caller may give."""
+    return [name for name in type(of).model_fields if name != "kind"]
+
+
+def _rule(item: Any, names: Sequence[str]) -> str:
+    """Return pydantic's message as a rule: `must be greater than 0`."""
+    if _unknown(item) and "url" in item:
+        return f"unknown parameter; {answer(str(item['loc'][0]), names)}"
+    text: str = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    if item["type"] == "missing":
+        return "must be given."
+    for technical, plain in PLAIN.items():
+        text = text.replace(technical, plain)
+    text = text if text.endswith((".", "?")) else f"{text}."
+    if item["type"] == "literal_error" and isinstance(item["input"], str):
+        near = nearest(item["input"], re.findall(r"'([^']*)'", item["ctx"]["expected"]))
+        text += f" Did you mean {near!r}?" if near else ""
+    return text
+
+
 def _unknown(problem: Any) -> bool:
     return problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1
 
@@ -67,11 +197,7 @@ def _told(problem: Any, names: list[str]) -> InitErrorDetails:
         return InitErrorDetails(type=kind, loc=place, input=given, ctx=context)
     message = problem["msg"]
     if _unknown(problem):
-        near = nearest(str(problem["loc"][0]), names)
-        message = f"unknown; did you mean {near!r}?" if near else f"unknown; {_listed(names)}"
+        own = [name for name in names if name != "kind"]
+        message = f"unknown parameter; {answer(str(place[0]), own)}"
     told = PydanticCustomError(kind, "{text}", {"text": message})
     return InitErrorDetails(type=told, loc=place, input=given)
-
-
-def _listed(names: list[str]) -> str:
-    return f"there are {', '.join(names)}" if names else "there are no fields"

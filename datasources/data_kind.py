@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel
+from blocklearn.fields import Named
 
 from .errors import DataError
 from .holdout.row_filter import RowFilter
@@ -15,7 +15,7 @@ from .holdout.split import HoldBy, split_by_contents
 from .source import DataSource
 
 
-class DataKind(BaseModel, extra="forbid"):
+class DataKind(Named, extra="forbid"):
     """A mapping below `data.train` or `data.eval` in YAML, selected by its `kind`.
 
     The fields are the keys. A kind that streams implements `open_source`. A kind whose rows are

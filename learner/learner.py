@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from blocklearn.answers import answered
 from blocklearn.datasources import (
     BlockShape,
     DataSource,
@@ -35,7 +36,6 @@ from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
 from .configuration.choices import made
-from .configuration.guesses import answered
 from .files.row_folder import RowFolder
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
@@ -229,6 +229,7 @@ class Learner:
 
     # ------------------------------------------------------------- training
 
+    @answered
     def fit(self, train: Any = None, eval: Any = None, *, passes: int | None = None) -> Self:
         """Train for the passes that are left: all, or those after a restored state.
 
@@ -244,7 +245,10 @@ class Learner:
         if train is not None:
             self._turn_to(train, eval, 1 if passes is None else passes)
         elif passes is not None or eval is not None:
-            raise ValueError("Learner: fit: passes and eval are for new data; pass train, too.")
+            raise ValueError(
+                f"Learner.fit: passes={passes}: passes and eval must come with new data. Pass "
+                "train=X, or give them to the Learner: blocklearn.Learner(model, X, passes=3)."
+            )
         source = self._training_source()
         team, progress = self._prepare(source.shape), self.progress
         self._live.trained, progress.passes = True, self.passes
@@ -324,6 +328,7 @@ class Learner:
 
     # ------------------------------------------------------------- using a model
 
+    @answered
     def predict(self, X: Any, *, side: int = 0) -> np.ndarray[Any, Any]:
         """Return one result row per row of X, in source order.
 
@@ -359,6 +364,7 @@ class Learner:
         with self._reader(source, "predict", side) as reader, team.exact():
             yield from team.in_turn(reader.blocks(0), predict)
 
+    @answered
     def evaluate(self, X: Any) -> dict[str, float]:
         """Return the model's scores on the rows of X, by name.
 

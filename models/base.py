@@ -15,7 +15,7 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from blocklearn.datasources import DataSource
 from blocklearn.fields import Fields
@@ -88,7 +88,7 @@ class Model(Fields):
         Loading a model, and copying it for a replica, makes it from its fields alone.
         """
         own: object = cls.__init__
-        if own is not BaseModel.__init__:
+        if own is not Fields.__init__:
             raise TypeError(
                 f"{cls.__name__}: a model has no __init__ of its own. Its settings are fields "
                 "(`clusters: int = 8` in the class); matrices are made in allocate()."

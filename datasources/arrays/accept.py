@@ -114,3 +114,12 @@ def readable(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return values
     with np.errstate(over="ignore"):  # the caller's check finds them
         return values.astype(np.float32)
+
+
+def can_be_shown(matrix: CSR) -> bool:
+    """Whether parts of the matrix can serve as arrays of a block without a copy.
+
+    Compiled code needs the same dtypes, writable and aligned.
+    """
+    parts = [(matrix.indices, np.int32), (matrix.values, np.float32)]
+    return all(a.dtype == dtype and a.flags.behaved and a.flags.c_contiguous for a, dtype in parts)

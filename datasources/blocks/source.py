@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import xxhash
 
+from blocklearn.answers import answered
 from blocklearn.closing import Closing
 
 from ..block import BlockShape, HostBlock
@@ -54,6 +55,7 @@ class BlockSource(Closing, Described):
     transposed: Callable[[], "BlockSource"]
     """Return the other orientation; exists only if the dataset has both."""
 
+    @answered
     def __init__(
         self,
         paths: Sequence[str | Path],

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from blocklearn.answers import answered
 from blocklearn.closing import Closing
 
 from ..errors import DataError
@@ -46,6 +47,7 @@ class BlockWriter(Closing):
     Raises `DataError` for impossible settings, and for a row that no block can hold.
     """
 
+    @answered
     def __init__(
         self,
         paths: Sequence[str | Path],

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from blocklearn.answers import answered
+
 from ..arrays.compiled import kernel
 from ..arrays.hashing import GOLDEN, mix_one
 from ..block import HostBlock
@@ -37,6 +39,7 @@ class EntryFilter(DerivedSource):
     ([15, 5], [0, 1, 3, 4, 4])
     """
 
+    @answered
     def __init__(
         self, source: DataSource, share: float, seed: int, *, held: bool, side: int = 0
     ) -> None:

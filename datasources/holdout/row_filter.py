@@ -8,6 +8,8 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from blocklearn.answers import answered
+
 from ..arrays.compiled import kernel
 from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import GOLDEN, mix_one
@@ -41,6 +43,7 @@ class RowFilter(DerivedSource):
     (3, [1, 2], [28.0, 29.0])
     """
 
+    @answered
     def __init__(
         self,
         source: DataSource,

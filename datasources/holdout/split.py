@@ -5,6 +5,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from blocklearn.answers import answered
+
 from ..arrays.compiled import kernel
 from ..arrays.hashing import GOLDEN, mix, mix_one
 from ..errors import DataError
@@ -17,6 +19,7 @@ of rows at random or by time (the newest).
 """
 
 
+@answered
 def split_rows(
     n: int, share: float, seed: int = 0
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

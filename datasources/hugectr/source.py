@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from blocklearn.answers import answered
+
 from ..arrays.compiled import kernel
 from ..arrays.copy_rows import count_up
 from ..block import BlockShape, HostBlock
@@ -27,6 +29,7 @@ class HugeCTRSource(Described):
     Raises `DataError`, naming file and record, for invalid data, when opened or later.
     """
 
+    @answered
     def __init__(
         self, parts: list[Part], layout: Layout, keys: KeyColumns, columns: int, reading: Reading
     ) -> None:

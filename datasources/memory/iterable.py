@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from blocklearn.answers import answered
+
 from ..arrays.accept import CSR
 from ..arrays.copy_rows import count_up, gather_csr, gather_dense
 from ..block import BlockShape, HostBlock
@@ -46,6 +48,7 @@ class IterableSource(Described):
     (10, [3, 4, 5], [3.0, 4.0, 5.0])
     """
 
+    @answered
     def __init__(
         self,
         batches: Batches,

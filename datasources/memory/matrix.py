@@ -9,7 +9,9 @@ import numpy.typing as npt
 import xxhash
 from scipy import sparse
 
-from ..arrays.accept import CSR, accept
+from blocklearn.answers import answered
+
+from ..arrays.accept import CSR, accept, can_be_shown
 from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import hash_matrix
 from ..block import MAX_COLUMNS, BlockShape, HostBlock
@@ -55,6 +57,7 @@ class MatrixSource(Described):
     ([[1.0], [0.0]], [1.0, 0.0])
     """
 
+    @answered
     def __init__(
         self,
         X: Any,
@@ -267,15 +270,6 @@ def changed(row: int) -> DataError:
         f"MatrixSource: row {row} is not what it was when the source was made; do not change X "
         "while it is in use."
     )
-
-
-def can_be_shown(matrix: CSR) -> bool:
-    """Whether parts of the matrix can serve as arrays of a block without a copy.
-
-    Compiled code needs the same dtypes, writable and aligned.
-    """
-    parts = [(matrix.indices, np.int32), (matrix.values, np.float32)]
-    return all(a.dtype == dtype and a.flags.behaved and a.flags.c_contiguous for a, dtype in parts)
 
 
 def check_row_names(rows: int, names: Sequence[str] | None) -> None:

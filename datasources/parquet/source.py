@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
+from blocklearn.answers import answered
+
 from ..arrays.copy_rows import count_up
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
@@ -61,6 +63,7 @@ class ParquetSource(Described):
     `FileNotFoundError`, `PermissionError`, `RemoteError`.
     """
 
+    @answered
     def __init__(
         self,
         paths: str | Path | Sequence[str | Path],

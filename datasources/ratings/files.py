@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from blocklearn.answers import answered
+
 from ..errors import DataError
 from ..ids import Ids
 from ..parsing.announced import check_announced
@@ -21,6 +23,7 @@ TEXTS = (".csv", ".tsv", ".txt")
 BATCH = 1 << 17  # records of a Parquet file that are decoded at once
 
 
+@answered
 def read_ratings(
     path: str | Path,
     *,

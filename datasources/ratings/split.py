@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from blocklearn.answers import answered
+
 from ..arrays.compiled import kernel
 from ..arrays.hashing import GOLDEN, mix_one
 from ..errors import DataError
@@ -13,6 +15,7 @@ from ..holdout.split import HoldBy, limit_of, start_of
 from .matrix import Ratings
 
 
+@answered
 def split_ratings(
     ratings: Ratings, share: float, seed: int, by: HoldBy = "entries"
 ) -> tuple[Ratings, Ratings]:

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from blocklearn.answers import answered
 from blocklearn.models import ALS as ALSModel
 
-from ..configuration.guesses import answered
 from ..recommendation.recommend import as_csr
 from .base import Array, Tensors
 from .factors import FactorEstimator

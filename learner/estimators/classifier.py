@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, softmax
 
+from blocklearn.answers import answered
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.links import LinkName
 
-from ..configuration.guesses import answered
 from ..learner import Learner
 from .base import Array
 from .classes import Classes

@@ -7,10 +7,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from blocklearn.answers import answered
 from blocklearn.models import LDA
 from blocklearn.optimizers import Optimizer, StreamingAverage
 
-from ..configuration.guesses import answered
 from .base import Array, Tensors
 from .decomposition import Decomposition
 from .parameters import configured

@@ -6,9 +6,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from blocklearn.answers import answered
 from blocklearn.models import NMF as NMFModel
 
-from ..configuration.guesses import answered
 from .base import Array, Tensors
 from .decomposition import Decomposition
 from .parameters import configured

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
 
+from blocklearn.fields import FieldError, Fields
 from blocklearn.matcache import available_threads
 
 from .scikit import check_random_state
 
-Made = TypeVar("Made", bound=BaseModel)
+Made = TypeVar("Made", bound=Fields)
 
 
 def configured(estimator: Any, kind: type[Made], names: Mapping[str, str], **given: Any) -> Made:
@@ -28,14 +28,14 @@ def configured(estimator: Any, kind: type[Made], names: Mapping[str, str], **giv
     fields = {field: plain(getattr(estimator, name)) for field, name in names.items()}
     try:
         return kind(**{field: v for field, v in (fields | given).items() if v is not None})
-    except ValidationError as error:
-        problems = []
-        for problem in error.errors():
-            field = str(problem["loc"][0]) if problem["loc"] else ""
-            name = names.get(field, field)
-            value = f"{name}={getattr(estimator, name, None)!r}: " if name else ""
-            problems.append(f"{value}{problem['msg']}")
-        raise ValueError(f"{type(estimator).__name__}: {'; '.join(problems)}") from error
+    except FieldError as error:
+        told = [
+            f"{names[field]}={getattr(estimator, names[field])!r}: {rule}"
+            if field in names
+            else f"{field}: {rule}".removeprefix(": ")
+            for field, rule in error.problems.items()
+        ]
+        raise ValueError(f"{type(estimator).__name__}: {' '.join(told)}") from None
 
 
 def plain(value: Any) -> Any:
@@ -56,7 +56,7 @@ def whole(estimator: Any, name: str) -> int:
     value = getattr(estimator, name)
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
         raise ValueError(
-            f"{type(estimator).__name__}: {name}={value!r}; must be a whole number, 1 or more."
+            f"{type(estimator).__name__}: {name}={value!r}: must be a whole number, 1 or more."
         )
     return int(value)
 
@@ -84,5 +84,5 @@ def threads_of(n_jobs: int | None) -> int | None:
     if n_jobs is None or n_jobs == -1:
         return None
     if n_jobs == 0:
-        raise ValueError("n_jobs=0; must be 1 or more, None (all), or -2 (all but one), -3 ...")
+        raise ValueError("n_jobs=0: must be 1 or more, None (all), or -2 (all but one), -3 ...")
     return n_jobs if n_jobs > 0 else max(1, available_threads() + 1 + n_jobs)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+from blocklearn.answers import answered
 from blocklearn.models import Ranking as RankingModel
 
-from ..configuration.guesses import answered
 from .base import Array, Tensors
 from .factors import FactorEstimator
 from .parameters import configured

@@ -7,10 +7,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from blocklearn.answers import answered
 from blocklearn.models import GLM
 from blocklearn.models.glm.links import LINKS, LinkName
 
-from ..configuration.guesses import answered
 from .base import Array, Tensors
 from .linear import LinearEstimator, Solver, with_weights
 from .scikit import RegressorMixin, with_callbacks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from blocklearn.answers import answered
 from blocklearn.durable import write_file
 from blocklearn.models import Model
 
@@ -29,6 +30,7 @@ from .run_sections import (
 )
 
 
+@answered
 def write_report(
     path: Path | str,
     out: Path | str,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklearn.answers import answered
 from blocklearn.datasources import Ids
 from blocklearn.durable import new_file
 
@@ -83,6 +84,7 @@ class Lists:
             yield json.dumps(record, ensure_ascii=False)
 
 
+@answered
 def write_lists(path: Path | str, lists: Lists) -> int:
     """Write lists to a .parquet, .csv or .tsv file, block by block; return its number of rows.
 

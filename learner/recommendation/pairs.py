@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklearn.answers import answered
 from blocklearn.datasources import Ids
 from blocklearn.durable import new_file
 from blocklearn.models import FactorModel
@@ -79,6 +80,7 @@ class Pairs:
         return zip(self.users, self.items, *columns, strict=True)
 
 
+@answered
 def predict_pairs(learner: Learner, users: Any, items: Any) -> Pairs:
     """Predict the pairs (users[i], items[i]).
 

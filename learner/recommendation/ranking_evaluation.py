@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from blocklearn.answers import answered
 from blocklearn.datasources import DataSource, blocks_of_entries, entries_of
 from blocklearn.models import FactorModel
 from blocklearn.models.ranking_metrics import ranking_scores
@@ -39,6 +40,7 @@ class RankingEvaluation(Hook):
     scores must come after this one.
     """
 
+    @answered
     def __init__(self, top: int = 10, users: int = 2000, relevant: float | None = None) -> None:
         """Store the settings; nothing is read yet.
 

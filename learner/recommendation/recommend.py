@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from blocklearn.answers import answered
 from blocklearn.matcache import ShapeError
 
 from ..learner import Learner
@@ -20,6 +21,7 @@ from .top_lists import top_lists
 Array = NDArray[Any]
 
 
+@answered
 def recommend(
     learner: Learner,
     users: Any = None,
@@ -79,6 +81,7 @@ def recommend(
     return Lists(found, ("user", "item"), row_ids, factors.item_ids)
 
 
+@answered
 def fold_in(learner: Learner, rows: Any, *, side: Literal["user", "item"] = "user") -> Array:
     """Compute factors of new users, float32 [r x K], with fixed items' factors.
 
@@ -93,6 +96,7 @@ def fold_in(learner: Learner, rows: Any, *, side: Literal["user", "item"] = "use
     return learner.predict(known, side=0 if side == "user" else 1)
 
 
+@answered
 def similar_items(learner: Learner, items: Any = None, n: int = 10) -> Lists:
     """List the n items most similar to each of `items` (ids, or numbers; None: all).
 
@@ -102,6 +106,7 @@ def similar_items(learner: Learner, items: Any = None, n: int = 10) -> Lists:
     return similar(learner, "item", items, n)
 
 
+@answered
 def similar_users(learner: Learner, users: Any = None, n: int = 10) -> Lists:
     """List the n users most similar to each of `users`: see `similar_items`."""
     return similar(learner, "user", users, n)

@@ -6,6 +6,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from blocklearn.answers import answered
+
 from ..configuration.config import CheckpointConfig
 from ..errors import ModelFolderError, ModelMissingError
 from ..hooks import Hook, Progress
@@ -39,6 +41,7 @@ class Checkpoints(Hook):
     (2, 3)
     """
 
+    @answered
     def __init__(
         self,
         folder: Path | str,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from blocklearn.answers import answered
 from blocklearn.durable import current
 from blocklearn.matcache import MatCache, from_array
 from blocklearn.matcache.errors import BlocklearnError
@@ -32,6 +33,7 @@ WHICH = "model"
 """The key in `metrics.json` whose value is `last` or `best METRIC`, the model that was saved."""
 
 
+@answered
 def save(learner: Learner, path: Path | str) -> None:
     """Write the model that `learner` has trained to the folder `path`.
 
@@ -99,6 +101,7 @@ def kind_of(model: type[Model]) -> str:
     return model.__name__ if field is None else str(field.default).rpartition(":")[2]
 
 
+@answered
 def load(
     path: Path | str,
     model: type[Model] | None = None,

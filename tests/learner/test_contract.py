@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
+from blocklearn.fields import FieldError
 from blocklearn.matcache import ShapeError, StaleValueError, colsum, rowwise, total
 from blocklearn.optimizers import (
     LBFGS,
@@ -249,7 +250,7 @@ def test_fields_are_what_they_say_and_can_be_saved(tmp_path: Any) -> None:
     class Excluded(Mean):
         start: Any = Field(np.ones(3), exclude=True)
 
-    with pytest.raises(ValidationError, match="rate"):
+    with pytest.raises(FieldError, match="rate"):
         Wrong()
     with pytest.raises(TypeError, match=r"^Array: the field 'start' is a ndarray, .*exclude=True"):
         fit(Array())

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 import blocklearn as bl
+from blocklearn.fields import FieldError
 from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.training.evaluation import Evaluation, Evaluator
 from blocklearn.learner.training.progress import Best, Progress
@@ -110,7 +110,7 @@ def test_better_is_known_by_the_name(metric: str, better: Any, lower: bool) -> N
     ],
 )
 def test_settings_that_make_no_sense(settings: Any, message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(FieldError, match=message):
         Evaluation(**settings)
 
 

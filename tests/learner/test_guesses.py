@@ -1,12 +1,15 @@
 """Words of other libraries are answered with the names here: Python, configuration, command."""
 
+import re
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 import blocklearn as bl
+from blocklearn.answers import MODELS, TRAINING
+from blocklearn.datasources import FileData, MatrixSource
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import Setting, resolve
@@ -27,8 +30,8 @@ X = np.eye(4, dtype=np.float32)
         ("callbacks", "hooks"),
         ("validation_data", "eval"),
         ("pases", "passes"),  # a slip of the fingers, no synonym
-        ("learning_rate", "rate of optimizer: optimizer=blocklearn.optimizers.SGD(rate=...)"),
-        ("n_topics", "topics of model: model=blocklearn.models.NAME(topics=...)"),
+        ("learning_rate", "optimizer=blocklearn.optimizers.SGD(rate=...)"),
+        ("n_topics", "blocklearn.models.LDA(topics=...)"),
         ("early_stopping", "evaluation"),
         ("checkpoint", "hooks=[blocklearn.Checkpoints(FOLDER)]"),
         ("checkpoint_dir", "hooks=[blocklearn.Checkpoints(FOLDER)]"),
@@ -73,14 +76,59 @@ def test_an_estimator_names_the_parameter_that_is_meant(
         (bl.models.ALS, "regularization", "reg"),
         (bl.models.GLM, "fit_intercept", "intercept"),
         (bl.optimizers.Adam, "lr", "rate"),
+        (bl.models.GLM, "penalty", "l2"),
+        (bl.models.GLM, "learning_rate", "optimizer=blocklearn.optimizers.SGD(rate=...)"),
+        (bl.models.GLM, "optimizer", "blocklearn.Learner(optimizer=...)"),
+        (bl.models.LDA, "max_iter", "blocklearn.Learner(passes=...)"),
+        (bl.models.LDA, "topcis", "topics"),  # a slip of the fingers
+        (bl.mixins.L2, "wieght", "weight"),
         (bl.Evaluation, "early_stopping_rounds", "patience"),
+        (FileData, "text_column", "text"),
     ],
 )
-def test_models_and_optimizers_name_the_field_that_is_meant(
-    made: Any, word: str, name: str
-) -> None:
-    with pytest.raises(ValidationError, match=f"unknown; did you mean '{name}'"):
+def test_models_and_others_name_the_field_that_is_meant(made: Any, word: str, name: str) -> None:
+    with pytest.raises(ValueError) as caught:
         made(**{word: 3})
+    first = str(caught.value).splitlines()[0]
+    assert first == f"{made.__name__}: {word}=3: unknown parameter; did you mean {name}?"
+
+
+@pytest.mark.parametrize(
+    "call, told",
+    [
+        (lambda: bl.models.GLM(C=1.0), r"GLM: C=1.0: unknown .* mean l2\? It is 1 / \(C \* rows\)"),
+        (lambda: bl.models.GLM(zzz=1), "GLM: zzz=1: unknown parameter; the parameters are targets"),
+        (lambda: bl.models.LDA(10), r"LDA: 10: must have a name. Write LDA\(topics=10\)"),
+        (lambda: bl.models.LDA(topics=0), "LDA: topics=0: must be greater than or equal to 1"),
+        (lambda: bl.models.LDA(topics="x"), "LDA: topics='x': must be an integer"),
+        (lambda: bl.models.GLM(link="logit"), "link='logit': must be .* Did you mean 'logistic'"),
+        (lambda: bl.models.GLM(targets=[{"column": 0, "lr": 1}]), "targets.0.lr=1: .* mean rate"),
+        (lambda: bl.models.LDA(alpha="x"), "alpha='x': must be a number.* or must be a list.$"),
+        (lambda: setattr(bl.models.LDA(), "topics", 0), "LDA: topics=0: must be greater"),
+        (lambda: bl.Evaluation(patience=3), "Evaluation: patience needs a metric"),
+        (lambda: MatrixSource(X, batch_size=3), "MatrixSource: batch_size=3: .* mean block_rows"),
+        (lambda: bl.Learner("lda", X).fit(epochs=3), "Learner.fit: epochs=3: .* mean passes"),
+        (lambda: bl.Learner("glm", X, y=X), r"Learner: y=<ndarray>: .* train=\(X, Y\)"),
+        (lambda: bl.Learner("lda", X).fit(passes=3), "Learner.fit: passes=3: .* with new data"),
+        (lambda: bl.recommend(None, N=3), "recommend: N=3: unknown parameter; did you mean n"),
+    ],
+)
+def test_what_newcomers_write_first_is_answered(call: Any, told: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=told):
+        call()
+
+
+def test_each_place_of_a_parameter_has_it() -> None:
+    """What the hints say works: `blocklearn.Learner(passes=...)`."""
+    for place, names in (TRAINING | MODELS).items():
+        made = re.search(r"blocklearn\.[\w.]+(?=\()", place)
+        assert made is not None
+        owner: Any = bl
+        for part in made[0].split(".")[1:]:
+            owner = getattr(owner, part)
+        known = set(signature(owner).parameters) | set(getattr(owner, "model_fields", ()))
+        if "{}=" in place:
+            assert set(names.split()) <= known, place
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from pydantic import ValidationError
 
 import blocklearn as bl
+from blocklearn.fields import FieldError
 from blocklearn.learner.page.topic_sections import topic_sections
 from blocklearn.learner.reports.lines import prediction_lines, topic_lines, topics_json
 from blocklearn.learner.storage.predictions import predict_blocks
@@ -93,7 +93,7 @@ def test_a_run_with_seeds_resumes_to_the_same_bits() -> None:
     ],
 )
 def test_seeds_that_make_no_sense(seeds: Any, message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(FieldError, match=message):
         bl.models.LDA(topics=2, seeds=seeds)
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from blocklearn.datasources import DataError, Reading, TableData
 from blocklearn.datasources.arrays.moments import Moments
+from blocklearn.fields import FieldError
 from blocklearn.learner.command_line.cli import main
 
 CONFIG = """\
@@ -147,5 +147,5 @@ def test_given_numbers_are_used(tmp_path: Path) -> None:
     kind = TableData(path=tmp_path / "a.csv", numeric=["x"], standardize={"x": (1.0, 2.0)})
     assert kind.load().X.tolist() == [[0.0], [0.5], [1.0]]
     for wrong in ({}, {"x": (0.0, 0.0)}, {"y": (0.0, 1.0)}):
-        with pytest.raises(ValidationError, match="'x' has no"):
+        with pytest.raises(FieldError, match="'x' has no"):
             TableData(path=tmp_path / "a.csv", numeric=["x"], standardize=wrong)
