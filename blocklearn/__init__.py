@@ -97,10 +97,10 @@ def sparse(array: Any) -> "scipy.sparse.csr_array":
 
     array: [samples x features], anything that `scipy.sparse.csr_array` accepts.
     """
-    from scipy.sparse import csr_array
+    from .datasources.given import SparseMatrix
 
     try:
-        return csr_array(array)
+        return SparseMatrix(array)
     except ValueError:
         from .learner.training.data import refuse_texts
 

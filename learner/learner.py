@@ -536,6 +536,7 @@ class Learner:
         replicas = self._assembly().replicas(shape, side, self._live.restored)
         team = Team(replicas, sync_every=self.sync_every, sync_weight=self.sync_weight)
         self._live.open(team, seed=self.seed)
+        self.model.show_shapes(self._live.shapes())
         if self.eval is not None:
             team.make_ready(self.eval.shape)
             team.tally(self.eval.shape.total_rows)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -106,6 +106,15 @@ class Model(Fields):
         if allocated:
             self._check_bound(name, value)
         object.__setattr__(self, name, value)
+
+    def __repr_args__(self) -> Any:
+        """Yield the fields and, of a trained model, the shapes of its parameters."""
+        shapes = self.__dict__.get("learned_shapes")
+        return [*super().__repr_args__(), *([("parameters", shapes)] if shapes else [])]
+
+    def show_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Show these shapes of parameters, by name, in `repr`."""
+        self.learned_shapes = dict(shapes)
 
     def _check_bound(self, name: str, value: object) -> None:
         """Raise ShapeError if `value` would replace an attribute's named matrix.

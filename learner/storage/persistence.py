@@ -222,5 +222,6 @@ def show_parameters(learner: Learner, tensors: Mapping[str, NDArray[Any]]) -> No
     """Let methods that only read parameters, such as `topic_words`, work at once."""
     cache = MatCache(threads=1)
     learner.model.attach(cache)
+    learner.model.show_shapes({name: tensor.shape for name, tensor in tensors.items()})
     for name in tensors.keys() - learner.model.row_states.keys():
         learner.model.parameters[name] = from_array(cache, tensors[name], name)

@@ -64,6 +64,13 @@ class LiveModel:
         if not self.has_numbers:
             raise ValueError(NOTHING)
 
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Return the shapes of the parameters and of the states of rows, by name."""
+        found = {name: mat.shape for name, mat in self.ready().first.model.parameters.items()}
+        return found | {
+            name: (len(store.array), store.array.shape[1]) for name, store in self.stores.items()
+        }
+
     def close(self) -> None:
         """Free the memory; a state stands for the replicas, with the states of rows read-only."""
         if self.team is not None:

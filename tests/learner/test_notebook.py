@@ -12,6 +12,11 @@ CELLS = [
     "learner.history",
     "bl.Learner('nmf', X, verbose=False).fit().train",
     "learner.history.plot()",
+    "learner.model",
+    "bl.sparse(X)",
+    "from blocklearn.matcache import MatCache, from_array\n"
+    "from_array(MatCache(threads=1), np.ones((3, 2), np.float32), 'W')",
+    "bl.ALS(n_components=2)",
 ]
 
 
@@ -23,7 +28,8 @@ def test_a_notebook_shows_bars_cards_and_curves() -> None:
     cells = [nbformat.v4.new_code_cell(text) for text in CELLS]
     book = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(book, timeout=300, kernel_name="python3").execute()
-    shown, history, source, plot = (list(c.outputs) for c in book.cells)
+    outputs = [list(cell.outputs) for cell in book.cells]
+    shown, history, source, plot, *cards = outputs
 
     bar, card = (output.data["text/html"] for output in shown)
     assert 'value="24" max="24"' in bar and "pass 4 of 4" in bar
@@ -33,3 +39,8 @@ def test_a_notebook_shows_bars_cards_and_curves() -> None:
     assert [o.output_type for o in source] == ["execute_result"]  # verbose=False: no bar
     assert "memory of a block" in source[0].data["text/html"]
     assert "image/png" in plot[-1].data
+    texts = [found[-1].data["text/html"] for found in cards]
+    for text, told in zip(
+        texts, ["(8, 20)", "1,600, 100.00% of all", "24 bytes", "ALS"], strict=True
+    ):
+        assert told in text
