@@ -29,6 +29,7 @@ from blocklearn.datasources import (
     row_names,
     target_names,
 )
+from blocklearn.datasources.given import Known
 from blocklearn.matcache import IndexedBy, ShapeError, Tables, make_backend
 from blocklearn.matcache.containers.backend import Backend
 from blocklearn.mixins import MIXINS, Mixin
@@ -46,7 +47,7 @@ from .training.assembly import Assembly, Facts, Parts
 from .training.best import BestModel
 from .training.block_input import Use
 from .training.checks import check_fields, check_settings
-from .training.data import Known, check_labelled, open_parts, open_source
+from .training.data import check_labelled, open_parts, open_source, share_of
 from .training.devices import one_each
 from .training.evaluation import Evaluation, Evaluator
 from .training.further import further, other_names, rows_before
@@ -192,13 +193,14 @@ class Learner:
         two_sided = 1 in self.model.row_states.values()
         reading = Reading(block_rows, not two_sided, self.seed)
         held = replace(reading, shuffle=False, visits=self.evaluation.visits(self.passes))
-        counts, source, other = self.model.takes_counts, None, None
-        if isinstance(eval, float) and train is not None:
-            entries = bool(self.model.row_states) and not self.model.scores_new_rows
-            source, other = open_parts(train, eval, reading, held, counts=counts, entries=entries)
+        source, other, share = None, None, share_of(eval)
+        if share is not None:
+            if train is None:
+                raise ValueError(f"Learner: eval={eval}: must come with data. Pass train=X, too.")
+            source, other = open_parts(train, share, reading, held, self.model)
             check_labelled(self.model, other, "eval")
         elif train is not None:
-            source = open_source(train, reading, counts=counts)
+            source = open_source(train, reading, self.model)
         if source is not None:
             check_labelled(self.model, source, "train")
             self._train_on(source)
@@ -270,6 +272,10 @@ class Learner:
         """Continue at the end of the passes so far, with other data."""
         if passes < 1:
             raise ValueError(f"Learner: passes={passes}: must be at least 1.")
+        if share_of(eval) is not None:
+            raise ValueError(
+                f"Learner.fit: eval={eval}: must be data: shares are of the first data."
+            )
         two_sided = 1 in self.model.row_states.values()
         source = self._source(train, "train", shuffle=not two_sided)
         state, before = None, 0
@@ -501,8 +507,9 @@ class Learner:
         """
         reading = Reading(self.block_rows, shuffle, self.seed, visits)
         columns = None if self.train is None else self.train.shape.columns
-        known = Known() if side else Known(self.names, columns, self.target_names)
-        source = open_source(data, reading, known, counts=self.model.takes_counts)
+        rows = self.row_names if name in ("eval", "evaluate") else None
+        known = Known() if side else Known(self.names, columns, self.target_names, rows)
+        source = open_source(data, reading, self.model, known, side=side)
         if name is not None:
             check_labelled(self.model, source, name)
         return source

@@ -13,10 +13,11 @@ from scipy import sparse
 
 from ..errors import DataError
 
-ADVICE = (
-    "Leave the column out, or make columns of categories with OneHotEncoder; of texts, count the "
-    "words: train=list(X[{!r}])"
-)
+ADVICE = {
+    True: "Leave the column out, or learn from its words alone: train=list(X[{!r}]).",
+    False: "Leave the column out, or make numbers of it.",
+}
+"""What to do with a column that has texts, or something else that is no number."""
 
 
 def is_frame(data: Any) -> bool:
@@ -54,7 +55,7 @@ def numbers_of(frame: Any, known: Sequence[str] | None = None) -> tuple[Any, lis
     if not names:
         raise DataError("X is a frame without columns: must have at least one.")
     table = arrow_table(frame)
-    columns = [_numbers(table.column(name), name) for name in names]
+    columns = [column_of_numbers(table.column(name), name) for name in names]
     matrix = np.empty((table.num_rows, len(names)), np.result_type(*columns))
     for number, column in enumerate(columns):
         matrix[:, number] = column
@@ -94,7 +95,24 @@ def arrow_table(frame: Any) -> Any:
             found = from_dataframe(frame)
     except (pa.ArrowException, TypeError) as error:
         raise DataError(f"X is a {type(frame).__name__} that Arrow cannot read: {error}") from error
-    return found.rename_columns([str(name) for name in found.column_names])
+    names = [str(name) for name in found.column_names]
+    return pa.table([_plain_texts(column) for column in found.columns], names)
+
+
+def _plain_texts(column: Any) -> Any:
+    """Return a column whose text views, as Polars has them, are texts."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.large_string())
+    if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
+        parts = [
+            pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(pa.large_string()))
+            for part in column.chunks
+        ]
+        return pa.chunked_array(parts, pa.dictionary(kind.index_type, pa.large_string()))
+    return column
 
 
 def _all_sparse(frame: Any) -> bool:
@@ -102,8 +120,12 @@ def _all_sparse(frame: Any) -> bool:
     return bool(dtypes) and all(str(dtype).startswith("Sparse") for dtype in dtypes)
 
 
-def _numbers(column: Any, name: str) -> npt.NDArray[Any]:
-    """Return an Arrow column of numbers or booleans as an array [rows]."""
+def column_of_numbers(column: Any, name: str) -> npt.NDArray[Any]:
+    """Return an Arrow column of numbers or booleans as an array [rows].
+
+    Raises:
+        DataError: it has something else, or an empty entry.
+    """
     from pyarrow import compute, types
 
     kind = column.type
@@ -111,7 +133,7 @@ def _numbers(column: Any, name: str) -> npt.NDArray[Any]:
         texts = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
         what = "texts" if texts else kind
         raise DataError(
-            f"X has {what} in the column {name!r}: must be numbers. {ADVICE.format(name)}"
+            f"X has {what} in the column {name!r}: must be numbers. {ADVICE[texts].format(name)}"
         )
     if column.null_count:
         row = int(np.flatnonzero(compute.is_null(column).to_numpy())[0])

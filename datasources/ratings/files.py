@@ -16,7 +16,7 @@ from ..ids import Ids
 from ..parsing.announced import check_announced
 from ..parsing.array_files import check_archive, load_file, read_as
 from .matrix import Duplicates, Ratings, assemble
-from .table import Coded, Columns, Places, Table, coded, times_of
+from .table import MERGE, Coded, Columns, Places, Table, coded, times_of
 from .text import read_text
 
 TEXTS = (".csv", ".tsv", ".txt")
@@ -102,7 +102,7 @@ def read_table(
 def read_parquet(path: Path, columns: Columns) -> Table:
     """Read all records of a Parquet file, decoded part by part."""
     import pyarrow as pa
-    from pyarrow import compute, parquet
+    from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
@@ -117,19 +117,33 @@ def read_parquet(path: Path, columns: Columns) -> Table:
         raise DataError(f"{path}: cannot be read as Parquet: {error}") from error
     if not parts:
         raise DataError(f"{path}: the file has no ratings.")
-    table, places = pa.Table.from_batches(parts), numbered_places(path, "record")
+    return table_of_batches(parts, columns, str(path), numbered_places(path, "record"))
+
+
+def table_of_batches(
+    parts: Sequence[Any], columns: Columns, path: str, places: Places, merge: str = MERGE
+) -> Table:
+    """Return batches as `batch_of_ids` makes them as records.
+
+    path, places, merge: for messages, as in `Table`.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    table = pa.Table.from_batches(parts)
     for what, name in (("user", columns.user), ("item", columns.item)):
         if table[name].null_count:
             record = compute.index(table[name].is_null(), True).as_py()
             raise DataError(f"{places([record])[0]}: the {what} is missing.")
     rating, time = columns.rating, columns.timestamp
     return Table(
-        str(path),
+        path,
         coded(table[columns.user]),
         coded(table[columns.item]),
         None if rating is None else table[rating].to_numpy(),
-        None if time is None else times_of(table[time], time, str(path)),
+        None if time is None else times_of(table[time], time, path),
         places,
+        merge,
     )
 
 

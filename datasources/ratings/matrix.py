@@ -153,8 +153,7 @@ def repeated(table: Table, order: npt.NDArray[np.int64], starts: npt.NDArray[np.
     before, here = table.places([int(record) for record in records[:2]])
     return (
         f"{here}: user {user!r} and item {item!r} come together again, after {before}; of all "
-        f"pairs, {again.size:,} come more than once. Choose how to merge them with duplicates: "
-        "last, sum or mean."
+        f"pairs, {again.size:,} come more than once. {table.merge}"
     )
 
 

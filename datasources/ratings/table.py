@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Places = Callable[[Sequence[int]], list[str]]
+MERGE = "Choose how to merge them with duplicates: last, sum or mean."
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Table:
     values: float32 [n]; None if all are 1.
     times: numbers [n]; None if there are none.
     places: returns the places of records by number (`ratings.csv:17`), for messages.
+    merge: a sentence that says how to merge records of the same user and item.
     """
 
     path: str
@@ -96,6 +98,7 @@ class Table:
     values: npt.NDArray[np.float32] | None
     times: npt.NDArray[Any] | None
     places: Places
+    merge: str = MERGE
 
 
 def coded(column: pa.ChunkedArray) -> Coded:

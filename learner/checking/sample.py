@@ -79,7 +79,7 @@ def take_sample(model: Model, data: Any, rows: int) -> Sample:
         ValueError: there are too few rows.
         ShapeError: the model needs targets, and there are none.
     """
-    source = open_source(data, Reading(rows), counts=model.takes_counts)
+    source = open_source(data, Reading(rows), model)
     check_labelled(model, source, "check_model")
     shape, block = source.shape, HostBlock(source.shape, indexed=False)
     found: list[tuple[Any, Any, Any]] = []

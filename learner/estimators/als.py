@@ -60,6 +60,9 @@ class ALS(FactorEstimator):
         n_iter_: number of passes.
         chosen_: the three regularizations that "auto" chose, by name; otherwise empty.
         tried_: all that it tried: a list of such dicts with the "score" of each, RMSE or NDCG@10.
+        user_ids_, item_ids_: after `fit` of a frame, the ids of users and items: int64 if all are
+            whole numbers, else texts.
+        user_items_: after `fit` of a frame, what it holds: CSR [users x items].
         n_features_in_, feature_names_in_: as in scikit-learn.
 
     K is n_components, or n_components + 2 with biases.
@@ -121,6 +124,10 @@ class ALS(FactorEstimator):
         If numbers are skipped, the users in between get factors without known entries.
         """
         check_is_fitted(self)
+        if hasattr(self, "user_ids_"):
+            raise ValueError(
+                "ALS: cannot change users by number that were fitted with ids; fit on a matrix."
+            )
         ids = numbers_of(userids)
         known = as_csr(user_items, "user_items", (ids.size, len(self.item_factors_)))
         found = self._predictions(known)

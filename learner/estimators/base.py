@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklearn.datasources import Ids
 from blocklearn.models import Model
 from blocklearn.optimizers import Optimizer
 
@@ -129,6 +130,8 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         learner, tensors = self._trained(MOST), self._tensors(1)
         learner.names = getattr(self, "feature_names_in_", None)
+        users = getattr(self, "user_ids_", None)
+        learner.row_names = None if users is None else Ids(users.astype(str).tolist())
         learner.restore(State(tensors, self._stream.position))
         show_parameters(learner, tensors)
         return learner

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import scipy.sparse as sp
 
+from blocklearn.datasources.given import is_ratings, ratings_of
 from blocklearn.matcache import resolve
 
 from ..choosing.choose import choose
@@ -15,7 +17,7 @@ from ..recommendation.recommend import as_csr
 from ..training.data import refuse_texts
 from .base import Array, LearnerEstimator
 from .held_out import score_of
-from .recommender import Recommender
+from .recommender import Recommender, id_array
 from .scikit import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -38,7 +40,12 @@ class FactorEstimator(
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on X [users x items], from scratch; y is ignored."""
+        """Train on X, from scratch; y is ignored.
+
+        X: a matrix [users x items]; or a data frame or Arrow table with a column of users, one of
+            items and perhaps one of ratings or counts, by their names: `user`, `item`, `rating`.
+            Lists then take and return the ids in it.
+        """
         X = self._entries(X, reset=True)
         self.chosen_: dict[str, Any] = {}
         self.tried_: list[dict[str, Any]] = []
@@ -89,9 +96,33 @@ class FactorEstimator(
             ]
 
     def _entries(self, X: Any, *, reset: bool) -> Any:
+        if is_ratings(X):
+            return self._pivoted(X, reset=reset)
         refuse_texts(X)
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
+        if reset:
+            for name in ("user_ids_", "item_ids_", "user_items_"):
+                self.__dict__.pop(name, None)
         return X if sp.issparse(X) else sp.csr_array(X)
+
+    def _pivoted(self, frame: Any, *, reset: bool) -> Any:
+        """Return a frame of users, items and ratings as CSR [users x items].
+
+        reset: keep the ids, and the matrix; False: take the columns of the known items.
+        """
+        if not reset and not hasattr(self, "item_ids_"):
+            raise ValueError(
+                f"{type(self).__name__}: X is a frame of users and items: must be a matrix, as "
+                "that of `fit` was."
+            )
+        items = None if reset else self._ids("item")
+        found = ratings_of(frame, items=items, rated=not self._implicit)
+        if reset:
+            self.user_ids_, self.item_ids_ = id_array(found.users), id_array(found.items)
+            self.user_items_ = found.matrix
+            self.n_features_in_ = len(self.item_ids_)
+            self.feature_names_in_ = np.array(list(found.items), object)
+        return found.matrix
 
     @property
     def _n_features_out(self) -> int:

@@ -41,6 +41,9 @@ class Ranking(FactorEstimator):
         n_iter_: number of passes.
         chosen_: {"regularization": the number that "auto" chose}; otherwise empty.
         tried_: all that it tried: a list of such dicts with the "score" of each, NDCG@10.
+        user_ids_, item_ids_: after `fit` of a frame, the ids of users and items: int64 if all are
+            whole numbers, else texts.
+        user_items_: after `fit` of a frame, what it holds: CSR [users x items].
         n_features_in_, feature_names_in_: as in scikit-learn.
 
     K is n_components + 1. The score of an item for a user is user_factors_[u] . item_factors_[i].

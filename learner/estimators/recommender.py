@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from blocklearn.datasources import Ids
 from blocklearn.matcache import make_backend, resolve
 from blocklearn.matcache.containers.backend import Backend
 
@@ -19,14 +20,16 @@ from .base import Array
 from .parameters import threads_of
 from .scikit import check_is_fitted
 
+Side = Literal["user", "item"]
 PAIRS = 2**16  # pairs whose factors are fetched at a time
 
 
 class Recommender:
     """Lists for an estimator with `user_factors_`, `item_factors_` and `mean_`.
 
-    Users and items are numbers. A list is (ids int32, scores float32), best first: [N] each for a
-    single user or item, [n x N] for several. Missing places are -1 and -inf.
+    Users and items are numbers; after `fit` of a frame, they are the ids in it. A list is (ids,
+    scores float32), best first: [N] each for a single user or item, [n x N] for several. Missing
+    places are -1 (of texts, "") and -inf.
     """
 
     user_factors_: Array
@@ -59,8 +62,9 @@ class Recommender:
     ) -> tuple[Array, Array]:
         """Return the N items with the highest predictions for each user.
 
-        userid: a number or [n].
-        user_items: sparse [n x items], the items that each user has.
+        userid: a number or id, or [n].
+        user_items: sparse [n x items], the items that each user has; None after `fit` of a frame:
+            those in it.
         N: length of the lists.
         filter_already_liked_items: leave out the items in `user_items`.
         filter_items: items left out for every user.
@@ -69,19 +73,22 @@ class Recommender:
         """
         check_is_fitted(self)
         factors, ids = self._factors(), np.atleast_1d(userid)
+        numbers = None if recalculate_user else self._numbers("user", ids)
         known = None
         if filter_already_liked_items or recalculate_user:
+            if user_items is None:
+                user_items = self._had(numbers)
             known = as_csr(user_items, "user_items", (ids.size, len(factors.items)))
-        if recalculate_user:
-            rows = self._predictions(known)
-        else:
-            rows = factors.users[factors.numbers("user", ids)]
+        rows = self._predictions(known) if numbers is None else factors.users[numbers]
         chosen = self._chosen("item", items, filter_items)
         left_out = known if filter_already_liked_items else None
         count = checked_length(N, len(factors.items) if chosen is None else chosen.size)
         blocks = of_matrix(np.arange(ids.size), left_out)
         lists = lists_of(factors, rows, blocks, count, chosen, self._opened)
-        return joined(((block.ids, block.scores) for block in lists), single=np.ndim(userid) == 0)
+        found, scores = joined(
+            ((block.ids, block.scores) for block in lists), single=np.ndim(userid) == 0
+        )
+        return self._named("item", found), scores
 
     def predict_pairs(self, userids: Any, itemids: Any) -> Array:
         """Return the prediction for each pair (userids[i], itemids[i]), float32 [n].
@@ -95,7 +102,7 @@ class Recommender:
         """
         check_is_fitted(self)
         factors = self._factors()
-        users, items = factors.numbers("user", userids), factors.numbers("item", itemids)
+        users, items = self._numbers("user", userids), self._numbers("item", itemids)
         if users.size != items.size and 1 not in (np.size(userids), np.size(itemids)):
             raise ValueError(
                 f"{users.size:,} users and {items.size:,} items; pairs need as many of each."
@@ -134,9 +141,11 @@ class Recommender:
             known = as_csr(item_users, "item_users", (ids.size, len(factors.users)))
             rows = self._predictions(known, side=1)
         else:
-            rows = factors.items[factors.numbers("item", ids)]
+            rows = factors.items[self._numbers("item", ids)]
         chosen = self._chosen("item", items, filter_items)
-        return self._similar(factors.items, rows, N, chosen, single=np.ndim(itemid) == 0)
+        single = np.ndim(itemid) == 0
+        found, scores = self._similar(factors.items, rows, N, chosen, single=single)
+        return self._named("item", found), scores
 
     def similar_users(
         self, userid: Any, N: int = 10, filter_users: Any = None, users: Any = None
@@ -144,13 +153,15 @@ class Recommender:
         """Return the N users most similar to each user: see `similar_items`."""
         check_is_fitted(self)
         factors = self._factors()
-        rows = factors.users[factors.numbers("user", userid)]
+        rows = factors.users[self._numbers("user", userid)]
         chosen = self._chosen("user", users, filter_users)
-        return self._similar(factors.users, rows, N, chosen, single=np.ndim(userid) == 0)
+        single = np.ndim(userid) == 0
+        found, scores = self._similar(factors.users, rows, N, chosen, single=single)
+        return self._named("user", found), scores
 
     def plot_similar_items(
         self,
-        itemids: Sequence[int],
+        itemids: Sequence[Any],
         N: int = 8,
         *,
         item_names: Sequence[str] | None = None,
@@ -158,19 +169,22 @@ class Recommender:
     ) -> Any:
         """Draw the cosines of the items most similar to some items; return the Matplotlib figure.
 
-        itemids: numbers of items. item_names: of all items; None: their numbers.
+        itemids: numbers or ids of items. item_names: of all items; None: their numbers or ids.
         path: file to write, such as similar.png. Raises ImportError without Matplotlib, of the
         extra `plots`.
         """
         from ..showing.plots import bar_charts
 
-        numbers, cosines = self.similar_items(np.asarray(itemids), N + 1)
         charts: dict[str, dict[str, float]] = {}
-        names = range(len(self.item_factors_)) if item_names is None else item_names
-        for item, others, values in zip(itemids, numbers, cosines, strict=True):
-            pairs = [(o, v) for o, v in zip(others, values, strict=True) if o not in (item, -1)]
-            bars = {str(names[int(other)]): float(value) for other, value in pairs[:N]}
-            charts[str(names[item])] = bars
+        own = self._factors().names("item")
+        names = own if item_names is None else item_names
+        chosen = self._numbers("item", itemids)
+        lists, cosines = self.similar_items(own.take(chosen).arrow.to_pylist(), N + 1)
+        for item, others, values in zip(chosen, lists, cosines, strict=True):
+            found = zip(own.numbers(others.astype(str).tolist()), values, strict=True)
+            pairs = [(number, value) for number, value in found if number not in (item, -1)]
+            bars = {str(names[int(number)]): float(value) for number, value in pairs[:N]}
+            charts[str(names[int(item)])] = bars
         return bar_charts(charts, path)
 
     # ------------------------------------------------------------- details
@@ -183,19 +197,49 @@ class Recommender:
             np.ascontiguousarray(table, np.float32)
             for table in (self.user_factors_, self.item_factors_)
         )
-        return Factors(users, items, self.mean_, self.n_components, None, None)
+        ids = self._ids("user"), self._ids("item")
+        return Factors(users, items, self.mean_, self.n_components, *ids)
 
-    def _chosen(self, side: Any, given: Any, left_out: Any) -> Array | None:
+    def _ids(self, side: Side) -> Ids | None:
+        """Return the ids of users or items, as texts; None: their numbers are their ids."""
+        found = getattr(self, f"{side}_ids_", None)
+        return None if found is None else Ids(found.astype(str).tolist())
+
+    def _numbers(self, side: Side, given: Any) -> Array:
+        """Return the numbers of users or items, given by their numbers or ids."""
+        if hasattr(self, f"{side}_ids_"):
+            given = np.atleast_1d(np.asarray(given)).astype(str)
+        return self._factors().numbers(side, given)
+
+    def _named(self, side: Side, numbers: Array) -> Array:
+        """Return the ids of users or items; their numbers if they have no ids."""
+        ids = getattr(self, f"{side}_ids_", None)
+        if ids is None:
+            return numbers
+        missing = ids.dtype.type(-1 if ids.dtype.kind == "i" else "")
+        found: Array = np.where(numbers < 0, missing, ids[numbers])
+        return found
+
+    def _had(self, numbers: Array | None) -> Any:
+        """Return the items of users in the frame of `fit`."""
+        if numbers is None or not hasattr(self, "user_items_"):
+            raise ValueError(
+                f"{type(self).__name__}: user_items=None: must be a SciPy sparse matrix, with the "
+                "items of each user as a row. Or pass filter_already_liked_items=False."
+            )
+        return self.user_items_[numbers]
+
+    def _chosen(self, side: Side, given: Any, left_out: Any) -> Array | None:
         """Return the numbers that may be listed, ascending; None: all."""
         if given is not None and left_out is not None:
             raise ValueError(f"{side}s, filter_{side}s: give one of them, not both.")
         if given is None and left_out is None:
             return None
-        factors = self._factors()
         if given is not None:
-            found = np.unique(factors.numbers(side, given))
+            found = np.unique(self._numbers(side, given))
         else:
-            found = np.setdiff1d(factors.numbers(side, None), factors.numbers(side, left_out))
+            every = self._factors().numbers(side, None)
+            found = np.setdiff1d(every, self._numbers(side, left_out))
         if not found.size:
             raise ValueError(f"{side}s, filter_{side}s: no {side}s left to list.")
         return found
@@ -223,3 +267,10 @@ def joined(blocks: Iterable[tuple[Array, Array]], *, single: bool) -> tuple[Arra
     """Return ids and scores of all blocks; for a single row, [N] each."""
     ids, scores = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return (ids[0], scores[0]) if single else (ids, scores)
+
+
+def id_array(ids: Ids) -> Array:
+    """Return ids as int64 if all are whole numbers, else as texts."""
+    found = np.array(list(ids))
+    whole = all(id_.isdecimal() and (id_[0] != "0" or id_ == "0") for id_ in ids)
+    return found.astype(np.int64) if whole and found.dtype.itemsize // 4 < 19 else found

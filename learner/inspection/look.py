@@ -10,17 +10,13 @@ from typing import Any
 
 from blocklearn.datasources import DataError
 from blocklearn.datasources.packed.streams import kind_of
+from blocklearn.datasources.ratings.column_names import called
 
 SEPARATORS = ",;\t|"
 LOOKED_AT = 1000  # rows
 
 TEXTS = "text body content document description message review title abstract comment".split()
 TARGETS = "target label class y outcome response clicked click".split()
-USERS = "user userid user_id uid customer customer_id account member reader".split()
-ITEMS = "item itemid item_id iid product product_id movie movieid movie_id song track book".split()
-RATINGS = "rating ratings score stars value".split()
-COUNTS = "plays count counts clicks views listens quantity weight".split()
-TIMES = "timestamp time date ts datetime".split()
 IDS = "id ids index row key uuid".split()
 
 
@@ -61,17 +57,12 @@ class Look:
 
     def called(self, names: Sequence[str]) -> Column | None:
         """Return the first column with one of these names, in the order of `names`."""
-        found = {plain(column.name): column for column in reversed(self.columns)}
-        return next((found[name] for name in map(plain, names) if name in found), None)
+        found = called(names, [column.name for column in self.columns])
+        return next((column for column in self.columns if column.name == found), None)
 
     def without(self, *columns: Column | None) -> list[Column]:
         """Return the other columns."""
         return [column for column in self.columns if column not in columns]
-
-
-def plain(name: str) -> str:
-    """Return a name as it is compared: `User ID` is `userid`."""
-    return "".join(filter(str.isalnum, name)).lower()
 
 
 def is_table(path: Path) -> bool:

@@ -9,21 +9,10 @@ from typing import Any
 
 from blocklearn.datasources.formats.word_counts import LDA_C
 from blocklearn.datasources.packed.streams import kind_of
+from blocklearn.datasources.ratings.column_names import COUNTS, ITEMS, RATINGS, TIMES, USERS
 
 from ..errors import ConfigError
-from ..inspection.look import (
-    COUNTS,
-    IDS,
-    ITEMS,
-    RATINGS,
-    TARGETS,
-    TEXTS,
-    TIMES,
-    USERS,
-    Look,
-    is_table,
-    look_at,
-)
+from ..inspection.look import IDS, TARGETS, TEXTS, Look, is_table, look_at
 
 MATRICES = (".npz", ".mtx")
 TEXT_FILES = (".txt", ".jsonl", ".ndjson")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,10 @@ from blocklearn.datasources import (
     Samples,
     split_ratings,
 )
-from blocklearn.datasources.given import rows_can_be_taken, samples_of
+from blocklearn.datasources.given import Known, Reads, rows_can_be_taken, samples_of
 from blocklearn.datasources.source import rows_last
 from blocklearn.matcache import ShapeError
-from blocklearn.models import LabelCounts, Model, ValueSums
+from blocklearn.models import FactorModel, LabelCounts, Model, ValueSums
 
 FILE_OF_TEXTS = (
     "give a file of them to the command: learn --config configs/lda-text.yaml --set "
@@ -37,38 +37,32 @@ MOST_TOKENS = 2**24
 """Above all counts of an entry: float32 holds whole numbers up to it."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """Names that a model has: of columns, with their number, and of targets; None: unknown."""
-
-    names: Sequence[str] | None = None
-    columns: int | None = None
-    target_names: Sequence[str] | None = None
-
-
 def open_source(
-    data: Any, reading: Reading, known: Known | None = None, *, counts: bool = False
+    data: Any, reading: Reading, model: Model, known: Known | None = None, *, side: int = 0
 ) -> DataSource:
     """Return `data` if it is a source, else a source over its rows.
 
     data: a source, or X, (X, Y) or (X, Y, weights), as for `samples_of`.
-    known: names of the model that the data are for.
-    counts: whether the model works on counts: a matrix then becomes sparse, and must not be
+    model: that the data are for. If it works on counts, a matrix becomes sparse, and must not be
         negative.
+    known: names that it has.
+    side: 1 if the rows of the data are columns of its training data.
     """
     if is_source(data):
         return data  # type: ignore[no-any-return]
-    return _samples(data, known, counts).source(reading)
+    return _samples(data, model, known, side).source(reading)
 
 
 def open_parts(
-    data: Any, share: float, reading: Reading, held: Reading, *, counts: bool, entries: bool
+    data: Any, share: float, reading: Reading, held: Reading, model: Model
 ) -> tuple[DataSource, DataSource]:
     """Return a source to train on, and one of the share of `data` that is held out.
 
+    Of a model of rows and columns, stored entries are held out, not whole rows.
+
     reading, held: how each is read.
-    entries: hold out stored entries, not whole rows: for models of rows and columns.
     """
+    entries = of_entries(model)
     if is_source(data):
         if entries:
             raise DataError(
@@ -77,7 +71,7 @@ def open_parts(
             )
         seed = reading.seed
         return RowFilter(data, share, seed, held=False), RowFilter(data, share, seed, held=True)
-    samples = rows_can_be_taken(_samples(data, None, counts))
+    samples = rows_can_be_taken(_samples(data, model))
     if not entries:
         train, other = samples.split(share, reading.seed)
         source = train.source(reading)
@@ -101,13 +95,44 @@ def is_source(data: Any) -> bool:
     return hasattr(data, "read") and hasattr(data, "blocks")
 
 
-def _samples(data: Any, known: Known | None, counts: bool) -> Samples:
-    known = known or Known()
-    samples = samples_of(
-        data, names=known.names, columns=known.columns, target_names=known.target_names
-    )
+def of_entries(model: Model) -> bool:
+    """Return whether a model learns from entries of rows and columns, as ratings are."""
+    return bool(model.row_states) and not model.scores_new_rows
+
+
+def share_of(eval: Any) -> float | None:
+    """Return the share of the training data that `eval` holds out; None: it is data.
+
+    Raises:
+        ValueError: it is a number, but no share.
+    """
+    if not isinstance(eval, bool | int | float | np.number):
+        return None
+    if isinstance(eval, bool) or not 0.0 < eval < 1.0:
+        raise ValueError(
+            f"Learner: eval={eval}: must be data, or a share above 0 and below 1. Write eval=0.1 "
+            "to hold out a tenth."
+        )
+    return float(eval)
+
+
+def _samples(data: Any, model: Model, known: Known | None = None, side: int = 0) -> Samples:
+    rated = isinstance(model, FactorModel) and not model.implicit
+    reads = Reads(of_entries(model) and side == 0, rated, model.needs_targets)
+    samples = samples_of(data, known, reads)
     refuse_texts(samples.X)
-    return replace(samples, X=as_counts(samples.X)) if counts else samples
+    check_two_sided(samples.X)
+    return replace(samples, X=as_counts(samples.X)) if model.takes_counts else samples
+
+
+def check_two_sided(X: Any) -> None:
+    """Raise DataError if X is an array of one dimension, or of three."""
+    if isinstance(X, np.ndarray) and X.ndim != 2:
+        raise DataError(
+            f"X has the shape {X.shape}: must be rows x columns. Targets are given beside X: "
+            "train=(X, Y), and eval=(X, Y); a single column is X.reshape(-1, 1), a single row "
+            "X.reshape(1, -1)."
+        )
 
 
 def refuse_texts(X: Any) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.datasources import DataError
+from blocklearn.datasources import DataError, Ids
 from blocklearn.learner.estimators import recommender
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
@@ -220,3 +221,51 @@ def test_similar_items_are_drawn_with_their_names(tmp_path: Path) -> None:
     assert shown == {"\\$a": {"b", "c"}, "e": {"d", "f"}}
     assert (tmp_path / "s.png").stat().st_size > 1000
     assert len(als.plot_similar_items([1]).axes[0].get_yticklabels()) == 5
+
+
+def test_a_frame_of_ratings_is_fitted_and_lists_have_its_ids() -> None:
+    rng = np.random.default_rng(0)
+    X = sp.random_array((30, 20), density=0.4, rng=rng, format="coo", dtype=np.float32)
+    users, items = X.coords
+    frame = pd.DataFrame(
+        {"user": [f"u{u:02}" for u in users], "item": 100 + items, "rating": X.data}
+    )
+    settings = {"n_components": 3, "regularization": 0.1, "max_iter": 3, "random_state": 0}
+    named, plain = bl.ALS(**settings).fit(frame), bl.ALS(**settings).fit(X.tocsr())
+    np.testing.assert_array_equal(named.item_factors_, plain.item_factors_)
+    assert named.user_ids_[3] == "u03" and named.item_ids_.dtype == np.int64
+
+    ids, scores = named.recommend("u03", N=4)
+    numbers, same = plain.recommend(3, X.tocsr()[[3]], N=4)
+    assert (ids - 100 == numbers).all() and (scores == same).all()
+    assert not set(ids) & set(frame.item[frame.user == "u03"])
+    ids, _ = named.recommend(["u03", "u04"], N=2, items=[101, 102, 103])
+    assert ids.shape == (2, 2) and set(ids.ravel()) <= {-1, 101, 102, 103}
+    assert named.similar_items(105, N=3)[0][0] == 105
+    assert named.similar_users("u07", N=3)[0][0] == "u07"
+    found = named.predict_pairs("u03", [105, 106])
+    np.testing.assert_array_equal(found, plain.predict_pairs(3, [5, 6]))
+
+    assert named.score(frame) == plain.score(X.tocsr())
+    np.testing.assert_array_equal(named.transform(frame), plain.transform(X.tocsr()))
+    learner = named.to_learner()
+    assert learner.row_names is not None and learner.row_names[3] == "u03"
+    with pytest.raises(DataError, match="unknown to the model: 'u99'"):
+        named.recommend("u99")
+    with pytest.raises(ValueError, match="cannot change users by number"):
+        named.partial_fit_users([0], X.tocsr()[[0]])
+    with pytest.raises(ValueError, match="user_items=None: .* filter_already_liked_items=False"):
+        plain.recommend(3)
+    with pytest.raises(ValueError, match="X is a frame of users and items: must be a matrix"):
+        plain.transform(frame)
+    assert not hasattr(named.fit(X.tocsr()), "item_ids_")
+
+
+def test_ids_are_numbers_only_if_all_are() -> None:
+    for ids, kind in (
+        (["3", "12"], "i"),
+        (["3", "x"], "U"),
+        (["03", "12"], "U"),
+        (["9" * 30], "U"),
+    ):
+        assert recommender.id_array(Ids(ids)).dtype.kind == kind

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource, split_rows
-from blocklearn.datasources.given import samples_of
+from blocklearn.datasources.given import Known, Reads, samples_of
 
 TEXTS = ["A ship, a storm and a sail.", "", "bread with butter", "storm! storm over bread"]
 WORDS = ["bread", "butter", "sail", "ship", "storm"]
@@ -49,7 +49,7 @@ def test_words_and_pairs_become_the_same_counts() -> None:
     pairs[3] = [(4, 1), (0, 1), (4, 1)]  # a word twice, out of order
     found = samples_of(pairs)
     assert found.names is None and dense(found.X) == COUNTS
-    assert samples_of(pairs, columns=7).X.shape == (4, 7)
+    assert samples_of(pairs, Known(columns=7)).X.shape == (4, 7)
 
 
 def test_new_texts_are_counted_over_the_words_of_the_model() -> None:
@@ -95,7 +95,7 @@ def test_texts_for_a_model_of_unnamed_columns_are_refused() -> None:
 def test_frames_keep_their_names(kind: str) -> None:
     found = samples_of(FRAMES[kind])
     assert found.names == ["b", "a", "yes"] and dense(found.X) == TABLE
-    chosen = samples_of(FRAMES[kind], names=["yes", "b"])
+    chosen = samples_of(FRAMES[kind], Known(names=["yes", "b"]))
     assert dense(chosen.X) == [[row[2], row[0]] for row in TABLE]
 
 
@@ -122,7 +122,129 @@ def test_columns_that_are_no_numbers_are_named(frame: Any, told: str) -> None:
 
 def test_a_missing_column_of_the_model_is_named() -> None:
     with pytest.raises(DataError, match="lacks the column 'c' and 1 more that the model"):
-        samples_of(FRAMES["polars"], names=["a", "c", "d"])
+        samples_of(FRAMES["polars"], Known(names=["a", "c", "d"]))
+
+
+# ---- lists ---------------------------------------------------------------------------------------
+
+
+def test_lists_of_numbers_are_matrices() -> None:
+    found = samples_of(([[0, 1.5], [2, 3]], [0, 1]))
+    assert dense(found.X) == [[0.0, 1.5], [2.0, 3.0]] and found.targets.tolist() == [0, 1]
+    learner = bl.Learner("nmf", [[0, 1.5], [2, 3], [4, 5]], passes=1, threads=1).fit()
+    np.testing.assert_array_equal(
+        learner.predict([[1, 2.0]]), learner.predict(np.array([[1, 2.0]]))
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        ([[1, 2], [3]], "X: row 1 has 1 numbers, and row 0 has 2: must be as many"),
+        ([[None, 2], [3, 4]], "X is a list of object: must be numbers, a list of texts"),
+        ([1, 2, 3], r"X has the shape .3,.: must be rows x columns. .* train=.X, Y."),
+        (np.ones((2, 2, 2)), r"X has the shape .2, 2, 2.: must be rows x columns"),
+    ],
+)
+def test_lists_that_are_no_matrix_are_refused(wrong: Any, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        bl.Learner("nmf", wrong)
+
+
+# ---- frames with categories ----------------------------------------------------------------------
+
+CATEGORIES = {
+    "kind": ["b", "a", None, "b"],
+    "size": [1.5, 2, 0, 4],
+    "on": [True, False, True, True],
+}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_of_texts_become_columns_of_categories(make: Any) -> None:
+    found = samples_of(make(CATEGORIES), reads=Reads(categories=True))
+    assert found.names == ["kind=a", "kind=b", "size", "on"]
+    assert dense(found.X) == [[0, 1, 1.5, 1], [1, 0, 2, 0], [0, 0, 0, 1], [0, 1, 4, 1]]
+    other = make({"size": [7.0, 8], "kind": ["new", "a"], "more": ["x", "y"], "on": [0, 1]})
+    same = samples_of(other, Known(names=found.names), Reads(categories=True))
+    assert same.names == found.names and dense(same.X) == [[0, 0, 7, 0], [1, 0, 8, 1]]
+    with pytest.raises(DataError, match="lacks the column 'kind=a' and 1 more"):
+        samples_of(make({"size": [1.0], "on": [1]}), found_names(found), Reads(categories=True))
+
+
+def found_names(found: Any) -> Known:
+    return Known(names=found.names)
+
+
+def test_names_with_equal_signs_are_columns_first() -> None:
+    frame = pd.DataFrame({"a=b": [1.0, 2.0], "a": ["b", "c"]}).astype({"a": "category"})
+    with pytest.raises(DataError, match="column 'a=b' twice"):
+        samples_of(frame, reads=Reads(categories=True))
+
+
+def test_texts_that_are_no_categories_are_refused() -> None:
+    long = pd.DataFrame({"t": ["one two three four five six", "six five four three two one"] * 3})
+    many = pd.DataFrame({"t": [f"name {i}" for i in range(60)]})
+    for frame, told in ((long, "2 different texts in the 6 rows"), (many, "60 different")):
+        with pytest.raises(DataError, match=rf"{told}.* X.drop\(columns=\['t'\]\)"):
+            bl.Learner("glm", (frame, np.zeros(len(frame))))
+    with pytest.raises(DataError, match=r"texts in the column 't'.* train=list\(X\['t'\]\)"):
+        bl.Learner("lda", long)
+
+
+# ---- frames of ratings ---------------------------------------------------------------------------
+
+STARS = {"User ID": ["b", "a", "b"], "movie": [7, 7, 5], "stars": [4.0, 1, 2], "when": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_users_items_and_ratings_are_found_by_their_names(make: Any) -> None:
+    found = samples_of(make(STARS), reads=Reads(ratings=True))
+    assert list(found.names or ()) == ["5", "7"] and list(found.row_names or ()) == ["a", "b"]
+    assert dense(found.X) == [[0, 1], [2, 4]]
+    known = Known(names=["7", "9"], row_names=["b"])
+    assert dense(samples_of(make(STARS), known, Reads(ratings=True)).X) == [[4, 0]]
+
+
+def test_a_learner_of_ratings_keeps_ids() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"user": [f"u{i}" for i in range(40)] * 3, "item": rng.permutation(120) % 7}
+    )
+    frame = frame.drop_duplicates().assign(rating=1.0)
+    learner = bl.Learner(bl.models.ALS(rank=2), frame, eval=0.2, passes=2, threads=1).fit()
+    assert learner.row_names is not None and learner.row_names[1] == "u1"
+    lists = next(iter(bl.recommend(learner, ["u3"], n=2)))
+    assert lists.ids.shape == (1, 2) and set(learner.progress.scores) >= {"rmse"}
+    assert learner.evaluate(frame.head(9)).keys() == learner.progress.scores.keys()
+    assert learner.predict(frame.head(1)).shape == (1, 4)
+
+
+@pytest.mark.parametrize(
+    "frame, told",
+    [
+        (
+            {"user": ["a", "a"], "item": [1, 1], "rating": [1, 2]},
+            "row 1: user 'a' .* frame.groupby",
+        ),
+        ({"user": ["a", None], "item": [1, 2], "rating": [1, 2]}, "X: row 1: the user is missing"),
+        ({"user": [0.5, 1], "item": [1, 2], "rating": [1, 2]}, "ids must be text or whole"),
+        ({"user": ["a"], "item": [1], "rating": ["x"]}, "ratings must be numbers"),
+        ({"user": ["a"], "item": [1]}, "must have one of ratings, .* write loss='implicit'"),
+        ({"who": ["a"], "item": [1]}, "columns 'who', 'item': must have one of users .* Rename"),
+    ],
+)
+def test_frames_of_ratings_that_are_wrong(frame: Any, told: str) -> None:
+    for learn in (lambda X: bl.Learner("als", X), bl.ALS().fit):
+        with pytest.raises(DataError, match=told):
+            learn(pd.DataFrame(frame))
+
+
+def test_events_count_as_one_each() -> None:
+    clicks = pd.DataFrame({"user": ["a", "a", "b"], "item": ["x", "x", "y"]})
+    assert dense(samples_of(clicks, reads=Reads(ratings=True)).X) == [[2, 0], [0, 1]]
+    plays = clicks.assign(plays=[3, 4, 5])
+    assert dense(samples_of(plays, reads=Reads(ratings=True)).X) == [[7, 0], [0, 5]]
 
 
 # ---- targets -------------------------------------------------------------------------------------
@@ -133,10 +255,10 @@ def test_classes_as_texts_become_targets_in_the_order_of_the_model() -> None:
         found = samples_of((np.eye(3), labels))
         assert found.target_names == ["no", "yes"]
         assert dense(found.targets) == [[1, 0], [0, 1], [1, 0]]
-    found = samples_of((np.eye(1), ["yes"]), target_names=["yes", "no"])
+    found = samples_of((np.eye(1), ["yes"]), Known(target_names=["yes", "no"]))
     assert dense(found.targets) == [[1, 0]]
     with pytest.raises(DataError, match="Y: row 1 has the class 'maybe', but the model knows 'no'"):
-        samples_of((np.eye(2), ["no", "maybe"]), target_names=["no", "yes"])
+        samples_of((np.eye(2), ["no", "maybe"]), Known(target_names=["no", "yes"]))
 
 
 def test_series_and_frames_name_their_targets() -> None:
@@ -171,8 +293,13 @@ def test_a_share_of_the_rows_is_held_out() -> None:
         assert learner.train is not None and learner.eval is not None
         assert learner.train.shape.total_rows == len(train)
         assert learner.eval.shape.total_rows == len(held)
-    with pytest.raises(DataError, match=r"share=1.5: must lie between 0 and 1"):
-        bl.Learner(bl.models.LDA(topics=2), X, eval=1.5)
+    for share in (True, 0, 1, 1.5, np.float32(2)):
+        with pytest.raises(ValueError, match=rf"eval={share}: must be data, or a share above 0"):
+            bl.Learner(bl.models.LDA(topics=2), X, eval=share)
+    with pytest.raises(ValueError, match=r"eval=0.1: must come with data"):
+        bl.Learner(bl.models.LDA(topics=2), eval=0.1)
+    with pytest.raises(ValueError, match=r"fit: eval=0.1: must be data"):
+        bl.Learner(bl.models.LDA(topics=2), X).fit(X, eval=0.1)
 
 
 def test_a_share_of_the_entries_is_held_out_of_ratings() -> None:
