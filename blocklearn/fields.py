@@ -97,7 +97,7 @@ class Named(BaseModel):
         """Return the same text as `repr`."""
         return repr(self)
 
-    def __repr_args__(self) -> Any:
+    def __repr_args__(self) -> Sequence[tuple[str | None, Any]]:
         """Yield the fields that `repr` and notebooks show."""
         return [(name, value) for name, value in super().__repr_args__() if name != "kind"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -107,7 +107,7 @@ class Model(Fields):
             self._check_bound(name, value)
         object.__setattr__(self, name, value)
 
-    def __repr_args__(self) -> Any:
+    def __repr_args__(self) -> Sequence[tuple[str | None, object]]:
         """Yield the fields and, of a trained model, the shapes of its parameters."""
         shapes = self.__dict__.get("learned_shapes")
         return [*super().__repr_args__(), *([("parameters", shapes)] if shapes else [])]

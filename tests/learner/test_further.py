@@ -59,7 +59,7 @@ def test_a_learner_without_data_takes_them_in_fit() -> None:
     later = bl.Learner(bl.models.NMF(components=2), threads=1, block_rows=16).fit(X, passes=2)
     first = bl.Learner(bl.models.NMF(components=2), X, passes=2, threads=1, block_rows=16).fit()
     np.testing.assert_array_equal(later.parameter("H"), first.parameter("H"))
-    with pytest.raises(ValueError, match="passes and eval are for new data; pass train, too"):
+    with pytest.raises(ValueError, match="passes and eval must come with new data"):
         first.fit(passes=3)
     with pytest.raises(ValueError, match="passes=0: must be at least 1"):
         first.fit(X, passes=0)
