@@ -31,6 +31,7 @@ from .inputs import Block, Shapes
 FLOOR = 1e-15  # of phi
 WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT
 MOST_TOKENS = 2**29  # that "auto" keeps topics of: 1 GiB
+MANY = 128  # topics from which lists of a short document's topics are faster than all topics
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,12 @@ class KeptTopics:
     counts: [V x K], tokens of each word in each topic; whole numbers, exact below 2^24.
     totals: float64 [1 x K], tokens of each topic.
     averaged: [1 x 1], passes in the mean.
+    lists: whether tokens are drawn by lists of the topics that documents have; see `redraw_topics`.
+    settled: the first pass that begins with a topic for every token.
     """
 
-    def __init__(self, model: Model, shapes: Shapes, K: int) -> None:
-        """Make the state and the counts, as the model's."""
+    def __init__(self, model: Model, shapes: Shapes, K: int, warm: int) -> None:
+        """Make the state and the counts, as the model's. warm: passes before the first sweep."""
         V = shapes.columns
         self.topics = model.token_state("assignments", shapes, NO_TOPIC)
         self.counts = model.statistic("counts", V, K)
@@ -73,20 +76,34 @@ class KeptTopics:
         self.averaged = model.parameter("averaged", 1, 1, merge="same", saved=False)
         self.one = model.scratch("1 / tokens of a topic", 1, K)
         self.tokens = float(max(self.topics.shape[0], 1))
+        self.lists = suits_lists(K, self.tokens / max(shapes.total_rows, 1))
+        self.settled = warm + 1
 
     def redraw(self, block: Block, phi: Mat, lam: Mat, eta: Mat, alpha: Mat, sweeps: int) -> None:
         """Draw new topics for the tokens of a block, and move their counts.
 
         Tokens that have no topic yet are drawn in `sweeps` sweeps; until then, `lam` counts.
         """
-        one, X = self.one, block.X
-        rest = 1.0 - total(self.totals) / self.tokens
-        one <<= 1.0 / (self.totals + rest * colsum(lam) + (1.0 - rest) * colsum(eta))
-        topic_words(X.T, phi, self.counts, Prior(lam, eta, rest), one)
+        one, X, table, extra = self.one, block.X, phi, None
+        if self.reads_counts(eta) and block.pass_ >= self.settled:
+            one <<= 1.0 / (self.totals + colsum(eta))
+            table, extra = self.counts, eta
+        else:
+            rest = 1.0 - total(self.totals) / self.tokens
+            one <<= 1.0 / (self.totals + rest * colsum(lam) + (1.0 - rest) * colsum(eta))
+            topic_words(X.T, phi, self.counts, Prior(lam, eta, rest), one)
         moves = redraw_topics(
-            X, self.topics.tokens, phi, one, alpha, block.row_ids, block.key, sweeps=sweeps
-        )
+            X, self.topics.tokens, table, one, alpha, block.row_ids, block.key,
+            sweeps=sweeps, extra=extra, lists=self.lists,
+        )  # fmt: skip
         moves.apply(self.counts, self.totals)
+
+    def reads_counts(self, eta: Mat) -> bool:
+        """Return whether sweeps over settled topics read the counts, without a table of phi.
+
+        eta: [V x 1] or, with seeds, [V x K].
+        """
+        return self.lists and eta.shape[1] == 1
 
     def average(self, lam: Mat, eta: Mat) -> None:
         """Move `lam` towards the present counts, at the end of a pass.
@@ -102,10 +119,21 @@ class KeptTopics:
         lam <<= lam + rate * (self.counts + eta - lam)
 
 
-def kept_topics(model: Model, wanted: str, shapes: Shapes, K: int) -> KeptTopics | None:
+def suits_lists(K: int, length: float) -> bool:
+    """Return whether lists of a document's topics are as fast as all topics, or faster.
+
+    length: mean tokens of a document, which bound its topics.
+    """
+    return max(MANY, length) <= K
+
+
+def kept_topics(
+    model: Model, wanted: str, shapes: Shapes, K: int, warm: int
+) -> KeptTopics | None:  # fmt: skip
     """Return the kept topics of a model, or None where topics are drawn afresh.
 
     wanted: "auto", "kept" or "fresh".
+    warm: passes before the first sweep.
 
     Raises ModelConfigError if they must be kept, and cannot be.
     """
@@ -119,4 +147,4 @@ def kept_topics(model: Model, wanted: str, shapes: Shapes, K: int) -> KeptTopics
     if wanted != "fresh" and why:
         model.notes.append(f"assignments of tokens are drawn afresh in each pass: {why}")
     kept = wanted != "fresh" and not why and shapes.tokens is not None
-    return KeptTopics(model, shapes, K) if kept else None
+    return KeptTopics(model, shapes, K, warm) if kept else None

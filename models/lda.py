@@ -240,8 +240,14 @@ class LDA(Model):
         return LARGEST if rows is None else rows_for(STEPS, rows, least=16)
 
     def phases(self) -> Sequence[int]:
-        """Return the phases: after a warm-up, gibbs starts to sample."""
-        return (0, self.warm) if self.inference == "gibbs" and self.warm else (0,)
+        """Return the phases: after a warm-up, gibbs starts to sample.
+
+        Kept assignments may be read in another way once all tokens have them.
+        """
+        starts = {0, self.warm} if self.inference == "gibbs" else {0}
+        if self.kept is not None and self.kept.reads_counts(self.eta_table):
+            starts.add(self.kept.settled)
+        return sorted(starts)
 
     def parts_at(self, told: int, passes: int) -> int | None:
         """Return the first pass that only the shorter run samples, or None."""
@@ -276,7 +282,7 @@ class LDA(Model):
         )
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         wanted = self.assignments if self.inference == "gibbs" else "fresh"
-        self.kept = kept_topics(self, wanted, shapes, K)
+        self.kept = kept_topics(self, wanted, shapes, K, self.warm)
         self.needs_optimizer = self.kept is None or self.warm > 0
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
 

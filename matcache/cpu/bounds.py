@@ -82,13 +82,14 @@ def join_chunks(fine, counts, rows, most, threads, entry, row, fixed, ends, boun
 
 
 def row_bounds(
-    cache: MatCache, rows: int, pattern: PatternSlot | None, work: Work | None = None
-) -> Bounds:
+    cache: MatCache, rows: int, pattern: PatternSlot | None, work: Work | None = None,
+    most: int = ROW_CHUNKS,
+) -> Bounds:  # fmt: skip
     """Return bounds of chunks of rows with about equal work.
 
     work: None: as many chunks as the rows allow.
+    most: most chunks, a power of two.
     """
-    most = ROW_CHUNKS
     while most > 1 and rows < 8 * most:
         most //= 2
     if pattern is None:

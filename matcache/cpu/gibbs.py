@@ -103,9 +103,9 @@ def sample(typingctx, n, at, phi, w, u, old, weight, sums, k):
             x = changed(b.load(place, align=4), numbers(v), topic, operation)
             b.store(x, place, align=4)
 
-        fma = _declare(b.module, "llvm.fma.v16f32", _VF, [_VF] * 3)
-        ctpop = _declare(b.module, "llvm.ctpop.i32", _I32, [_I32])
-        masked = _declare(
+        fma = declare(b.module, "llvm.fma.v16f32", _VF, [_VF] * 3)
+        ctpop = declare(b.module, "llvm.ctpop.i32", _I32, [_I32])
+        masked = declare(
             b.module, "llvm.masked.load.v16f32.p0", _VF, [_VF.as_pointer(), _I32, _VB, _VF]
         )
         pn, pf, ps = pointer(0, n, at), pointer(2, phi, w), pointer(0, n, sums)
@@ -150,7 +150,8 @@ def sample(typingctx, n, at, phi, w, u, old, weight, sums, k):
     return signature, codegen
 
 
-def _declare(module, name, result, args):
+def declare(module, name, result, args):
+    """Return the declaration of an LLVM function in a module."""
     return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, args), name)
 
 

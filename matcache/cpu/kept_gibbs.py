@@ -10,6 +10,7 @@ token counts 1. See `operations/kept_topics.py`.
 import numpy as np
 from numba import njit
 
+from ..errors import ShapeError
 from ..operations.kept_topics import NO_TOPIC
 from .gibbs import GROUP, LANES, grid_of, sample, uniforms
 from .jit import kernel
@@ -19,13 +20,25 @@ _plain = njit(nogil=True, error_model="numpy")
 
 
 @kernel()
-def count_tokens(indptr, rows, values, first):
-    """Set first[i] to the number of entry i's first token, counting all; return their number."""
+def count_tokens(indptr, rows, values, topics, first, moved, each, counted):
+    """Set first[i] to the number of entry i's first token, counting all; set `moved` to zero.
+
+    Adds `each` operations for every token to counted[0]. Raises ShapeError where `topics` has no
+    room for all tokens.
+    """
     total = np.int64(0)
     for i in range(indptr[0], indptr[rows]):
         first[i] = total
         total += np.int64(values[i])
-    return total
+    if total > topics.size:
+        raise ShapeError(
+            "redraw_topics: a block has more tokens than `topics` has room for: rows must have the "
+            "same counts in each pass."
+        )
+    for thread in range(moved.shape[0]):
+        for k in range(moved.shape[1]):
+            moved[thread, k] = 0.0
+    counted[0] += each * total
 
 
 @_plain
@@ -103,7 +116,7 @@ START, SIZE, DUE = range(3)  # of a row: its first token, their number, and its 
 
 
 @kernel()
-def redraw_rows(chunk, thread, bounds, indptr, indices, values, first, row_ids, key, topics, phi,
+def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indices, topics, phi,
                 one, alpha, sweeps, old, moved, counts, state, u, words, now, shares):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 

@@ -24,21 +24,27 @@ class Redraws:
 
     X: SparseMat
     topics: Mat
-    phi: Mat
+    table: Mat
     one: Mat
     alpha: Mat
     row_ids: Mat
     key: Mat
     sweeps: int
+    extra: Mat | None
     first: Slot
     old: Slot
     moved: Slot
 
-    def scratch(self, name: str, dtype: Any) -> Slot:
-        """Return a container with one number for each token."""
+    def scratch(self, name: str, dtype: Any, more: int = 0) -> Slot:
+        """Return a container with one number for each token, and `more`."""
         key = ("redraw_topics", self.old.guid, name)
-        cache = self.X.cache
-        return cache.result(key, self.topics.shape, dtype, f"{name} (sampler)")
+        shape = (1, self.topics.shape[1] + more)
+        return self.X.cache.result(key, shape, dtype, f"{name} (sampler)")
+
+    @property
+    def flops_each(self) -> int:
+        """The floating point operations of a token, as if each topic took two."""
+        return 2 * self.table.shape[1]
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,8 @@ class Moves:
 
 
 def redraw_topics(
-    X: SparseMat, topics: Mat, phi: Mat, one: Mat, alpha: Mat, row_ids: Mat, key: Mat, *,
-    sweeps: int,
+    X: SparseMat, topics: Mat, table: Mat, one: Mat, alpha: Mat, row_ids: Mat, key: Mat, *,
+    sweeps: int, extra: Mat | None = None, lists: bool = False,
 ) -> Moves:  # fmt: skip
     """Draw a new topic for each token by a Gibbs sweep over each row, phi held fixed.
 
@@ -86,32 +92,39 @@ def redraw_topics(
     X: float32 counts [n x m], whole numbers.
     topics: uint16 [1 x tokens], changed in place, row after row and entry after entry. Where a row
         begins with `NO_TOPIC`, its tokens have none.
-    phi: positive float32 [m x k]; rows of words that occur are read.
+    table: float32 [m x k], phi, positive; or with `extra`, counts. Rows of words that occur are
+        read.
     one: float32 [1 x k], what one token adds to phi, below 1.
     alpha: float32 [1 x k].
     row_ids: int64 [n x 1].
     key: int64 [1 x 3] (seed, pass, block).
     sweeps: over rows that have no topics yet. Other rows get one.
+    extra: float32 [m x 1], with `lists`: phi is (table + extra) * one. None: it is the table.
+    lists: whether to sum over the topics that a row has, and those of a word once for all rows.
+        This suits many topics. The distribution is the same, the draws differ.
 
     A row's draws depend only on (seed, pass), its row id, its topics and the tables. Griffiths,
     Steyvers, PNAS 2004, eq. 5, with counts of words that change after each block.
     """
-    cache, k = X.cache, phi.shape[1]
+    cache, k = X.cache, table.shape[1]
     single, whole = np.float32, np.int64
     _check(
         "redraw_topics",
         [
             (X, X.shape, single),
             (topics, (1, topics.shape[1]), np.uint16),
-            (phi, (X.shape[1], k), single),
+            (table, (X.shape[1], k), single),
             (one, (1, k), single),
             (alpha, (1, k), single),
             (row_ids, (X.shape[0], 1), whole),
             (key, (1, 3), whole),
+            *([] if extra is None else [(extra, (X.shape[1], 1), single)]),
         ],
     )
     if not 1 <= k < NO_TOPIC:
         raise ShapeError(f"redraw_topics: topics={k:,}: must be 1 to {NO_TOPIC - 1:,}.")
+    if extra is not None and not lists:
+        raise ShapeError("redraw_topics: extra: must be with lists=True. Make phi of the counts.")
     identity = ("redraw_topics", X.guid, topics.guid)
     first = values_container(cache, (*identity, "first"), X.pattern, np.int64, "tokens of entries")
     old = cache.result((*identity, "old"), topics.shape, np.uint16, "topics before the sweep")
@@ -121,8 +134,8 @@ def redraw_topics(
     for slot in (first, old, moved, topics.slot):
         slot.written(where)
     topics.follow()
-    draws = Redraws(X, topics, phi, one, alpha, row_ids, key, sweeps, first, old, moved)
-    launch(cache, "redraw_topics", draws)
+    draws = Redraws(X, topics, table, one, alpha, row_ids, key, sweeps, extra, first, old, moved)
+    launch(cache, "redraw_lists" if lists else "redraw_topics", draws)
     return Moves(X, first, old, topics, moved)
 
 

@@ -26,8 +26,9 @@ def counted(words: Any, topics: Any, shape: tuple[int, int]) -> Any:
 
 
 def redrawn(
-    X: Any, topics: Any, phi: Any, one: Any, alpha: Any, *, sweeps: int = 3, threads: int = 1
-) -> tuple[Any, Any, Any]:
+    X: Any, topics: Any, phi: Any, one: Any, alpha: Any, *, sweeps: int = 3, threads: int = 1,
+    lists: bool = False, extra: Any = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """New topics of the tokens, and counts and totals after them."""
     X, k = sp.csr_array(X).astype(np.float32), len(alpha)
     with MatCache(threads=threads) as cache:
@@ -47,6 +48,8 @@ def redrawn(
             from_array(cache, np.arange(X.shape[0])[:, None], "row ids"),
             from_array(cache, np.array([[7, 0, 0]]), "key"),
             sweeps=sweeps,
+            lists=lists,
+            extra=None if extra is None else from_array(cache, np.float32(extra), "extra"),
         )
         moves.apply(counts, totals)
         found = kept.slot.data()[0, : len(topics)].copy()
@@ -63,16 +66,18 @@ def hostile(rng: Any) -> Any:
     return X
 
 
-@pytest.mark.parametrize("k", [1, 17])  # each takes seconds to compile
+@pytest.mark.parametrize("k", [1, 17])
 @pytest.mark.parametrize("known", [True, False])
-def test_counts_are_those_of_the_new_topics(k: int, known: bool) -> None:
+@pytest.mark.parametrize("lists", [True, False])
+def test_counts_are_those_of_the_new_topics(k: int, known: bool, lists: bool) -> None:
     rng = np.random.default_rng(0)
     X = hostile(rng)
     words = words_of(X)
     topics = rng.integers(0, k, words.size) if known else np.full(words.size, NO_TOPIC)
     phi, one = rng.uniform(0.1, 1, (31, k)), np.full(k, 1e-3)
     results = [
-        redrawn(X, topics, phi, one, np.full(k, 0.1), threads=threads) for threads in (1, 2, 8)
+        redrawn(X, topics, phi, one, np.full(k, 0.1), threads=threads, lists=lists)
+        for threads in (1, 2, 8)
     ]
     new, counts, totals = results[0]
     assert new.max() < k
@@ -83,16 +88,18 @@ def test_counts_are_those_of_the_new_topics(k: int, known: bool) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-def test_a_block_without_tokens_changes_nothing() -> None:
+@pytest.mark.parametrize("lists", [True, False])
+def test_a_block_without_tokens_changes_nothing(lists: bool) -> None:
     new, counts, totals = redrawn(
-        np.zeros((3, 5)), np.zeros(0, int), np.ones((5, 1)), np.zeros(1), np.ones(1)
+        np.zeros((3, 5)), np.zeros(0, int), np.ones((5, 1)), np.zeros(1), np.ones(1), lists=lists
     )
     assert new.size == 0
     assert not counts.any()
     assert not totals.any()
 
 
-def test_a_token_is_left_out_of_its_own_counts() -> None:
+@pytest.mark.parametrize("way", ["all topics", "lists", "lists of counts"])
+def test_a_token_is_left_out_of_its_own_counts(way: str) -> None:
     """Frequencies of the first token's new topic against eq. 5 of Griffiths and Steyvers."""
     k, copies, eta = 17, 4000, 0.05
     document, present = np.array([0, 1, 1, 2]), np.array([4, 4, 9, 2])
@@ -105,7 +112,10 @@ def test_a_token_is_left_out_of_its_own_counts() -> None:
     one = 1 / (totals + 3 * eta)
     phi = (counts + eta) * one
     X = np.repeat(np.bincount(document)[None], copies, axis=0)
-    new, _, _ = redrawn(X, np.tile(present, copies), phi, one, alpha)
+    table, extra = (counts, np.full((3, 1), eta)) if way == "lists of counts" else (phi, None)
+    new, _, _ = redrawn(
+        X, np.tile(present, copies), table, one, alpha, lists=way != "all topics", extra=extra
+    )
     others = np.bincount(present[1:], minlength=k)
     counts[0, 4] -= 1
     totals[4] -= 1
@@ -117,7 +127,8 @@ def test_a_token_is_left_out_of_its_own_counts() -> None:
     assert abs(wrong / wrong.sum() - expected).max() > 8 * np.sqrt(0.25 / copies)
 
 
-def test_draws_depend_on_the_row_alone() -> None:
+@pytest.mark.parametrize("lists", [True, False])
+def test_draws_depend_on_the_row_alone(lists: bool) -> None:
     """Rows of a group with and without topics take their own numbers of sweeps."""
     rng = np.random.default_rng(3)
     X = hostile(rng)
@@ -126,10 +137,10 @@ def test_draws_depend_on_the_row_alone() -> None:
     ends = np.concatenate([[0], np.cumsum(X.sum(axis=1).astype(int))])
     topics[ends[5] : ends[6]] = NO_TOPIC
     phi, one, alpha = rng.uniform(0.1, 1, (31, k)), np.full(k, 1e-3), np.full(k, 0.1)
-    whole, _, _ = redrawn(X, topics, phi, one, alpha)
+    whole, _, _ = redrawn(X, topics, phi, one, alpha, lists=lists)
     later = X.copy()
     later[6:] = 0  # the rows before are the same, in other groups of live rows
-    part, _, _ = redrawn(later, topics[: ends[6]], phi, one, alpha)
+    part, _, _ = redrawn(later, topics[: ends[6]], phi, one, alpha, lists=lists)
     np.testing.assert_array_equal(part, whole[: ends[6]])
 
 
@@ -137,5 +148,7 @@ def test_wrong_operands_are_refused() -> None:
     X, topics = np.ones((2, 3)), np.zeros(6, int)
     with pytest.raises(ShapeError, match=r"phi is \(3, 2\).*expected \(3, 1\)|alpha"):
         redrawn(X, topics, np.ones((3, 2)), np.zeros(2), np.ones(1))
-    with pytest.raises(ShapeError, match="a block of 6 tokens, and topics has room for 5"):
+    with pytest.raises(ShapeError, match="rows must have the same counts in each pass"):
         redrawn(X, topics[:5], np.ones((3, 1)), np.zeros(1), np.ones(1))
+    with pytest.raises(ShapeError, match="extra: must be with lists=True"):
+        redrawn(X, topics, np.ones((3, 1)), np.zeros(1), np.ones(1), extra=np.ones((3, 1)))

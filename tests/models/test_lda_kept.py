@@ -14,7 +14,7 @@ from blocklearn.datasources import IterableSource
 from blocklearn.learner.training.data import count_tokens
 from blocklearn.matcache.operations.kept_topics import NO_TOPIC
 from blocklearn.mixins import CosineSimilarity
-from blocklearn.models import LDA
+from blocklearn.models import LDA, kept_topics
 from blocklearn.models.errors import ModelConfigError
 from tests.support.model_variants import counts
 from tests.support.stops import check_stops
@@ -38,7 +38,15 @@ def counted(X: Any, topics: Any) -> Any:
     return found
 
 
-def test_counts_are_exact_after_every_block_and_lambda_is_their_mean() -> None:
+@pytest.fixture(params=["all topics", "lists"])
+def sampler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the two samplers, for few topics."""
+    name: str = request.param
+    monkeypatch.setattr(kept_topics, "suits_lists", lambda K, length: name == "lists")
+    return name
+
+
+def test_counts_are_exact_after_every_block_and_lambda_is_their_mean(sampler: str) -> None:
     X, passes = counts(), []
 
     class Look(bl.Hook):
@@ -60,7 +68,7 @@ def test_counts_are_exact_after_every_block_and_lambda_is_their_mean() -> None:
     np.testing.assert_allclose(lam, mean, rtol=1e-5)
 
 
-def test_topics_of_skewed_data_do_not_collapse() -> None:
+def test_topics_of_skewed_data_do_not_collapse(sampler: str) -> None:
     """Words of three groups, of which documents have 75, 20 and 5 %.
 
     Chains that start afresh in each pass end with three copies of that mixture.
@@ -74,6 +82,33 @@ def test_topics_of_skewed_data_do_not_collapse() -> None:
     groups = (found / found.sum(axis=0)).reshape(3, 5, 3).sum(axis=1)  # of each topic
     assert groups[0].max() > 0.9
     assert groups[1].max() > 0.5
+
+
+def test_threads_change_no_bits(sampler: str) -> None:
+    one, three = (learner(threads=threads).fit() for threads in (1, 3))
+    for name, parameter in one.state().tensors.items():
+        np.testing.assert_array_equal(parameter, three.state().tensors[name], name)
+
+
+@pytest.mark.parametrize("seeds", [{}, {"first": ["3"]}], ids=["eta", "seeds"])
+def test_both_samplers_find_the_same_topics(
+    monkeypatch: pytest.MonkeyPatch, seeds: dict[str, list[str]]
+) -> None:
+    """Shares of topics, over passes; one reads counts, or phi where eta is a table."""
+    means = []
+    for lists in (False, True):
+        monkeypatch.setattr(kept_topics, "suits_lists", lambda *_, lists=lists: lists)
+        trained = learner(passes=60, seeds=seeds, alpha=0.2).fit()
+        assert trained.model.phases() == ([0, 1, 2] if lists and not seeds else [0, 1])
+        lam = trained.parameter("lambda").astype(float)
+        means.append(np.sort(lam.sum(axis=0) / lam.sum()))
+    np.testing.assert_allclose(means[0], means[1], atol=0.1)
+
+
+def test_lists_suit_many_topics_of_short_documents() -> None:
+    assert not kept_topics.suits_lists(100, 50.0)
+    assert kept_topics.suits_lists(200, 50.0)
+    assert not kept_topics.suits_lists(200, 3000.0)
 
 
 def test_a_model_without_warm_up_needs_no_optimizer(tmp_path: Path) -> None:
@@ -148,7 +183,7 @@ def test_the_plan_has_the_state(tmp_path: Path) -> None:
     ids=["one", "three"],
 )
 def test_checkpoints_resume_to_the_same_bits(
-    tmp_path: Path, replicas: dict[str, Any], blocks: list[int]
+    tmp_path: Path, replicas: dict[str, Any], blocks: list[int], sampler: str
 ) -> None:
     """In the pass of cvb0, in the first sweep and later; topics and counts, too."""
     check_stops(lambda hooks: learner(hooks=hooks, **replicas), tmp_path, blocks)

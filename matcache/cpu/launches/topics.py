@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...containers.cache import MatCache
+from ...containers.chunks import turned
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
-from ...errors import ShapeError
 from ...operations.kept_topics import Redraws
 from ...operations.sampling import Draws
 from ..bounds import Work, column_bounds, row_bounds
-from ..gibbs import GROUP, count_draws, count_particles, padded, sample_rows, topic_counts
+from ..gibbs import GROUP, LANES, count_draws, count_particles, padded, sample_rows, topic_counts
 from ..kept_gibbs import add_moved, count_tokens, move_counts, redraw_rows
+from ..kept_lists import redraw_lists, widened
+
+EACH = 64  # numbers that the sampler of lists reads for a token, about
 
 
 @launches("topic_counts", "cpu", only_calls=True)
@@ -70,38 +75,65 @@ def _split_tokens(
     cache.backend.run(kernel, row_bounds(cache, pattern.rows, pattern), *call)
 
 
-@launches("redraw_topics", "cpu")
+@launches("redraw_topics", "cpu", only_calls=True)
 def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
-    X, phi, topics, backend = draws.X, draws.phi, draws.topics, cache.backend
-    pattern, k, threads = X.pattern, phi.shape[1], backend.threads
+    phi, backend = draws.table, cache.backend
+    k, rows = phi.shape[1], draws.X.shape[0]
     u, words = draws.scratch("uniform numbers", np.float32), draws.scratch("words", np.int64)
     now, shares = draws.scratch("topics", np.int32), draws.scratch("shares", np.float32)
-    counts = cache.result(
-        ("sampler counts", k), (threads, 2 * GROUP * padded(k)), np.float32, "counts"
-    )
-    state = cache.result(("sampler rows",), (threads, 3 * GROUP), np.int64, "rows in work")
-    indptr, indices = pattern.offsets()
-    values, first = X.slot.data()[0], draws.first.data()[0]
-    call = [indptr, indices, values, first, draws.row_ids.slot.data(), draws.key.slot.data()]
-    call += [topics.slot.data()[0], *(mat.slot.data() for mat in (phi, draws.one, draws.alpha))]
+    shape = (backend.threads, 2 * GROUP * padded(k))
+    counts = cache.result(("sampler counts", k), shape, np.float32, "counts")
+    state = cache.result(("sampler rows",), (backend.threads, 3 * GROUP), np.int64, "rows in work")
+    call = [*_tokens(cache, draws), draws.X.pattern.offsets()[1], *_tables(draws)]
     call += [draws.sweeps, draws.old.data()[0], draws.moved.data(), counts.data()]
     call += [state.data().reshape(-1, GROUP, 3)]
     call += [slot.data()[0] for slot in (u, words, now, shares)]
-    backend.call(count_tokens, indptr, X.shape[0], values, first)
-    if not cache.reserving and pattern.nnz:
-        tokens = int(first[pattern.nnz - 1]) + int(values[pattern.nnz - 1])
-        if tokens > topics.shape[1]:
-            raise ShapeError(
-                f"redraw_topics: a block of {tokens:,} tokens, and {topics.label} has room for "
-                f"{topics.shape[1]:,}: rows must have the same counts in each pass."
-            )
-        cache.flops += 2 * k * tokens
-    draws.moved.data()[:] = 0.0
-    work = Work(fixed=topics.shape[1] * k)
-    backend.run(redraw_rows, row_bounds(cache, X.shape[0], pattern, work), *call)
+    work = Work(fixed=draws.topics.shape[1] * k)
+    backend.run(redraw_rows, row_bounds(cache, rows, draws.X.pattern, work), *call)
 
 
-@launches("move_counts", "cpu")
+@launches("redraw_lists", "cpu", only_calls=True)
+def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
+    X, backend, extra = draws.X, cache.backend, draws.extra
+    k, rows = draws.table.shape[1], X.shape[0]
+    u, room = draws.scratch("uniform numbers", np.float32), LANES * rows
+    held, counts, factors = (
+        draws.scratch(f"{name} of lists", dtype, room)
+        for name, dtype in (("topics", np.int32), ("counts", np.float32), ("scales", np.float32))
+    )
+    shape = (backend.threads, 5 * widened(k))
+    sums = cache.result(("sampler sums", k), shape, np.float32, "sums of topics")
+    of_rows = [
+        cache.result(("sampler lists", name, rows), (1, rows), np.int64, f"{name} of lists")
+        for name in ("sizes", "sweeps")
+    ]
+    call = [*_tokens(cache, draws), X.pattern.numbers(), *turned(cache, X.pattern)]
+    added = draws.one if extra is None else extra
+    call += [*_tables(draws), added.slot.data(), int(extra is not None)]
+    call += [draws.sweeps, draws.old.data()[0], draws.moved.data(), sums.data()]
+    call += [slot.data()[0] for slot in (u, held, counts, factors, *of_rows)]
+    work = Work(fixed=draws.topics.shape[1] * EACH)
+    chunks = 1 << (backend.threads - 1).bit_length()  # more of them would share fewer words
+    backend.run(redraw_lists, row_bounds(cache, rows, X.pattern, work, chunks), *call)
+
+
+def _tokens(cache: MatCache, draws: Redraws) -> list[Any]:
+    """Return the first arguments of both samplers, after numbering the tokens of a block."""
+    X, topics = draws.X, draws.topics
+    indptr, values, first = X.pattern.offsets()[0], X.slot.data()[0], draws.first.data()[0]
+    of_topics, backend = topics.slot.data()[0], cache.backend
+    numbering = (indptr, X.shape[0], values, of_topics, first, draws.moved.data())
+    backend.call(count_tokens, *numbering, draws.flops_each, backend.operations)
+    return [indptr, values, first, draws.row_ids.slot.data(), draws.key.slot.data()]
+
+
+def _tables(draws: Redraws) -> list[Any]:
+    """Return the tables that both samplers read."""
+    tables = (draws.table, draws.one, draws.alpha)
+    return [draws.topics.slot.data()[0], *(mat.slot.data() for mat in tables)]
+
+
+@launches("move_counts", "cpu", only_calls=True)
 def _move_counts(
     cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, old: Slot, topics: Slot,
     moved: Slot, counts: Slot, totals: Slot,

@@ -1,0 +1,215 @@
+"""Collapsed Gibbs sweeps on the CPU whose cost hardly grows with the number of topics.
+
+The weight of a topic, (n + alpha) phi, is split: n phi is summed over the topics that a document
+has, alpha phi once for each word of the block. Yao, Mimno, McCallum, KDD 2009.
+
+A block is swept word by word, so that a word's row of the table stays in the first cache, with the
+lists of the documents. Within a document the order of tokens is that of its entries, whichever
+rows are swept together: chunks of rows change no bits.
+"""
+
+# Numba infers the types.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+import numpy as np
+
+from .gibbs import LANES, uniforms
+from .jit import helper, kernel
+from .kept_gibbs import end_row
+from .list_vectors import count_up_to, find, sum_word, weigh
+
+SPAN = 4 * LANES  # topics of a group, see `sum_word`
+_f, _i32 = np.float32, np.int32
+_plain = helper()
+
+
+def widened(k: int) -> int:
+    """Return k rounded up to whole groups."""
+    return -(-k // SPAN) * SPAN
+
+
+@_plain
+def list_at(d, indptr, first):
+    """Return where the list of a document begins: whole vectors hold a topic of each token."""
+    return (first[indptr[d]] + LANES * d) // LANES * LANES
+
+
+@_plain
+def tokens_of(d, indptr, values, first):
+    """Return a document's first token, and their number."""
+    if indptr[d] == indptr[d + 1]:
+        return np.int64(0), np.int64(0)
+    last, start = indptr[d + 1] - 1, first[indptr[d]]
+    return start, first[last] + np.int64(values[last]) - start
+
+
+@_plain
+def begin_list(d, indptr, values, first, topics, own, k, old, held, counts, factors, sizes):
+    """Make the list of a document's topics; return the number of its tokens.
+
+    own[:k]: scales of topics.
+    held, counts, factors: from `list_at` on, the topics, their tokens and their scales.
+    """
+    start, size = tokens_of(d, indptr, values, first)
+    length = np.int64(0)
+    if size > 0:
+        at = list_at(d, indptr, first)
+        for i in range(at, at + (min(size, k) + LANES - 1) // LANES * LANES):
+            held[i], counts[i], factors[i] = _i32(0), _f(0), _f(0)
+        for p in range(start, start + size):
+            topic = _i32(topics[p])
+            old[p] = topics[p]
+            if topic < k:
+                place = find(held, counts, at, length, topic)
+                if place == length:
+                    held[at + place], factors[at + place] = topic, own[topic]
+                    length += 1
+                counts[at + place] += _f(1)
+    sizes[d] = length
+    return size
+
+
+@_plain
+def search(t, table, word, extra, own, weights, sums, lanes):
+    """Return the topic in whose part of a word's sum t lies, how far t is in it, and the part.
+
+    own, weights, sums, lanes: see `sum_word`.
+    """
+    k = table.shape[1]
+    lane = min(count_up_to(own, lanes, LANES, t), min(k, LANES) - 1)
+    left = t - own[lanes + lane - 1] if lane > 0 else t
+    group = np.int64(0)
+    for n in range((k - 1 - lane) // SPAN):
+        group += 1 if own[sums + n * LANES + lane] <= left else 0
+    if group > 0:
+        left -= own[sums + (group - 1) * LANES + lane]
+    topic = group * SPAN + lane
+    part = own[weights + topic] * (table[word, topic] + extra)
+    while left >= part and topic + LANES < min(k, (group + 1) * SPAN):
+        left -= part
+        topic += LANES
+        part = own[weights + topic] * (table[word, topic] + extra)
+    return topic, left, part
+
+
+@_plain
+def draw(p, u, known, start, length, table, word, extra, one, own, at, total, topics, held, counts,
+         factors):  # fmt: skip
+    """Draw the topic of token p anew; return the length of its document's list.
+
+    known: whether the token is in the table's counts at its present topic.
+    own, at: scratch of the thread, and the width of its parts; see `redraw_lists`.
+    total: of `sum_word`.
+    """
+    weights, sums, parts, lanes = at, 2 * at, 3 * at, 4 * at
+    k = table.shape[1]
+    z, share, less = _i32(-1), _f(1), _f(0)
+    if topics[p] < k:
+        z = _i32(topics[p])
+        if known:
+            f, lost = table[word, z] + extra, one[0, z]
+            phi = own[z] * f
+            share = max((phi - lost) / ((_f(1) - lost) * phi), _f(0))
+            less = own[weights + z] * f * (_f(1) - share)
+    mass, mine = weigh(
+        held, counts, factors, start, length, table, word * k, extra, z, share, own, parts
+    )
+    rest = max(total - less, _f(0))
+    t = u * (mass + rest)
+    if t < mass:
+        place = min(count_up_to(own, parts, length, t), length - 1)
+        topic = held[start + place]
+    else:
+        t -= mass
+        found, inside, part = search(t, table, word, extra, own, weights, sums, lanes)
+        if found == z and inside >= part * share:
+            # what the token takes from its topic stands for what lies behind the rest of the sum
+            t = max(t - inside + part, rest) + (inside - part * share)
+            found, inside, part = search(t, table, word, extra, own, weights, sums, lanes)
+        topic = _i32(found)
+        place = find(held, counts, start, length, topic)
+    if place != mine:
+        if mine >= 0:
+            counts[start + mine] -= _f(1)
+            if counts[start + mine] == 0:  # the last of the list takes its place
+                length -= 1
+                held[start + mine] = held[start + length]
+                counts[start + mine] = counts[start + length]
+                held[start + length], counts[start + length] = _i32(0), _f(0)
+                factors[start + mine] = factors[start + length]
+                place = mine if place == length else min(place, length)
+        if place == length:
+            held[start + place], factors[start + place] = topic, own[topic]
+            length += 1
+        counts[start + place] += _f(1)
+        topics[p] = topic
+    return length
+
+
+@_plain
+def first_entry(t_rows, begin, end, row):
+    """Return the first of a word's entries in `row` or after it; they are in order of rows."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if t_rows[middle] < row:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel()
+def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, numbers, active,
+                 starts, t_rows, t_pos, topics, table, one, alpha, extra, counted, sweeps, old,
+                 moved, scratch, u, held, counts, factors, sizes, due):  # fmt: skip
+    """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
+
+    numbers: the block's numbers of non-zeros and of active columns.
+    extra, counted: where counted, phi = (table + extra) one, with extra [columns x 1]; else
+        phi = table.
+    scratch: float32 [threads x 5 widened(k)]: scales of phi, alpha times scales, sums of lanes,
+        sums of a document, and the lanes of `sum_word`.
+    u, held, counts, factors: scratch float32, int32, float32 and float32, one number per token.
+    sizes, due: scratch int64, one number per row: topics in its list, and its sweeps.
+    """
+    k, begin, end = alpha.shape[1], bounds[chunk], bounds[chunk + 1]
+    own, width = scratch[thread], scratch.shape[1] // 5
+    for j in range(width):
+        own[j] = own[width + j] = _f(0)
+    for j in range(k):
+        own[j] = one[0, j] if counted else _f(1)
+        own[width + j] = alpha[0, j] * own[j]
+    most = np.int64(0)
+    for d in range(begin, end):
+        size = begin_list(
+            d, indptr, values, first, topics, own, k, old, held, counts, factors, sizes
+        )
+        due[d] = np.int64(1) if sizes[d] > 0 else np.int64(sweeps) if size > 0 else np.int64(0)
+        most = max(most, due[d])
+    for sweep in range(most):
+        for d in range(begin, end):
+            if sweep < due[d]:
+                start, size = tokens_of(d, indptr, values, first)
+                uniforms(u, start, size, sweep, row_ids[d, 0], key)
+        for a in range(numbers[1]):
+            word, stop, total = np.int64(active[a]), starts[a + 1], _f(-1)
+            more = extra[word, 0] if counted else _f(0)
+            for entry in range(first_entry(t_rows, starts[a], stop, begin), stop):
+                d = t_rows[entry]
+                if d >= end:
+                    break
+                if sweep >= due[d]:
+                    continue
+                if total < 0:
+                    total = sum_word(table, word * k, k, more, own, width, 2 * width, 4 * width)
+                i = t_pos[entry]
+                start, length = list_at(d, indptr, first), sizes[d]
+                for p in range(first[i], first[i] + np.int64(values[i])):
+                    length = draw(
+                        p, u[p], old[p] < k, start, length, table, word, more, one, own, width,
+                        total, topics, held, counts, factors,
+                    )  # fmt: skip
+                sizes[d] = length
+    for d in range(begin, end):
+        start, size = tokens_of(d, indptr, values, first)
+        end_row(start, size, topics, old, topics, moved, thread)
