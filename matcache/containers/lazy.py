@@ -77,9 +77,9 @@ class Lazy(Operand):
         """The transposed matrix, as an operand of `@`."""
         return Transposed(self)
 
-    def sum(self) -> Any:
-        """Return the sum of all entries, as a float64 `Scalar`."""
-        return self._apply("total", (self,))
+    def mean(self, axis: int | None = None) -> Any:
+        """Return the mean of all entries, or by axis: see `matcache.mean`."""
+        return operate("mean", self, axis)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Copy into a NumPy array; of a sparse matrix, only its stored values [nnz]."""

@@ -77,6 +77,10 @@ class Mat(Lazy):
         operate("assign", self, value)
         self.follow()
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write `x[rows] = value` or `x[rows, columns] = value`, as `x[rows] <<= value` does."""
+        operate("write part", self, index, value)
+
     def follow(self) -> None:
         """Make this handle current, after writing through it."""
         self.version, self.where = self.slot.version, self.slot.where

@@ -84,6 +84,41 @@ def add_partials(partials, out):
         out[0, j] = total
 
 
+@_ordered
+def max_partials(partials, out):
+    """Keep the largest: out[j] = largest of partials[:, j]; NaN wins."""
+    for j in range(out.shape[1]):
+        most = -np.inf
+        for chunk in range(partials.shape[0]):
+            x = partials[chunk, j]
+            most = x if (x > most) or (x != x) else most
+        out[0, j] = most
+
+
+@_ordered
+def scatter(chunk, thread, bounds, target, rows, columns, source, add, bad):
+    """Write target[rows[i], columns[j]] = source[i, j], or add it, for ascending i.
+
+    A chunk has rows of the target, so the order does not depend on the number of chunks.
+
+    source: [rows x columns]; an axis of length 1 repeats.
+    bad: receives the first row position that is out of range. Then nothing is written.
+    """
+    for i in range(rows.size):
+        if rows[i] < 0 or rows[i] >= target.shape[0]:
+            bad[chunk, 0] = i + 1
+            return
+    first, last = bounds[chunk], bounds[chunk + 1]
+    tall, wide = min(source.shape[0] - 1, 1), min(source.shape[1] - 1, 1)
+    for i in range(rows.size):
+        r = rows[i]
+        if r < first or r >= last:
+            continue
+        for j in range(columns.size):
+            x = source[i * tall, j * wide]
+            target[r, columns[j]] = target[r, columns[j]] + x if add else x
+
+
 @_kernel
 def gather(chunk, thread, bounds, source, rows, columns, out, bad):
     """Gather out[i, j] = source[rows[i], columns[j]].
@@ -157,6 +192,8 @@ KERNELS: dict[str, Any] = {
     "add_partials": add_partials,
     "copy": copy,
     "gather": gather,
+    "max_partials": max_partials,
+    "scatter": scatter,
     "round_table": round_table,
     "split_tokens": split_tokens,
     "top_products": top_products,

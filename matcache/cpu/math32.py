@@ -201,6 +201,29 @@ def sigmoid(x):
 
 
 @_inline
+def tanh(x):
+    """Return (e^x - e^-x) / (e^x + e^-x)."""
+    a = abs(x)
+    z = x * x
+    p = _F(-5.70498872745e-3)  # below 0.625, where 1 - tanh would lose digits
+    p = p * z + _F(2.06390887954e-2)
+    p = p * z + _F(-5.37397155531e-2)
+    p = p * z + _F(1.33314422036e-1)
+    p = p * z + _F(-3.33332819422e-1)
+    small = p * z * x + x
+    large = _F(1) - _F(2) / (exp(a + a) + _F(1))
+    large = large if x > _F(0) else -large
+    p = small if a < _F(0.625) else large
+    return x if x != x else p
+
+
+@_inline
+def floor(x):
+    """Return the largest whole number that is not larger."""
+    return np.floor(x)
+
+
+@_inline
 def softplus(x):
     """Return ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)."""
     e = exp(-abs(x))

@@ -46,6 +46,18 @@ def exp(x):
 
 
 @_inline
+def tanh(x):
+    """Return (e^x - e^-x) / (e^x + e^-x)."""
+    return math.tanh(x)
+
+
+@_inline
+def floor(x):
+    """Return the largest whole number that is not larger."""
+    return np.floor(x)
+
+
+@_inline
 def log(x):
     """Return ln x; 0 gives -inf, x < 0 NaN."""
     return np.log(x)

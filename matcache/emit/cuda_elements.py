@@ -9,6 +9,32 @@ from ..program.schedule import Group, Schedule
 from .cuda_header import device_header
 from .cuda_loops import CudaLoops
 
+# START and FOLD: what the fold of a column begins with, and how it takes another number.
+_BY_COLUMN = """
+    // few columns: several threads share one, each sums its own rows; then fold in order
+    __shared__ double parts[BL_BLOCK];
+    const i64 first = rows * blockIdx.x / gridDim.x;
+    const i64 last = rows * (blockIdx.x + 1) / gridDim.x;
+    const int wide = columns < BL_BLOCK ? (int)columns : BL_BLOCK;
+    const int groups = BL_BLOCK / wide, group = threadIdx.x / wide;
+    for (i64 start = 0; start < columns; start += wide) {
+        const i64 k = start + threadIdx.x % wide;
+        double sum = START;
+        if (group < groups && k < columns)
+            for (i64 i = first + group; i < last; i += groups) {
+                const i64 e = i * columns + k; (void)e;
+                ELEMENT
+            }
+        parts[threadIdx.x] = sum;
+        __syncthreads();
+        if (group == 0 && k < columns) {
+            for (int g = 1; g < groups; ++g) sum = FOLD(sum, parts[g * wide + threadIdx.x]);
+            o0[(i64)blockIdx.x * columns + k] = sum;
+        }
+        __syncthreads();
+    }
+"""
+
 # How each ending visits elements: e, of row i and column k. ELEMENT stands for their computation.
 # FLAT is whether chunks are of elements, not of rows.
 _KERNELS: dict[Ending, str] = {
@@ -32,30 +58,8 @@ _KERNELS: dict[Ending, str] = {
     sum = bl_across_groups<bl_plus>(sum);
     if (threadIdx.x == 0) o0[blockIdx.x] = sum;
 """,
-    "colsum": """
-    // few columns: several threads share one, each sums its own rows; then add in order
-    __shared__ double parts[BL_BLOCK];
-    const i64 first = rows * blockIdx.x / gridDim.x;
-    const i64 last = rows * (blockIdx.x + 1) / gridDim.x;
-    const int wide = columns < BL_BLOCK ? (int)columns : BL_BLOCK;
-    const int groups = BL_BLOCK / wide, group = threadIdx.x / wide;
-    for (i64 start = 0; start < columns; start += wide) {
-        const i64 k = start + threadIdx.x % wide;
-        double sum = 0.0;
-        if (group < groups && k < columns)
-            for (i64 i = first + group; i < last; i += groups) {
-                const i64 e = i * columns + k; (void)e;
-                ELEMENT
-            }
-        parts[threadIdx.x] = sum;
-        __syncthreads();
-        if (group == 0 && k < columns) {
-            for (int g = 1; g < groups; ++g) sum += parts[g * wide + threadIdx.x];
-            o0[(i64)blockIdx.x * columns + k] = sum;
-        }
-        __syncthreads();
-    }
-""",
+    "colsum": _BY_COLUMN.replace("START", "0.0").replace("FOLD", "bl_plus::of"),
+    "colmax": _BY_COLUMN.replace("START", "-BL_INF(double)").replace("FOLD", "bl_maximum"),
 }
 
 
@@ -68,8 +72,8 @@ def elements_source(
     result_type: C type of an assigned result.
 
     `run` takes: rows, columns, arguments..., result. "assign" runs over the elements with any grid.
-    "total" and "colsum" need one block per chunk of rows (of elements, if flat) and write the
-    chunk's sums in float64 to result[chunk, :]; `add_partials` adds them.
+    "total", "colsum" and "colmax" need one block per chunk of rows (of elements, if flat) and write
+    the chunk's part in float64 to result[chunk, :]; `end_sum` or `end_max` joins the parts.
     """
     return _Printer(plan, types).source(result_type)
 
@@ -112,7 +116,10 @@ class _Printer(CudaLoops):
 
     def put(self, value: Value, text: str) -> None:
         """Print what becomes of an element of the result."""
-        if self.program.ending == "assign":
-            super().put(value, text)
-        else:
-            self.out.line(f"sum += (double){text};")
+        match self.program.ending:
+            case "assign":
+                super().put(value, text)
+            case "colmax":
+                self.out.line(f"sum = bl_maximum(sum, (double){text});")
+            case _:
+                self.out.line(f"sum += (double){text};")

@@ -83,6 +83,8 @@ class CudaLoops(RowwisePrinter):
         """Return this lane's element of a vector."""
         if is_shared(value):
             return f"b{value.arg}[v]"
+        if value.access is Access.PLACE:
+            return "F(k + v)"
         return f"{self.register(value)}[r]"
 
     def put(self, value: Value, text: str) -> None:
@@ -90,7 +92,9 @@ class CudaLoops(RowwisePrinter):
         self.set(self.element(value), text)
 
     def nonzero(self, value: Value, lane: int) -> str:
-        """Return non-zero j + lane of a stored value."""
+        """Return non-zero j + lane of a value that is not made in the loop."""
+        if value.access is Access.PLACE:
+            return f"F(c{lane})"
         if value.access in (Access.COLUMN, Access.ENTRY):
             return f"F(a{value.arg}[c{lane}])"
         text = self.nonzero_place(value, lane)

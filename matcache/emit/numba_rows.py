@@ -102,9 +102,9 @@ class NumbaPrinter(RowwisePrinter):
         out, ending = self.out, self.program.ending
         if ending == "total":
             out.line("total = 0.0")
-        if ending == "colsum":
+        if self.program.by_column:
             with out.block("for k in range(columns):"):
-                out.line("o0[chunk, k] = 0.0")
+                out.line(f"o0[chunk, k] = {'0.0' if ending == 'colsum' else '-np.inf'}")
         if self.plan.flat:
             # slices: an index that starts at 0 is known not to be negative, and LLVM makes vectors
             out.line("first, last = bounds[chunk], bounds[chunk + 1]")
@@ -191,7 +191,9 @@ class NumbaPrinter(RowwisePrinter):
         return f"a{argument}[i, 0]"
 
     def load(self, value: Value, index: str = "k") -> str:
-        """Return the value of one element of a stored vector."""
+        """Return the value of one element of a vector."""
+        if value.access is Access.PLACE:
+            return f"F({index})"
         if value.access is Access.RANDOM:
             stream = self.program.arguments[value.arg].stream
             return f"m.uniform(random_bits({self.array(value)}, i, k, {stream}))"
@@ -215,6 +217,8 @@ class NumbaPrinter(RowwisePrinter):
                 self.out.line(f"total += np.float64({text})")
             case "colsum":
                 self.out.line(f"o0[chunk, k] += np.float64({text})")
+            case "colmax":
+                self.out.line(f"o0[chunk, k] = m.maximum(o0[chunk, k], np.float64({text}))")
             case "assign":
                 self.set(self.element(value), text)
 
@@ -359,6 +363,8 @@ class _Body(LoopBody):
         super().run()
 
     def load(self, value: Value, lane: int) -> str:
+        if value.kind is Kind.NNZ and value.access is Access.PLACE:
+            return f"F(c{lane})"
         if value.kind is Kind.NNZ:
             return self.numba.read(self.numba.nonzero(value, lane))
         return self.numba.load(value)

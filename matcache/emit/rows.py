@@ -243,7 +243,7 @@ class LoopBody(ABC):
     @property
     def needs_columns(self) -> bool:
         """Whether it reads the columns of the non-zeros: c0, c1, ... by lane."""
-        by_column = (Access.COLUMN, Access.ENTRY)
+        by_column = (Access.COLUMN, Access.ENTRY, Access.PLACE)
         return any(
             isinstance(i, Dot | Gather) or any(v.access in by_column for v in reads(i))
             for i in self.group.instructions

@@ -50,6 +50,8 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "sqrt": Elementwise(1, np.sqrt, "m.sqrt({0})", "sqrt({0})"),
     "exp": Elementwise(1, np.exp, "m.exp({0})", "exp({0})"),
     "log": Elementwise(1, np.log, "m.log({0})", "log({0})"),
+    "tanh": Elementwise(1, np.tanh, "m.tanh({0})", "tanh({0})"),
+    "floor": Elementwise(1, np.floor, "m.floor({0})", "floor({0})"),
     "maximum": Elementwise(2, np.maximum, "m.maximum({0}, {1})", "bl_maximum({0}, {1})"),
     "minimum": Elementwise(2, np.minimum, "m.minimum({0}, {1})", "bl_minimum({0}, {1})"),
     "less": Elementwise(2, np.less, "F({0} < {1})", "F({0} < {1})"),

@@ -17,6 +17,16 @@ def log(x: Any) -> Any:
     return apply("log", x)
 
 
+def tanh(x: Any) -> Any:
+    """Return the hyperbolic tangent, elementwise."""
+    return apply("tanh", x)
+
+
+def floor(x: Any) -> Any:
+    """Return the largest whole number that is not larger, elementwise."""
+    return apply("floor", x)
+
+
 def sqrt(x: Any) -> Any:
     """Return the square root, elementwise."""
     return apply("sqrt", x)
@@ -134,6 +144,21 @@ def rowmin(x: Any) -> Any:
     return apply("rowmin", x)
 
 
+def argmax(x: Any) -> Any:
+    """Return the column of each row's largest entry: [n x k] -> [n x 1], as floats.
+
+    Of equal ones it is the first; NaN counts as the largest, as in NumPy. Of a sparse row, it is
+    the column of the largest stored entry, or -1 where nothing is stored. In float32, columns are
+    exact up to 2^24.
+    """
+    return apply("argmax", x)
+
+
+def argmin(x: Any) -> Any:
+    """Return the column of each row's smallest entry: [n x k] -> [n x 1]; see `argmax`."""
+    return apply("argmin", x)
+
+
 def rowdot(a: Any, b: Any) -> Any:
     """Return the dot product of each pair of rows: [n x k], [n x k] -> [n x 1]."""
     return rowsum(a * b)
@@ -150,6 +175,34 @@ def colsum(x: Any) -> Any:
     Sums run in float64 over a fixed number of chunks.
     """
     return apply("colsum", x)
+
+
+def colmax(x: Any) -> Any:
+    """Return the largest entry of each column of a dense matrix: [n x k] -> [1 x k]."""
+    return apply("colmax", x)
+
+
+def colmin(x: Any) -> Any:
+    """Return the smallest entry of each column of a dense matrix: [n x k] -> [1 x k]."""
+    return -colmax(-x)
+
+
+def mean(x: Any, axis: int | None = None) -> Any:
+    """Return the mean of all entries (1 x 1), of each column (axis 0) or of each row (axis 1).
+
+    x: [n x k]. The zeros of a sparse matrix count, and the padding rows of a block do not.
+    """
+    return x.mean(axis)
+
+
+def concatenate(parts: Any, axis: int = 0) -> Any:
+    """Return matrices side by side (axis 1), or one below the other (axis 0).
+
+    parts: two dense matrices or more, with equal columns (axis 0) or rows (axis 1).
+    """
+    if axis not in (0, 1):
+        raise ValueError(f"concatenate: axis={axis!r}: must be 0 or 1.")
+    return apply("concatenate_rows" if axis == 0 else "concatenate_columns", *parts)
 
 
 def total(x: Any) -> Any:

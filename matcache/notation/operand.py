@@ -35,6 +35,9 @@ OPERATORS = {
 REDUCTIONS = ("colsum", "copy", "rowmax", "rowmin", "rowsum", "sort", "total")
 """Functions of `functions.py`, not elementwise, to suggest in place of NumPy's of the same name."""
 
+SUMS = {None: "total", 0: "colsum", -2: "colsum", 1: "rowsum", -1: "rowsum"}
+"""Sums by axis."""
+
 
 class Operand:
     """Base class of everything that takes part in expressions.
@@ -80,6 +83,12 @@ class Operand:
         """Assign into this container."""
         self._assign(value)
         return self
+
+    def sum(self, axis: int | None = None) -> Any:
+        """Return the sum of all entries (1 x 1), of each column (axis 0) or each row (axis 1)."""
+        if axis not in SUMS:
+            raise ValueError(f"sum: axis={axis!r}: must be None, 0 (of columns) or 1 (of rows).")
+        return self._apply(SUMS[axis], (self,))
 
     def __add__(self, other: Any) -> Any:
         """Return the elementwise sum."""

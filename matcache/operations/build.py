@@ -1,12 +1,13 @@
 """Build a node for each operation on Mats, or send row-local work to a kernel.
 
-`build(cache, op, args)` is the entry point of `Lazy._apply`. Elementwise operations, sums of rows
-and columns and assignment are here; `products.py` and `indexing.py` hold the rest.
+`build(cache, op, args)` is the entry point of `Lazy._apply`. Sums of rows and columns and
+assignment are here; `elementwise.py`, `products.py` and `indexing.py` hold the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,8 @@ import numpy as np
 from ..containers.cache import MatCache
 from ..containers.dispatch import operation
 from ..containers.expressions import Elementwise, Node, result_dtype
-from ..containers.lazy import Lazy, Shape, Transposed
+from ..containers.lazy import Lazy, Transposed
 from ..containers.matrices import Mat, SparseMat
-from ..containers.slots import PatternSlot
 from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand, apply
@@ -24,11 +24,10 @@ from ..program import padding
 from ..program.instructions import Ending
 from . import dense
 from .dense import linearise
-from .indexing import sort
+from .elementwise import broadcast, elementwise, text_of
+from .indexing import concatenate, sort
 from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
 from .rowwise import Rowwise, run
-
-DEEPEST = 64  # most operations on a path of a tree; a deeper tree is computed in parts
 
 
 @operation("build")
@@ -39,7 +38,7 @@ def build(cache: MatCache, op: str, args: tuple[Any, ...]) -> Any:
     """
     args = tuple(_operand(cache, op, a) for a in args)
     if op in ELEMENTWISE:
-        return _noted(cache, op, args, _elementwise(cache, op, args))
+        return _noted(cache, op, args, elementwise(cache, op, args))
     if op not in _BUILDERS:
         raise ShapeError(f"op={op!r}: must be an operation on matrices.")
     for arg in args:
@@ -79,65 +78,16 @@ def _operand(cache: MatCache, op: str, arg: Any) -> Any:
     )
 
 
-# ---------------------------------------------------------------- elementwise
+# ---------------------------------------------------------------- padding
 
 
-def _elementwise(cache: MatCache, op: str, args: tuple[Lazy | float, ...]) -> Elementwise:
-    lazies = [a for a in args if isinstance(a, Lazy)]
-    pattern: PatternSlot | None = None
-    for arg in lazies:
-        if arg.pattern is not None:
-            if pattern is not None and pattern is not arg.pattern:
-                raise ShapeError(
-                    f"{op} at {source_line()}: {lazies[0].label} and {arg.label} have different "
-                    "patterns of non-zeros. Elementwise operations act on the stored entries."
-                )
-            pattern = arg.pattern
-    shape = (pattern.rows, pattern.columns) if pattern is not None else lazies[0].shape
-    for arg in lazies:
-        if arg.pattern is None:
-            together = _broadcast(op, shape, arg.shape)
-            if pattern is not None and (together != shape or _is_full(arg.shape, shape)):
-                raise ShapeError(
-                    f"{op} at {source_line()}: {arg.label} is {_x(arg.shape)}; beside a sparse "
-                    f"{_x(shape)} matrix it must be a number, a column "
-                    f"{_x((shape[0], 1))} or a row {_x((1, shape[1]))}."
-                )
-            shape = together
-    node = Elementwise(cache, op, args, shape, result_dtype(lazies), pattern)
-    if node.depth >= DEEPEST:
-        node.mat()
-        node.depth = 0
-    return node
-
-
-def _is_full(a: Shape, of: Shape) -> bool:
-    return a == of and 1 not in of
-
-
-def _x(shape: Shape) -> str:
-    return f"{shape[0]} x {shape[1]}"
-
-
-def _broadcast(op: str, a: Shape, b: Shape) -> Shape:
-    sides = []
-    for x, y in zip(a, b, strict=True):
-        if x != y and 1 not in (x, y):
-            raise ShapeError(
-                f"{op} at {source_line()}: shapes {_x(a)} and {_x(b)} do not fit; each side must "
-                "be equal, or 1."
-            )
-        sides.append(y if x == 1 else x)
-    return (sides[0], sides[1])
-
-
-def real_rows(x: Lazy) -> Lazy:
-    """Replace padding rows of x by zeros, unless they are zeros already."""
+def real_rows(x: Lazy, instead: float = 0.0) -> Lazy:
+    """Replace padding rows of x by a number, unless they hold it already."""
     block, number = x.padding
-    if block is None or number == 0.0:
+    if block is None or number == instead:
         return x
-    real = _elementwise(x.cache, "less_equal", (0.0, block.handle()))
-    return _elementwise(x.cache, "where", (real, x, 0.0))
+    real = elementwise(x.cache, "less_equal", (0.0, block.handle()))
+    return elementwise(x.cache, "where", (real, x, instead))
 
 
 @operation("evaluate")
@@ -192,10 +142,10 @@ def assign(target: Mat, value: Any) -> None:
     if isinstance(target, SparseMat) or (isinstance(value, Lazy) and value.pattern is not None):
         _assign_sparse(target, value)
         return
-    if isinstance(value, Lazy) and _broadcast("<<=", target.shape, value.shape) != target.shape:
+    if isinstance(value, Lazy) and broadcast("<<=", target.shape, value.shape) != target.shape:
         raise ShapeError(
-            f"<<= at {source_line()}: {target.label} is {_x(target.shape)}, the value "
-            f"{_x(value.shape)}."
+            f"<<= at {source_line()}: {target.label} is {text_of(target.shape)}, the value "
+            f"{text_of(value.shape)}."
         )
     held = value.padding if isinstance(value, Lazy) else padding.Padding()
     target.slot.padding = held if held.block and value.shape[0] > 1 else padding.Padding()
@@ -238,6 +188,30 @@ def _sum(ending: Ending) -> Callable[[MatCache, Lazy], Any]:
     return reduce
 
 
+def _colmax(cache: MatCache, x: Lazy) -> Any:
+    if x.pattern is not None:
+        raise ShapeError(f"colmax at {source_line()}: {x.label} is sparse; it must be dense.")
+    x = real_rows(x, -np.inf)
+    dtype = result_dtype([x])
+    return dense.result(cache, x, "colmax", (1, x.shape[1]), dtype, f"colmax({x.label})")
+
+
+def real_count(x: Lazy) -> Lazy | float:
+    """Return the number of rows of x that are no padding."""
+    block = x.padding.block
+    if block is None:
+        return float(x.shape[0])
+    found: Lazy = apply("total", block.handle() >= 0.0)
+    return found
+
+
+@operation("mean")
+def mean(x: Lazy, axis: int | None) -> Any:
+    """Return the mean of all entries (axis None), of columns (0) or of rows (1)."""
+    count = 1.0 if axis in (1, -1) else real_count(x)
+    return x.sum(axis) / (count if axis in (0, -2) else count * x.shape[1])
+
+
 def _rowreduce(op: str) -> Callable[[MatCache, Lazy], Any]:
     def reduce(cache: MatCache, x: Lazy) -> Any:
         if op == "rownnz" and x.pattern is None:
@@ -274,5 +248,10 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "rowmax": _rowreduce("rowmax"),
     "rowmin": _rowreduce("rowmin"),
     "rownnz": _rowreduce("rownnz"),
+    "argmax": _rowreduce("argmax"),
+    "argmin": _rowreduce("argmin"),
+    "colmax": _colmax,
+    "concatenate_rows": partial(concatenate, axis=0),
+    "concatenate_columns": partial(concatenate, axis=1),
     "sort": sort,
 }

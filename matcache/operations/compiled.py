@@ -28,6 +28,7 @@ class Compiled:
     returned: tuple[int, ...]  # argument number for a returned argument, else -1
     writes: tuple[int, ...]  # arguments that the function assigns to
     must_run: tuple[Repeat, ...]  # loops that need a round: their values are used later
+    recipe: Any = None  # what the function's caller makes of the results
     _flops_each: dict[Any, tuple[int, int]] = field(default_factory=dict)  # by loop counts
     paddings: dict[Any, dict[int, float | None]] = field(default_factory=dict)  # see `padding.py`
 

@@ -1,18 +1,20 @@
-"""Select rows and columns by position, and sort rows."""
+"""Select rows and columns by position, write to them, join matrices, and sort rows."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from ..containers.cache import MatCache
+from ..containers.cache import MatCache, number_key
 from ..containers.dispatch import launch, operation
-from ..containers.expressions import Node
-from ..containers.lazy import Lazy
+from ..containers.expressions import Elementwise, Node, result_dtype
+from ..containers.lazy import Lazy, Shape
 from ..containers.matrices import Mat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
+from ..program.padding import Padding
+from .dense import store
 from .products import node
 
 
@@ -28,17 +30,123 @@ def sort(cache: MatCache, x: Lazy) -> Node:
     return node(cache, x.shape, "sort", (source,), compute, x.dtype)
 
 
+# ---------------------------------------------------------------- reading and writing by position
+
+
+class Gathered(Node):
+    """`x[rows, columns]`: as a value a copy, and on the left side of an assignment a part of x."""
+
+    __slots__ = ("apart", "at", "whole", "written")
+
+    def __init__(
+        self, source: Mat, at: tuple[Mat, Mat], whole: Lazy, *, checked: bool, apart: bool
+    ) -> None:
+        """Choose rows and columns.
+
+        at: positions of rows and of columns, int64 with one side of 1.
+        whole: what was indexed; source is its value.
+        checked: whether the positions are known to be in range.
+        apart: whether no column is known to occur twice.
+        """
+        rows, columns = at
+
+        def compute(slot: Slot) -> None:
+            launch(source.cache, "gather", source, rows, columns, slot, checked)
+
+        super().__init__(
+            source.cache,
+            (_count(rows), _count(columns)),
+            source.dtype,
+            key=("gather",),
+            operands=(source, rows, columns),
+            compute=compute,
+            label=f"gather({source.label}, {rows.label}, {columns.label})",
+        )
+        self.at, self.whole, self.apart, self.written = at, whole, apart, False
+
+    def _assign(self, value: Any) -> None:
+        self._write(value, add=False)
+
+    def __iadd__(self, value: Any) -> Self:
+        """Add to rows of the matrix, in the order of the positions.
+
+        A position that occurs twice gets both rows.
+        """
+        return self._write(value, add=True)
+
+    def __isub__(self, value: Any) -> Self:
+        """Subtract from rows of the matrix, in the order of the positions."""
+        return self._write(-value, add=True)
+
+    def _write(self, value: Any, *, add: bool) -> Self:
+        target, cache = self.operands[0], self.cache
+        if target is not self.whole:
+            raise ShapeError(
+                f"{target.label}[...] at {source_line()}: the expression has no container of its "
+                "own to write to. Index a Mat."
+            )
+        if not self.apart:
+            raise ShapeError(
+                f"{target.label}[...] at {source_line()}: columns={self.at[1].label}: must be a "
+                "slice, or different numbers that are known when memory is planned."
+            )
+        source = _written(target, self.shape, value)
+        if cache.recording is not None:
+            cache.recording.note("scatter", (target, *self.at, source, float(add)))
+        self.check_operands()
+        target.slot.written()
+        target.slot.padding = Padding()
+        target.follow()
+        launch(cache, "scatter", target.slot, *self.at, source, add)
+        cache.count(add * self.shape[0] * self.shape[1])
+        self.written = True
+        return self
+
+
+def _written(target: Mat, shape: Shape, value: Any) -> Mat:
+    """Return what is written to a part of `target` of that shape: a Mat that is not the target."""
+    cache = target.cache
+    if isinstance(value, int | float | np.number | np.bool_):
+        return _number(cache, float(value), target.dtype)
+    if not isinstance(value, Lazy) or value.cache is not cache or value.pattern is not None:
+        raise ShapeError(
+            f"{target.label}[...] at {source_line()}: {type(value).__name__} cannot be written; "
+            "the value must be a number or a dense matrix of the same cache."
+        )
+    if any(have not in (1, want) for have, want in zip(value.shape, shape, strict=True)):
+        raise ShapeError(
+            f"{target.label}[...] at {source_line()}: the part is {shape[0]} x {shape[1]}, the "
+            f"value {value.shape[0]} x {value.shape[1]}; each side must be equal, or 1."
+        )
+    source = value.mat()
+    if source.guid == target.guid:
+        source = Elementwise(cache, "copy", (source,), source.shape, source.dtype, None).mat()
+    return source
+
+
+def _number(cache: MatCache, number: float, dtype: Any) -> Mat:
+    slot = cache.result(("a number", number_key(number)), (1, 1), np.float64, f"{number:g}")
+    return _filled(cache, slot, number)
+
+
+def _filled(cache: MatCache, slot: Slot, numbers: Any) -> Mat:
+    """Return a container that holds the same numbers for life."""
+    if slot.array is not None and slot.computed < 0:
+        cache.backend.write(slot.array, np.asarray(numbers, slot.dtype))
+        slot.computed = slot.version
+    return Mat(cache, slot)
+
+
 @operation("gather")
-def gather(x: Lazy, index: Any) -> Node:
-    """Return x[rows] or x[rows, columns] as a Mat.
+def gather(x: Lazy, index: Any) -> Gathered:
+    """Return x[rows] or x[rows, columns]: a Mat, or what is written to on the left of `<<=`.
 
     x: dense.
-    index: for each axis an int, a slice, or positions as an integer Mat or array.
+    index: for each axis an int, a slice, or positions as an array or a Mat of whole numbers.
 
-    Ints and arrays may count from the end, as in NumPy. A Mat of positions [1 x n] may not, but its
-    contents may change from block to block. Positions out of range raise IndexError.
+    Ints and arrays may count from the end, as in NumPy. A Mat of positions, [1 x n] or [n x 1], may
+    not, but its contents may change from block to block. Positions out of range raise IndexError.
     """
-    cache = x.cache
     if x.pattern is not None:
         raise ShapeError(f"{x.label}[...] at {source_line()}: a sparse matrix cannot be indexed.")
     both = index if isinstance(index, tuple) else (index, slice(None))
@@ -48,16 +156,34 @@ def gather(x: Lazy, index: Any) -> Node:
         )
     source = x.mat()
     rows, columns = (_positions(source, i, axis) for axis, i in enumerate(both))
-    shape = (rows.shape[1], columns.shape[1])
     checked = not any(isinstance(i, Lazy) for i in both)  # those of the host were
-
-    def compute(slot: Slot) -> None:
-        launch(cache, "gather", source, rows, columns, slot, checked)
-
-    return node(cache, shape, "gather", (source, rows, columns), compute, x.dtype)
+    apart = not isinstance(both[1], Lazy) and _apart(both[1], x.shape[1])
+    return Gathered(source, (rows, columns), x, checked=checked, apart=apart)
 
 
-def out_of_range(x: Mat, position: int, axis: int, where: str | None = None) -> None:
+@operation("write part")
+def write_part(x: Mat, index: Any, value: Any) -> None:
+    """Write x[index] = value. Python calls this after `x[index] += value`, too."""
+    if isinstance(value, Gathered) and value.written and value.whole is x:
+        value.written = False  # `<<=` and `+=` have written it already
+        return
+    part = gather(x, index)
+    part <<= value
+
+
+def _apart(index: Any, size: int) -> bool:
+    """Return whether an index of the host chooses each of `size` columns once at most."""
+    if isinstance(index, slice):
+        return True
+    places = np.atleast_1d(np.asarray(index)) % max(size, 1)
+    return len(np.unique(places)) == len(places)
+
+
+def _count(positions: Mat) -> int:
+    return positions.shape[0] * positions.shape[1]
+
+
+def out_of_range(x: Lazy, position: int, axis: int, where: str | None = None) -> None:
     """Raise IndexError for a position on an axis of x. where: source line; None: the caller's."""
     raise IndexError(
         f"{x.label}[...] at {where or source_line()}: position {position} on axis {axis}, which "
@@ -66,34 +192,73 @@ def out_of_range(x: Mat, position: int, axis: int, where: str | None = None) -> 
 
 
 def _positions(x: Mat, index: Any, axis: int) -> Mat:
-    """Return positions as an int64 Mat [1 x n]."""
+    """Return positions as an int64 Mat, [1 x n] or [n x 1]."""
     cache, size = x.cache, x.shape[axis]
     if isinstance(index, Lazy):
-        if index.dtype != np.int64 or index.shape[0] != 1 or index.cache is not cache:
+        if 1 not in index.shape or index.pattern is not None or index.cache is not cache:
             raise ShapeError(
                 f"{x.label}[...] at {source_line()}: the index {index.label} is {index.shape} "
-                f"{index.dtype}; positions must be an int64 Mat of shape (1, n) of the same cache."
+                f"{index.dtype}; positions must be a dense Mat [1 x n] or [n x 1] of the same "
+                "cache."
             )
-        return index.mat()
-    key: tuple[Any, ...]
-    positions: Any
+        return index.mat() if index.dtype == np.int64 else _whole(index.mat())
     if isinstance(index, slice):
-        steps = range(*index.indices(size))
-        key, positions = ("positions", steps), steps
-    else:
-        given = np.asarray(index)
-        if given.ndim > 1 or (given.dtype.kind not in "iu" and given.size):
-            raise ShapeError(
-                f"{x.label}[...] at {source_line()}: an index of {given.dtype} {given.shape}; "
-                "positions must be integers in one dimension (for a mask, use np.flatnonzero)."
-            )
-        positions = np.atleast_1d(given).astype(np.int64)
-        positions[positions < 0] += size
-        for wrong in positions[(positions < 0) | (positions >= size)]:
-            out_of_range(x, int(wrong if wrong >= 0 else wrong - size), axis)
-        key = ("positions", positions.tobytes())
-    slot = cache.result(key, (1, len(positions)), np.int64, "positions")
-    if slot.array is not None and slot.computed < 0:
-        cache.backend.write(slot.array, np.asarray(positions, np.int64))
-        slot.computed = slot.version
-    return Mat(cache, slot)
+        return _steps(cache, range(*index.indices(size)))
+    given = np.asarray(index)
+    if given.ndim > 1 or (given.dtype.kind not in "iu" and given.size):
+        raise ShapeError(
+            f"{x.label}[...] at {source_line()}: an index of {given.dtype} {given.shape}; "
+            "positions must be integers in one dimension (for a mask, use np.flatnonzero)."
+        )
+    positions = np.atleast_1d(given).astype(np.int64)
+    positions[positions < 0] += size
+    for wrong in positions[(positions < 0) | (positions >= size)]:
+        out_of_range(x, int(wrong if wrong >= 0 else wrong - size), axis)
+    key = ("positions", positions.tobytes())
+    return _filled(cache, cache.result(key, (1, len(positions)), np.int64, "positions"), positions)
+
+
+def _steps(cache: MatCache, steps: range) -> Mat:
+    slot = cache.result(("positions", steps), (1, len(steps)), np.int64, "positions")
+    return _filled(cache, slot, np.array(steps, np.int64))
+
+
+def _whole(index: Mat) -> Mat:
+    """Return whole numbers, such as those of `argmax`, as int64."""
+
+    def compute(slot: Slot) -> None:
+        store(Mat(index.cache, slot), index)
+
+    return node(index.cache, index.shape, "whole numbers", (index,), compute, np.int64).mat()
+
+
+# ---------------------------------------------------------------- joining
+
+
+def concatenate(cache: MatCache, *parts: Lazy, axis: int) -> Node:
+    """Join dense matrices: one below the other (axis 0), or side by side (axis 1)."""
+    if any(part.pattern is not None for part in parts):
+        raise ShapeError(f"concatenate at {source_line()}: a part is sparse; all must be dense.")
+    if len({part.shape[1 - axis] for part in parts}) > 1:
+        sides = ", ".join(f"{part.shape[0]} x {part.shape[1]}" for part in parts)
+        raise ShapeError(
+            f"concatenate at {source_line()}: parts of {sides}; they must have equal "
+            f"{('columns', 'rows')[axis]}."
+        )
+    mats = tuple(part.mat() for part in parts)
+    size = [sum(part.shape[0] for part in parts), parts[0].shape[1]]
+    if axis == 1:
+        size = [parts[0].shape[0], sum(part.shape[1] for part in parts)]
+    shape: Shape = (size[0], size[1])
+    places, first = [], 0
+    for mat in mats:
+        ranges = [range(side) for side in shape]
+        ranges[axis] = range(first, first + mat.shape[axis])
+        first = ranges[axis].stop
+        places.append(tuple(_steps(cache, steps) for steps in ranges))
+
+    def compute(slot: Slot) -> None:
+        for mat, (rows, columns) in zip(mats, places, strict=True):
+            launch(cache, "scatter", slot, rows, columns, mat, False)
+
+    return node(cache, shape, f"concatenate {axis}", mats, compute, result_dtype(mats))

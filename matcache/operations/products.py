@@ -48,7 +48,31 @@ def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
         launch(cache, "transposed_product", pattern, values.slot, table.slot, slot)
         cache.count(0, pattern, 2 * shape[1])
 
-    return node(cache, shape, "transposed_matmul", (values, table), compute, dtype)
+    found = node(cache, shape, "transposed_matmul", (values, table), compute, dtype)
+    return TurnedProduct(found, values, right)
+
+
+class TurnedProduct(Node):
+    """`S.T @ R` of a sparse S, not yet computed: 0 but for the columns that occur in S.
+
+    sparse: S.
+    dense: R.
+    """
+
+    __slots__ = ("dense", "sparse")
+
+    def __init__(self, found: Node, sparse: SparseMat, dense: Lazy) -> None:
+        """Take over what `found` computes."""
+        super().__init__(
+            found.cache,
+            found.shape,
+            found.dtype,
+            key=found.key,
+            operands=found.operands,
+            compute=found.compute,
+            label=found.label,
+        )
+        self.sparse, self.dense = sparse, dense
 
 
 def matmul_transposed(cache: MatCache, left: Lazy, right: Lazy) -> Any:

@@ -178,6 +178,11 @@ class StepsCompiled:
         scores = container("scores", rows, k)
         whole = None if structure is None else (None, *structure)
         program = residual.compile_leaves((Mat(cache, scores), *given), whole, rows).plan
+        if program.program.made:
+            raise ShapeError(
+                f"row_steps at {source_line()}: {residual.name} computes with whole tables. Pass "
+                "the result as an argument."
+            )
         strips = container("strips", 1 + k * len(step.kept), min(pattern.columns, pattern.capacity))
         if cache.enabled and pattern.capacity < pattern.columns:
             pattern.dependents.setdefault(strips.guid, strips)  # grows with the capacity of blocks

@@ -19,13 +19,14 @@ from ..containers.lazy import Lazy, Transposed
 from ..containers.matrices import Mat, SparseMat, handle, slots_of
 from ..containers.slots import PatternSlot, Slot
 from ..errors import ShapeError, source_line
-from ..notation.operand import Operand
+from ..notation.operand import Operand, apply
 from ..program import padding
 from ..program.instructions import (
     Access,
     Apply,
     Argument,
     Kind,
+    Made,
     Program,
     Value,
     loops_that_must_run,
@@ -123,7 +124,8 @@ class Rowwise:
                 value = twin
             values.append(value)
         body = without_unused(recorder.body, tuple(values))
-        program = Program(self.name, arguments, body, tuple(values), dtype)
+        arguments, made = recorder.arguments, tuple(recorder.made)
+        program = Program(self.name, arguments, body, tuple(values), dtype, made=made)
         writes = tuple(sorted({v.arg for v in recorder.argument_values.values() if v.mutable}))
         self._check_writes(program, recorder, writes)
         return Compiled(
@@ -132,6 +134,7 @@ class Rowwise:
             returned=tuple(v.arg for v in values),
             writes=writes,
             must_run=tuple(loops_that_must_run(program)),
+            recipe=recorder.recipe,
         )
 
     def _check_writes(self, program: Program, recorder: Recorder, writes: tuple[int, ...]) -> None:
@@ -139,7 +142,7 @@ class Rowwise:
 
         Raises ShapeError if the argument is also read in another way.
         """
-        tables = tables_of(program)
+        tables = tables_of(program) | {n for made in program.made for n in made.numbers}
         for number in writes:
             accesses = {access for n, access, _ in recorder.argument_values if n == number}
             if number in tables or len(accesses) > 1:
@@ -194,7 +197,7 @@ def run(
     rows: as in `Rowwise.compile`.
     label: of its result.
     """
-    args = tuple(_current(a) for a in args)
+    args = tuple(current(a) for a in args)
     rows = row_count(args) if rows is None else rows
     given, args = args, tuple(a.of if isinstance(a, Transposed) else a for a in args)
     mats = [a for a in args if isinstance(a, Mat)]
@@ -210,8 +213,12 @@ def run(
             )
     known = (rowwise, structure, rows, *map(signature, given))
     found = cache.programs.get(known)
+    new = found is None
     if found is None:
         found = rowwise.compile_leaves(given, structure, rows)
+    args = with_made(found.plan.program.made, args)
+    mats = [a for a in args if isinstance(a, Mat)]
+    if new:
         for argument in found.writes:
             if sum(m.guid == args[argument].guid for m in mats) > 1:
                 raise ShapeError(
@@ -272,6 +279,13 @@ def run(
     return results[0] if found.single else tuple(results)
 
 
+def with_made(made: tuple[Made, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments, and those that are computed from them."""
+    for op, parts in made:
+        args = (*args, apply(op, *(args[p] if isinstance(p, int) else p for p in parts)).mat())
+    return args
+
+
 def _note_padding(found: Compiled, args: tuple[Any, ...], slots: list[Slot]) -> None:
     """Note the padding of results and assigned arguments."""
     program = found.plan.program
@@ -290,7 +304,7 @@ def _note_padding(found: Compiled, args: tuple[Any, ...], slots: list[Slot]) -> 
         args[argument].slot.padding = padding.Padding(block, known.get(value_id))
 
 
-def _current(arg: Any) -> Any:
+def current(arg: Any) -> Any:
     """Return an argument as a Mat, or as X.T of a sparse Mat, unless it is stale."""
     if isinstance(arg, Transposed) and arg.of.pattern is not None:
         return Transposed(arg.of.mat())

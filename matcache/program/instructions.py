@@ -2,6 +2,8 @@
 
 A program computes one row at a time. Its values are of four kinds: one number per non-zero of the
 row (NNZ), a row vector (VEC), one number per row (ROW), one number for all rows (UNI).
+
+Longer than 300 lines: the language of programs is described in one place.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
+from typing import Literal, NamedTuple
 
-Ending = Literal["assign", "total", "colsum"]  # what becomes of the rows of an expression
+Ending = Literal["assign", "total", "colsum", "colmax"]  # what becomes of the rows of an expression
 
 WIDTH = -1  # the length of a vector as wide as the result; known when the program runs
 
@@ -34,6 +36,7 @@ class Access(Enum):
     ENTRY = "entry"  # a[c, 0] or a[k, 0]: a table of one column, by non-zero or by vector index
     VALUES = "values"  # the values of a sparse argument
     NUMBER = "number"  # one number for all rows: a Python number or a 1 x 1 Mat
+    PLACE = "place"  # no array: the number of an element in its vector, or a non-zero's column
     RANDOM = "random"  # no array of numbers: uniform ones by counter, with the key in a
 
 
@@ -157,13 +160,29 @@ class Argument:
     stream: int = 0
 
 
+class Made(NamedTuple):
+    """An argument that is computed from others before the program runs.
+
+    parts: numbers of arguments (int), and numbers (float).
+    """
+
+    op: str
+    parts: tuple[int | float, ...]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the arguments that it is made of."""
+        return [part for part in self.parts if isinstance(part, int)]
+
+
 @dataclass(eq=False)
 class Program:
     """A function of a row: arguments, instructions in order, and returned values.
 
     dtype: "float32" or "float64".
-    ending: what becomes of the rows that an expression returns: they are assigned, added up, or all
-    their numbers are added up.
+    ending: what becomes of the rows that an expression returns: they are assigned, added up, all
+    their numbers are added up, or the largest of each column is kept.
+    made: the last arguments, which are computed from others.
     """
 
     name: str
@@ -172,11 +191,17 @@ class Program:
     returns: tuple[Value, ...]
     dtype: str
     ending: Ending = "assign"
+    made: tuple[Made, ...] = ()
 
     @property
     def whole(self) -> bool:
         """Whether it is an expression, whose row is as wide as the result."""
         return any(value.length == WIDTH for value in self.returns)
+
+    @property
+    def by_column(self) -> bool:
+        """Whether the ending makes one number of each column."""
+        return self.ending in ("colsum", "colmax")
 
     @property
     def transposed(self) -> int:

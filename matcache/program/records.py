@@ -7,6 +7,7 @@ Dataclasses and tuples may be nested. Everything else, including None, is a leaf
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -52,7 +53,7 @@ def rebuild(structure: Structure | None, leaves: tuple[Any, ...]) -> tuple[Any, 
 
 def leaf_names(function: Callable[..., Any], structure: Structure | None, count: int) -> list[str]:
     """Return names of `count` leaves for messages: `eq.table` is a field of `eq`."""
-    code = getattr(function, "__code__", None)
+    code = getattr(inspect.unwrap(function), "__code__", None)
     known = () if code is None else code.co_varnames[: code.co_argcount]
 
     def name(number: int) -> str:

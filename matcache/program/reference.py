@@ -38,14 +38,22 @@ class Ref(Operand):
         """
         self.array = array
         self.columns = columns
-        self.table = array if table is None else table
+        self.whole: Callable[[], Any] = lambda: array if table is None else table
+
+    @property
+    def table(self) -> Any:
+        """All rows of the matrix; of an expression of matrices, as a whole too."""
+        return self.whole()
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Ref:
         if op in ELEMENTWISE:
             columns = next((a.columns for a in args if _sparse(a)), None)
-            arrays = [_values(a, columns) for a in args]
+            define = ELEMENTWISE[op].define
             with np.errstate(all="ignore"):
-                return Ref(np.array(ELEMENTWISE[op].define(*arrays), dtype=np.float64), columns)
+                arrays = [_values(a, columns) for a in args]
+                found = Ref(np.array(define(*arrays), dtype=np.float64), columns)
+            found.whole = lambda: define(*(a.table if isinstance(a, Ref) else a for a in args))
+            return found
         if op == "sddmm":
             row, table, pattern = args
             return Ref(table.table[pattern.columns] @ row.array.ravel(), pattern.columns)
@@ -57,12 +65,28 @@ class Ref(Operand):
             array = args[0].array
             reduce, start = _REDUCE[op]
             return Ref(np.array([[reduce(array, initial=start)]]))
+        if op in ("argmax", "argmin"):
+            array, columns = args[0].array.ravel(), args[0].columns
+            place = getattr(np, op)(array) if len(array) else -1
+            place = place if columns is None or place < 0 else columns[place]
+            return Ref(np.array([[float(place)]]))
         if op == "rownnz":
             return Ref(np.array([[float(len(args[0].columns))]]))
         raise TypeError(f"{op} is not row-local")
 
     def _assign(self, value: Any) -> None:
         self.array[...] = value.array if isinstance(value, Ref) else value
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the row: (1, columns)."""
+        rows, columns = self.array.shape
+        return (rows, columns)
+
+    def mean(self, axis: int | None = None) -> Ref:
+        """Return the mean of the row's numbers."""
+        found: Ref = self.sum(axis) / float(self.shape[1])
+        return found
 
     def __float__(self) -> float:
         """Return the first number."""

@@ -94,7 +94,7 @@ class Schedule:
     def flat(self) -> bool:
         """Whether one loop can run over all elements of an expression, without rows and columns."""
         by_element = all((v.kind, v.access) == (Kind.VEC, Access.ROWS) for v in self.inputs)
-        return self.program.whole and by_element and self.program.ending != "colsum"
+        return self.program.whole and by_element and not self.program.by_column
 
 
 def schedule(program: Program) -> Schedule:
@@ -108,7 +108,7 @@ def schedule(program: Program) -> Schedule:
     hidden: list[Value] = []
     stored: set[int] = set()
     for value in all_values(program.body):
-        if value.kind not in (Kind.VEC, Kind.NNZ):
+        if value.kind not in (Kind.VEC, Kind.NNZ) or value.access is Access.PLACE:
             continue
         if value.arg >= 0 or value.id in returned:
             stored.add(value.id)

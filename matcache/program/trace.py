@@ -28,6 +28,7 @@ from .instructions import (
     Gather,
     Instruction,
     Kind,
+    Made,
     Product,
     Reduce,
     Store,
@@ -40,6 +41,23 @@ class TraceError(ShapeError, AttributeError, TypeError):
     """A row's value was used as if it were a whole matrix, or a number on the host."""
 
 
+class RowShape:
+    """`x.shape` of a row: the number of rows is unknown, since a program is the same for any."""
+
+    def __init__(self, columns: int) -> None:
+        """Take the number of columns."""
+        self.columns = columns
+
+    def __getitem__(self, axis: int) -> int:
+        """Return the number of columns, for axis 1."""
+        if axis in (1, -1):
+            return self.columns
+        raise TraceError(
+            f"@rowwise: shape[{axis}] at {source_line()}: the function is recorded once for any "
+            "number of rows. Use x.shape[1], or pass the number as an argument."
+        )
+
+
 _REDUCE = {"rowsum": "sum", "rowmax": "max", "rowmin": "min"}
 
 
@@ -49,6 +67,9 @@ class Recorder:
     def __init__(self, arguments: tuple[Argument, ...]) -> None:
         """Start without instructions."""
         self.arguments = arguments
+        self.lines: dict[int, str] = {}  # source lines of instructions, by identity
+        self.recipe: Any = None  # what the function's caller makes of its results
+        self.made: list[Made] = []  # the last arguments, computed before the program runs
         self.body: list[Instruction] = []
         self.open = [self.body]
         self.ids = itertools.count()
@@ -59,10 +80,23 @@ class Recorder:
         if self.open[-1] and isinstance(self.open[-1][-1], Until):
             raise ShapeError("@rowwise: until(...) must be the last statement of its repeat.")
         self.open[-1].append(instruction)
+        self.lines[id(instruction)] = source_line()
 
     def new(self, kind: Kind, length: int = 1) -> Value:
         """Return a new value."""
         return Value(next(self.ids), kind, length)
+
+    def make(self, op: str, parts: tuple[int | float, ...], what: Argument) -> int:
+        """Return the number of the argument that holds `op` of these arguments and numbers.
+
+        parts: numbers of arguments (int), and numbers (float).
+        what: describes the result.
+        """
+        made = Made(op, parts)
+        if made not in self.made:
+            self.made.append(made)
+            self.arguments = (*self.arguments, what)
+        return len(self.arguments) - len(self.made) + self.made.index(made)
 
     def argument(self, number: int, access: Access, kind: Kind, length: int = 1) -> Value:
         """Return the one value that stands for an argument read in this way."""
@@ -79,11 +113,24 @@ recorder_in_use: ContextVar[Recorder | None] = ContextVar("recorder_in_use", def
 class Traced(Operand):
     """A value inside a traced function, or an argument whose use decides its kind."""
 
-    def __init__(self, recorder: Recorder, value: Value | None, argument: int = -1) -> None:
-        """Wrap `value`; None for a matrix argument, whose number is then `argument`."""
+    def __init__(
+        self,
+        recorder: Recorder,
+        value: Value | None,
+        argument: int = -1,
+        tree: tuple[str, tuple[Any, ...]] | None = None,
+    ) -> None:
+        """Wrap a value, an argument, or an expression of whole matrices.
+
+        value: None for a matrix argument and for an expression of tables.
+        argument: number of a matrix argument, else -1.
+        tree: operation and operands, where these are whole matrices and numbers. Only then may the
+            result be used as a table.
+        """
         self.recorder = recorder
         self.value = value
         self.argument = argument
+        self.tree = tree
 
     # ------------------------------------------------------------- what an argument is
 
@@ -100,7 +147,7 @@ class Traced(Operand):
         """
         if self.value is not None:
             return self.value
-        recorder, number = self.recorder, self.argument
+        recorder, number = self.recorder, self.whole()
         argument = recorder.arguments[number]
         if target is Kind.NNZ and argument.rows_one and argument.columns != 1:
             return recorder.argument(number, Access.COLUMN, Kind.NNZ)
@@ -122,18 +169,47 @@ class Traced(Operand):
         """Return the kind, or None for an argument that adapts (1 x n)."""
         if self.value is not None:
             return self.value.kind
-        argument = self.recorder.arguments[self.argument]
+        argument = self.recorder.arguments[self.whole()]
         return None if argument.rows_one and argument.columns != 1 else self.as_value().kind
 
     def table(self, what: str) -> int:
         """Return the number of the argument that is used as a table."""
-        if self.argument < 0 or self.recorder.arguments[self.argument].form != "mat":
+        number = self.whole()
+        if number < 0 or self.recorder.arguments[number].form != "mat":
             raise ShapeError(
                 f"@rowwise: {what} needs a whole matrix, an argument of the function, as its "
                 f"table; got {self.described()} computed inside it, where each row sees only its "
                 "own numbers."
             )
-        return self.argument
+        return number
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is an argument, other than a sparse one, or an expression of such."""
+        here = self.argument >= 0 and self.recorder.arguments[self.argument].form != "sparse"
+        return here or self.tree is not None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether this is a matrix that no row can use element by element."""
+        if self.value is not None or self.tree is not None:
+            return self.value is None
+        argument = self.recorder.arguments[self.argument]
+        return not (argument.rowlike or argument.rows_one)
+
+    def whole(self) -> int:
+        """Return the number of the argument that holds this matrix as a whole, or -1.
+
+        An expression of whole matrices becomes an argument, which is computed before the program.
+        """
+        if self.tree is None:
+            return self.argument
+        op, operands = self.tree
+        parts = tuple(a.whole() if isinstance(a, Traced) else float(a) for a in operands)
+        every = [self.recorder.arguments[n] for n in parts if isinstance(n, int)]
+        columns = max(argument.columns for argument in every)
+        name = f"{op}({', '.join(argument.name for argument in every)})"
+        return self.recorder.make(op, parts, Argument("mat", name, columns))
 
     @property
     def T(self) -> Any:
@@ -152,6 +228,21 @@ class Traced(Operand):
             f"{name!r} of its own. Pass what depends on it to the function as another argument; "
             "sums of a row are rowsum(x)."
         )
+
+    @property
+    def shape(self) -> RowShape:
+        """The shape, of which a row knows the number of columns."""
+        if self.value is None:
+            return RowShape(self.recorder.arguments[self.whole()].columns)
+        if self.value.kind is Kind.NNZ:
+            raise self._no("the shape", "Pass the number of columns as an argument")
+        return RowShape(self.value.length)
+
+    def mean(self, axis: int | None = None) -> Any:
+        """Return the mean of the row's numbers (axis 1)."""
+        if axis not in (1, -1):
+            raise self._no(f"mean(axis={axis})", "Of a row's numbers it is mean(axis=1)")
+        return self.sum(1) / float(self.shape[1])
 
     def __getitem__(self, index: Any) -> Any:
         """Raise an error: a row has no subscripts."""
@@ -194,7 +285,11 @@ class Traced(Operand):
                     "function, values computed in it, and numbers."
                 )
         if op in ELEMENTWISE:
-            return Traced(self.recorder, self._elementwise(op, args))
+            traced = [a for a in args if isinstance(a, Traced)]
+            tree = (op, args) if all(a.is_whole for a in traced) else None
+            if tree is not None and any(a.is_table for a in traced):
+                return Traced(self.recorder, None, tree=tree)
+            return Traced(self.recorder, self._elementwise(op, args), tree=tree)
         if op == "sort":
             raise ShapeError(
                 "@rowwise: sort has no row-wise program. Call sort(x) outside the function and "
@@ -325,6 +420,29 @@ def _reduce(recorder: Recorder, op: str, operand: Traced) -> Value:
     return out
 
 
+def _place(recorder: Recorder, op: str, operand: Traced) -> Value:
+    """Record the first place of a row's largest (argmax) or smallest entry; NaN is either.
+
+    It is the smallest of the places at which the row has that entry.
+    """
+    source = operand.as_value(Kind.VEC)
+    x = Traced(recorder, source)
+    if source.kind not in (Kind.VEC, Kind.NNZ):  # a vector of one number
+        return recorded(x._apply("full", (x, 0.0)))
+    best = x._apply("rowmax" if op == "argmax" else "rowmin", (x,))
+    place = Traced(recorder, Value(next(recorder.ids), source.kind, source.length))
+    recorded(place).access = Access.PLACE
+    here = (x == best) | (x != x)
+    first = here._apply("rowmin", (here._apply("where", (here, place, np.inf)),))
+    return recorded(first._apply("where", (first < np.inf, first, -1.0)))
+
+
+def recorded(traced: Any) -> Value:
+    """Return the value of an operand that is no matrix argument."""
+    assert isinstance(traced, Traced) and traced.value is not None
+    return traced.value
+
+
 def _rownnz(recorder: Recorder, op: str, operand: Traced) -> Value:
     _expect(operand.kind() is Kind.NNZ, op, "its argument must be sparse")
     out = recorder.new(Kind.ROW)
@@ -337,6 +455,7 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
     "matmul": _matmul,
     "rownnz": _rownnz,
     **dict.fromkeys(_REDUCE, _reduce),
+    **dict.fromkeys(("argmax", "argmin"), _place),
 }
 
 

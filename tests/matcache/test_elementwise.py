@@ -22,7 +22,7 @@ POSITIVE = {"sqrt", "log", "lgamma", "digamma", "exppsi"}  # defined for x > 0 (
 
 # Largest relative error on normal numbers, in units of the dtype's epsilon (1.2e-7, 2.2e-16) ...
 RELATIVE = {"exp": 1, "log": 1.5, "sqrt": 1, "sigmoid": 2, "softplus": 2, "pow": 2}
-RELATIVE |= {"lgamma": 10, "digamma": 10, "exppsi": 100}
+RELATIVE |= {"tanh": 2, "lgamma": 10, "digamma": 10, "exppsi": 100}
 # ... or this absolute one, near the zeros of the function
 ABSOLUTE = {"lgamma": 25, "digamma": 15}
 

@@ -29,7 +29,7 @@ COMMON = """
 #include <ucontext.h>
 using std::exp; using std::log; using std::log1p; using std::sqrt; using std::fabs; using std::pow;
 using std::lgamma; using std::fma; using std::ceil; using std::floor; using std::log2;
-using std::rint;
+using std::rint; using std::tanh;
 #define __global__
 #define __device__
 #define __forceinline__ inline

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import ROW_CHUNKS, SUM_CHUNKS
+from ...containers.chunks import ROW_CHUNKS, SUM_CHUNKS, worthwhile
 from ...containers.dispatch import launches
 from ...containers.matrices import Mat
 from ...containers.slots import Slot
@@ -29,8 +29,7 @@ def _dense(
         chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, extent))
         target = out
     else:  # depends only on the shape
-        colsum = program.ending == "colsum"
-        pieces = rows // COLSUM_ROWS if colsum else rows * columns // CHUNK_ELEMENTS
+        pieces = rows // COLSUM_ROWS if program.by_column else rows * columns // CHUNK_ELEMENTS
         chunks = max(1, min(SUM_CHUNKS, pieces))
         target = cache.result(
             ("partials", program.ending, out.shape[1]),
@@ -49,7 +48,8 @@ def _dense(
         run = backend.run_here
     run(kernel_of(found), even_bounds(cache, extent, chunks), *call)
     if target is not out:
-        backend.call(backend.kernels["add_partials"], target.data()[:chunks], out.data())
+        join = "max_partials" if program.ending == "colmax" else "add_partials"
+        backend.call(backend.kernels[join], target.data()[:chunks], out.data())
 
 
 @launches("sort", "cpu")
@@ -65,7 +65,7 @@ def _gather(
 ) -> None:
     chunks = max(1, min(ROW_CHUNKS, out.shape[0] * out.shape[1] // CHUNK_ELEMENTS, out.shape[0]))
     bad = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
-    call = [source.slot.data(), rows.slot.data()[0], columns.slot.data()[0], out.data(), bad.data()]
+    call = [source.slot.data(), *_line(rows, columns), out.data(), bad.data()]
     bad.data().fill(0)
     bounds = even_bounds(cache, out.shape[0], chunks)
     cache.backend.run(cache.backend.kernels["gather"], bounds, *call)
@@ -73,7 +73,25 @@ def _gather(
         return
     for axis, positions in enumerate((rows, columns)):
         if place := int(bad.data()[:, axis].max()):
-            out_of_range(source, int(positions.slot.data()[0, place - 1]), axis, out.where)
+            out_of_range(source, int(_line(positions)[0][place - 1]), axis, out.where)
+
+
+def _line(*positions: Mat) -> list[Any]:
+    return [mat.slot.data().reshape(-1) for mat in positions]
+
+
+@launches("scatter", "cpu")
+def _scatter(
+    cache: MatCache, target: Slot, rows: Mat, columns: Mat, source: Mat, add: bool
+) -> None:
+    work, backend = rows.shape[0] * rows.shape[1] * target.shape[1], cache.backend
+    chunks = max(1, min(worthwhile(work, ROW_CHUNKS, backend.threads), target.shape[0]))
+    bad = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
+    bad.data().fill(0)
+    call = [target.data(), *_line(rows, columns), source.slot.data(), add, bad.data()]
+    backend.run(backend.kernels["scatter"], even_bounds(cache, target.shape[0], chunks), *call)
+    if not cache.reserving and (place := int(bad.data()[0, 0])):
+        out_of_range(Mat(cache, target), int(_line(rows)[0][place - 1]), 0, target.where)
 
 
 @launches("product", "cpu")

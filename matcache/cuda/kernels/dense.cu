@@ -43,6 +43,38 @@ extern "C" __global__ void end_sum(i64 count, i64 columns, const double* parts, 
   }
 }
 
+// out[j] = largest of parts[:, j], [count x columns]; NaN wins.
+extern "C" __global__ void end_max(i64 count, i64 columns, const double* parts, O* out) {
+  for (i64 j = BL_THREAD; j < columns; j += BL_THREADS) {
+    double most = -BL_INF(double);
+    for (i64 n = 0; n < count; ++n) most = bl_maximum(most, parts[n * columns + j]);
+    out[j] = (O)most;
+  }
+}
+
+// target[at_rows[i], at_columns[j]] = source[i * tall, j * wide], or plus it, [count x m], for ascending
+// i; columns differ. A block has rows of the target, a thread columns: the order is fixed. A row out of
+// range is noted in *bad as its number plus one; then nothing is written.
+extern "C" __global__ void scatter(i64 rows, i64 columns, V* target, i64 count, i64 m,
+    const i64* at_rows, const i64* at_columns, i64 tall, i64 wide, i64 width, const T* source, i64 add,
+    i64* bad) {
+  const i64 first = rows * blockIdx.x / gridDim.x, last = rows * (blockIdx.x + 1) / gridDim.x;
+  for (i64 i = 0; i < count; ++i)
+    if (at_rows[i] < 0 || at_rows[i] >= rows) {
+      *bad = i + 1;
+      return;
+    }
+  for (i64 i = 0; i < count; ++i) {
+    const i64 r = at_rows[i];
+    if (r < first || r >= last) continue;
+    for (i64 j = threadIdx.x; j < m; j += blockDim.x) {
+      V* to = target + r * columns + at_columns[j];
+      const V x = (V)source[i * tall * width + j * wide];
+      *to = add ? (V)(*to + x) : x;
+    }
+  }
+}
+
 // out[i, j] = source[at_rows[i], at_columns[j]], [n x m]; a place out of range is noted in bad[axis] as
 // its number plus one, any of them, and gives 0.
 extern "C" __global__ void gather(i64 rows, i64 columns, const V* source, i64 n, i64 m,

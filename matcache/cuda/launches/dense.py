@@ -19,6 +19,7 @@ from .common import CHUNKS, COLSUM_ROWS, PARTIALS, c_type, library_kernel, scrat
 
 TILE = 32  # rows and columns transposed at a time
 CHUNK_ELEMENTS = 16384  # least elements in a chunk of a total sum
+SCATTER_BLOCKS = 2  # blocks for each processor, each with rows of the target
 WORKSPACE = 32 << 20  # bytes that dense products may use
 
 
@@ -35,12 +36,13 @@ def _dense(
     extent = rows * columns if plan.flat else rows
     chunks, target = 0, out
     if ending != "assign":
-        colsum = ending == "colsum"
-        pieces = rows // COLSUM_ROWS if colsum else rows * columns // CHUNK_ELEMENTS
+        by_column = plan.program.by_column
+        pieces = rows // COLSUM_ROWS if by_column else rows * columns // CHUNK_ELEMENTS
         most = max(1, min(CHUNKS, PARTIALS // max(1, out.shape[1])))
         chunks = max(1, min(most, pieces, extent))
         target = scratch(cache, "partial sums", most, out.shape[1])
-    end = library_kernel(cache, "end_sum", o=result) if chunks else None
+    join = "end_max" if ending == "colmax" else "end_sum"
+    end = library_kernel(cache, join, o=result) if chunks else None
     if cache.reserving:
         return
     call: list[Any] = [rows, columns]
@@ -140,4 +142,24 @@ def _gather(
     found = backend.read(bad.array)[0]
     for axis, positions in enumerate((rows, columns)):
         if place := int(found[axis]):
-            out_of_range(source, int(positions.numpy()[0, place - 1]), axis)
+            out_of_range(source, int(positions.numpy().reshape(-1)[place - 1]), axis)
+
+
+@launches("scatter", "cuda")
+def _scatter(
+    cache: MatCache, target: Slot, rows: Mat, columns: Mat, source: Mat, add: bool
+) -> None:
+    bad = cache.result(("cuda", "bad index"), (1, 2), np.int64, "positions out of range")
+    types = {"v": c_type(target.dtype), "t": c_type(source.dtype)}
+    text, backend = library_kernel(cache, "scatter", **types), cache.backend
+    if cache.reserving:
+        return
+    backend.clear(bad.array)
+    n, m = (mat.shape[0] * mat.shape[1] for mat in (rows, columns))
+    tall, wide = (int(side > 1) for side in source.shape)
+    call = [*target.shape, target.array, n, m, rows.slot.array, columns.slot.array]
+    call += [tall, wide, source.shape[1], source.slot.array, int(add), bad.array]
+    blocks = min(SCATTER_BLOCKS * backend.processors, max(1, target.shape[0]))
+    backend.launch_blocks(text, blocks, *call)
+    if place := int(backend.read(bad.array)[0, 0]):
+        out_of_range(Mat(cache, target), int(rows.numpy().reshape(-1)[place - 1]), 0)
