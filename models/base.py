@@ -235,7 +235,7 @@ class Model(Fields):
     def phases(self) -> Sequence[int]:
         """Return the first pass of each phase.
 
-        In each phase `update` computes something else.
+        In each phase `update` computes something else: what `block.phase` asks for.
 
         Memory is planned for each phase. Step sizes that count blocks start again with each phase.
         """

@@ -110,6 +110,7 @@ class Block:
         (`predict` never needs them).
     weights: [shapes.rows x 1], weights of the rows: 1 where none are given, 0 for padding.
     pass_: number of the pass, from 0.
+    phase: number of the phase that the pass belongs to, from 0: see `Model.phases`.
     weight: sum of `weights`, which changes from block to block.
     side: 0; or 1 where the rows are columns of the data (see `Model.row_states`).
     """
@@ -123,6 +124,7 @@ class Block:
     pass_: int = 0
     weight: float = 0.0
     side: int = 0
+    phase: int = 0
 
     def reading(self, tables: Tables) -> Block:
         """Return the block with an X that reads tables in that precision, if it is sparse."""

@@ -292,13 +292,14 @@ class LDA(Model):
         Kept assignments change counts instead, of which `end_pass` makes lambda.
         """
         X, theta, phi = block.X, self.theta, self.phi
-        if self.kept is not None and block.pass_ >= self.warm:
+        samples = self.inference == "gibbs" and block.phase == len(self.phases()) - 1
+        if samples and self.kept is not None:
             sweeps = self.burn_in + self.sweeps
             self.kept.redraw(block, phi, self.lam, self.eta_table, self.alpha_row, sweeps)
             return
-        if self.inference == "gibbs" and block.pass_ >= self.warm:
+        if samples:
             phi <<= self.mean_topics()
-            samples = sample_topics(
+            drawn = sample_topics(
                 X,
                 phi,
                 self.alpha_row,
@@ -307,7 +308,7 @@ class LDA(Model):
                 burn=self.burn_in,
                 save=self.sweeps,
             )
-            statistics = samples.counts(self.topics)
+            statistics = drawn.counts(self.topics)
         else:
             vb = self.inference == "vb"
             theta <<= 1.0

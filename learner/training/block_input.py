@@ -55,7 +55,7 @@ class Intake:
             if isinstance(part, DenseInput):
                 part.slot.padding = Padding(self._row_ids, number)
 
-    def blank(self, key: Mat, pass_: int = 0, *, full: bool = True) -> Block:
+    def blank(self, key: Mat, pass_: int = 0, phase: int = 0, *, full: bool = True) -> Block:
         """Return a block without contents, to plan memory with.
 
         full: whether its numbers are those of a full block, so that a model may divide by them;
@@ -64,7 +64,8 @@ class Intake:
         if isinstance(self._X, SparseInput):
             self._X.renew()
         rows = self.shape.rows if full else max(1, self.shape.rows // 2)
-        return self._block(key, rows, pass_, float(rows if full else 0.5 * rows), labelled=True)
+        weight = float(rows if full else 0.5 * rows)
+        return self._block(key, rows, pass_, weight, phase, labelled=True)
 
     def note(self, use: Use) -> None:
         """Record whether the plan of `use`, made since the last note, reads the index."""
@@ -97,9 +98,9 @@ class Intake:
             weight = float(np.sum(host.weights, dtype=np.float64))
         self.numbers = {"rows": host.rows, "pass_": host.pass_, "weight": weight}
 
-    def block(self, key: Mat) -> Block:
+    def block(self, key: Mat, phase: int = 0) -> Block:
         """Return the block that was received last for a model, valid until the next."""
-        return self._block(key, **self.numbers, labelled=self.labelled)
+        return self._block(key, **self.numbers, phase=phase, labelled=self.labelled)
 
     def widen(self, shape: BlockShape) -> None:
         """Make room for blocks of another source.
@@ -137,7 +138,9 @@ class Intake:
                 self.cache.freeze(frozen)
             self.shape = replace(ours, nnz=shape.nnz)
 
-    def _block(self, key: Mat, rows: int, pass_: int, weight: float, *, labelled: bool) -> Block:
+    def _block(
+        self, key: Mat, rows: int, pass_: int, weight: float, phase: int, *, labelled: bool
+    ) -> Block:
         return Block(
             self._X.handle(),
             rows,
@@ -148,6 +151,7 @@ class Intake:
             pass_,
             weight,
             self.side,
+            phase,
         )
 
 

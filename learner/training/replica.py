@@ -103,6 +103,7 @@ class Replica:
         self.watch = Stopwatch()  # of the present block, and of returning the last one
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
         self._side = 0  # of the present block
+        self._pass, self._phase = -1, 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
         self.of_extras: set[str] = set()
         self._copies: dict[int, list[NDArray[Any]]] = {}  # free ones, by the GUID of their Mat
@@ -158,17 +159,17 @@ class Replica:
 
     def _plan_phases(self) -> None:
         """Plan the updates of each phase again: a first step may leave work for the next."""
-        for start in self.model.phases():
+        for phase, start in enumerate(self.model.phases()):
             for intake in self._trained:
-                self._plan_update(intake.blank(self._key, start))
+                self._plan_update(intake.blank(self._key, start, phase))
         self._note("train")
         check_updates(self.model, self.optimizer, self._filled)
 
     def _try_partial(self) -> None:
         """Run the program with blocks that are not full: it must need no more memory."""
-        for start in self.model.phases():
+        for phase, start in enumerate(self.model.phases()):
             for intake in self._trained:
-                self._plan_update(intake.blank(self._key, start, full=False))
+                self._plan_update(intake.blank(self._key, start, phase, full=False))
         compute(self.score(self.intakes[0].blank(self._key, full=False)))
         for intake in self.intakes:
             self.predict(intake.blank(self._key, full=False)).mat()
@@ -263,7 +264,7 @@ class Replica:
         due = look is not None and look.due(self, self._side)
 
         def interpret(tape: Tape | None) -> None:
-            block = intake.block(self._key)
+            block = intake.block(self._key, self._phase)
             noted = block if tape is None else NotedBlock.of(block, tape)
             self._run(noted, look if due else None)
 
@@ -278,18 +279,21 @@ class Replica:
         records = self.model.recorded and self.complete and self.cache.backend.repeats
         if not records or not self.cache.frozen or form is None:
             return None
-        phase = 0 if optimizer is None else optimizer.phase
-        return self._side, self.intakes[self._side].labelled, phase, form
+        return self._side, self.intakes[self._side].labelled, self._phase, form
 
     def _enter(self, pass_: int) -> None:
-        """Tell the optimizer which phase of the model a pass belongs to."""
-        if self.optimizer is not None:
-            phase = bisect_right(self.model.phases(), pass_) - 1
-            if phase != self.optimizer.phase:
-                self.optimizer.enter(phase)
+        """Find the phase of the model that a pass belongs to, and tell the optimizer."""
+        if pass_ != self._pass:
+            self._pass, self._phase = pass_, bisect_right(self.model.phases(), pass_) - 1
+            self._tell_phase()
+
+    def _tell_phase(self) -> None:
+        if self.optimizer is not None and self._phase != self.optimizer.phase:
+            self.optimizer.enter(self._phase)
 
     def _plan_update(self, block: Block, record: Recording | None = None) -> None:
-        self._enter(block.pass_)
+        self._phase = block.phase
+        self._tell_phase()
         self._run(block, record=record)
 
     def _run(self, block: Block, look: Look | None = None, record: Recording | None = None) -> None:

@@ -14,7 +14,7 @@ from blocklearn.learner.hooks import Hook
 from blocklearn.learner.training.replay import PATIENCE
 from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache import StaleValueError, colsum, total
-from blocklearn.models import ALS, GLM, NMF
+from blocklearn.models import ALS, GLM, LDA, NMF
 from blocklearn.optimizers import AdaGrad, StreamingAverage
 
 ROWS = 8
@@ -56,6 +56,15 @@ class InPhases(Means):
     def update(self, block: bl.Block) -> None:
         super().update(block)
         if block.pass_ >= 2:
+            self.mean <<= self.mean * 0.5
+
+
+class ByPhase(InPhases):
+    """Does the same, and asks for the phase."""
+
+    def update(self, block: bl.Block) -> None:
+        Means.update(self, block)
+        if block.phase == 1:
             self.mean <<= self.mean * 0.5
 
 
@@ -110,6 +119,22 @@ def test_a_phase_has_recordings_of_its_own() -> None:
     learner, _ = both(InPhases(), data(6 * ROWS), passes=5)
     # the first block of each pass is interpreted, since the model reads the number of the pass
     assert replayed(learner) == (6 - 2) + 5 + (6 - 2) + 5 + 5
+
+
+def test_a_phase_is_no_number_of_the_block() -> None:
+    learner, _ = both(ByPhase(), data(), passes=5)
+    # interpreted: two full blocks and two last ones of each phase
+    assert replayed(learner) == 5 * 7 - 2 * (2 + 2)
+    np.testing.assert_array_equal(
+        learner.parameter("mean"), both(InPhases(), data(), passes=5)[0].parameter("mean")
+    )
+
+
+@pytest.mark.parametrize("inference", ["vb", "gibbs"])
+def test_topics_are_replayed_from_pass_to_pass(inference: Any) -> None:
+    learner, _ = both(LDA(topics=2, inference=inference), counts(6 * ROWS), passes=5)
+    phases = len(learner.model.phases())
+    assert replayed(learner) == 5 * 6 - 2 * phases
 
 
 def test_operations_are_counted_and_current_results_are_not_computed_again() -> None:
