@@ -90,7 +90,7 @@ class BlockShape:
 
 @dataclass(frozen=True, eq=False)
 class KeptBlock:
-    """The sparse part of a finished block, in read-only arrays of its own.
+    """A finished sparse block without its targets, in read-only arrays of its own.
 
     - turned: its transposed index, or None where that is not kept.
     - n_active: number of features in the transposed index.
@@ -99,6 +99,8 @@ class KeptBlock:
     rows: int
     nnz: int
     n_active: int
+    row_ids: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
     csr: CsrArrays
     turned: IndexArrays | None
 
@@ -158,14 +160,14 @@ class HostBlock:
         sizes = buffers(shape, indexed=indexed)
         own = {name: zeros(size, dtype) for name, (size, dtype) in sizes.items()}
         self.nbytes = sum(array.nbytes for array in own.values())
-        self.row_ids: npt.NDArray[np.int64] = own["row_ids"]
+        self._own_row_ids: npt.NDArray[np.int64] = own["row_ids"]
         self.dense: npt.NDArray[np.float32] = own["dense"]
         self.targets: npt.NDArray[np.float32] = own["targets"]
-        self.weights: npt.NDArray[np.float32] = own["weights"]
+        self._own_weights: npt.NDArray[np.float32] = own["weights"]
         self._own_csr = CsrArrays(*(own[name] for name in CsrArrays._fields))
         self._own_turned = IndexArrays(*(own[name] for name in IndexArrays._fields))
         self._room = _SortRoom(*(own[name] for name in _SortRoom._fields))
-        self.csr, self.turned = self._own_csr, self._own_turned
+        self.write()
         self._passes, _ = plan_digits(shape.columns)
         self._transposed = False
 
@@ -249,14 +251,17 @@ class HostBlock:
     def show(self, kept: KeptBlock, *, pass_: int, index: int) -> None:
         """Finish the block with the arrays of `kept`, neither copied nor checked again.
 
-        The transposed index is used if both have one. row_ids, targets and weights are padded as
-        by `finish`.
+        The transposed index is used if both have one. Targets are padded as by `finish`.
         """
-        self._finish_rows(pass_, index, kept.rows, checked=True)
-        self.csr, self.turned = kept.csr, self._own_turned
-        self.nnz = kept.nnz
+        self.pass_, self.index, self.rows, self.nnz = pass_, index, kept.rows, kept.nnz
+        self.row_ids, self.weights, self.csr = kept.row_ids, kept.weights, kept.csr
+        self._transposed = self.indexed and kept.turned is not None
         if self.indexed and kept.turned is not None:
-            self.turned, self.n_active, self._transposed = kept.turned, kept.n_active, True
+            self.turned, self.n_active = kept.turned, kept.n_active
+        else:
+            self.turned, self.n_active = self._own_turned, 0
+        if self.shape.targets:
+            self._finish_table("targets: ", self.targets, checked=True)
 
     def borrow(self, indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
         """Use these arrays as columns and values until `write`, `borrow` or `show`.
@@ -267,6 +272,7 @@ class HostBlock:
 
     def write(self) -> None:
         """Return to the block's own arrays, after `show` or `borrow`."""
+        self.row_ids, self.weights = self._own_row_ids, self._own_weights
         self.csr, self.turned = self._own_csr, self._own_turned
 
     def _finish_rows(self, pass_: int, index: int, rows: int, checked: bool = False) -> None:

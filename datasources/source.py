@@ -157,19 +157,19 @@ class KeepingSource(Protocol):
         """Whether block `index` of pass `pass_` is at hand; it then stays at hand."""
 
 
-def check_request(source: DataSource, pass_: int, index: int, into: HostBlock) -> None:
-    """Raise `DataError` unless the block exists in `source` and fits in `into`.
+def check_request(source: DataSource, pass_: int, index: int, room: BlockShape) -> None:
+    """Raise `DataError` unless the block exists in `source` and fits in a block of shape `room`.
 
     >>> import numpy as np
     >>> from blocklearn.datasources import MatrixSource
     >>> source = MatrixSource(np.eye(2), block_rows=1)
-    >>> check_request(source, 0, 2, HostBlock(source.shape))  # doctest: +ELLIPSIS
+    >>> check_request(source, 0, 2, source.shape)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     blocklearn.datasources.errors.DataError: MatrixSource: block 2 of pass 0, but blocks are 0...
     """
     name, shape = type(source).__name__, source.shape
-    if into.shape != shape:
-        raise DataError(f"{name}: a block of {into.shape} cannot hold {shape}.")
+    if room is not shape and room != shape:
+        raise DataError(f"{name}: a block of {room} cannot hold {shape}.")
     if pass_ < 0 or not 0 <= index < source.blocks:
         raise DataError(
             f"{name}: block {index} of pass {pass_}, but blocks are 0 to {source.blocks - 1} and "

@@ -154,7 +154,7 @@ class BlockSource(Closing, Described):
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_`; threads may call it at once."""
-        check_request(self, pass_, index, into)
+        check_request(self, pass_, index, into.shape)
         self._reader.read(self._order.number(pass_, index), into, pass_=pass_, index=index)
 
     def close(self) -> None:

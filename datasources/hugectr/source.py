@@ -74,7 +74,7 @@ class HugeCTRSource(Described):
 
         Calls run one at a time.
         """
-        check_request(self, pass_, index, into)
+        check_request(self, pass_, index, into.shape)
         with self._reading:
             self._order.rows_of(pass_, index, self._number)
             number = int(self._number[0])

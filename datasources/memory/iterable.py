@@ -81,7 +81,7 @@ class IterableSource(Described):
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_`; skip the rows before it."""
-        check_request(self, pass_, index, into)
+        check_request(self, pass_, index, into.shape)
         with self._reading:
             self._fill(pass_, index, into)
 

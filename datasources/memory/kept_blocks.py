@@ -30,23 +30,17 @@ class Shelf:
         """Return the block kept under this number, or None."""
         return self._kept.get(number)
 
-    def put(
-        self,
-        number: int,
-        block: HostBlock,
-        indices: npt.NDArray[np.int32] | None = None,
-        values: npt.NDArray[np.float32] | None = None,
-    ) -> None:
-        """Copy the sparse part of a finished block and its transposed index, if any.
+    def put(self, number: int, block: HostBlock, *, borrowed: bool = False) -> None:
+        """Copy a finished sparse block, with its transposed index, if any, without its targets.
 
-        indices, values: [nnz], C-contiguous, kept instead of copies; give both or neither.
+        borrowed: its columns and values are kept as they are, without a copy.
         """
         if self._used >= self.nbytes:
             return
         block.transpose()
         nnz, n = block.nnz, block.n_active
-        copied: list[npt.NDArray[Any]] = [block.indptr]
-        if indices is None or values is None:
+        copied: list[npt.NDArray[Any]] = [block.row_ids, block.weights, block.indptr]
+        if not borrowed:
             copied += [block.indices[:nnz], block.values[:nnz]]
         if block.indexed:
             copied += [block.active[:n], block.starts[: n + 1]]
@@ -60,10 +54,9 @@ class Shelf:
                 return
             kept = [self._copy(array) for array in copied]
             turned = IndexArrays(*kept[-4:]) if block.indexed else None
-            if indices is None or values is None:
-                indices, values = kept[1:3]
-            csr = CsrArrays(kept[0], indices, values)
-            self._kept[number] = KeptBlock(block.rows, nnz, n, csr, turned)
+            entries = (block.indices, block.values) if borrowed else kept[3:5]
+            csr = CsrArrays(kept[2], *entries)
+            self._kept[number] = KeptBlock(block.rows, nnz, n, kept[0], kept[1], csr, turned)
 
     def _copy(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         place = self._slab[self._used :][: array.nbytes].view(array.dtype)

@@ -32,7 +32,7 @@ class Labels:
         self.rows = rows
         self.targets = None if targets is None else accept_targets(targets, rows)
         self.weights = None if weights is None else accept_weights(weights, rows)
-        self.names = names
+        self.names, self.given = names, targets is not None or weights is not None
         table = self.targets
         self.columns = (
             0 if table is None else table.columns if isinstance(table, CSR) else table.shape[1]
@@ -50,7 +50,12 @@ class Labels:
 
     def write(self, ids: npt.NDArray[np.int64], into: HostBlock, at: int = 0) -> None:
         """Write targets and weights of the rows `ids` to a block from row `at` on."""
-        targets = into.targets[at:]
+        self.write_targets(ids, into.targets[at:])
+        if self.weights is not None:
+            np.take(self.weights, ids, out=into.weights[at : at + ids.size], mode="clip")
+
+    def write_targets(self, ids: npt.NDArray[np.int64], targets: npt.NDArray[np.float32]) -> None:
+        """Write the targets of the rows `ids` to the first rows of a table."""
         if isinstance(self.targets, CSR):
             matrix = self.targets
             bad = expand_csr(ids, matrix.indptr, matrix.indices, matrix.values, targets)
@@ -61,8 +66,6 @@ class Labels:
                 )
         elif self.targets is not None:
             gather_dense(ids, self.targets, targets)
-        if self.weights is not None:
-            np.take(self.weights, ids, out=into.weights[at : at + ids.size], mode="clip")
 
     def sums(self) -> tuple[float, list[float]]:
         """Return the sum of weights, and of weight times target for each target."""

@@ -23,6 +23,7 @@ from .order import RowOrder, Shuffle
 
 KEEP_BYTES = 2**30
 FEW_LABELS = 2**14  # so few numbers are written into a block without a thread
+FEW_NUMBERS = 2**12  # so few are gathered into a block in less time than a thread takes to wake up
 
 
 class MatrixSource(Described):
@@ -182,27 +183,33 @@ class MatrixSource(Described):
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_` (int >= 0)."""
-        check_request(self, pass_, index, into)
+        check_request(self, pass_, index, into.shape)
         number = self._order.number(pass_, index)
-        rows = self._order.rows_of(pass_, index, into.row_ids)
-        self._labels.write(into.row_ids[:rows], into)
         kept = self._shelf.get(number)
         if kept is not None:
+            if self._labels.columns:
+                self._labels.write_targets(kept.row_ids[: kept.rows], into.targets)
             into.show(kept, pass_=pass_, index=index)
             return
         into.write()
+        rows = self._order.rows_of(pass_, index, into.row_ids)
+        if self._labels.given:
+            self._labels.write(into.row_ids[:rows], into)
         if self._views:
             self._borrow(number, rows, into)
         else:
             self._gather(rows, into)
         into.finish(pass_=pass_, index=index, rows=rows)
         if self.keeps(indexed=into.indexed):
-            self._keep(number, into)
+            self._shelf.put(number, into, borrowed=self._views)
 
     def kept(self, pass_: int, index: int) -> bool:
-        """Whether block `index` of pass `pass_` is kept, with few enough labels to write."""
-        if self._shape.rows * self._shape.targets > FEW_LABELS:
+        """Whether block `index` of pass `pass_` is kept or small, with few labels to write."""
+        shape = self._shape
+        if shape.rows * shape.targets > FEW_LABELS:
             return False
+        if (shape.rows * shape.columns if shape.dense else shape.nnz) <= FEW_NUMBERS:
+            return True
         return self._shelf.get(self._order.number(pass_, index)) is not None
 
     def _needed(self) -> int:
@@ -215,7 +222,7 @@ class MatrixSource(Described):
         per_entry = 8 if self._views else 16
         if shape.nnz >= 2**31:
             per_entry += 4  # positions are int64
-        per_block = 8 * (shape.rows + 2) + 7 * ALIGNMENT
+        per_block = 8 * (shape.rows + 2) + 12 * shape.rows + 9 * ALIGNMENT
         return nnz * per_entry + features * 12 + self.blocks * per_block
 
     def _borrow(self, number: int, rows: int, into: HostBlock) -> None:
@@ -244,13 +251,6 @@ class MatrixSource(Described):
         )  # fmt: skip
         if misfit >= 0:
             raise changed(int(ids[misfit]))
-
-    def _keep(self, number: int, block: HostBlock) -> None:
-        """Keep the finished `block` for later passes, if it fits."""
-        if self._views:
-            self._shelf.put(number, block, block.indices, block.values)
-        else:
-            self._shelf.put(number, block)
 
     def __repr__(self) -> str:
         """Show sizes and settings."""

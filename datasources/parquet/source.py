@@ -239,7 +239,7 @@ class ParquetSource(Described):
 
         Calls run one at a time.
         """
-        check_request(self, pass_, index, into)
+        check_request(self, pass_, index, into.shape)
         with self._reading:
             number = self._cut.number(pass_, index)
             start, stop = int(self._cut.starts[number]), int(self._cut.stops[number])

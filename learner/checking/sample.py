@@ -149,7 +149,7 @@ class SampleSource:
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index`."""
-        check_request(self, pass_, index, into)
+        check_request(self, pass_, index, into.shape)
         into.write()
         start, end = (int(n) for n in self._bounds[index : index + 2])
         rows, sample = end - start, self.sample

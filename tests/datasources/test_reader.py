@@ -18,7 +18,7 @@ from blocklearn.datasources.arrays.copy_rows import count_up, expand_csr, gather
 from blocklearn.datasources.arrays.transpose import transpose_by_counting, transpose_csr
 from blocklearn.datasources.arrays.validate import check_csr, check_dense, check_weights
 
-pytestmark = pytest.mark.usefixtures("reader_threads")
+pytestmark = pytest.mark.usefixtures("reader_threads", "no_block_is_small")
 Threads = Callable[[], list[threading.Thread]]
 
 

@@ -21,6 +21,8 @@ from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.matcache.threads import REFUSED
 from tests.support.own_threads import no_thread_left
 
+pytestmark = pytest.mark.usefixtures("no_block_is_small")
+
 BLOCKS = 5
 TABLE = np.arange(2.0 * BLOCKS).reshape(BLOCKS, 2)
 LONG = 30.0  # seconds in which any of these readers is done, on any machine

@@ -13,7 +13,7 @@ from scipy import sparse
 import blocklearn as bl
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
 
-pytestmark = pytest.mark.usefixtures("reader_threads")
+pytestmark = pytest.mark.usefixtures("reader_threads", "no_block_is_small")
 Threads = Callable[[], list[threading.Thread]]
 
 
@@ -167,6 +167,15 @@ def test_a_matrix_says_what_it_keeps(shuffle: Any) -> None:
             at_hand = [source.kept(pass_, index) for index in range(source.blocks)]
             assert at_hand == [pass_ > 0 and shuffle is not True] * source.blocks
             assert len(list(reader.blocks(pass_))) == source.blocks
+
+
+def test_small_blocks_of_a_matrix_are_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = sparse.csr_array(np.eye(12, dtype=np.float32)[np.arange(90) % 12])
+    for data, numbers in ((X, 20), (X.toarray(), 20 * 12)):
+        source = MatrixSource(data, block_rows=20, shuffle=True)
+        for few in (numbers - 1, numbers):
+            monkeypatch.setattr("blocklearn.datasources.memory.matrix.FEW_NUMBERS", few)
+            assert source.kept(0, 0) == (few == numbers)
 
 
 def test_without_an_index_there_is_none() -> None:

@@ -97,6 +97,7 @@ def test_unshuffled_csr_is_shown_without_a_copy() -> None:
         assert not np.shares_memory(block.values, other.data) and block.values.flags.writeable
 
 
+@pytest.mark.usefixtures("no_block_is_small")
 def test_without_an_index_rows_are_gathered_anew() -> None:
     """A copy of them would cost as much memory as they do, and save next to nothing."""
     source = MatrixSource(matrix(), block_rows=30, shuffle="blocks")

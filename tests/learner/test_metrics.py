@@ -60,6 +60,9 @@ class Slow(MatrixSource):
 
     seconds = 0.02
 
+    def kept(self, pass_: int, index: int) -> bool:
+        return False  # a thread reads it
+
     def read(self, pass_: int, index: int, into: Any) -> None:
         time.sleep(self.seconds)
         super().read(pass_, index, into)

@@ -30,6 +30,9 @@ class Stuck(MatrixSource):
 
     released: Any
 
+    def kept(self, pass_: int, index: int) -> bool:
+        return False  # a thread reads it
+
     def read(self, pass_: int, index: int, into: Any) -> None:
         if index == 2:
             self.released.wait(10)
