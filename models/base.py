@@ -100,7 +100,7 @@ class Model(Fields):
         allocated = self.__dict__.get("allocated")
         if allocated and name not in OWN and value is not self.__dict__.get(name):
             self.cache.edit(f"sets {type(self).__name__}.{name}")
-        if name in type(self).model_fields:
+        if name in type(self).__pydantic_fields__:
             super().__setattr__(name, value)
             return
         if allocated:

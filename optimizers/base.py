@@ -152,7 +152,7 @@ class Optimizer(Fields):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field, which is validated, or an attribute of the replica."""
-        if name in type(self).model_fields:
+        if name in type(self).__pydantic_fields__:
             super().__setattr__(name, value)
             if hasattr(self, "cache"):
                 self.cache.edit(f"sets {type(self).__name__}.{name}")

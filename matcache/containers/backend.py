@@ -95,8 +95,10 @@ class Backend(Protocol):
     def put_back(self, array: Any, shown: Numbers) -> None:
         """Write `shown`, an edited result of `host(array)`, back into the array."""
 
-    def incoming(self, cache: MatCache, label: str, size: int, dtype: Any, copies: int) -> Incoming:
-        """Reserve room for an array of each block.
+    def incoming(
+        self, cache: MatCache, label: str, size: int, dtype: Any, copies: int
+    ) -> Incoming | None:
+        """Reserve room for an array of each block; None: kernels use it where it is.
 
         size: numbers in the largest array.
         copies: how many may be in use at a time.

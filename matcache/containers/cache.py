@@ -371,7 +371,7 @@ class MatCache(Closing):
         """Call a function that sets numbers by what Python counts, such as a step size.
 
         Where a recorded update runs again without its Python code, this function is called all the
-        same. It must launch nothing.
+        same, maybe before the launches that came before it. So it launches and reads nothing.
         """
         if self.tape is None:
             function()

@@ -13,6 +13,7 @@ from .cache import MatCache
 from .matrices import Mat, Scalar, SparseMat, handle
 from .slots import PatternSlot, Slot
 
+NO_INDEX: tuple[Any, ...] = (None, None, None, None)
 BUFFERS = 2  # blocks on a device at a time: one in use, one being copied
 
 
@@ -92,27 +93,27 @@ class SparseInput:
         backend: Backend = self.cache.backend
         active = min(pattern.columns, capacity)
 
-        def room(what: str, size: int, dtype: Any) -> Incoming:
-            label = f"{what} of {pattern.label}"
-            return backend.incoming(self.cache, label, size, dtype, BUFFERS)
+        self._rooms: dict[str, Incoming] = {}  # for arrays that are not used where they are
 
-        self._rooms = {
-            "indptr": room("offsets", pattern.rows + 1, np.int64),
-            "indices": room("columns", capacity, np.int32),
-            "values": room("values", capacity, self.values.dtype),
-            "counts": room("counts", 2, np.int64),
-        }
+        def room(name: str, what: str, size: int, dtype: Any) -> None:
+            label = f"{what} of {pattern.label}"
+            found = backend.incoming(self.cache, label, size, dtype, BUFFERS)
+            if found is not None:
+                self._rooms[name] = found
+
+        room("indptr", "offsets", pattern.rows + 1, np.int64)
+        room("indices", "columns", capacity, np.int32)
+        room("values", "values", capacity, self.values.dtype)
+        room("counts", "counts", 2, np.int64)
         self._index = backend.index(self.cache, pattern) if self._indexed else None
         if self._index is not None:
             pattern.build = self._index.build
         if self._index is not None or not self._indexed:
             return
-        self._rooms |= {
-            "active": room("active columns", active, np.int32),
-            "starts": room("offsets by column", active + 1, np.int64),
-            "t_rows": room("rows by column", capacity, np.int32),
-            "t_pos": room("positions by column", capacity, pattern.position_type),
-        }
+        room("active", "active columns", active, np.int32)
+        room("starts", "offsets by column", active + 1, np.int64)
+        room("t_rows", "rows by column", capacity, np.int32)
+        room("t_pos", "positions by column", capacity, pattern.position_type)
 
     def handle(self) -> SparseMat:
         """Return a handle on the present contents; earlier handles become stale."""
@@ -185,24 +186,29 @@ class SparseInput:
             self.cache.grow(pattern, nnz)
         pattern.nnz, pattern.active_count = nnz, active_count
         self._counts[0], self._counts[1] = nnz, active_count
-        rooms = self._rooms
-        pattern.indptr = rooms["indptr"].bind(indptr)
-        pattern.indices = rooms["indices"].bind(indices, nnz)
-        pattern.counts = rooms["counts"].bind(self._counts)
-        pattern.active = pattern.starts = pattern.t_rows = pattern.t_pos = None
+        turned = NO_INDEX if index is None or self._index is not None else index
+        pattern.indptr, pattern.indices, pattern.counts = indptr, indices, self._counts
+        pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = turned
+        if self._rooms:
+            values = self._copied(values, nnz, active_count)
         if self._index is not None:
             pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = self._index.arrays()
             pattern.active_count = min(nnz, pattern.columns)  # upper bound; the device knows
-        elif index is not None:
-            active, starts, t_rows, t_pos = index
-            pattern.active = rooms["active"].bind(active, active_count)
-            pattern.starts = rooms["starts"].bind(starts, active_count + 1)
-            pattern.t_rows = rooms["t_rows"].bind(t_rows, nnz)
-            pattern.t_pos = rooms["t_pos"].bind(t_pos, nnz)
-        self.values.array = rooms["values"].bind(values, nnz).reshape(1, -1)
+        self.values.array = values.reshape(1, -1)
         self.values.shape = (1, pattern.capacity)
         pattern.written(where)
         self.values.written(where)
+
+    def _copied(self, values: Any, nnz: int, active_count: int) -> Any:
+        """Copy the arrays to where kernels read them; return the values there."""
+        rooms, pattern = self._rooms, self.pattern
+        used = {"indptr": None, "indices": nnz, "counts": None}
+        if pattern.active is not None:
+            used |= {"active": active_count, "starts": active_count + 1}
+            used |= {"t_rows": nnz, "t_pos": nnz}
+        for name, count in used.items():
+            setattr(pattern, name, rooms[name].bind(getattr(pattern, name), count))
+        return rooms["values"].bind(values, nnz)
 
 
 class DenseInput:
@@ -243,7 +249,7 @@ class DenseInput:
 
         where: the source line to name.
         """
-        self.slot.array = self._room.bind(array)
+        self.slot.array = array if self._room is None else self._room.bind(array)
         self.slot.written(where)
 
     def fetch(self, into: np.ndarray[Any, Any]) -> None:

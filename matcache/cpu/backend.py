@@ -36,17 +36,6 @@ def _written_by_hand() -> dict[str, Kernel]:
     return cpu_kernels.KERNELS
 
 
-class InPlace:
-    """Uses arrays of blocks where they are. See `Incoming`."""
-
-    def bind(self, array: Array, count: int | None = None) -> Array:
-        """Return the array itself."""
-        return array
-
-
-IN_PLACE = InPlace()
-
-
 @backend("cpu")
 class CPU:
     """Kernels and threads of one cache, with NumPy arrays. See `Backend`."""
@@ -153,9 +142,8 @@ class CPU:
     def put_back(self, array: Array, shown: Array) -> None:
         """Do nothing: `shown` is the array itself."""
 
-    def incoming(self, cache: Any, label: str, size: int, dtype: Any, copies: int) -> InPlace:
-        """Return an `Incoming` that leaves arrays of blocks where they are."""
-        return IN_PLACE
+    def incoming(self, cache: Any, label: str, size: int, dtype: Any, copies: int) -> None:
+        """Return None: kernels use arrays of blocks where they are."""
 
     def index(self, cache: Any, pattern: Any) -> None:
         """Return None: blocks bring the index, since the reader's thread is as fast."""

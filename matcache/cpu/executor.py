@@ -31,6 +31,7 @@ Array = np.ndarray[Any, Any]
 
 SPINS = 2000  # looks at a running chunk before a thread sleeps
 SLEEP = 20  # microseconds
+SIZES = 3  # words at the beginning of a program
 HEAD = object.__basicsize__  # an array's C struct: this, data, number of dimensions, dimensions
 
 
@@ -123,38 +124,32 @@ class Program:
                     patches.append((number, at + 4, *sized))
                 words += words_of(arg)
         self._inputs = [(found.owner, found.name) for found in used]
-        self._words = np.array(words, np.int64)
-        self._patches = np.array(patches, np.int64).reshape(-1, 4)
-        self._arrays = np.zeros(len(used), np.int64)
-        self._put = self._arrays.data
-        first = self._words.ctypes.data
-        rows = [
-            (
-                trampoline_of(call),
-                first + 8 * start,
-                0 if call.bounds is None else call.bounds.ctypes.data,
-                call.alone or call.bounds is None,
-            )
-            for call, start in zip(calls, starts, strict=True)
-        ]
-        self._table = np.array(rows, np.int64)
-        self._state = np.zeros(2 + 2 * len(calls), np.int64)
-        self._seen = self._state.data
-        self._layout = self._words, self._patches, self._arrays, self._state
+        sizes = len(used), len(patches), len(calls)
+        empty = [0] * (len(used) + 4 * len(patches) + 4 * len(calls) + 2 + 2 * len(calls))
+        self._code = np.array([*sizes, *empty, *words], np.int64)
+        _, its_patches, its_table, state, its_words = _parts(self._code)
+        its_patches[:] = np.array(patches, np.int64).reshape(-1, 4)
+        first = its_words.ctypes.data
+        for row, call, start in zip(its_table, calls, starts, strict=True):
+            bounds = 0 if call.bounds is None else call.bounds.ctypes.data
+            alone = call.alone or call.bounds is None
+            row[:] = trampoline_of(call), first + 8 * start, bounds, alone
+        self._put, self._seen = self._code[SIZES:].data, state.data
         self._most = pool.threads  # chunks of the call with most, in the last run
 
     def run(self) -> None:
         """Run all calls, for the arrays that blocks have brought."""
+        put = self._put
         for number, (owner, name) in enumerate(self._inputs):
             array = getattr(owner, name)
             if array is None:
                 raise ShapeError(f"{owner.label}: this block has no {name}.")
-            self._put[number] = id(array)
+            put[number] = id(array)
         if self._pool.threads == 1 or self._most == 1:
             self._pool.check_open()
-            _run(*self._layout, self._table)
+            _run(self._code)
         else:
-            _begin(*self._layout)
+            _begin(self._code)
             self._pool.run(self._task, min(self._pool.threads, self._most))
         self._most = self._seen[1]
         if failed := self._seen[0]:
@@ -162,7 +157,7 @@ class Program:
             raise RuntimeError("a kernel failed, and did not when it was called again.")
 
     def _task(self, chunk: int, thread: int) -> None:
-        _work(self._table, self._state, thread)
+        _work(self._code, thread)
 
 
 # ---------------------------------------------------------------- compiled
@@ -207,8 +202,36 @@ def _jump(typingctx, trampoline, words, chunk, thread):
 
 
 @_compiled
-def _begin(words, patches, arrays, state):
+def _parts(code):
+    """Return the parts of a program's words.
+
+    They follow the numbers of arrays, patches and calls:
+
+    - addresses of the arrays of a block, as Python objects
+    - patches: number of an array, and three words that its address and its size belong in
+    - calls: addresses of trampoline, words and bounds; whether one thread runs all chunks
+    - state: number of the failed call from 1, most chunks of a call; then for each call, chunks
+      that were taken and chunks that are done
+    - words of the calls
+    """
+    arrays, patches, calls = code[0], code[1], code[2]
+    patch = SIZES + arrays
+    call = patch + 4 * patches
+    state = call + 4 * calls
+    words = state + 2 + 2 * calls
+    return (
+        code[SIZES:patch],
+        code[patch:call].reshape(patches, 4),
+        code[call:state].reshape(calls, 4),
+        code[state:words],
+        code[words:],
+    )
+
+
+@_compiled
+def _begin(code):
     """Write addresses and sizes of the arrays of a block into the words, and begin anew."""
+    arrays, patches, _, state, words = _parts(code)
     for patch in range(patches.shape[0]):
         array = arrays[patches[patch, 0]] + HEAD
         words[patches[patch, 1]] = _load(array)
@@ -222,12 +245,9 @@ def _begin(words, patches, arrays, state):
 
 
 @_compiled
-def _work(table, state, thread):
-    """Take part in all calls, until they are done or one has failed.
-
-    state: number of the failed call from 1, most chunks of a call; then for each call, chunks that
-        were taken and chunks that are done.
-    """
+def _work(code, thread):
+    """Take part in all calls, until they are done or one has failed."""
+    _, _, table, state, _ = _parts(code)
     first = np.int64(state.ctypes.data)
     for call in range(table.shape[0]):
         bounds, alone = table[call, 2], table[call, 3]
@@ -252,7 +272,7 @@ def _work(table, state, thread):
 
 
 @_compiled
-def _run(words, patches, arrays, state, table):
+def _run(code):
     """Run all calls on the calling thread."""
-    _begin(words, patches, arrays, state)
-    _work(table, state, 0)
+    _begin(code)
+    _work(code, 0)
