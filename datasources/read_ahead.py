@@ -135,15 +135,8 @@ class ReadAhead:
         self._ended: BaseException | None = None  # the error that ended a thread, if any
         self.order: PassOrder | None = None  # the pass that is being read
         self.stopped = False
+        self.ready = 0.0  # sum over all blocks: the share of requested blocks that were ready
         self.nbytes = sum(place.block.nbytes for place in self._ring)
-
-    @property
-    def ready(self) -> float:
-        """The share of the requested blocks that are read or at hand; 0 without requests."""
-        ready = 0
-        for place in self._ahead:
-            ready += place.task is None or place.task.over
-        return ready / max(len(self._ahead), 1)
 
     def start(self, order: PassOrder) -> None:
         """Begin `order`; the order before it must have ended."""
@@ -158,6 +151,9 @@ class ReadAhead:
         thread can be started.
         """
         assert self.order is not None
+        if self._ahead:
+            ready = [place.task is None or place.task.over for place in self._ahead]
+            self.ready += sum(ready) / len(ready)
         self._take_back(self._lend - 1)
         self._ask()
         if not self._ahead:

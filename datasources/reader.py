@@ -61,7 +61,7 @@ class Reader(Closing):
 
     @property
     def ready(self) -> float:
-        """The share of the requested blocks that are ready, 0 to 1."""
+        """Sum over all blocks of the share of requested blocks, 0 to 1, that were ready then."""
         return self._ahead.ready
 
     def blocks(self, pass_: int, start: int = 0) -> Iterator[HostBlock]:

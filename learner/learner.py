@@ -52,7 +52,7 @@ from .training.devices import one_each
 from .training.evaluation import Evaluation, Evaluator
 from .training.further import further, other_names, rows_before
 from .training.live_model import LiveModel
-from .training.loop import train_passes
+from .training.loop import Training
 from .training.plan import Plan as Plan
 from .training.plan import feeds_of, make_plan
 from .training.replica import Replica
@@ -264,7 +264,8 @@ class Learner:
             ]
             score = stack.enter_context(self._scoring(team))
             evaluator = Evaluator(self.evaluation, progress, score, self._tell)
-            train_passes(team, self._training(), readers, progress, evaluator, self._tell)
+            sides = list(zip(self._training(), readers, strict=True))
+            Training(team, sides, progress, evaluator, self._tell, self._heard).run()
         self._best.put_back()
         return self
 
@@ -323,6 +324,10 @@ class Learner:
         self._shown.hear(event, self.progress)
         for hook in self.hooks:
             getattr(hook, event)(self, self.progress)
+
+    def _heard(self) -> bool:
+        """Return whether anything listens to single blocks."""
+        return bool(self.hooks) or self._shown.seen
 
     def __repr__(self) -> str:
         """Show the model, the data, the state of training and the scores."""

@@ -118,6 +118,7 @@ class Shown:
     def __init__(self, where: Screen | None) -> None:
         """Draw on `where`; None: nowhere."""
         self._screen, self._interval = where, Interval(0.0)
+        self.seen = where is not None
 
     def hear(self, event: str, progress: Progress) -> None:
         """Draw if the event is not one of many blocks."""

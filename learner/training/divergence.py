@@ -33,15 +33,15 @@ class FiniteCheck:
         """every: blocks of a pass from one check to the next; see `blocks_between`."""
         self.every = every
 
-    def after_block(self, team: Team, progress: Progress, blocks: int = 1) -> None:
-        """Check if a check is due. Raises DivergedError.
-
-        blocks: done since the last call.
-        """
+    def due(self, progress: Progress, blocks: int) -> bool:
+        """Return whether a check is due, after so many blocks since the last call."""
         before = progress.block - blocks
         first = progress.pass_ == 0 and before == 0
-        if first or progress.block // self.every > before // self.every:
-            check_finite(learnt(team.first, whole=False), progress)
+        return first or progress.block // self.every > before // self.every
+
+    def recent(self, team: Team, progress: Progress) -> None:
+        """Check parameters, and states of the present block. Raises DivergedError."""
+        check_finite(learnt(team.first, whole=False), progress)
 
     def now(self, team: Team, progress: Progress) -> None:
         """Check everything. Raises DivergedError."""

@@ -113,16 +113,22 @@ class Evaluator:
         best, patience = self._progress.best, self._settings.patience
         return best is not None and patience is not None and best.waited >= patience
 
-    def look(self, *, last: bool = False) -> None:
-        """Evaluate if it is due. Call this after blocks, and when a pass is complete.
+    def due(self) -> bool:
+        """Return whether to evaluate. Call it once after blocks, and when a pass is complete."""
+        return self._score is not None and self._cadence.due(self._progress)
 
-        last: evaluate in any case.
+    def look(self, *, last: bool = False) -> None:
+        """Evaluate if it is due. last: evaluate in any case."""
+        if self.due() or (last and self._score is not None):
+            self.evaluate()
+
+    def evaluate(self) -> None:
+        """Score the eval data.
 
         Raises:
             ConfigError: no score has the metric's name.
         """
-        if self._score is None or not (self._cadence.due(self._progress) or last):
-            return
+        assert self._score is not None
         self._progress.scores = self._score()
         self._cadence.restart()
         self._tell("evaluated")

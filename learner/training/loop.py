@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import islice
 
-from blocklearn.datasources import DataSource, HostBlock, Reader
+from blocklearn.datasources import DataSource, Reader
 
 from .divergence import FiniteCheck, blocks_between
 from .evaluation import Evaluator
@@ -15,150 +13,137 @@ from .progress import Progress
 from .replica import Replica
 from .scoring import TrainingScores
 from .team import Team
-from .work import Stopwatch, Work
+from .work import Work
 
 
 class Meter:
-    """Counts what training does, into a `Progress`."""
+    """Counts what training does. A `Progress` learns it at each pause."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, team: Team, readers: Sequence[Reader], progress: Progress) -> None:
         """Count from zero: speeds are of this process, without the run that it resumes."""
-        self.progress = progress
-        self.watch = Stopwatch()
-        self._before = progress.work
-        self._rows = 0  # of the blocks since the last merge
+        self._team, self._readers, self._progress = team, readers, progress
+        self._before = team.work()
+        self._earlier, self._rows, self._seconds = progress.work, progress.rows, progress.seconds
+        self._flops = 0  # of training
+        self._flops_at_start = 0
 
-    def waiting(self, blocks: Iterator[HostBlock], reader: Reader) -> Iterator[HostBlock]:
-        """Yield the same blocks, and count the time until each arrives as reading."""
-        while True:
-            ready, clock = reader.ready, time.perf_counter()
-            block = next(blocks, None)
-            waited = time.perf_counter() - clock
-            if block is None:
-                return
-            self.progress.work += Work(read=waited, ready=ready)
-            yield block
+    def start(self) -> None:
+        """Count from now on."""
+        self._team.counter.start()
+        self._flops_at_start = self._team.flops
 
-    def trained(self, work: Work) -> None:
-        """Count one block that a replica has trained on."""
-        self._rows += work.rows
-        self.progress.ahead += 1
-        self.progress.work += work
-
-    @contextmanager
-    def stretch(self, team: Team) -> Iterator[None]:
-        """Count the blocks of a `with` statement, which lie between two merges."""
-        progress = self.progress
-        self._rows = progress.ahead = 0
-        flops, clock = team.flops, time.perf_counter()
-        yield
-        seconds = time.perf_counter() - clock
-        progress.block, progress.ahead = progress.block + progress.ahead, 0
-        progress.rows += self._rows
-        self._add(seconds, team.flops - flops)
-        done = progress.work - self._before
+    def pause(self) -> None:
+        """Stop counting, and tell the progress."""
+        team, progress = self._team, self._progress
+        self._flops += team.flops - self._flops_at_start
+        self._flops_at_start = team.flops
+        ready = sum([reader.ready for reader in self._readers])
+        done = team.work() - self._before + Work(flops=self._flops, ready=ready)
+        progress.work = self._earlier + done
+        progress.rows, progress.seconds = self._rows + done.rows, self._seconds + done.seconds
         progress.rows_per_s, progress.gflops = done.rows_per_s, done.gflops
         progress.cache_bytes = team.nbytes
         if team.first.device != "cpu":
             progress.device_bytes = progress.cache_bytes
         progress.allocations_after_warmup = team.late_allocations
 
-    @contextmanager
-    def end_of_pass(self) -> Iterator[None]:
-        """Count the work of the model at the end of a pass."""
-        clock = time.perf_counter()
-        self.watch.start()
-        yield
-        self.watch.lap("compute")
-        self._add(time.perf_counter() - clock)
 
-    def _add(self, seconds: float, flops: int = 0) -> None:
-        self.progress.seconds += seconds
-        self.progress.work += self.watch.take(flops=flops, seconds=seconds)
+class Training:
+    """Trains replicas on the blocks of the sources, pass after pass."""
 
+    def __init__(
+        self,
+        team: Team,
+        sides: Sequence[tuple[DataSource, Reader]],
+        progress: Progress,
+        evaluator: Evaluator,
+        tell: Callable[[str], None],
+        heard: Callable[[], bool],
+    ) -> None:
+        """Begin at the position of `progress`.
 
-def train_passes(
-    team: Team,
-    sources: Sequence[DataSource],
-    readers: Sequence[Reader],
-    progress: Progress,
-    evaluator: Evaluator,
-    tell: Callable[[str], None],
-) -> None:
-    """Run the passes that are left.
+        sides: the sources that a pass visits, with their readers.
+        tell: called with "block", "pass_end" and "end".
+        heard: whether "block" is of interest.
+        """
+        self._team, self._sides, self._progress = team, sides, progress
+        self._evaluator, self._tell, self._heard = evaluator, tell, heard
+        self._meter = Meter(team, [reader for _, reader in sides], progress)
+        self._scores = TrainingScores(progress)
+        self._check = FiniteCheck(blocks_between(team.first, [source.shape for source, _ in sides]))
 
-    tell: called with "block", "pass_end" and "end".
+    def run(self) -> None:
+        """Run the passes that are left.
 
-    Raises:
-        DivergedError: a parameter or state is no longer finite.
-    """
-    meter, scores = Meter(progress), TrainingScores(progress)
-    check = FiniteCheck(blocks_between(team.first, [source.shape for source in sources]))
+        Raises:
+            DivergedError: a parameter or state is no longer finite.
+        """
+        team, progress, evaluator = self._team, self._progress, self._evaluator
+        progress.stop = team.first.converged or evaluator.exhausted
+        while progress.pass_ < progress.passes and not progress.stop:
+            self._meter.start()
+            try:
+                self._train_pass()
+            finally:
+                self._meter.pause()
+            if progress.closed:
+                progress.stop = progress.stop or team.first.converged
+                evaluator.look(last=progress.stop or progress.pass_ + 1 == progress.passes)
+                self._tell("pass_end")
+                progress.pass_, progress.block = progress.pass_ + 1, 0
+                progress.closed = False
+        if progress.block or not progress.pass_:
+            self._tell("end")
+            return
+        progress.pass_, progress.block, progress.closed = progress.pass_ - 1, progress.blocks, True
+        self._tell("end")
+        progress.pass_, progress.block, progress.closed = progress.pass_ + 1, 0, False
 
-    def after_block() -> None:
-        evaluator.look()
-        tell("block")
+    def _train_pass(self) -> None:
+        """Train on the rest of the present pass, one side after the other; the model ends it.
 
-    progress.stop = team.first.converged or evaluator.exhausted
-    while progress.pass_ < progress.passes and not progress.stop:
-        train_pass(team, sources, readers, meter, check, scores, after_block)
-        if progress.closed:
-            progress.stop = progress.stop or team.first.converged
-            evaluator.look(last=progress.stop or progress.pass_ + 1 == progress.passes)
-            tell("pass_end")
-            progress.pass_, progress.block = progress.pass_ + 1, 0
-            progress.closed = False
-    if progress.block or not progress.pass_:
-        tell("end")
-        return
-    progress.pass_, progress.block, progress.closed = progress.pass_ - 1, progress.blocks, True
-    tell("end")
-    progress.pass_, progress.block, progress.closed = progress.pass_ + 1, 0, False
+        If `progress.stop` is set after a block, the pass ends early.
+        """
+        progress, first = self._progress, 0
+        for side, (source, _) in enumerate(self._sides):
+            done = min(max(progress.block - first, 0), source.blocks)
+            self._train_side(side, done)
+            if progress.stop and progress.block < progress.blocks:
+                return
+            first += source.blocks
+        self._team.each(Replica.end_pass)
+        self._meter.pause()
+        self._check.now(self._team, progress)
+        progress.closed = True
 
-
-def train_pass(
-    team: Team,
-    sources: Sequence[DataSource],
-    readers: Sequence[Reader],
-    meter: Meter,
-    check: FiniteCheck,
-    scores: TrainingScores,
-    merged: Callable[[], None],
-) -> None:
-    """Train on the rest of the present pass, one side (source) after the other.
-
-    Then the model ends the pass.
-
-    merged: called after each merge of the replicas. If `progress.stop` is set then, the pass ends
-        early.
-
-    Raises:
-        DivergedError: a parameter or state is no longer finite.
-    """
-    progress, first = meter.progress, 0
-    for side, (source, reader) in enumerate(zip(sources, readers, strict=True)):
-        done = min(max(progress.block - first, 0), source.blocks)
-        first += source.blocks
-        blocks = meter.waiting(reader.blocks(progress.pass_, start=done), reader)
+    def _train_side(self, side: int, done: int) -> None:
+        """Train on the blocks of a side, from block `done` on."""
+        team, progress, (source, reader) = self._team, self._progress, self._sides[side]
+        blocks = team.waiting(reader.blocks(progress.pass_, start=done))
         while done < source.blocks:
             count = min(team.stretch, source.blocks - done)
             done += count
-            with meter.stretch(team):
-                team.begin()
-                for work in team.train(islice(blocks, count), side, scores):
-                    meter.trained(work)
-                meter.watch.start()
-                team.finish()
-                meter.watch.lap("compute")
-                team.merge(complete=done == source.blocks)
-                meter.watch.lap("merge")
-            check.after_block(team, progress, count)
-            merged()
+            team.begin()
+            for _ in team.train(islice(blocks, count), side, self._scores):
+                progress.ahead += 1
+            team.finish()
+            team.merge(complete=done == source.blocks)
+            progress.block, progress.ahead = progress.block + count, 0
+            self._after(count)
             if progress.stop and progress.block < progress.blocks:
                 return
         for _ in blocks:  # none is left: this ends the reader's pass
             pass
-    with meter.end_of_pass():
-        team.each(Replica.end_pass)
-    check.now(team, progress)
-    progress.closed = True
+
+    def _after(self, blocks: int) -> None:
+        """Do what is due after so many blocks and their merge. The time is not that of training."""
+        progress, evaluator = self._progress, self._evaluator
+        check, evaluate = self._check.due(progress, blocks), evaluator.due()
+        if check or evaluate or self._heard():
+            self._meter.pause()
+            if check:
+                self._check.recent(self._team, progress)
+            if evaluate:
+                evaluator.evaluate()
+            self._tell("block")
+            self._meter.start()

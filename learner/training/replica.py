@@ -9,7 +9,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +46,12 @@ from .checks import (
 )
 from .replay import NotedBlock, Replays
 from .terms import terms_of
-from .work import Stopwatch, Work
+from .work import Counter
 
 OPTIMIZER = "optimizer."  # precedes the names of an optimizer's state
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 
 log = logging.getLogger("blocklearn.learner")
 
@@ -100,7 +103,7 @@ class Replica:
         self.tables = tables
         self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
         self.complete = True  # whether the plan covers everything
-        self.watch = Stopwatch()  # of the present block, and of returning the last one
+        self.counter = Counter()  # of training
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
         self._side = 0  # of the present block
         self._pass, self._phase = -1, 0  # of the present block
@@ -232,6 +235,20 @@ class Replica:
         self._key.refill(self._key_array, self._key.slot.where)
         self.intakes[side].receive(host)
 
+    def in_block(self, work: Callable[[Replica, Piece], Result], piece: Piece) -> Result:
+        """Return `work(self, piece)`; the device takes it for a block of its own."""
+        backend = self.cache.backend
+        backend.begin_block()
+        result = work(self, piece)
+        backend.end_block()
+        return result
+
+    def finish(self) -> None:
+        """Wait until the device is done with all blocks."""
+        self.counter.start()
+        self.cache.backend.drain()
+        self.counter.lap("compute")
+
     def refresh(self) -> None:
         """Update the tables of row state from their stores."""
         for state in self.model.states.values():
@@ -243,19 +260,26 @@ class Replica:
             return []
         return [state for state in self.model.states.values() if state.side == self._side]
 
-    def train(self, host: HostBlock, side: int = 0, look: Look | None = None) -> Work:
-        """Train on the block in `host`, and return the cost.
+    def train(self, host: HostBlock, side: int = 0, look: Look | None = None) -> None:
+        """Train on the block in `host`, and count the work.
 
         look: shown the block when the parameters are as the model will read them, if it is due.
         """
-        self.watch.start()
+        counter, backend = self.counter, self.cache.backend
+        counter.start()
+        backend.begin_block()
+        counter.lap("compute")  # of earlier blocks
         self._receive(host, side)
-        self.watch.lap("copy")
+        counter.lap("copy")
         self.update(look)
         if not self.cache.frozen:
             self.cache.freeze()
-        self.watch.lap("compute")
-        return self.watch.take(blocks=1, rows=host.rows, nbytes=host.data_bytes)
+        counter.lap("compute")
+        backend.end_block()
+        counter.lap("copy")
+        counter.blocks += 1
+        counter.rows += host.rows
+        counter.nbytes += host.data_bytes
 
     def update(self, look: Look | None) -> None:
         """Train on the present block. look: see `train`."""
@@ -422,9 +446,11 @@ class Replica:
 
     def end_pass(self) -> None:
         """Finish a pass."""
+        self.counter.start()
         self.model.end_pass()
         if self.optimizer is not None:
             self.optimizer.end_pass()
+        self.counter.lap("compute")
 
     @property
     def converged(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from statistics import fmean
 from typing import Any, Protocol, TypeVar
 
 from blocklearn.datasources import BlockShape, DataSource, HostBlock, Reader
@@ -19,7 +20,7 @@ from blocklearn.models.score import Tally
 from .block_input import Use
 from .lane import Errand, Lane
 from .replica import Look, Replica
-from .work import Work
+from .work import Counter, Work
 
 Result = TypeVar("Result")
 
@@ -58,6 +59,7 @@ class Team:
             Lane(f"blocklearn-model-{i}") for i in range(len(replicas) if len(replicas) > 1 else 0)
         ]
         self.apart = False  # whether replicas may differ
+        self.counter = Counter() if self._lanes else self.first.counter  # of the calling thread
         self._merger: Merger | None = None
         self._tally, self._rows_scored = Tally({}), -1
 
@@ -74,6 +76,11 @@ class Team:
         Each replica uses at most one block at a time. An error of `work` is raised for the earliest
         block, with a note that names the block and the replica.
         """
+        return self._in_turn(blocks, lambda replica, block: replica.in_block(work, block))
+
+    def _in_turn(
+        self, blocks: Iterable[Piece], work: Callable[[Replica, Piece], Result]
+    ) -> Iterator[Result]:
         if not self._lanes:
             for host in blocks:
                 yield _work(work, self.first, 0, host)
@@ -95,23 +102,29 @@ class Team:
             for errand in pending:
                 errand.wait()
 
-    def train(self, blocks: Iterable[HostBlock], side: int, look: Look) -> Iterator[Work]:
-        """Train the replicas on `blocks` in turn, and yield the cost of each block.
-
-        Seconds of several replicas are divided by their number, since they pass at the same time.
+    def train(
+        self, blocks: Iterable[HostBlock], side: int, look: Look | None = None
+    ) -> Iterator[None]:
+        """Train the replicas on `blocks` in turn, and yield after each block.
 
         look: shown blocks of the first replica; see `Replica.train`.
         """
 
-        def train(replica: Replica, host: HostBlock) -> Work:
-            return replica.train(host, side, look if replica is self.first else None)
+        def train(replica: Replica, host: HostBlock) -> None:
+            replica.train(host, side, look if replica is self.first else None)
 
-        if len(self.replicas) == 1:
-            yield from self.in_turn(blocks, train)
-            return
-        share = 1 / len(self.replicas)
-        for work in self.in_turn(blocks, train):
-            yield work._replace(copy=work.copy * share, compute=work.compute * share)
+        return self._in_turn(blocks, train)
+
+    def waiting(self, blocks: Iterator[HostBlock]) -> Iterator[HostBlock]:
+        """Yield the same blocks, and count the time until each arrives as reading."""
+        counter = self.counter
+        while True:
+            counter.lap("compute")  # of several replicas, which work at the same time
+            block = next(blocks, None)
+            counter.lap("read")
+            if block is None:
+                return
+            yield block
 
     def each(self, work: Callable[[Replica], Any]) -> None:
         """Call `work(replica)` for all replicas at once."""
@@ -136,12 +149,13 @@ class Team:
     def finish(self) -> None:
         """Wait until devices are done with all blocks, if a merge follows."""
         if self._lanes:
-            self.each(lambda replica: replica.cache.backend.drain())
+            self.each(Replica.finish)
 
     def merge(self, *, complete: bool) -> None:
         """Merge the replicas. complete: until they are equal, whatever the `sync_weight`."""
         if not self._lanes:
             return
+        self.counter.lap("compute")
         self.each(Replica.settle)
         paused = [replica.pause() for replica in self.replicas]
         weight = 1.0 if complete else self.sync_weight
@@ -149,6 +163,7 @@ class Team:
         for replica, numbers in zip(self.replicas, paused, strict=True):
             replica.resume(numbers)
         self.apart = weight < 1.0
+        self.counter.lap("merge")
 
     def _learned(self) -> Iterator[tuple[Merge, list[Mat]]]:
         """Yield the merge rule of each learned Mat, and that Mat of all replicas."""
@@ -195,6 +210,20 @@ class Team:
         for replica in self.replicas:
             replica.intakes[side].widen(shape)
 
+    def work(self) -> Work:
+        """Return the work of training so far, without operations and the reader's queue."""
+        seconds, counters = self.counter.seconds, [replica.counter for replica in self.replicas]
+        return Work(
+            blocks=sum([counter.blocks for counter in counters]),
+            rows=sum([counter.rows for counter in counters]),
+            nbytes=sum([counter.nbytes for counter in counters]),
+            seconds=sum(seconds.values()),
+            read=seconds["read"],
+            copy=fmean([counter.seconds["copy"] for counter in counters]),
+            compute=fmean([counter.seconds["compute"] for counter in counters]),
+            merge=seconds["merge"],
+        )
+
     @property
     def flops(self) -> int:
         """The floating point operations of all kernels so far."""
@@ -237,16 +266,8 @@ def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader
 def _work(
     work: Callable[[Replica, Piece], Result], replica: Replica, number: int, block: Piece
 ) -> Result:
-    backend, watch = replica.cache.backend, replica.watch
     try:
-        watch.start()
-        backend.begin_block()
-        watch.lap("compute")
-        result = work(replica, block)
-        watch.start()
-        backend.end_block()
-        watch.lap("copy")  # counted with the next block
-        return result
+        return work(replica, block)
     except Exception as error:
         error.add_note(f"in block {block.index} of pass {block.pass_}, replica {number}")
         raise

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
-from typing import Any
 
 from blocklearn.datasources import DataSource, HostBlock
 
@@ -52,7 +50,8 @@ def try_blocks(
         seconds = 0.0
         for side, source in enumerate(sources):
             with reader_of(team, source, "train", side) as read:
-                each, count = _each(team, read.blocks(start), blocks, partial(_train, side))
+                wanted = islice(read.blocks(start), blocks * len(team.replicas))
+                each, count = _each(team, team.train(wanted, side))
             seconds += each * source.blocks
             tried += count
         passes.append((start, seconds))
@@ -65,23 +64,20 @@ def try_blocks(
             part.read()
 
     with team.exact(), reader_of(team, eval, "score") as read:
-        each, _ = _each(team, read.blocks(0), blocks, score)
+        wanted = islice(read.blocks(0), blocks * len(team.replicas))
+        each, _ = _each(team, team.in_turn(wanted, score))
     return Trial(passes, each * eval.blocks, tried)
 
 
-def _train(side: int, replica: Replica, host: HostBlock) -> None:
-    replica.train(host, side)
-
-
-def _each(
-    team: Team, blocks: Iterator[HostBlock], count: int, work: Callable[[Replica, HostBlock], Any]
-) -> tuple[float, int]:
+def _each(team: Team, results: Iterable[None]) -> tuple[float, int]:
     """Return the seconds per block of all replicas together, and the blocks done.
+
+    results: yields after each block.
 
     The first block of each replica finds processor caches empty, and counts only if it is alone.
     """
     begun, moments = time.perf_counter(), []
-    for _ in team.in_turn(islice(blocks, count * len(team.replicas)), work):
+    for _ in results:
         moments.append(time.perf_counter() - begun)
     done, warm = len(moments), len(team.replicas)
     if done > warm:

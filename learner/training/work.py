@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from operator import add, sub
-from typing import Literal, NamedTuple
+from time import perf_counter
+from typing import Literal, NamedTuple, get_args
 
 
 class Work(NamedTuple):
@@ -72,37 +72,27 @@ class Work(NamedTuple):
         return count / self.seconds if self.seconds > 0 else 0.0
 
 
-Part = Literal["copy", "compute", "merge"]
+Part = Literal["read", "copy", "compute", "merge"]
 
 
-class Stopwatch:
-    """Measures seconds by part of the work: each `lap` belongs to one part."""
+class Counter:
+    """Counts the work of one thread in place, which makes no objects.
+
+    seconds: by part of the work; each `lap` belongs to one.
+    """
 
     def __init__(self) -> None:
-        """Start with no seconds."""
-        self.copy = self.compute = self.merge = 0.0
+        """Start at zero."""
+        self.blocks = self.rows = self.nbytes = 0
+        self.seconds: dict[Part, float] = dict.fromkeys(get_args(Part), 0.0)
         self._begun = 0.0
 
     def start(self) -> None:
         """Begin the first lap."""
-        self._begun = time.perf_counter()
+        self._begun = perf_counter()
 
     def lap(self, part: Part) -> None:
         """Count the time since the last lap, or the start, as that of a part."""
-        now = time.perf_counter()
-        seconds, self._begun = now - self._begun, now
-        setattr(self, part, getattr(self, part) + seconds)
-
-    def take(
-        self,
-        *,
-        blocks: int = 0,
-        rows: int = 0,
-        nbytes: int = 0,
-        flops: int = 0,
-        seconds: float = 0.0,
-    ) -> Work:
-        """Return this work with the seconds of each part since the last call."""
-        parts = self.copy, self.compute, self.merge
-        self.copy = self.compute = self.merge = 0.0
-        return Work(blocks, rows, nbytes, flops, seconds, 0.0, *parts)
+        now = perf_counter()
+        self.seconds[part] += now - self._begun
+        self._begun = now

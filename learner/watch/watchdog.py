@@ -73,7 +73,7 @@ def _watch(
 
 def _signs(progress: Progress) -> tuple[int, ...]:
     """Return numbers that change while a run is alive."""
-    return progress.work.blocks, progress.scored, progress.pass_, progress.block
+    return progress.ahead, progress.scored, progress.pass_, progress.block
 
 
 def report(progress: Progress, seconds: float) -> str:
