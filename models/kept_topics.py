@@ -65,6 +65,7 @@ class KeptTopics:
     averaged: [1 x 1], passes in the mean.
     lists: whether tokens are drawn by lists of the topics that documents have; see `redraw_topics`.
     settled: the first pass that begins with a topic for every token.
+    first: the phase of the first sweep; the next one begins with `settled`.
     """
 
     def __init__(self, model: Model, shapes: Shapes, K: int, warm: int) -> None:
@@ -77,7 +78,7 @@ class KeptTopics:
         self.one = model.scratch("1 / tokens of a topic", 1, K)
         self.tokens = float(max(self.topics.shape[0], 1))
         self.lists = suits_lists(K, self.tokens / max(shapes.total_rows, 1))
-        self.settled = warm + 1
+        self.settled, self.first = warm + 1, min(warm, 1)
 
     def redraw(self, block: Block, phi: Mat, lam: Mat, eta: Mat, alpha: Mat, sweeps: int) -> None:
         """Draw new topics for the tokens of a block, and move their counts.
@@ -85,7 +86,7 @@ class KeptTopics:
         Tokens that have no topic yet are drawn in `sweeps` sweeps; until then, `lam` counts.
         """
         one, X, table, extra = self.one, block.X, phi, None
-        if self.reads_counts(eta) and block.pass_ >= self.settled:
+        if self.reads_counts(eta) and block.phase > self.first:
             one <<= 1.0 / (self.totals + colsum(eta))
             table, extra = self.counts, eta
         else:

@@ -292,7 +292,7 @@ class LDA(Model):
         Kept assignments change counts instead, of which `end_pass` makes lambda.
         """
         X, theta, phi = block.X, self.theta, self.phi
-        samples = self.inference == "gibbs" and block.phase == len(self.phases()) - 1
+        samples = self.inference == "gibbs" and block.phase >= min(self.warm, 1)
         if samples and self.kept is not None:
             sweeps = self.burn_in + self.sweeps
             self.kept.redraw(block, phi, self.lam, self.eta_table, self.alpha_row, sweeps)

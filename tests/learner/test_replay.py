@@ -130,11 +130,18 @@ def test_a_phase_is_no_number_of_the_block() -> None:
     )
 
 
-@pytest.mark.parametrize("inference", ["vb", "gibbs"])
-def test_topics_are_replayed_from_pass_to_pass(inference: Any) -> None:
-    learner, _ = both(LDA(topics=2, inference=inference), counts(6 * ROWS), passes=5)
-    phases = len(learner.model.phases())
-    assert replayed(learner) == 5 * 6 - 2 * phases
+@pytest.mark.parametrize(
+    ("settings", "interpreted"),
+    [
+        ({"topics": 2, "inference": "vb"}, [2]),
+        ({"topics": 2}, [2, 2]),
+        ({"topics": 130, "assignments": "kept"}, [2, 3, 2]),  # the last one draws by lists
+    ],
+)
+def test_topics_are_replayed_from_pass_to_pass(settings: Any, interpreted: list[int]) -> None:
+    learner, _ = both(LDA(**settings), counts(6 * ROWS), passes=5)
+    assert len(learner.model.phases()) == len(interpreted)
+    assert replayed(learner) == 5 * 6 - sum(interpreted)
 
 
 def test_operations_are_counted_and_current_results_are_not_computed_again() -> None:
