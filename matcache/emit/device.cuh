@@ -272,9 +272,9 @@ template <class F> __device__ __forceinline__ F bl_exppsi(F x) {
   const F tiny = F(1e-20);
   F y = x + F(7.5), v = F(1) / y, w = v * v;
   F s = y + v * (F(1.0 / 24) - w * (F(37.0 / 5760) - w * (F(10313.0 / 2903040) - w * F(5509121.0 / 1393459200))));
-  F r = F(0);
-#pragma unroll
-  for (int i = 0; i < 8; ++i) r += F(1) / (x + F(i));
+  // the sum of 1 / (x + i), i < 8, by pairs: (x + i) (x + 7 - i) = q + i (7 - i)
+  const F c = x < F(1e9) ? x : F(1e9), q = c * (c + F(7));
+  const F r = (F(2) * c + F(7)) * ((F(2) * q + F(6)) / (q * (q + F(6))) + (F(2) * q + F(22)) / ((q + F(10)) * (q + F(12))));
   F p = s * exp(-r);
   if (x != x || x < F(0)) return F(0) / F(0);
   return p > tiny ? p : tiny;

@@ -51,7 +51,7 @@ __device__ __forceinline__ void insert(float* best, int* ids, i64 n, float score
 
 // inverse: of the table rows' lengths, or 0. indptr, indices: what each row leaves out, ascending, or 0.
 // best float [rows x n], ids int [rows x n]: -inf and -1 where there are no more.
-extern "C" __global__ void top_products(i64 rows, i64 m, i64 columns, i64 k, i64 n, const float* left,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, 4) top_products(i64 rows, i64 m, i64 columns, i64 k, i64 n, const float* left,
     const float* table, const float* inverse, const i64* indptr, const int* indices, float* best,
     int* ids) {
   alignas(16) __shared__ float a[DEPTH][ROWS], b[DEPTH][TILE];
