@@ -85,6 +85,7 @@ class _Printer(CudaLoops):
         """Return the module."""
         out, ending, (group,) = self.out, self.program.ending, self.plan.nodes
         assert isinstance(group, Group)
+        out.raw(f"// {self.program.name}, {ending}")  # for profiles
         out.raw(device_header())
         out.line(f"typedef {self.float} F;")
         parameters = ["i64 rows", "i64 columns"]

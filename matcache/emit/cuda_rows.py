@@ -110,6 +110,7 @@ class CudaPrinter(CudaLoops):
     def head(self) -> None:
         """Print the text before the kernels, up to `one_row<LONG>(row, parameters...)`."""
         out = self.out
+        out.raw(f"// {self.program.name}")  # for profiles
         out.raw(f"#ifndef BL_LANES\n#define BL_LANES {self.lanes_of_row}\n#endif")
         out.raw(device_header())
         out.line(f"typedef {self.float} F;")

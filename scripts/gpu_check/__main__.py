@@ -15,19 +15,22 @@ from typing import Any
 from blocklearn.matcache.cuda import devices
 from scripts.benchmarks.report import table
 
-from . import apart
+from . import apart, cubins, needs, tests
 from .measure import Row
 
-PARTS = {  # shares of the time; time that a part leaves goes to the later ones
-    "tests": 150,
+PARTS = {  # shares of the time, in seconds; time that a part leaves goes to the later ones
+    "versions": 5,
+    "kernels": 80,
+    "trainings": 80,
     "operations": 35,
-    "lda": 80,
-    "als": 45,
-    "glm": 35,
-    "pool": 10,
-    "merge": 10,
+    "lda": 40,
+    "als": 20,
+    "glm": 15,
     "index": 15,
-    "trainings": 75,
+    "merge": 10,
+    "pool": 10,
+    "tests": 100,
+    "peers": 40,
 }
 
 
@@ -41,19 +44,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the measurements to this file")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: a test of this script")
     parser.add_argument("--no-tests", action="store_true")
+    parser.add_argument("--plan", action="store_true", help="print the parts with their minutes")
+    parser.add_argument("--needs", action="store_true", help="list the packages with their sizes")
+    parser.add_argument("--cubins", action="store_true", help="list what kernels need; no GPU used")
     args = parser.parse_args(arguments)
+    parts = [part for part in PARTS if part != "tests" or not args.no_tests]
+    if args.plan or args.needs or args.cubins:
+        print(
+            planned(parts, args.minutes)
+            if args.plan
+            else needs.shown()
+            if args.needs
+            else cubins.shown()
+        )
+        return 0
     if not devices.count():
         print("scripts/gpu-check: CuPy sees no CUDA device", file=sys.stderr)
         return 2
     found: list[Row] = []
     begun = time.monotonic()
     before = signal.signal(signal.SIGTERM, _stop)
-    parts = [part for part in PARTS if part != "tests" or not args.no_tests]
     try:
         for name, seconds in shares(parts, begun + args.minutes * 60):
             print(f"{name}: up to {seconds:.0f} seconds", file=sys.stderr, flush=True)
             if name == "tests":
-                found.append(apart.tests(seconds))
+                found += tests.rows(seconds)
             else:
                 found += apart.section(name, seconds, quick=args.quick)
             write(args.json, found)
@@ -73,6 +88,13 @@ def shares(parts: list[str], until: float) -> Iterator[tuple[str, float]]:
     for turn, name in enumerate(parts):
         left = max(0.0, until - time.monotonic())
         yield name, left * PARTS[name] / sum(PARTS[other] for other in parts[turn:])
+
+
+def planned(parts: list[str], minutes: float) -> str:
+    """Return the parts in their order, with the seconds that each may take."""
+    whole = sum(PARTS[part] for part in parts)
+    lines = [[part, f"{60 * minutes * PARTS[part] / whole:.0f}"] for part in parts]
+    return table(["part", "seconds"], lines)
 
 
 def write(file: Path | None, found: list[Row]) -> None:

@@ -1,4 +1,4 @@
-"""Measure a block of ALS as operations of the matrix layer, without a model; and peers."""
+"""Measure a block of ALS as operations of the matrix layer, without a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from blocklearn.matcache import (
 from scripts.benchmarks.data import power_law
 
 from . import peers
-from .measure import LARGE, Make, Row, Scale, compared, floor, fresh, random_table
+from .measure import LARGE, Make, Row, Scale, cache_on, compared, floor, fresh, random_table
 
 STEPS = 3
 RIDGE = 10.0
@@ -44,25 +44,42 @@ def descend(R: Any, u: Any, table: Any, ridge: Any, steps: Any) -> None:
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """Yield three steps for a block of users at rank 20, 1000 and 100; peers at rank 100."""
-    R = power_law(scale.of(8192, 40), scale.of(17_770, 30), 200)
-    for rank in (scale.of(20, 2), scale.of(1000, 4), scale.of(100, 3)):
-        table = random_table(R.shape[1], rank)
-        moved = 4.0 * R.nnz * rank * (STEPS + 1)
-        least = floor(moved + 8.0 * R.nnz + 8.0 * R.shape[0] * rank, moved)
-        what = f"ALS, {STEPS} steps of a block, rank {rank}"
-        name = f"{what}, {R.nnz:,} ratings"
-        row, found = compared(name, solved(R, table), least, scale, with_cpu=rank < LARGE)
+    """Yield three steps for a block of users at rank 20, 100 and 1000."""
+    R = _ratings(scale)
+    for rank in (scale.of(20, 2), scale.of(100, 3), scale.of(1000, 4)):
+        name = f"{_what(rank)}, {R.nnz:,} ratings"
+        work = solved(R, random_table(R.shape[1], rank))
+        row, _ = compared(name, work, _floor(R, rank), scale, with_cpu=rank < LARGE)
         yield row
-    part = peers.fitting(R, rank)
+
+
+def by_peers(scale: Scale) -> Iterator[Row]:
+    """Yield the same at rank 100 by peers."""
+    R, rank = _ratings(scale), scale.of(100, 3)
+    table, part = random_table(R.shape[1], rank), peers.fitting(R, rank)
+    with cache_on("cuda:0") as cache:
+        found = solved(R, table)(cache)().numpy()
     yield from peers.rows(
         scale,
-        what,
+        _what(rank),
         lambda peer: peer.als(part, table, RIDGE, STEPS),
         found[: part.shape[0]],
         part.nnz / R.nnz,
-        least,
+        _floor(R, rank),
     )
+
+
+def _ratings(scale: Scale) -> Any:
+    return power_law(scale.of(8192, 40), scale.of(17_770, 30), 200)
+
+
+def _what(rank: int) -> str:
+    return f"ALS, {STEPS} steps of a block, rank {rank}"
+
+
+def _floor(R: Any, rank: int) -> float:
+    moved = 4.0 * R.nnz * rank * (STEPS + 1)
+    return floor(moved + 8.0 * R.nnz + 8.0 * R.shape[0] * rank, moved)
 
 
 def solved(R: Any, factors: Any) -> Make:

@@ -1,4 +1,4 @@
-"""Measure the E-step of LDA as one kernel of the matrix layer; and peers."""
+"""Measure the E-step of LDA as one kernel of the matrix layer."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ class EStep(NamedTuple):
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """Yield the E-step for several K, then the same by peers."""
-    words = scale.of(50_000, 60)
-    X = power_law(scale.of(20_000, 30), words)
+    """Yield the E-step for several K."""
+    X, words = _documents(scale)
     size = f"{X.shape[0]:,} documents, {X.nnz:,} non-zeros"
     for k in (scale.of(32, 4), scale.of(100, 5), scale.of(256, 8), scale.of(1000, 9)):
         phi = _table(words, k)
@@ -57,6 +56,11 @@ def rows(scale: Scale) -> Iterator[Row]:
         least, note = _floor(X, k, rounded=words), agreement(ours.theta, there.theta)
         name = f"LDA E-step, K = {k}, table in bfloat16"
         yield Row(name, ours.seconds, there.seconds, least, note)
+
+
+def by_peers(scale: Scale) -> Iterator[Row]:
+    """Yield the E-step at K = 256 by peers."""
+    X, words = _documents(scale)
     k = scale.of(256, 8)
     part, phi = peers.fitting(X, k), _table(words, k)
     ratio = _measured("cuda:0", X, phi, scale).ratio[: part.nnz]
@@ -64,6 +68,11 @@ def rows(scale: Scale) -> Iterator[Row]:
     yield from peers.rows(
         scale, what, lambda peer: peer.lda(part, phi, ALPHA, ITERATIONS), ratio, share, _floor(X, k)
     )
+
+
+def _documents(scale: Scale) -> tuple[Any, int]:
+    words = scale.of(50_000, 60)
+    return power_law(scale.of(20_000, 30), words), words
 
 
 def _table(words: int, k: int) -> Any:

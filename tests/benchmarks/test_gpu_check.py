@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blocklearn.matcache.cuda import devices
+import blocklearn as bl
+from blocklearn.matcache.cuda import devices, launcher
 from scripts.benchmarks.__main__ import main as bench
+from scripts.benchmarks.data import power_law
 from scripts.gpu_check import __main__ as gpu_check
-from scripts.gpu_check import apart
+from scripts.gpu_check import apart, cubins, trainings
+from scripts.gpu_check import tests as gpu_tests
 from scripts.gpu_check.measure import Row, agreement
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
@@ -98,8 +101,22 @@ def test_one_table_at_the_end(tmp_path: Path) -> None:
         assert rows[name]["seconds"] > 0 < rows[name]["cpu"]
     assert "same bits as on the CPU" in rows["merge of 2 replicas on one card, 60 x 5"]["note"]
     measured = [name for name, row in rows.items() if row["seconds"]]
-    for start in ("LDA E-step", "LDA training", "GLM, 1 targets", "GLM, 3 targets", "ALS, rank 4"):
+    assert rows["card"]["note"].startswith("unknown: ") and "numpy" in rows["packages"]["note"]
+    of_kernels = ("LDA gibbs: topic_counts", "ALS cholesky: solve_rows", "NMF: cuBLAS")
+    of_trainings = ("LDA training", "LDA, gibbs", "ALS, Cholesky", "GLM, 1 targets", "ALS, rank 4")
+    for start in ("LDA E-step", "GLM, gradient", *of_kernels, *of_trainings):
         assert any(name.startswith(start) for name in measured)
+
+
+def test_a_training_without_graphs_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch)
+    X = power_law(60, 50)
+    made = bl.models.LDA(topics=3, inference="vb")
+    spent = trainings._pass(made, X, "cuda:0", block_rows=10)
+    assert spent.note.startswith("read ") and spent.seconds > 0
+    monkeypatch.setattr(launcher, "FEWEST", 1000)
+    spent = trainings._pass(made, X, "cuda:0", block_rows=10)
+    assert spent.note.startswith("failed: no graph was replayed")
 
 
 def test_the_script_needs_few_packages() -> None:
@@ -226,11 +243,43 @@ def test_tests_that_take_too_long_are_ended(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = "print('1 of 9'); import time; time.sleep(60)"
-    ours, run = [sys.executable, "-u", "-c", script], apart._run
-    monkeypatch.setattr(apart, "_run", lambda command, *given, **more: run(ours, *given, **more))
-    row = apart.tests(0.7)
+    ours, run = [sys.executable, "-u", "-c", script], apart.run
+    monkeypatch.setattr(apart, "run", lambda command, *given, **more: run(ours, *given, **more))
+    row = gpu_tests.of_file("tests/some.py", until=0.0)
+    assert row.name == "tests/some.py"
     assert row.note == "failed: not done after 1 s, last: 1 of 9"
-    assert "1 of 9" in capsys.readouterr().out
+    assert "1 of 9" in capsys.readouterr().err
+
+
+def test_a_file_of_tests_that_fails_takes_no_other_along(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    files = {"dies": "import os; os._exit(9)", "works": "", "other": "assert False"}
+    for name, body in files.items():
+        text = f"import pytest\n@pytest.mark.gpu\ndef test_it():\n    {body or 'pass'}\n"
+        (tmp_path / f"test_{name}.py").write_text(text)
+    paths = [str(tmp_path / f"test_{name}.py") for name in files]
+    monkeypatch.setattr(gpu_tests, "files_with_tests", lambda: paths)
+    monkeypatch.setattr(gpu_tests, "OTHERS", ())
+    notes = [row.note.partition(":")[0] for row in gpu_tests.rows(60.0)]
+    assert notes == ["failed", "passed", "failed"]
+
+
+def test_the_page_has_what_kernels_need() -> None:
+    pytest.importorskip("cupy_backends.cuda.libs.nvrtc")
+    page = (SCRIPT.parents[1] / "docs" / "gpu.md").read_text()
+    if f"what NVRTC {cubins.version()} makes" not in page:
+        pytest.skip("another NVRTC")
+    assert cubins.shown() in page
+
+
+def test_the_plan_and_the_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu_check.main(["--plan", "--minutes", "6"]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == list(gpu_check.PARTS)
+    assert abs(sum(int(line.split()[1]) for line in lines) - 360) < len(lines)
+    assert gpu_check.main(["--needs"]) == 0
+    assert "pydantic-core" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("missing", ["", "ruamel.yaml", "pydantic"])
@@ -238,20 +287,21 @@ def test_tests_are_those_that_can_be_imported(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[str] = []
-    monkeypatch.setattr(apart, "_run", lambda command, *_, **__: bool(given.extend(command)))
-    find_spec = apart.find_spec
+    monkeypatch.setattr(apart, "run", lambda command, *_, **__: bool(given.extend(command)))
+    find_spec = gpu_tests.find_spec
 
     def found(name: str) -> object:
         if missing and name.startswith(missing.split(".")[0]):
             raise ModuleNotFoundError(name)
         return find_spec(name)
 
-    monkeypatch.setattr(apart, "find_spec", found)
-    row = apart.tests(1.0)
+    monkeypatch.setattr(gpu_tests, "find_spec", found)
+    rows = gpu_tests.rows(1.0)
     files = [name for name in given if name.startswith("tests/")]
     assert {"tests/cuda/test_cuda_kernels.py", "tests/cuda/test_gpu.py"} <= set(files)
     assert ("tests/cuda/test_gpu_learner.py" in files) == (not missing)
-    assert missing in row.note and row.note.startswith("passed")
+    assert rows[0].note.startswith("passed")
+    assert missing in rows[-1].note
 
 
 @pytest.mark.slow
