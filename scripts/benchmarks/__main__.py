@@ -20,6 +20,7 @@ from . import (
     overhead,
     read,
     ridge,
+    table1,
 )
 from .als_systems import PEERS as ALS_PEERS
 from .glm_systems import PEERS as GLM_PEERS
@@ -38,6 +39,7 @@ TASKS = {
     "overhead": overhead,
     "read": read,
     "ridge": ridge,
+    "table1": table1,
 }
 PEERS = ALS_PEERS | GLM_PEERS | LDA_PEERS  # packages that may be missing
 
