@@ -112,7 +112,8 @@ def test_numbers_of_another_type_are_read_as_they_are(cache: MatCache) -> None:
     np.testing.assert_allclose((A * half + ids).numpy(), expected, rtol=1e-6)
 
 
-ON_THE_CPU_ALONE = {"redraw_topics", "move_counts"}  # as docs/gpu.md says of kept assignments
+# As docs/gpu.md says of kept assignments.
+ON_THE_CPU_ALONE = {"redraw_topics", "redraw_lists", "move_counts"}
 
 
 def test_every_operation_has_a_kernel_on_every_kind_of_backend() -> None:
