@@ -102,9 +102,11 @@ def sparse(array: Any) -> "scipy.sparse.csr_array":
     try:
         return SparseMatrix(array)
     except ValueError:
+        from .datasources.given.samples import matrix_of
         from .learner.training.data import refuse_texts
 
         refuse_texts(array)
+        matrix_of(array)  # names the row that is longer or shorter than the first
         raise
 
 

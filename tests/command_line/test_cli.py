@@ -186,7 +186,7 @@ def test_an_unforeseen_error_shows_its_traceback(
 ) -> None:
     import blocklearn.learner.storage.persistence as persistence
 
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("surprise")
 
     monkeypatch.setattr(persistence, "load", broken)
@@ -198,7 +198,7 @@ def test_an_unforeseen_error_shows_its_traceback(
 def test_a_second_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     import blocklearn.learner.storage.persistence as persistence
 
-    def interrupted(_: object) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(persistence, "load", interrupted)
@@ -235,7 +235,7 @@ def test_schema_is_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert learn("schema") == 0
     schema = json.loads(capsys.readouterr().out)
     assert set(schema["properties"]) == {
-        "model", "data", "optimizer", "mixins", "learner", "evaluation", "checkpoint",
+        "model", "data", "optimizer", "mixins", "learner", "evaluation", "checkpoint", "code",
         "out"}  # fmt: skip
     assert schema["required"] == ["model", "data"]
 

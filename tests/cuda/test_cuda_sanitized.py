@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.gpu_check.apart import installed
+from scripts.gpu_check.tests import installed
 from tests.support import cuda_host
 
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -g1"

@@ -146,7 +146,7 @@ def test_folder_of_texts(tmp_path: Path) -> None:
         ("x.txt", b"", "no documents"),
         ("x.txt", b"the of\n12\n", "no words in its 2 documents"),
         ("x.jsonl", b"", "no documents"),
-        ("x.xls", b"a,b", r"unknown kind.*\.txt, \.jsonl, .*\.mtx\. `learn convert` makes"),
+        ("x.xls", b"a,b", r"unknown kind.*\.txt, .*\.mtx, \.ldac, \.lda-c\. `learn convert` makes"),
         ("x.csv", b"a,b", r"x\.csv: no column 'text'; there are 'a', 'b'.*`text` says which"),
         ("x.npz", b"no zip", r"x\.npz: cannot be read as a sparse matrix"),
         ("x.npz", b"", r"x\.npz: cannot be read as a sparse matrix"),

@@ -69,6 +69,7 @@ FILES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "b.csv": (b"1,2,3\n4,5,6\n7,8.5,-9\n", {"nulls": "zero"}),
     "ratings.csv": (RATINGS.encode(), {"format": "ratings", "duplicates": "last"}),
     "a.mtx": (MARKET, {}),
+    "a.ldac": (b"2 0:3 4:1\n0\n3 1:1 2:2 4:5\n1 3:2\n", {}),
     "docword.a.txt": (b"3\n4\n3\n1 2 5\n3 4 1\n1 1 2\n", {}),
     "a.txt": (TEXT.encode(), {}),
     "a.jsonl": (JSON.encode(), {"targets": ["y"]}),

@@ -147,7 +147,7 @@ def test_items_with_names_cannot_become_more() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     als = implicit_als()
-    with pytest.raises(ValueError, match="user_items: NoneType"):
+    with pytest.raises(ValueError, match="user_items=None: must be a SciPy sparse matrix"):
         als.recommend(0)
     with pytest.raises(ValueError, match="user_items: of shape"):
         als.recommend([0, 1], SEEN[[0]])
