@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -75,6 +75,7 @@ class Shapes:
     tokens: int64 [total_rows + 1], the tokens before each row and in all, if the model
         `needs_tokens` and training data exist that have them; else None.
     why_no_tokens: why the training data have none.
+    restored: names of the parameters whose values a saved state replaces after `allocate`.
     """
 
     rows: int
@@ -91,6 +92,7 @@ class Shapes:
     of_rows: int | None = None
     tokens: NDArray[np.int64] | None = None
     why_no_tokens: str = ""
+    restored: Collection[str] = ()
 
     @property
     def whole_rows(self) -> int:

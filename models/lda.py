@@ -10,12 +10,12 @@ Longer than 300 lines: three inferences of one model share its counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from blocklearn.matcache import (
     Column,
@@ -47,6 +47,7 @@ from .base import LARGEST, STEPS, Model, rows_for
 from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
 from .kept_topics import kept_topics
+from .prior_table import PriorTable
 from .relevance import relevant_words
 from .score import DataScore, Score, Sum
 from .seeds import problem as seed_problem
@@ -163,8 +164,10 @@ class LDA(Model):
     alpha: Positive | list[Positive] = Field(
         0.05, description="prior of a document's topics: one number or K"
     )
-    eta: Positive | list[Positive] = Field(
-        0.05, description="prior of a topic's words: one number or one a word"
+    eta: Positive | list[Positive] | PriorTable = Field(
+        0.05,
+        description="prior of a topic's words: one number; one a word; or one for each word in "
+        "each topic, `{path: FILE}`, in Python an array [words x topics]",
     )
     seeds: dict[str, list[str]] = Field(
         {}, description="words that anchor topics, by the topic's name; the first topics have them"
@@ -191,6 +194,14 @@ class LDA(Model):
         description="gibbs: sweeps that are averaged; kept assignments have burn_in + sweeps "
         "in the first pass and one in each of the others",
     )
+
+    @field_validator("eta", mode="before")
+    @classmethod
+    def _array(cls, given: Any) -> Any:
+        """Take an array: [words], or [words x topics]."""
+        if not isinstance(given, np.ndarray):
+            return given
+        return PriorTable.of(given) if given.ndim == 2 else given.tolist()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -260,17 +271,26 @@ class LDA(Model):
         return min(self.warm_up, passes - 1)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
-        """Create lambda [V x K], near 1 beside seeds, with noise that makes topics differ."""
+        """Create lambda [V x K] with noise that makes topics differ.
+
+        It is near 1; where topics have priors of their own, their tokens are added.
+        """
         V, K = shapes.columns, self.topics
         self.total_rows = shapes.whole_rows
         self.warm = self._warm(shapes.passes)
-        eta = vector(self.eta, V, "eta", "words")[:, None]
         noise = 0.8 + 0.4 * rng.uniform(V, K)
+        seeds = None
         if self.seeds:
             seeds = seed_table(self.seeds, shapes.names, V, K, self.seed_weight)
-            eta = eta + seeds
-            noise = noise + from_array(self.cache, seeds, "seeds")
-        self.eta_table = from_array(self.cache, eta, "eta")  # [V x 1], with seeds [V x K]
+        if isinstance(self.eta, PriorTable):
+            self.eta_table = self._own_prior(self.eta, seeds, shapes)
+            noise = noise + self.eta_table
+        else:
+            eta = vector(self.eta, V, "eta", "words")[:, None]
+            if seeds is not None:
+                eta = eta + seeds
+                noise = noise + from_array(self.cache, seeds, "seeds")
+            self.eta_table = from_array(self.cache, eta, "eta")  # [V x 1], with seeds [V x K]
         self.lam = self.parameter("lambda", V, K, noise)
         self.phi = self.scratch("phi", V, K)
         self.theta = self.scratch("theta", shapes.rows, K)
@@ -285,6 +305,19 @@ class LDA(Model):
         self.kept = kept_topics(self, wanted, shapes, K, self.warm)
         self.needs_optimizer = self.kept is None or self.warm > 0
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
+
+    def _own_prior(
+        self, prior: PriorTable, seeds: NDArray[np.float32] | None, shapes: Shapes
+    ) -> Mat:
+        """Create the parameter `eta` [V x K], which no step changes; saved models have it.
+
+        seeds: tokens of seed words [V x K], which are added.
+        """
+        V, K = shapes.columns, self.topics
+        if "eta" in shapes.restored:
+            return self.parameter("eta", V, K, merge="same")
+        table = prior.numbers(shapes.names, V, K)
+        return self.parameter("eta", V, K, table if seeds is None else table + seeds, merge="same")
 
     def update(self, block: Block) -> None:
         """Run one E-step. The update is an estimate of lambda from this block alone.

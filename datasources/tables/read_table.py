@@ -35,20 +35,53 @@ def read_table(
     both = sorted(set(numbers) & set(text))
     if both:
         raise DataError(f"{path}: column {both[0]!r} is named as a number and as a category.")
+    kind = table_kind(path)
+    if kind == ".parquet":
+        yield from readable(path, read_parquet(path, names))
+    else:
+        yield from readable(path, read_csv(path, separator or DELIMITERS[kind], names, set(text)))
+
+
+def table_kind(path: Path) -> str:
+    """Return the end of a table's name, without that of a packer.
+
+    Raises `DataError` for another kind of file.
+    """
     suffixes = [suffix for suffix in path.suffixes if suffix not in PACKED]
     kind = suffixes[-1] if suffixes else ""
+    known = [*DELIMITERS, ".parquet"]
+    if kind not in known:
+        raise DataError(
+            f"{path}: unknown kind of table; name a file that ends in {', '.join(known)}."
+        )
+    return kind
+
+
+def readable(path: Path, parts: Iterator[Any]) -> Iterator[Any]:
+    """Yield what `parts` yields; faults of a file's contents become `DataError`."""
     try:
-        if kind in DELIMITERS:
-            yield from read_csv(path, separator or DELIMITERS[kind], names, set(text))
-        elif kind == ".parquet":
-            yield from read_parquet(path, names)
-        else:
-            known = ", ".join([*DELIMITERS, ".parquet"])
-            raise DataError(f"{path}: unknown kind of table; name a file that ends in {known}.")
+        yield from parts
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # from the operating system
             raise
         raise DataError(f"{path}: cannot be read as a table: {error}") from error
+
+
+def column_names(path: Path) -> list[str]:
+    """Return the names of all columns of a table. Raises as `read_table`."""
+    kind = table_kind(path)
+    (names,) = readable(path, header_of(path, kind))
+    return list(names)
+
+
+def header_of(path: Path, kind: str) -> Iterator[Sequence[str]]:
+    """Yield the names of the columns, once."""
+    if kind == ".parquet":
+        yield parquet.read_schema(path).names
+        return
+    parsing = csv.ParseOptions(delimiter=DELIMITERS[kind])
+    with csv.open_csv(path, parse_options=parsing) as reader:
+        yield reader.schema.names
 
 
 def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> Iterator[Any]:

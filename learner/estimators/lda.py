@@ -29,7 +29,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         assignments: of gibbs: "fresh", "kept" (a pass is one sweep, so raise max_iter: 100 to 300)
             or "auto" (kept where the data allow). `partial_fit` draws them afresh.
         doc_topic_prior: a number, or one for each topic; None: 0.05.
-        topic_word_prior: a number, or one for each word; None: 0.05.
+        topic_word_prior: a number, one for each word, or an array [topics x words]; None: 0.05.
         learning_offset: tau0 of the steps (tau0 + t)^-kappa; None: suits the inference.
         learning_decay: kappa of these steps; None: suits the inference.
         max_iter: passes.
@@ -137,7 +137,12 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         }
         if self._warm_up is None:  # `partial_fit` has other documents at each call
             names["assignments"] = "assignments"
-        return configured(self, LDA, names, warm_up=self._warm_up)
+        given: dict[str, Any] = {"warm_up": self._warm_up}
+        prior = self.topic_word_prior
+        if np.ndim(prior) == 2:
+            del names["eta"]
+            given["eta"] = np.asarray(prior, np.float32).T
+        return configured(self, LDA, names, **given)
 
     def _optimizer(self) -> Optimizer:
         """Return the model's own optimizer with the given offset and decay."""
@@ -152,4 +157,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         return {"components_": tensors("lambda").T}
 
     def _tensors(self, rows: int) -> dict[str, Array]:
-        return {"lambda": np.ascontiguousarray(self.components_.T, np.float32)}
+        found = {"lambda": np.ascontiguousarray(self.components_.T, np.float32)}
+        if np.ndim(self.topic_word_prior) == 2:
+            found["eta"] = np.ascontiguousarray(np.transpose(self.topic_word_prior), np.float32)
+        return found

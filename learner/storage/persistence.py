@@ -195,6 +195,7 @@ def check_tensors(saved: Saved, model: Model, file: Path) -> None:
         targets=saved.targets,
         names=saved.names,
         target_names=saved.target_names,
+        restored=tensors.keys(),
     )
     planned = model.model_copy()
     cache = MatCache(threads=1, reserving=True)

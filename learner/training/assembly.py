@@ -147,6 +147,7 @@ class Assembly:
             blocks,
             tokens=tokens,
             why_no_tokens=why,
+            restored=() if restored is None else restored.tensors.keys(),
             counts=count_labels(train) if train and model.needs_counts else None,
             value_sums=sum_values(train) if train and model.needs_value_sums else None,
         )

@@ -19,6 +19,7 @@ from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, Model, Ranking
 from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
 
 ROWS, COLUMNS = 90, 20
+PRIORS = np.linspace(0.05, 2.0, COLUMNS * 3, dtype=np.float32).reshape(COLUMNS, 3)
 
 
 class Variant(NamedTuple):
@@ -42,6 +43,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "cvb0": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3)),
         "gibbs": Variant(LDA(topics=3, inference="gibbs", sweeps=2)),
         "kept": Variant(LDA(topics=3, assignments="kept", sweeps=2), on_devices=False),
+        "priors": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3, eta=PRIORS)),
         "cosines": Variant(
             LDA(topics=3, inference="cvb0", inner_iterations=3), mixins=[CosineSimilarity(weight=1)]
         ),
