@@ -10,7 +10,7 @@ Longer than 300 lines: three inferences of one model share its counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from annotated_types import Ge, Gt, Lt
@@ -197,7 +197,7 @@ class LDA(Model):
 
     @field_validator("eta", mode="before")
     @classmethod
-    def _array(cls, given: Any) -> Any:
+    def _array(cls, given: object) -> object:
         """Take an array: [words], or [words x topics]."""
         if not isinstance(given, np.ndarray):
             return given

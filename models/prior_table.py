@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Gt, Lt
@@ -106,7 +106,7 @@ class PriorTable(Fields):
         return table
 
 
-def checked(found: Any, words: int, topics: int, what: str) -> Floats:
+def checked(found: NDArray[np.generic], words: int, topics: int, what: str) -> Floats:
     """Return an array as float32 [words x topics].
 
     Raises:
