@@ -83,9 +83,8 @@ class _Library:
             )
             return
         for library in ThreadpoolController().select(user_api="blas").lib_controllers:
-            # threadpoolctl 3.8 ignores set_num_threads in all threads but the first
-            put = getattr(library, "_real_set_num_threads", library.set_num_threads)
-            self._shared.append((put, library.get_num_threads))
+            put, get = _functions_of(library)
+            self._shared.append((put, get))
             if getattr(library, "threading_layer", "") == "openmp":
                 self._per_thread.append(put)
 
@@ -113,6 +112,21 @@ class _Library:
         """Limit BLAS in the calling thread, for libraries with a setting per thread."""
         for put in self._per_thread:
             put(1)
+
+
+def _functions_of(library: Any) -> tuple[Callable[[int], None], Callable[[], int]]:
+    """Return the functions that set and get a library's number of threads.
+
+    Those of OpenBLAS are called directly: threadpoolctl looks them up at each call.
+    """
+    if library.internal_api == "openblas" and library.threading_layer != "openmp":
+        find = getattr(library, "_get_symbol", lambda name: None)
+        put, get = find("openblas_set_num_threads"), find("openblas_get_num_threads")
+        if put is not None and get is not None:
+            return put, get
+    # threadpoolctl 3.8 ignores set_num_threads in all threads but the first
+    put = getattr(library, "_real_set_num_threads", library.set_num_threads)
+    return put, library.get_num_threads
 
 
 _library = _Library()
