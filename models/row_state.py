@@ -78,6 +78,7 @@ class RowState:
         self.cache, self.name, self.side, self.shape, self.init = cache, name, side, shape, init
         self.block_shape = (block_rows, shape[1])
         self._rows = DenseInput(cache, f"{name} of the block", self.block_shape, np.float32)
+        self._where = source_line()  # of what blocks bring, for messages
         self._table: DenseInput | None = None
         self._store: RowStore | None = None
         self._buffer = np.zeros((0, 0), np.float32)
@@ -168,7 +169,7 @@ class RowState:
         assert self._store is not None
         np.take(self._store.array, ids, axis=0, out=self._buffer[: len(ids)], mode="clip")
         self._buffer[len(ids) :] = 0.0
-        self._rows.bind(self._buffer)
+        self._rows.refill(self._buffer, self._where)
         self._count = len(ids)
 
     def save(self, ids: npt.NDArray[np.int64]) -> None:
@@ -178,7 +179,7 @@ class RowState:
         self._store.array[ids] = self._buffer[: len(ids)]
         if len(ids) < len(self._buffer):
             self._buffer[len(ids) :] = 0.0
-            self._rows.bind(self._buffer)
+            self._rows.refill(self._buffer, self._where)
 
 
 def check_store(name: str, store: RowStore, shape: tuple[int, int]) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import DenseInput, Mat, MatCache
+from blocklearn.matcache.errors import source_line
 
 from .row_state import RowStore, check_store
 
@@ -48,6 +49,7 @@ class TokenState:
         self.updating = False
         self.count = 1  # rows of `rows` that are no padding
         self._tokens = DenseInput(cache, f"{name} of the block", self.block_shape, self.dtype)
+        self._where = source_line()  # of what blocks bring, for messages
         self._backend = cache.backend
         self._store: RowStore | None = None
         self._buffer = np.zeros((1, 0), self.dtype)
@@ -78,7 +80,7 @@ class TokenState:
     def load(self, ids: npt.NDArray[np.int64]) -> None:
         """Load the numbers of the rows `ids` into `tokens`."""
         take_tokens(ids, self._offsets, self.kept[:, 0], self._buffer[0])
-        self._tokens.bind(self._buffer)
+        self._tokens.refill(self._buffer, self._where)
 
     def save(self, ids: npt.NDArray[np.int64]) -> None:
         """Write `tokens` to the store, as the numbers of the rows `ids`."""
