@@ -6,8 +6,8 @@ Blocks are tiny, so their kernels have almost no work. The figure is the process
 thread that trains, for each block: Python, launches, binding of blocks, and the tiny kernels.
 Rounds of all models alternate; the figure is the median round, and the best one is beside it.
 
-"Kept" blocks are read by the thread that trains. "Read" ones come from the reader's thread, which
-is not counted. It is slower than such tiny blocks, so the figure has two switches of threads, too.
+"Kept" blocks are those of earlier passes. "Read" ones are gathered anew in each pass, since rows
+are shuffled; the thread that trains does it, because they are small.
 
 The second table is the speed of replicas over stand-ins of devices: a block ends with a sleep of
 0.85 ms without the interpreter's lock. It shows how many devices one process can feed.
@@ -100,7 +100,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the task's own options."""
     parser.add_argument("--rows", type=int, default=8, help="of a block")
     parser.add_argument("--blocks", type=int, default=64, help="of a pass")
-    parser.add_argument("--rounds", type=int, default=5, help="of two passes each, timed")
+    parser.add_argument("--rounds", type=int, default=5, help="timed")
+    parser.add_argument("--passes", type=int, default=16, help="of a round; each begins with a fit")
     parser.add_argument("--only", metavar="a,b", help="names of models")
     parser.add_argument("--replicas", default="1,2,4,8", help="numbers of stand-ins of devices")
     parser.add_argument("--before", type=Path, help="JSON of an earlier run, to compare with")
@@ -109,7 +110,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, peers: list[str]) -> Report:
     """Time the blocks of all models, in turns."""
     if args.quick:
-        args.blocks, args.rounds = 4, 1
+        args.blocks, args.rounds, args.passes = 4, 1, 2
     rng = np.random.default_rng(0)
     shape = (args.rows * args.blocks, COLUMNS)
     X = sp.csr_array(rng.poisson(0.3, shape).astype(np.float32))
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     rounds: dict[tuple[str, str], list[float]] = {case: [] for case in learners}
     for _ in range(args.rounds):
         for case, learner in learners.items():
-            rounds[case].append(timed(learner, 2))
+            rounds[case].append(timed(learner, args.passes))
     before = {} if args.before is None else earlier(args.before)
     for (name, way), learner in learners.items():
         found = rounds[name, way]
