@@ -154,10 +154,12 @@ class ReadAhead:
         if self._ahead:
             ready = [place.task is None or place.task.over for place in self._ahead]
             self.ready += sum(ready) / len(ready)
-        self._take_back(self._lend - 1)
+        while len(self._lent) >= self._lend:
+            self._free.append(self._lent.popleft())
         self._ask()
         if not self._ahead:
-            self._take_back()
+            self._free.extend(self._lent)
+            self._lent.clear()
             self.order = None
             return None
         place = self._ahead[0]
@@ -198,11 +200,6 @@ class ReadAhead:
                 for thread in self._threads:
                     if thread.is_alive():
                         thread.join()
-
-    def _take_back(self, but: int = 0) -> None:
-        """Free all lent blocks except the last `but`."""
-        while len(self._lent) > but:
-            self._free.append(self._lent.popleft())
 
     def _ask(self) -> None:
         """Ask for the next blocks of the order while places are free."""

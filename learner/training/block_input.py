@@ -15,6 +15,12 @@ from blocklearn.models import Block
 
 Use = Literal["train", "score", "predict"]
 USES: tuple[Use, ...] = ("train", "score", "predict")
+TRAINED_AHEAD = 2  # blocks that each of several replicas has: one at work, one that waits
+
+
+def lent(use: Use, replicas: int) -> int:
+    """Return how many blocks a reader lends to replicas at a time."""
+    return replicas * TRAINED_AHEAD if use == "train" and replicas > 1 else replicas
 
 
 class Intake:

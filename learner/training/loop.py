@@ -119,15 +119,15 @@ class Training:
     def _train_side(self, side: int, done: int) -> None:
         """Train on the blocks of a side, from block `done` on."""
         team, progress, (source, reader) = self._team, self._progress, self._sides[side]
-        blocks = team.waiting(reader.blocks(progress.pass_, start=done))
-        while done < source.blocks:
-            count = min(team.stretch, source.blocks - done)
+        blocks, end = team.waiting(reader.blocks(progress.pass_, start=done)), source.blocks
+        while done < end:
+            count = min(team.stretch, end - done)
             done += count
             team.begin()
             for _ in team.train(islice(blocks, count), side, self._scores):
                 progress.ahead += 1
             team.finish()
-            team.merge(complete=done == source.blocks)
+            team.merge(complete=done == end)
             progress.block, progress.ahead = progress.block + count, 0
             self._after(count)
             if progress.stop and progress.block < progress.blocks:

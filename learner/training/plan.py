@@ -18,7 +18,7 @@ from blocklearn.matcache.devices import free_bytes
 from blocklearn.matcache.merge import CHUNK
 from blocklearn.models.score import Tally
 
-from .block_input import Use
+from .block_input import Use, lent
 from .replica import Replica
 
 Of = Literal["model", "block", "rows", "kept", "hooks", "scores"]
@@ -234,7 +234,7 @@ def _of_data(replica: Replica, feed: Feed, replicas: int) -> Iterator[Planned]:
     data, shape = feed.source, feed.source.shape
     indexed = feed.use in replica.intakes[feed.side].indexed_for
     nbytes = block_bytes(shape, indexed=indexed)
-    ring = ring_size(nbytes, readers_of(data), replicas)
+    ring = ring_size(nbytes, readers_of(data), lent(feed.use, replicas))
     name = f"ring of {ring} {feed.name} blocks"
     yield Planned(name, (ring, shape.rows), "bytes", ring * nbytes, "block")
     if isinstance(data, BlockSource):

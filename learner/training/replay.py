@@ -137,7 +137,7 @@ class Takes:
 
 
 class Replays:
-    """Trains a replica on blocks, interpreted or replayed.
+    """Keeps the recordings of a replica, by kind of update.
 
     count: blocks that were replayed.
     """
@@ -149,38 +149,33 @@ class Replays:
         self._kinds: defaultdict[Hashable, Takes] = defaultdict(Takes)
         self._edition = cache.edition
 
-    def train(
-        self, now: Numbers, kind: Hashable | None, interpret: Callable[[Tape | None], None]
-    ) -> None:
-        """Train on the present block.
+    def fitting(self, now: Numbers, kind: Hashable) -> Tape | None:
+        """Return the recording to run for a block with these numbers; None: it is interpreted.
 
-        now: its numbers.
-        kind: updates of another kind have recordings of their own; None: interpret this block.
-        interpret: runs the update; it is recorded on the tape, if there is one.
+        kind: updates of another kind have recordings of their own.
         """
         if self._edition != self._cache.edition:
             for takes in self._kinds.values():
                 takes.clear()
             self._edition = self._cache.edition
-        if kind is None:
-            interpret(None)
-            return
-        takes = self._kinds[kind]
-        tape = takes.fitting(now)
-        if tape is not None:
-            tape.run(now)
-            self.count += 1
-        elif takes.given_up:
-            interpret(None)
-        else:
-            self._interpret(interpret, takes, now)
+        tape = self._kinds[kind].fitting(now)
+        self.count += tape is not None
+        return tape
 
-    def _interpret(
-        self, interpret: Callable[[Tape | None], None], takes: Takes, now: Numbers
+    def interpret(
+        self, now: Numbers, kind: Hashable, update: Callable[[Tape | None], None]
     ) -> None:
+        """Run an update that no recording fits.
+
+        update: is recorded on the tape, if there is one.
+        """
+        takes = self._kinds[kind]
+        if takes.given_up:
+            update(None)
+            return
         tape = Tape(self._cache, now)
         with record(tape):
-            interpret(tape)
+            update(tape)
         why = takes.keep(tape)
         if why is not None:
             log.warning(

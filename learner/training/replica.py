@@ -283,18 +283,23 @@ class Replica:
 
     def update(self, look: Look | None) -> None:
         """Train on the present block. look: see `train`."""
-        intake = self.intakes[self._side]
-        self._enter(intake.numbers["pass_"])
-        due = look is not None and look.due(self, self._side)
-
-        def interpret(tape: Tape | None) -> None:
-            block = intake.block(self._key, self._phase)
-            noted = block if tape is None else NotedBlock.of(block, tape)
-            self._run(noted, look if due else None)
-
-        self.replays.train(intake.numbers, None if due else self._kind(), interpret)
+        now = self.intakes[self._side].numbers
+        self._enter(now["pass_"])
+        if look is not None and look.due(self, self._side):
+            self._interpret(None, look)
+        elif (kind := self._kind()) is None:
+            self._interpret(None)
+        elif (tape := self.replays.fitting(now, kind)) is not None:
+            tape.run(now)
+        else:
+            self.replays.interpret(now, kind, self._interpret)
         for state in self._states():
             state.save(self._row_ids)
+
+    def _interpret(self, tape: Tape | None, look: Look | None = None) -> None:
+        """Run the update of the present block. tape: records it."""
+        block = self.intakes[self._side].block(self._key, self._phase)
+        self._run(block if tape is None else NotedBlock.of(block, tape), look)
 
     def _kind(self) -> Hashable | None:
         """Return what the launches of an update may depend on; None: it must be interpreted."""

@@ -17,7 +17,7 @@ from blocklearn.datasources import BlockShape, DataSource, HostBlock, Reader
 from blocklearn.matcache import Mat, Merge, Merger, make_merger
 from blocklearn.models.score import Tally
 
-from .block_input import Use
+from .block_input import TRAINED_AHEAD, Use, lent
 from .lane import Errand, Lane
 from .replica import Look, Replica
 from .work import Counter, Work
@@ -73,14 +73,15 @@ class Team:
     ) -> Iterator[Result]:
         """Yield `work(replica, block)` for each block, given to the replicas in turn.
 
-        Each replica uses at most one block at a time. An error of `work` is raised for the earliest
-        block, with a note that names the block and the replica.
+        A replica gets its next block when the result of the one before was used. An error of `work`
+        is raised for the earliest block, with a note that names the block and the replica.
         """
-        return self._in_turn(blocks, lambda replica, block: replica.in_block(work, block))
+        return self._in_turn(blocks, lambda replica, block: replica.in_block(work, block), 1)
 
     def _in_turn(
-        self, blocks: Iterable[Piece], work: Callable[[Replica, Piece], Result]
+        self, blocks: Iterable[Piece], work: Callable[[Replica, Piece], Result], ahead: int
     ) -> Iterator[Result]:
+        """Do what `in_turn` does. ahead: how many blocks each replica has at most."""
         if not self._lanes:
             for host in blocks:
                 yield _work(work, self.first, 0, host)
@@ -89,7 +90,7 @@ class Team:
         turn, source = 0, iter(blocks)
         try:
             while True:
-                if len(pending) == len(self._lanes):
+                if len(pending) == ahead * len(self._lanes):
                     yield pending.popleft().result()
                 if (block := next(source, None)) is None:
                     break
@@ -107,13 +108,15 @@ class Team:
     ) -> Iterator[None]:
         """Train the replicas on `blocks` in turn, and yield after each block.
 
+        While a replica is at work, its next block waits for it already.
+
         look: shown blocks of the first replica; see `Replica.train`.
         """
 
         def train(replica: Replica, host: HostBlock) -> None:
             replica.train(host, side, look if replica is self.first else None)
 
-        return self._in_turn(blocks, train)
+        return self._in_turn(blocks, train, TRAINED_AHEAD)
 
     def waiting(self, blocks: Iterator[HostBlock]) -> Iterator[HostBlock]:
         """Yield the same blocks, and count the time until each arrives as reading."""
@@ -252,12 +255,12 @@ class Team:
 def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader:
     """Return a reader of blocks for `team`.
 
-    It lends a block to each replica, in memory that their device can copy from.
+    Its blocks are in memory that the device of the replicas can copy from.
     """
     first = team.first
     return Reader(
         source,
-        lend=len(team.replicas),
+        lend=lent(use, len(team.replicas)),
         indexed=use in first.intakes[side].indexed_for,
         zeros=first.cache.backend.zeros,
     )
