@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .matcache.errors import BlocklearnError as BlocklearnError
     from .models.base import Model as Model
     from .models.inputs import Block as Block
+    from .models.loss_model import LossModel as LossModel
     from .models.score import Sum as Sum
 
 __version__ = "0.1.0"
@@ -67,6 +68,7 @@ _NAMES = {
     "Hook": ".learner.hooks",
     "LatentDirichletAllocation": ".learner.estimators",
     "Learner": ".learner.learner",
+    "LossModel": ".models.loss_model",
     "Model": ".models.base",
     "NMF": ".learner.estimators",
     "Progress": ".learner.training.progress",

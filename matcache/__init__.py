@@ -81,11 +81,14 @@ from .operations.dense import random as random
 from .operations.exact import ExactSum as ExactSum
 from .operations.exact import fits as fits
 from .operations.exact import grid_for as grid_for
+from .operations.gradients import Gradients as Gradients
+from .operations.gradients import grad as grad
 from .operations.kernel_text import kernel_text as kernel_text
 from .operations.normal_equations import add_outer as add_outer
 from .operations.normal_equations import packed_columns as packed_columns
 from .operations.normal_equations import solve_rows as solve_rows
 from .operations.normal_equations import solve_sums as solve_sums
+from .operations.products import TurnedProduct as TurnedProduct
 from .operations.products import add_wide_product as add_wide_product
 from .operations.row_steps import Entries as Entries
 from .operations.row_steps import Moment as Moment

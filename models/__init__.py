@@ -13,6 +13,7 @@ from .inputs import Shapes as Shapes
 from .inputs import ValueMoments as ValueMoments
 from .inputs import ValueSums as ValueSums
 from .lda import LDA as LDA
+from .loss_model import LossModel as LossModel
 from .nmf import NMF as NMF
 from .ranking import Ranking as Ranking
 from .row_state import RowState as RowState

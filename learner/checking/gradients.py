@@ -38,7 +38,7 @@ class Probe(Optimizer):
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
         """Compute the gradients, and the sum of losses and of weights where they are known."""
         self.gradients, self.masks = {}, {}
-        self.loss = None if objective is None else tuple(objective)
+        self.loss = None if objective is None else (objective[0].mat(), objective[1].mat())
         for name, update in updates.items():
             self.masks[name] = getattr(update, "mask", None)
             if isinstance(update, LinearLoss):

@@ -55,6 +55,8 @@ def leaf_names(function: Callable[..., Any], structure: Structure | None, count:
     """Return names of `count` leaves for messages: `eq.table` is a field of `eq`."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     known = () if code is None else code.co_varnames[: code.co_argcount]
+    if inspect.ismethod(inspect.unwrap(function)):
+        known = known[1:]  # without self
 
     def name(number: int) -> str:
         return known[number] if number < len(known) else f"argument {number}"

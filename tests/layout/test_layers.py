@@ -22,8 +22,8 @@ ROOMS = {
         " formats hugectr config"
     ),
     "models": (
-        "errors score row_state token_state inputs split_terms base factor_model coherence"
-        " relevance topic_quality seeds prior_table kept_topics als glm lda nmf ranking"
+        "errors score row_state token_state inputs split_terms base loss_model factor_model"
+        " coherence relevance topic_quality seeds prior_table kept_topics als glm lda nmf ranking"
         " ranking_metrics"
     ),
     "optimizers": (
