@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .learner.estimators import NMF as NMF
     from .learner.estimators import GLMClassifier as GLMClassifier
     from .learner.estimators import GLMRegressor as GLMRegressor
+    from .learner.estimators import KMeans as KMeans
     from .learner.estimators import LatentDirichletAllocation as LatentDirichletAllocation
     from .learner.estimators import Ranking as Ranking
     from .learner.hooks import Hook as Hook
@@ -66,6 +67,7 @@ _NAMES = {
     "GLMRegressor": ".learner.estimators",
     "Evaluation": ".learner.training.evaluation",
     "Hook": ".learner.hooks",
+    "KMeans": ".learner.estimators",
     "LatentDirichletAllocation": ".learner.estimators",
     "Learner": ".learner.learner",
     "LossModel": ".models.loss_model",

@@ -82,6 +82,8 @@ report html dashboard;
 compare diff;
 doctor check version selftest;
 kinds models list plugins optimizers mixins;
+clusters n_clusters num_clusters n_components k;
+kmeans k_means mini_batch_kmeans minibatchkmeans clustering;
 lda topic_model latent_dirichlet_allocation latentdirichletallocation;
 als matrix_factorization matrix_factorisation mf alternating_least_squares recommender svd;
 glm logistic_regression logistic linear linear_regression logreg lr regression classifier;

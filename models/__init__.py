@@ -9,9 +9,11 @@ from .glm import Target as Target
 from .inputs import Block as Block
 from .inputs import LabelCounts as LabelCounts
 from .inputs import Randomness as Randomness
+from .inputs import Sample as Sample
 from .inputs import Shapes as Shapes
 from .inputs import ValueMoments as ValueMoments
 from .inputs import ValueSums as ValueSums
+from .kmeans import KMeans as KMeans
 from .lda import LDA as LDA
 from .loss_model import LossModel as LossModel
 from .nmf import NMF as NMF
@@ -28,4 +30,5 @@ MODELS: dict[str, type[Model]] = {
     "nmf": NMF,
     "als": ALS,
     "ranking": Ranking,
+    "kmeans": KMeans,
 }

@@ -63,6 +63,7 @@ class Model(Fields):
         transposed data (1), if the source has them; `shapes.sides` is then 2.
     takes_terms: names of non-negative parameters whose new values `update` or `end_pass` makes with
         the terms of mixins in them: see `slopes`.
+    prediction_columns: names of the columns of predictions, for tables; None: they are numbered.
     recorded: after the first blocks, launches of `update` are repeated without calling it; False:
         it is called for every block.
 
@@ -77,6 +78,7 @@ class Model(Fields):
     meaning: ClassVar[Meaning | None] = None
     row_states: ClassVar[Mapping[str, int]] = {}
     takes_terms: ClassVar[Sequence[str]] = ()
+    prediction_columns: ClassVar[Sequence[str] | None] = None
     recorded: ClassVar[bool] = True
     model_config = ConfigDict(
         arbitrary_types_allowed=True, validate_assignment=True, validate_default=True
@@ -172,6 +174,11 @@ class Model(Fields):
     def needs_tokens(self) -> bool:
         """Whether `allocate` needs `shapes.tokens`: costs a pass over the data, too."""
         return False
+
+    @property
+    def sample_rows(self) -> int:
+        """The rows of the training data that `allocate` gets as `shapes.sample`; 0: none."""
+        return 0
 
     def check_targets(self, Y: NDArray[np.floating]) -> None:
         """Raise an error if `update` and `score` cannot use Y, NumPy [rows x targets]."""

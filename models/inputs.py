@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blocklearn.matcache import (
@@ -55,6 +56,17 @@ class ValueMoments(NamedTuple):
     magnitude: float
 
 
+class Sample(NamedTuple):
+    """Some rows of the training data, from all of its parts.
+
+    X: float32 [rows x columns], CSR or dense.
+    weights: float32 [rows], 1 where the data have none.
+    """
+
+    X: NDArray[np.float32] | sp.csr_array
+    weights: NDArray[np.float32]
+
+
 @dataclass(frozen=True)
 class Shapes:
     """Sizes and facts of the data, for `allocate`.
@@ -76,6 +88,8 @@ class Shapes:
         `needs_tokens` and training data exist that have them; else None.
     why_no_tokens: why the training data have none.
     restored: names of the parameters whose values a saved state replaces after `allocate`.
+    sample: about `sample_rows` rows of training data; None where the model wants none, there are no
+        data, or training resumes.
     """
 
     rows: int
@@ -93,6 +107,7 @@ class Shapes:
     tokens: NDArray[np.int64] | None = None
     why_no_tokens: str = ""
     restored: Collection[str] = ()
+    sample: Sample | None = None
 
     @property
     def whole_rows(self) -> int:
@@ -139,7 +154,8 @@ class Randomness:
     """Draws random tables for `allocate`, each call from a stream of its own."""
 
     def __init__(self, cache: MatCache, seed: int) -> None:
-        """cache: where the tables will live."""
+        """cache: where the tables will live. seed: also for random numbers of NumPy."""
+        self.seed = seed
         self._cache = cache
         self._key = named(cache, "key of initial values", (1, 3), np.int64)
         self._key.set(np.array([[seed, 2**31 - 1, 0]]))  # a pass that no training reaches

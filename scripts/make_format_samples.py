@@ -23,7 +23,7 @@ from scipy import sparse
 
 import blocklearn as bl
 from blocklearn.datasources import HashedWords, MatrixSource, write_blocks
-from blocklearn.models import ALS, GLM, LDA, NMF, Ranking, Target
+from blocklearn.models import ALS, GLM, LDA, NMF, KMeans, Ranking, Target
 
 ROOT = Path(__file__).parents[1]
 WORDS = "anchor bread butter court flour harbour judge jury mast oven sailor Straße".split()
@@ -41,6 +41,8 @@ MODELS: dict[str, bl.Model] = {
     "nmf-kl": NMF(components=3, loss="kullback-leibler"),
     "als": ALS(rank=2),
     "als-implicit": ALS(rank=2, loss="implicit", alpha=4.0),
+    "kmeans": KMeans(clusters=3),
+    "kmeans-spherical": KMeans(clusters=3, spherical=True),
     "ranking": Ranking(rank=2, negatives=4),
 }
 

@@ -34,6 +34,7 @@ class Start(StrEnum):
     nmf = "nmf"
     als = "als"
     glm = "glm"
+    kmeans = "kmeans"
 
 
 WHAT = {
@@ -44,11 +45,13 @@ WHAT = {
     Start.glm: "Learn to predict a number or a class.\n\n"
     "FILE: a table, or LIBSVM text; the column to predict is called target, label or class, or is "
     "the last one.",
+    Start.kmeans: "Find clusters of rows.\n\n"
+    "FILE: a table, LIBSVM text, or texts as for `learn lda`.",
 }
 
 
 def init(
-    model: Annotated[Start, typer.Argument(metavar="MODEL", help="lda, nmf, als or glm.")],
+    model: Annotated[Start, typer.Argument(metavar="MODEL", help="lda, nmf, als, glm or kmeans.")],
     file: Annotated[
         Path | None,
         typer.Argument(metavar="[FILE]", help="Your data [data that come with blocklearn]."),

@@ -15,6 +15,7 @@ fitted on a GPU therefore predicts without one after `set_params(device="cpu")`.
 
 from .als import ALS as ALS
 from .classifier import GLMClassifier as GLMClassifier
+from .kmeans import KMeans as KMeans
 from .lda import LatentDirichletAllocation as LatentDirichletAllocation
 from .nmf import NMF as NMF
 from .ranking import Ranking as Ranking

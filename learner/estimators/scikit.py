@@ -7,9 +7,12 @@ try:
     from sklearn.base import BaseEstimator as BaseEstimator
     from sklearn.base import ClassifierMixin as ClassifierMixin
     from sklearn.base import ClassNamePrefixFeaturesOutMixin as ClassNamePrefixFeaturesOutMixin
+    from sklearn.base import ClusterMixin as ClusterMixin
     from sklearn.base import RegressorMixin as RegressorMixin
     from sklearn.base import TransformerMixin as TransformerMixin
     from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
+    from sklearn.metrics.pairwise import cosine_distances as cosine_distances
+    from sklearn.metrics.pairwise import euclidean_distances as euclidean_distances
     from sklearn.utils import check_random_state as check_random_state
     from sklearn.utils.class_weight import compute_class_weight as compute_class_weight
     from sklearn.utils.metaestimators import available_if as available_if

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from blocklearn.models import GLM, LDA, NMF, FactorModel
+from blocklearn.models import GLM, LDA, NMF, FactorModel, KMeans
 
 from ..figures import number, overall
 from ..learner import Learner
@@ -15,6 +15,7 @@ from ..storage.predictions import Predicted
 from ..storage.topic_shares import largest_topics, topic_model, topic_shares
 from . import factors as factor_reports
 from . import targets as target_reports
+from .clusters import cluster_lines
 
 SUMMARY_WORDS = 8
 MENTIONED_TOPICS = 3
@@ -87,6 +88,8 @@ def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = (
         yield from factor_reports.list_lines(learner)
     elif isinstance(learner.model, GLM):
         yield from target_reports.target_lines(learner)
+    elif isinstance(learner.model, KMeans):
+        yield from cluster_lines(learner, SUMMARY_WORDS)
 
 
 def prediction_lines(learner: Learner, blocks: Iterable[Predicted]) -> Iterator[str]:

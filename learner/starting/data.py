@@ -12,13 +12,22 @@ from blocklearn.datasources.packed.streams import kind_of
 from blocklearn.datasources.ratings.column_names import COUNTS, ITEMS, RATINGS, TIMES, USERS
 
 from ..errors import ConfigError
-from ..inspection.look import IDS, TARGETS, TEXTS, Look, is_table, look_at
+from ..inspection.look import IDS, TARGETS, TEXTS, Column, Look, is_table, look_at
 
 MATRICES = (".npz", ".mtx")
 TEXT_FILES = (".txt", ".jsonl", ".ndjson")
 LIBSVM = (".svm", ".libsvm", ".svmlight")
 MOST_STARS = 10  # larger numbers without the name of ratings are counts
 ALS_ENDINGS = "a table of users and items (.csv, .tsv, .parquet), .npz or .mtx"
+WORDS_OF_CATEGORY = 5  # a column of longer texts is no category
+
+FEATURES_TOLD = {
+    "ids": "names of the rows, in predictions",
+    "standardize": "columns are useful only if their numbers are of similar size",
+    "hash_bits": "all values of text share 2^18 columns",
+    "nulls": "some numbers are missing: they count as the mean",
+}
+"""Comments on the keys of `features`."""
 
 
 @dataclass
@@ -120,34 +129,59 @@ def targets(path: Path) -> Start:
     if len(look.columns) < 2:
         raise wrong(path, "a table with a column to predict and others; it has one column")
     target = look.called(TARGETS) or look.columns[-1]
-    rest = [c for c in look.without(target) if plain_id(c.name) not in IDS]
-    numeric = [c.name for c in rest if c.kind == "number"]
-    texts = [c.name for c in rest if c.kind == "text" and c.words <= 5]
-    ids = next((c for c in look.without(target) if plain_id(c.name) in IDS), None)
-    left = [c.name for c in look.without(target, ids) if c.name not in (*numeric, *texts)]
     train: dict[str, Any] = {"kind": "table", "path": str(path), "targets": [target.name]}
-    if ids is not None:
-        train["ids"] = ids.name
     if target.kind == "text":
         train["classes"] = True
-    train |= {"numeric": numeric, "categorical": texts, **separated(look)}
-    if numeric:
-        train["standardize"] = True
-    if texts:
-        train["hash_bits"] = 18
-    if any(column.missing for column in rest if column.kind == "number"):
-        train["nulls"] = "zero"
+    own, left = features(look, target)
+    train |= own
     link = "softmax" if target.kind == "text" else "logistic" if target.binary else "linear"
-    told = {
+    told = FEATURES_TOLD | {
         "targets": "the column to predict" + (f"; left out: {', '.join(left)}" if left else ""),
-        "ids": "names of the rows, in predictions",
         "classes": "the target is text: each of its values is a class",
         "link": "logistic for 0 and 1, softmax for classes, linear for numbers, poisson for counts",
-        "standardize": "columns are useful only if their numbers are of similar size",
-        "hash_bits": "all values of text share 2^18 columns",
-        "nulls": "some numbers are missing: they count as the mean",
     }
     return Start(train, {"link": link, "l2": 1e-5}, told)
+
+
+def groups(path: Path) -> Start:
+    """Return the start for rows that form groups: of a table, or texts by their direction."""
+    if kind_of(path) in LIBSVM and path.is_file():
+        return Start({"kind": "libsvm", "path": str(path)})
+    if is_table(path):
+        look = look_at(path)
+        named = look.called(TEXTS)
+        texts = (named is not None and named.kind == "text") or any(
+            column.words > WORDS_OF_CATEGORY for column in look.columns
+        )
+        if look.named and not texts:
+            own, left = features(look)
+            told = FEATURES_TOLD | ({"numeric": f"left out: {', '.join(left)}"} if left else {})
+            return Start({"kind": "table", "path": str(path)} | own, told=told)
+    start = documents(path)
+    start.model["spherical"] = True
+    start.told["spherical"] = "a long text is like a short one; false: compare positions"
+    return start
+
+
+def features(look: Look, *without: Column) -> tuple[dict[str, Any], list[str]]:
+    """Return keys of a table that say which columns are features, and the names of those left out.
+
+    without: columns that are something else.
+    """
+    rest = [c for c in look.without(*without) if plain_id(c.name) not in IDS]
+    numeric = [c.name for c in rest if c.kind == "number"]
+    texts = [c.name for c in rest if c.kind == "text" and c.words <= WORDS_OF_CATEGORY]
+    ids = next((c for c in look.without(*without) if plain_id(c.name) in IDS), None)
+    left = [c.name for c in look.without(*without, ids) if c.name not in (*numeric, *texts)]
+    keys: dict[str, Any] = {} if ids is None else {"ids": ids.name}
+    keys |= {"numeric": numeric, "categorical": texts, **separated(look)}
+    if numeric:
+        keys["standardize"] = True
+    if texts:
+        keys["hash_bits"] = 18
+    if any(column.missing for column in rest if column.kind == "number"):
+        keys["nulls"] = "zero"
+    return keys, left
 
 
 def plain_id(name: str) -> str:
@@ -170,4 +204,5 @@ STARTS: dict[str, Callable[[Path], Start]] = {
     "nmf": documents,
     "als": ratings,
     "glm": targets,
+    "kmeans": groups,
 }

@@ -40,6 +40,11 @@ BEGUN: dict[str, dict[str, Any]] = {
         "data": {"shuffle": "blocks"},
         "learner": {"passes": 10},
     },
+    "kmeans": {
+        "model": {"clusters": 20},
+        "eval": {"kind": "holdout", "share": 0.05},
+        "learner": {"passes": 10},
+    },
 }
 """Settings of each model that do not depend on the data."""
 
@@ -47,6 +52,7 @@ TOLD = {
     "topics": "few for an overview, 100 and more for large collections",
     "inference": "sampled sweeps after one pass of cvb0: the best topics",
     "components": "the number of parts",
+    "clusters": "the number of groups",
     "rank": "numbers that describe a user or an item",
     "reg": "tried on a part of the data first; or a number, larger for few ratings",
     "alpha": "a count c has the weight 1 + alpha * c",

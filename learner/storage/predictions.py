@@ -56,10 +56,11 @@ def json_lines(blocks: Iterator[Predicted]) -> Iterator[str]:
 
 
 def prediction_names(learner: Learner) -> list[str] | None:
-    """Return the names of the numbers of a prediction: targets and classes; None: no names."""
+    """Return the names of the numbers of a prediction: targets, classes; None: no names."""
     outputs = outputs_of(learner)
     if outputs is None:
-        return None
+        names = learner.model.prediction_columns
+        return None if names is None else list(names)
     short = [output["name"].removeprefix(f"{output['fit']}.") for output in outputs]
     same = len(set(short)) < len(short)
     return [output["name"] for output in outputs] if same else short

@@ -19,6 +19,7 @@ from blocklearn.optimizers import Optimizer
 from .data import count_labels, count_tokens, sum_values
 from .devices import share
 from .replica import Replica
+from .row_sample import take_rows
 from .state import State, block_shapes
 
 
@@ -143,6 +144,7 @@ class Assembly:
         model, blocks = parts.model, self.facts.blocks(parts.model, shape, side, restored)
         train = self.facts.training[0] if commit and self.facts.training else None
         tokens, why = self._tokens
+        wanted = model.sample_rows if train and restored is None else 0
         shapes = self.facts.shapes(  # counting is a pass over the data: not for a draft
             blocks,
             tokens=tokens,
@@ -150,6 +152,7 @@ class Assembly:
             restored=() if restored is None else restored.tensors.keys(),
             counts=count_labels(train) if train and model.needs_counts else None,
             value_sums=sum_values(train) if train and model.needs_value_sums else None,
+            sample=take_rows(train, wanted) if train and wanted else None,
         )
         return Replica(
             model,

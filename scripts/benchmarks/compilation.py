@@ -65,7 +65,7 @@ def fits() -> dict[str, Callable[[int], Any]]:
     import numpy as np
 
     import blocklearn as bl
-    from blocklearn.models import ALS, GLM, LDA, NMF
+    from blocklearn.models import ALS, GLM, LDA, NMF, KMeans
     from blocklearn.optimizers import AdaGrad
 
     X = counts()
@@ -83,6 +83,7 @@ def fits() -> dict[str, Callable[[int], Any]]:
         "lda gibbs": lambda k: train(LDA(topics=k, inference="gibbs", warm_up=0)),
         "als cg": lambda k: train(ALS(rank=k, reg=0.05)),
         "als cholesky": lambda k: train(ALS(rank=k, reg=0.05, solver="cholesky")),
+        "kmeans": lambda k: train(KMeans(clusters=k)),
         "nmf": lambda k: train(NMF(components=k)),
         "glm by block": lambda k: train(GLM(), (X, targets(k)), AdaGrad()),
         "glm by row": lambda k: train(GLM(), (X, targets(k)), AdaGrad(step_per="row")),

@@ -68,6 +68,14 @@ def section(model: str, path: Path) -> RunConfig:
             {"link": "logistic"},
         ),
         ("glm", "x.svm", "1 1:2\n", {"kind": "libsvm", "classes": True}, {"link": "softmax"}),
+        (
+            "kmeans", "f.csv", FLOWERS,
+            {"kind": "table", "numeric": ["size", "age"], "categorical": ["country", "species"],
+             "ids": "id", "standardize": True, "nulls": "zero"},
+            {"spherical": False},
+        ),
+        ("kmeans", "m.csv", MAILS, {"kind": "file", "text": "body"}, {"spherical": True}),
+        ("kmeans", "x.svm", "1 1:2\n", {"kind": "libsvm"}, {"clusters": 20}),
     ],
 )  # fmt: skip
 def test_a_configuration_is_found_in_the_data(

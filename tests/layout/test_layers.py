@@ -23,8 +23,8 @@ ROOMS = {
     ),
     "models": (
         "errors score row_state token_state inputs split_terms base loss_model factor_model"
-        " coherence relevance topic_quality seeds prior_table kept_topics als glm lda nmf ranking"
-        " ranking_metrics"
+        " coherence relevance topic_quality seeds prior_table kept_topics als glm kmeans lda nmf"
+        " ranking ranking_metrics"
     ),
     "optimizers": (
         "errors schedules flow line_search base linear_loss managed row rule row_programs by_row"

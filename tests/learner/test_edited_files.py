@@ -213,7 +213,14 @@ def test_edits_of_the_metrics_of_a_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_a_config_that_says_other_sizes(name: str, tmp_path: Path) -> None:
-    size = {"lda": "topics", "als": "rank", "nmf": "components", "ranking": "rank"}.get(name)
+    sizes = {
+        "lda": "topics",
+        "als": "rank",
+        "nmf": "components",
+        "ranking": "rank",
+        "kmeans": "clusters",
+    }
+    size = sizes.get(name)
     if size is None:
         pytest.skip("has no size of its own")
     path = tmp_path / "m"

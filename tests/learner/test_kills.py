@@ -104,6 +104,10 @@ model: {kind: als, rank: 3}
 data: {train: {kind: time-zones}, block_rows: 256}
 learner: {replicas: 2, sync_every: 1}
 """,
+    "kmeans, file": """\
+model: {kind: kmeans, clusters: 4, update_centres: batch}
+data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
+""",
     "nmf, python-calls": """\
 model: {kind: nmf, components: 4, loss: kullback-leibler}
 data: {train: {kind: python-calls}, eval: {kind: holdout, by: entries}, block_rows: 1024}

@@ -13,7 +13,7 @@ import xxhash
 from scipy import sparse
 
 import blocklearn as bl
-from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, Ranking, Target
+from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, KMeans, Ranking, Target
 from tests.support.page_blocks import ROOT, CodeBlock, PageRun, code_blocks
 
 PAGE = "docs/model-format.md"
@@ -165,7 +165,7 @@ def test_every_key_is_documented(als: Path) -> None:
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_tensor_is_documented(kind: str, tmp_path: Path) -> None:
     models = {"lda": LDA(topics=3), "nmf": NMF(components=3), "als": ALS(rank=3), "glm": GLM()}
-    models["ranking"] = Ranking(rank=3)
+    models |= {"ranking": Ranking(rank=3), "kmeans": KMeans(clusters=3)}
     targets = {"Y": counts(60)[:, :2] > 0} if kind == "glm" else {}
     trained(models[kind], tmp_path / "m", **targets)
     text = (ROOT / PAGE).read_text(encoding="utf-8")

@@ -46,7 +46,7 @@ from blocklearn.learner.terminal import printable_text
 from tests.support.beside import CONFIGS as FOLDER
 from tests.support.hostile_names import HOSTILE
 
-CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit", "ranking"]
+CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit", "ranking", "kmeans"]
 VOID = {"meta", "input"}
 MAPS = (SCREEN, PHONE)
 
@@ -154,6 +154,13 @@ def test_topics_are_bars_of_words(runs: Path) -> None:
         widths = [value for key, value in page.attributes if key == "style"]
         assert widths.count("width:100.0%") >= 40  # each has one bar that is full
     assert "Spectrum of factors" in page.texts["h2"]
+
+
+def test_clusters_are_bars_of_columns(runs: Path) -> None:
+    page = Page(report(read_run(runs / "kmeans")))
+    assert "Clusters" in page.texts["h2"] and page.classes["topic"] == 40
+    shares = [float(text.split("%")[0]) for text in page.texts["small"] if "of rows" in text]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=2.1)
 
 
 def test_topics_have_a_map_and_words_by_relevance(runs: Path) -> None:

@@ -205,6 +205,8 @@ CASES: dict[str, Make] = {
     "als implicit": two_sided(M.ALS(rank=32, loss="implicit")),
     "als ranked": two_sided(M.ALS(rank=32, loss="implicit"), RankingEvaluation()),
     "ranking": two_sided(M.Ranking(rank=32), RankingEvaluation()),
+    "kmeans": plain(M.KMeans(clusters=40)),
+    "kmeans batch": plain(M.KMeans(clusters=40, update_centres="batch", spherical=True)),
     "nmf frobenius": plain(M.NMF(components=40)),
     "nmf kullback-leibler": plain(M.NMF(components=40, loss="kullback-leibler")),
 }

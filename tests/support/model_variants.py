@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.mixins import CosineSimilarity, Mixin
-from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, Model, Ranking
+from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, KMeans, Model, Ranking
 from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
 
 ROWS, COLUMNS = 90, 20
@@ -69,6 +69,11 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "kullback-leibler": Variant(NMF(components=3, loss="kullback-leibler")),
         "batch": Variant(NMF(components=3, update_H="batch")),
         "cosines": Variant(NMF(components=3), mixins=[CosineSimilarity(weight=1)]),
+    },
+    "kmeans": {
+        "online": Variant(KMeans(clusters=3)),
+        "batch": Variant(KMeans(clusters=3, update_centres="batch"), None, "dense labelled"),
+        "spherical": Variant(KMeans(clusters=3, spherical=True)),
     },
     "ranking": {"softmax": Variant(Ranking(rank=3, negatives=5))},
 }

@@ -1,0 +1,3 @@
+"""Clusters of rows around centres."""
+
+from .model import KMeans as KMeans

@@ -1,0 +1,170 @@
+"""Cluster rows by k-means.
+
+All rows before each step: Lloyd, *Least squares quantization in PCM*, IEEE Trans. Inf. Theory 28
+(1982). Block by block: Sculley, *Web-scale k-means clustering*, WWW 2010; here earlier blocks are
+forgotten, as their rows had other nearest centres. Directions: Dhillon, Modha, *Concept
+decompositions for large sparse text data*, Machine Learning 42 (2001).
+Differs from scikit-learn's KMeans and MiniBatchKMeans: k-means++ draws from a sample of the rows,
+and a centre without rows stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from blocklearn.matcache import (
+    Column,
+    Mat,
+    Matrix,
+    Row,
+    Rows,
+    Table,
+    argmax,
+    colsum,
+    equal,
+    from_array,
+    maximum,
+    rowmax,
+    rowsum,
+    rowwise,
+    sqrt,
+    total,
+    where,
+)
+
+from ..base import Model, rows_for
+from ..inputs import Block, Randomness, Shapes
+from ..score import Score, Sum
+from .start import first_centres
+
+TINY = 1e-30
+EACH, LEAST = 100, 10_000  # rows of the sample for each centre, and in all
+STEPS, LARGEST = 16, 4096  # of a pass; rows of a block
+
+
+@rowwise
+def nearest(
+    products: Rows, half: Row, numbers: Row, weights: Column
+) -> tuple[Rows, Column, Column]:
+    """Return the weight at the nearest centre [rows x k], its number, and x.c - |c|^2 / 2.
+
+    Of equally near ones, it is the first.
+
+    products: [rows x k], x.c of every centre.
+    half: [1 x k], |c|^2 / 2.
+    numbers: [1 x k], 0 to k - 1.
+    """
+    scores = products - half
+    first = argmax(scores)
+    return equal(numbers, first) * weights, first, rowmax(scores)
+
+
+class KMeans(Model):
+    """Finds centres of clusters: each row belongs to the centre nearest to it.
+
+    The parameter `centres` [columns x k] holds one centre in each column; `counts` [1 x k] has the
+    weight of the rows that made it. The objective is the sum of weighted squared distances between
+    rows and their centres.
+
+    If `spherical`, rows count as directions: they and the centres have length 1, and the objective
+    is the sum of 1 - cosine. Rows without entries then belong to the first centre, and neither move
+    it nor count.
+    """
+
+    scores_new_rows: ClassVar[bool] = True
+    prediction_columns: ClassVar[Sequence[str] | None] = ("cluster",)
+    kind: Literal["kmeans"] = "kmeans"
+    clusters: int = Field(8, ge=1, le=2**24, description="number of centres, k")
+    update_centres: Literal["online", "batch"] = Field(
+        "online", description="after each block; or once a pass, which never raises the objective"
+    )
+    forget: float = Field(
+        0.3, gt=0, le=1, description="online: share of a block's weight that remains a pass later"
+    )
+    spherical: bool = Field(False, description="compare directions of rows, not positions")
+
+    @property
+    def sample_rows(self) -> int:
+        """Enough rows to draw the first centres from."""
+        return max(EACH * self.clusters, LEAST)
+
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return about 16 steps a pass: products are faster, and centres hardly worse."""
+        return LARGEST if rows is None else rows_for(STEPS, rows, largest=LARGEST)
+
+    def allocate(self, shapes: Shapes, rng: Randomness) -> None:
+        """Create the centres, from a sample of the rows, and the statistics."""
+        d, k = shapes.columns, self.clusters
+        self.total_rows = shapes.whole_rows
+        self.centres = self.parameter("centres", d, k)
+        if shapes.sample is not None:
+            self.centres.set(first_centres(*shapes.sample, k, rng.seed, self.spherical).T)
+        self.counts = self.parameter("counts", 1, k)
+        if self.update_centres == "batch":
+            self.sums, self.members = self.statistic("sums", d, k), self.statistic("members", 1, k)
+        self.numbers = from_array(self.cache, np.arange(k, dtype=np.float32)[None], "numbers")
+        self.keep = self.number("what is kept of the counts")
+
+    def update(self, block: Block) -> None:
+        """Move each centre towards the rows that are nearest to it, or add them to its sums."""
+        X, lengths = block.X, self.lengths(block.X)
+        near, _, _ = self.nearest(X, block.weights / lengths)
+        sums = X.T @ near
+        members = colsum(near * lengths)
+        if self.update_centres == "batch":
+            self.sums <<= self.sums + sums
+            self.members <<= self.members + members
+            return
+        self.keep.set(self.forget ** (block.rows / self.total_rows))
+        self.counts <<= self.keep * self.counts + members
+        self.move((sums - members * self.centres) / maximum(self.counts, TINY))
+
+    def end_pass(self) -> None:
+        """Move each centre to the mean of the rows that were nearest to it, in batch mode."""
+        if self.update_centres == "batch":
+            means = self.sums / maximum(self.members, TINY)
+            self.move(where(self.members > 0.0, means - self.centres, 0.0))
+            self.counts <<= self.members
+            self.sums <<= 0.0
+            self.members <<= 0.0
+
+    def move(self, step: Table) -> None:
+        """Add `step` [columns x k] to the centres; if `spherical`, give them length 1."""
+        C = self.centres
+        C <<= C + step
+        if self.spherical:
+            C <<= C / maximum(sqrt(colsum(C * C)), TINY)
+
+    def nearest(self, X: Matrix, weights: Column) -> tuple[Rows, Column, Column]:
+        """Return the weight at the nearest centre, its number, and x.c - |c|^2 / 2."""
+        C = self.centres
+        half = self.numbers * 0.0 if self.spherical else colsum(C * C) * 0.5
+        found: tuple[Rows, Column, Column] = nearest((X @ C).mat(), half, self.numbers, weights)
+        return found
+
+    def lengths(self, X: Matrix) -> Column | float:
+        """Return the lengths of the rows [rows x 1] if `spherical`, else 1."""
+        return maximum(sqrt(rowsum(X * X)), TINY) if self.spherical else 1.0
+
+    def score(self, block: Block) -> Score:
+        """Score how far rows are from their centres; smaller is better.
+
+        mean_squared_distance: mean of |x - c|^2.
+        mean_cosine_distance: mean of 1 - cosine, if `spherical`.
+        """
+        X, weights = block.X, block.weights
+        _, _, best = self.nearest(X, weights)
+        if self.spherical:
+            far, name = 1.0 - best / self.lengths(X), "mean_cosine_distance"
+        else:
+            far, name = maximum(rowsum(X * X) - 2.0 * best, 0.0), "mean_squared_distance"
+        return {name: Sum(total(weights * far), total(weights))}
+
+    def predict(self, block: Block) -> Mat:
+        """Return the number of the nearest centre of each row [rows x 1]."""
+        numbers: Mat = self.nearest(block.X, block.weights)[1].mat()
+        return numbers

@@ -1,0 +1,72 @@
+"""Choose the first centres among rows: greedy k-means++.
+
+Arthur, Vassilvitskii, *k-means++: the advantages of careful seeding*, SODA 2007. The probability of
+a row is proportional to its weight times its squared distance from the centres so far. Of 2 + log k
+rows that are drawn, the one that lowers the sum of these the most becomes a centre.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+TINY = 1e-30
+Array = NDArray[np.floating]
+Numbers = NDArray[np.signedinteger]
+
+
+def first_centres(
+    X: Array | sp.csr_array, weights: Array, k: int, seed: int, directions: bool = False
+) -> Array:
+    """Return k rows of X, float32 [k x columns]; some are equal if X has fewer than k others.
+
+    X: [rows x columns], CSR or dense.
+    weights: [rows]; rows of weight 0 are drawn only if all are 0.
+    directions: whether rows are first given length 1.
+    """
+    rng, norms = np.random.default_rng(seed), _squares(X)
+    if directions:
+        X = X * (1.0 / np.maximum(np.sqrt(norms), TINY))[:, None]
+        norms = _squares(X)
+    far: Array = np.ones(X.shape[0])  # squared distance from the nearest centre
+    chosen: list[int] = []
+    trials = 2 + int(math.log(k))
+    for number in range(k):
+        some = _draw(far * weights, trials if number else 1, rng)
+        distances = _distances(X, norms, some)
+        if number:
+            distances = np.minimum(distances, far[:, None])
+        best = int(np.argmin(weights @ distances))
+        far = distances[:, best]
+        chosen.append(int(some[best]))
+    return dense(X[chosen]).astype(np.float32)
+
+
+def _squares(X: Array | sp.csr_array) -> Array:
+    """Return the squared length of each row, float64 [rows]."""
+    return np.asarray((X * X).sum(axis=1), np.float64).reshape(-1)
+
+
+def dense(X: Array | sp.csr_array) -> Array:
+    """Return a matrix as a NumPy array."""
+    found: Array = X if isinstance(X, np.ndarray) else X.toarray()
+    return found
+
+
+def _draw(chances: Array, number: int, rng: np.random.Generator) -> Numbers:
+    ends = np.cumsum(chances)
+    if not ends[-1] > 0:  # no row is away from all centres
+        return rng.integers(len(chances), size=number)
+    drawn = np.searchsorted(ends, rng.random(number) * ends[-1], side="right")
+    numbers: Numbers = np.minimum(drawn, np.flatnonzero(chances)[-1])
+    return numbers
+
+
+def _distances(X: Array | sp.csr_array, norms: Array, some: Numbers) -> Array:
+    """Return squared distances of all rows from `some` of them, [rows x some]."""
+    products = np.asarray(X @ dense(X[some]).T, np.float64)
+    squares: Array = np.maximum(norms[:, None] + norms[some] - 2.0 * products, 0.0)
+    return squares

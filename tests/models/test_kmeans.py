@@ -1,0 +1,180 @@
+"""k-means against plain float64 mathematics, on planted clusters, and its first centres."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.learner.reports.clusters import clusters
+from blocklearn.learner.reports.lines import summary_lines
+from blocklearn.learner.training.row_sample import take_rows
+from blocklearn.models import KMeans
+from blocklearn.models.kmeans.start import first_centres
+
+Array = np.ndarray[Any, Any]
+WAYS: list[Any] = ["online", "batch"]
+ROWS, COLUMNS, K, BLOCK = 90, 20, 3, 30  # the kernels of tests/models/test_contract.py
+
+
+def planted(seed: int = 0, far: float = 6.0) -> tuple[Array, Array]:
+    """Rows [ROWS x COLUMNS] around K centres, one of them empty, and the cluster of each."""
+    rng = np.random.default_rng(seed)
+    centres = far * np.eye(K, COLUMNS) + 1.0
+    cluster = np.arange(ROWS) % K
+    X = (centres[cluster] + 0.3 * rng.normal(size=(ROWS, COLUMNS))).astype(np.float32)
+    X[4] = 0.0
+    return X, cluster
+
+
+def trained(model: KMeans, X: Any, weights: Array | None = None, **options: Any) -> bl.Learner:
+    source = MatrixSource(X, weights=weights, block_rows=BLOCK)
+    given: dict[str, Any] = {"passes": 3, "threads": 1, "seed": 3, "verbose": False, **options}
+    return bl.Learner(model, source, X, **given).fit()
+
+
+def definition(model: KMeans, X: Array, weights: Array, C: Array, passes: int) -> Array:
+    """The centres [columns x k] after some passes over blocks in order, in float64."""
+    X, C = X.astype(np.float64), C.astype(np.float64)
+    lengths = np.linalg.norm(X, axis=1) if model.spherical else np.ones(len(X))
+    counts = np.zeros(C.shape[1])
+    for _ in range(passes):
+        sums, members = np.zeros_like(C), np.zeros_like(counts)
+        for start in range(0, len(X), BLOCK):
+            x, w, n = (a[start : start + BLOCK] for a in (X, weights, lengths))
+            half = 0.0 if model.spherical else (C * C).sum(axis=0) / 2
+            near = np.eye(C.shape[1])[(x @ C - half).argmax(axis=1)] * (w * (n > 0))[:, None]
+            sum_, member = x.T @ (near / np.maximum(n, 1e-30)[:, None]), near.sum(axis=0)
+            if model.update_centres == "batch":
+                sums, members = sums + sum_, members + member
+                continue
+            counts = model.forget ** (len(x) / len(X)) * counts + member
+            C = normed(C + (sum_ - member * C) / np.maximum(counts, 1e-30), model)
+        if model.update_centres == "batch":
+            C = normed(np.where(members > 0, sums / np.maximum(members, 1e-30), C), model)
+    return C
+
+
+def normed(C: Array, model: KMeans) -> Array:
+    return C / np.maximum(np.linalg.norm(C, axis=0), 1e-30) if model.spherical else C
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("spherical", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_passes_are_those_of_the_definition(way: Any, spherical: bool, sparse: bool) -> None:
+    X, _ = planted(far=2.0)
+    weights = np.linspace(0.0, 2.0, ROWS).astype(np.float32)
+    model = KMeans(clusters=K, update_centres=way, spherical=spherical)
+    source = MatrixSource(X, weights=weights, block_rows=BLOCK)
+    some = take_rows(source, model.sample_rows)
+    start = first_centres(some.X, some.weights, K, 3, spherical).T
+    data = sp.csr_array(X) if sparse else X
+    found = trained(model, data, weights)
+    expected = definition(model, X, weights, start, passes=3)
+    np.testing.assert_allclose(found.parameter("centres"), expected, rtol=1e-4, atol=1e-4)
+    half = 0.0 if spherical else (expected**2).sum(axis=0) / 2
+    near = (X @ expected - half).argmax(axis=1)
+    np.testing.assert_array_equal(found.predict(data)[:, 0], near)
+    scores = X @ expected - half
+    if spherical:
+        lengths = np.maximum(np.linalg.norm(X, axis=1), 1e-30)
+        name, far = "mean_cosine_distance", 1.0 - scores.max(axis=1) / lengths
+    else:
+        name, far = "mean_squared_distance", (X**2).sum(axis=1) - 2.0 * scores.max(axis=1)
+    assert found.progress.scores[name] == pytest.approx(far.mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_planted_clusters_are_found(way: Any) -> None:
+    X, cluster = planted()
+    learner = trained(KMeans(clusters=K, update_centres=way), X)
+    labels, full = learner.predict(X)[:, 0].astype(int), np.arange(ROWS) != 4
+    pairs = set(zip(labels[full].tolist(), cluster[full].tolist(), strict=True))
+    assert len(pairs) == K
+    assert learner.progress.allocations_after_warmup == 0
+
+
+def test_batches_never_raise_the_objective() -> None:
+    X = np.random.default_rng(1).normal(size=(ROWS, COLUMNS)).astype(np.float32)
+    scores = []
+    for passes in (1, 2, 4, 8):
+        learner = trained(KMeans(clusters=K, update_centres="batch"), X, passes=passes)
+        scores.append(learner.progress.scores["mean_squared_distance"])
+    assert scores == sorted(scores, reverse=True) and scores[0] > scores[-1]
+
+
+def test_clusters_are_told_by_columns_above_the_mean() -> None:
+    X, cluster = planted()
+    learner = trained(KMeans(clusters=K, update_centres="batch"), X)
+    labels = learner.predict(X)[:, 0].astype(int)
+    found = clusters(learner, top=2)
+    for each in found:
+        assert each.columns[0][0] == f"column {cluster[labels == each.number][-1]}"
+        assert each.share == pytest.approx((labels == each.number).mean(), abs=0.02)
+    lines = list(summary_lines(learner))
+    assert len(lines) == K and lines[1].startswith(f"   1  {found[1].share:6.1%}  column ")
+    one = trained(KMeans(clusters=1), X, passes=1)
+    assert clusters(one, top=2)[0].share == 1.0
+
+
+def test_online_training_goes_on_from_a_folder(tmp_path: Any) -> None:
+    X, _ = planted()
+    learner = trained(KMeans(clusters=K), X)
+    bl.save(learner, tmp_path / "m")
+    again = bl.load(tmp_path / "m", threads=1)
+    assert np.array_equal(again.parameter("counts"), learner.parameter("counts"))
+    again.fit(MatrixSource(X, block_rows=BLOCK))
+    assert np.abs(again.parameter("centres") - learner.parameter("centres")).max() < 0.1
+
+
+@pytest.mark.parametrize("X", [np.zeros((5, 4)), np.ones((5, 4)), np.eye(2, 4)])
+def test_fewer_different_rows_than_centres(X: Array) -> None:
+    learner = bl.Learner(KMeans(clusters=K), X, X, passes=2, threads=1, verbose=False).fit()
+    assert learner.progress.scores["mean_squared_distance"] == pytest.approx(0.0, abs=1e-6)
+    assert np.isfinite(learner.parameter("centres")).all()
+
+
+# ---- first centres -------------------------------------------------------------------------------
+
+
+@settings(max_examples=50)
+@given(rows=st.integers(1, 30), k=st.integers(1, 8), seed=st.integers(0, 99), sparse=st.booleans())
+def test_first_centres_are_rows_with_weight(rows: int, k: int, seed: int, sparse: bool) -> None:
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(rows, 4))).astype(np.float32)
+    weights = rng.integers(0, 2, rows).astype(np.float32)
+    weights[seed % rows] = 1.0
+    given_rows = sp.csr_array(X) if sparse else X
+    found = first_centres(given_rows, weights, k, seed)
+    allowed = {tuple(row) for row in X[weights > 0].tolist()}
+    chosen = [tuple(row) for row in found.tolist()]
+    assert found.shape == (k, 4) and found.dtype == np.float32
+    assert len(set(chosen) & allowed) >= min(k, len(allowed))
+
+
+def test_far_rows_become_first_centres() -> None:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(500, 2)), [[99.0, 0.0], [0.0, 99.0]]])
+    found = first_centres(X, np.ones(502), 3, 0)
+    assert {(99.0, 0.0), (0.0, 99.0)} <= {tuple(row) for row in found.tolist()}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_sample_is_of_all_parts_of_the_data(sparse: bool) -> None:
+    X = np.arange(1000, dtype=np.float32)[:, None] + 1.0
+    weights = np.linspace(1.0, 2.0, 1000).astype(np.float32)
+    data = sp.csr_array(X) if sparse else X
+    sample = take_rows(MatrixSource(data, weights=weights, block_rows=7), 100)
+    taken = np.asarray(sample.X.todense() if sparse else sample.X)[:, 0].astype(int) - 1
+    assert 100 <= len(taken) <= 200 and len(set(taken.tolist())) == len(taken)
+    assert np.histogram(taken, 10, (0, 1000))[0].min() >= 7
+    assert np.array_equal(sample.weights, weights[taken])
+    few = take_rows(MatrixSource(data, block_rows=300), 5000)
+    assert few.X.shape[0] == 1000
