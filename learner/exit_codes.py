@@ -32,7 +32,7 @@ class ExitCode(IntEnum):
     NO_INPUT = 66
     """A file or folder that should be read does not exist."""
     UNAVAILABLE = 69
-    """A device, a file system driver or an optional package is missing."""
+    """A device, a file system driver or an optional package is missing, or a device failed."""
     INTERNAL = 70
     """A mistake in blocklearn; comes with a traceback."""
     OUT_OF_MEMORY = 71

@@ -25,6 +25,7 @@ from .devices import resolve as resolve
 from .errors import AllocationAfterWarmupError as AllocationAfterWarmupError
 from .errors import BlocklearnError as BlocklearnError
 from .errors import DeviceError as DeviceError
+from .errors import DeviceLostError as DeviceLostError
 from .errors import MemoryPlanError as MemoryPlanError
 from .errors import MissingKernelError as MissingKernelError
 from .errors import ReadDuringPlanError as ReadDuringPlanError

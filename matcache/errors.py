@@ -45,7 +45,11 @@ class MissingKernelError(BlocklearnError):
 
 
 class DeviceError(BlocklearnError):
-    """A device does not exist, or its name is unknown."""
+    """A device does not exist or cannot be used, or its name is unknown."""
+
+
+class DeviceLostError(DeviceError, RuntimeError):
+    """A device stopped working; what it had in memory is lost."""
 
 
 def source_line() -> str:

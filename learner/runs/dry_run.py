@@ -17,7 +17,7 @@ from ..training.plan import Plan
 from .build import build
 from .decided import planned
 from .inputs import open_data, sized
-from .memory_check import array_lines, check_room, device_room, room
+from .memory_check import array_lines, check_room, device_rooms, room
 from .run_folder import RunFolder
 from .training import summary
 
@@ -76,8 +76,9 @@ def _memory(config: RunConfig, plan: Plan, copies: int) -> Iterator[str]:
     yield f"{plan.total:>18,} bytes  in all"
     if plan.on_device:
         yield f"{plan.on_device:>18,} bytes  on the device, for each replica"
-    if left := device_room(plan, config):
-        yield f"{left[0]:>18,} bytes  {left[1]} there, for each replica"
+    for there in device_rooms(plan, config):
+        shared = f", for each of its {there.replicas} replicas" if there.replicas > 1 else ""
+        yield f"{there.left:>18,} bytes  {there.limit} on {there.device}{shared}"
     if copies > 1:
         each = sum(row.nbytes for row in plan.rows if row.copies > 1)
         yield f"{each:>18,} bytes  of it in each of {copies} replicas"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from blocklearn.matcache.errors import MemoryPlanError
 
@@ -18,16 +19,15 @@ BIASES = 2  # numbers that a model may keep in addition to the configured ones
 
 def check_room(plan: Plan, config: RunConfig) -> None:
     """Raise `MemoryPlanError` if `plan` needs more memory than is available."""
-    found = device_room(plan, config)
-    if found is not None and plan.on_device > found[0]:
-        left, limit = found
+    tightest = min(device_rooms(plan, config), key=lambda room: room.left, default=None)
+    if tightest is not None and plan.on_device > tightest.left:
         rows = [row for row in plan.rows if row.device]
-        each = " for each of its replicas" if plan.sharing > 1 else ""
+        each = " for each of its replicas" if tightest.replicas > 1 else ""
         raise MemoryPlanError(
             "\n".join(
                 [
-                    f"training needs {size(plan.on_device)} of the memory of {plan.tightest}"
-                    f"{each}, and {size(left)} are {limit}. Largest:",
+                    f"training needs {size(plan.on_device)} of the memory of {tightest.device}"
+                    f"{each}, and {size(tightest.left)} are {tightest.limit}. Largest:",
                     *array_lines(sorted(rows, key=lambda row: -row.nbytes)[:NAMED]),
                     "Settings to lower, with the memory that depends on each:",
                     *_settings(growing(rows, config, lambda row: row.nbytes)),
@@ -59,17 +59,26 @@ def room(config: RunConfig) -> tuple[int, str] | None:
     return min(((count, name) for name, count in limits.items()), default=None)
 
 
-def device_room(plan: Plan, config: RunConfig) -> tuple[int, str] | None:
-    """Return the device bytes a replica may take, and the name of the limit.
+class RoomOfReplica(NamedTuple):
+    """The device bytes that each replica on a device may take, and the name of their limit.
 
-    None: the replica is on the CPU.
+    replicas: on the device.
     """
-    if plan.device_free is None:
-        return None
+
+    device: str
+    replicas: int
+    left: int
+    limit: str
+
+
+def device_rooms(plan: Plan, config: RunConfig) -> Iterator[RoomOfReplica]:
+    """Yield the room on each device of the replicas; none if they are on the CPU."""
     own = config.learner.memory_limit.device
-    if own is not None and own // plan.sharing < plan.device_free:
-        return own // plan.sharing, "allowed by learner.memory_limit.device"
-    return plan.device_free, "free"
+    for device, replicas, free in plan.devices:
+        limited = own is not None and own < free
+        limit = "allowed by learner.memory_limit.device" if limited else "free"
+        left = own if limited and own is not None else free
+        yield RoomOfReplica(device, replicas, left // replicas, limit)
 
 
 def array_lines(rows: Sequence[Planned]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from blocklearn.datasources import notes_of
 from blocklearn.durable import write_file
+from blocklearn.matcache.errors import DeviceLostError
 
 from ..configuration.config import RunConfig, renamed
 from ..configuration.references import left_out
@@ -204,7 +205,7 @@ def sinks_of(config: RunConfig) -> list[metrics.Sink]:
 
 @contextmanager
 def _saying_how_to_go_on(config: RunConfig) -> Iterator[None]:
-    """Add advice to the error of a stopped or diverged run."""
+    """Add advice to the error of a run that stopped, diverged or lost its device."""
     try:
         yield
     except RunInterrupted as error:
@@ -219,6 +220,13 @@ def _saying_how_to_go_on(config: RunConfig) -> Iterator[None]:
             else "No checkpoint is saved."
         )
         raise DivergedError(f"{error} {kept}") from error
+    except DeviceLostError as error:
+        if RunFolder(config.out).checkpoints.is_dir():
+            error.add_note(
+                "When the device works again, the same command with --resume auto resumes the run "
+                "from its last checkpoint."
+            )
+        raise
 
 
 @contextmanager

@@ -166,13 +166,19 @@ class PlanRow(Part):
     device: str = ""
 
 
+class PlanDevice(Part):
+    """A device of `plan.json`."""
+
+    device: str
+    replicas: Count
+    free: Count
+
+
 class PlanFile(Part):
     """`plan.json`: the memory plan of a run."""
 
     rows: list[PlanRow]
-    device_free: Count | None = None
-    tightest: str = ""
-    sharing: Count = 1
+    devices: list[PlanDevice] = []
 
 
 class TriedFile(Part):

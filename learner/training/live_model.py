@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from blocklearn.matcache import DeviceLostError
 from blocklearn.models import RowStore
 
 from ..files.row_folder import RowFolder
@@ -72,7 +73,17 @@ class LiveModel:
         }
 
     def close(self) -> None:
-        """Free the memory; a state stands for the replicas, with the states of rows read-only."""
+        """Free the memory; a state stands for the replicas, with the states of rows read-only.
+
+        Raises:
+            DeviceLostError: a device failed, and what was learned is lost. Memory is freed all the
+                same, and training begins anew.
+        """
+        if self.team is not None and (lost := self.team.lost):
+            self.drop()
+            self.trained = self._progress.closed = False
+            self._progress.pass_ = self._progress.block = 0
+            raise DeviceLostError(f"{', '.join(lost)}: what was learned is lost with the device.")
         if self.team is not None:
             rows = {name: read_only(store.array) for name, store in self.stores.items()}
             state = take(self.team, rows, self._progress, copy=True)

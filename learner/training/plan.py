@@ -53,6 +53,18 @@ class Planned(NamedTuple):
         return 0 if self.in_file or self.device else self.nbytes * self.copies
 
 
+class DeviceRoom(NamedTuple):
+    """The memory of a device that replicas share.
+
+    replicas: how many are on the device.
+    free: its bytes that they may take.
+    """
+
+    device: str
+    replicas: int
+    free: int
+
+
 class Feed(NamedTuple):
     """Data to read: a source, as blocks of one side, for one use."""
 
@@ -79,15 +91,11 @@ class Plan:
     """The memory by array.
 
     rows: the arrays; those of the model come first, largest first.
-    device_free: bytes that a replica may take on the device with the fewest; None on the CPU.
-    tightest: that device.
-    sharing: the most replicas on one device.
+    devices: the devices of the replicas, which all take the same memory; none on the CPU.
     """
 
     rows: list[Planned]
-    device_free: int | None = None
-    tightest: str = ""
-    sharing: int = 1
+    devices: Sequence[DeviceRoom] = ()
 
     @property
     def total(self) -> int:
@@ -114,9 +122,7 @@ class Plan:
         found = {
             "total": self.total,
             "on_device": self.on_device,
-            "device_free": self.device_free,
-            "tightest": self.tightest,
-            "sharing": self.sharing,
+            "devices": [room._asdict() for room in self.devices],
         }
         return json.dumps(found | {"rows": rows}, indent=1) + "\n"
 
@@ -130,8 +136,7 @@ class Plan:
             )
             for row in found["rows"]
         ]
-        about = {name: found[name] for name in ("tightest", "sharing") if name in found}
-        return cls(rows, found.get("device_free"), **about)
+        return cls(rows, tuple(DeviceRoom(**room) for room in found.get("devices", ())))
 
 
 def make_plan(
@@ -173,8 +178,9 @@ def make_plan(
     if replica.cache.backend.free_bytes is None:
         return Plan(rows)
     sharing = {name: devices.count(name) for name in devices}
-    free, tightest = min((_free(replica, name) // n, name) for name, n in sharing.items())
-    return Plan(rows, free, tightest, max(sharing.values()))
+    return Plan(
+        rows, tuple(DeviceRoom(name, n, _free(replica, name)) for name, n in sharing.items())
+    )
 
 
 def _free(replica: Replica, device: str) -> int:

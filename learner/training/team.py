@@ -242,6 +242,11 @@ class Team:
         """The allocations after warm-up."""
         return sum([replica.cache.late_allocations for replica in self.replicas])
 
+    @property
+    def lost(self) -> list[str]:
+        """The devices that failed."""
+        return sorted({r.device for r in self.replicas if r.cache.backend.lost})
+
     def close(self) -> None:
         """Stop the threads and free the memory."""
         for lane in self._lanes:

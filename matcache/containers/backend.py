@@ -74,6 +74,10 @@ class Backend(Protocol):
         Raises MemoryPlanError or MemoryError if there is not enough memory.
         """
 
+    @property
+    def lost(self) -> bool:
+        """Whether the device failed, so that what it held is gone."""
+
     def clear(self, array: Any) -> None:
         """Set all numbers to zero."""
 

@@ -45,6 +45,7 @@ class CPU:
     free_bytes = None
     rounded = np.dtype(np.float32)
     repeats = True
+    lost = False  # the process would be, too
 
     def __init__(self, threads: int | None = None) -> None:
         """Make the pool.

@@ -133,14 +133,21 @@ class Cuda:
                 raise MemoryError
             address = self.driver.allocate(wanted)
         except MemoryError as error:
+            limits = self.driver.limits()  # other programs may have taken some since
+            whole = " in one piece" if limits.free >= wanted else ""
             raise MemoryPlanError(
-                f"The plan needs {nbytes:,} bytes of {limits.name}, and {limits.free:,} of its "
-                f"{limits.total:,} are free. Lower block_rows, or the model's size (its number of "
-                "topics or factors)."
+                f"The plan needs {nbytes:,} bytes{whole} of {limits.name}, and {limits.free:,} of "
+                f"its {limits.total:,} are free. Lower block_rows, or the model's size (its number "
+                "of topics or factors), or end other programs that use the device: see nvidia-smi."
             ) from error
         self._addresses.append(address)
         self._held += wanted
         return DeviceArray(address, (nbytes,), np.dtype(np.uint8))
+
+    @property
+    def lost(self) -> bool:
+        """Whether the device failed."""
+        return self.driver.lost
 
     @property
     def free_bytes(self) -> int:
@@ -317,7 +324,7 @@ class Cuda:
     def close(self) -> None:
         """Wait for running work and free the memory. A second call does nothing."""
         try:
-            if self._free.alive and self._addresses:
+            if self._free.alive and self._addresses and not self.lost:
                 self.drain()
         finally:
             self._texts.clear()

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DeviceError, MemoryPlanError
+from . import faults
 from .cublas import Blas
 from .driver import Bytes, Driver, Limits, Product
 
@@ -20,7 +22,7 @@ from .driver import Bytes, Driver, Limits, Product
 _pinned: dict[int, tuple[int, int]] = {}
 OPTIONS = ("--std=c++17", "--fmad=true")  # and -ftz=true, which CuPy always adds
 NOTHING = 'extern "C" __global__ void nothing() {}'
-OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+DONE, NOT_READY = 0, 600  # cudaSuccess, cudaErrorNotReady
 REACHED_ALREADY = 704  # cudaErrorPeerAccessAlreadyEnabled
 
 
@@ -29,6 +31,17 @@ def device_count() -> int:
     import cupy
 
     return int(cupy.cuda.runtime.getDeviceCount())
+
+
+def cuda_versions() -> tuple[int, int]:
+    """Return the versions of CUDA of the driver and of CuPy's libraries; 12090 is 12.9.
+
+    The driver's is 0 where none is installed.
+    """
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    return int(runtime.driverGetVersion()), int(runtime.runtimeGetVersion())
 
 
 class CupyDriver:
@@ -43,6 +56,8 @@ class CupyDriver:
 
         self._cupy, self._runtime = cupy, cupy.cuda.runtime
         self.number = number
+        self.lost = False
+        self._name = f"cuda:{number}"
         self._reached: set[int] = {number}
         self._modules: dict[str, Any] = {}
         self._live: set[int] = set()
@@ -57,6 +72,8 @@ class CupyDriver:
     def _try_compiler(self) -> None:
         try:
             self.function(NOTHING, "nothing")
+        except (DeviceError, MemoryPlanError):
+            raise
         except Exception as error:  # CuPy finds no NVRTC, or no CUDA headers
             raise ImportError(f"CuPy cannot compile kernels: {error}") from error
 
@@ -66,18 +83,26 @@ class CupyDriver:
 
         The previous device is then restored if the thread had used it. Otherwise CUDA would reserve
         hundreds of megabytes on it.
+
+        Errors of CUDA become those that `faults.told` returns.
         """
-        before = self._runtime.getDevice()
-        if before == self.number:
-            yield
-            return
-        used = self._cupy.cuda.driver.ctxGetCurrent()
-        self._runtime.setDevice(self.number)
         try:
-            yield
-        finally:
-            if used:
-                self._runtime.setDevice(before)
+            before = self._runtime.getDevice()
+            if before == self.number:
+                yield
+                return
+            used = self._cupy.cuda.driver.ctxGetCurrent()
+            self._runtime.setDevice(self.number)
+            try:
+                yield
+            finally:
+                if used:
+                    self._runtime.setDevice(before)
+        except RuntimeError as error:
+            self.lost = self.lost or faults.ends_work(getattr(error, "status", 0))
+            if (told := faults.told(error, self._name, cuda_versions())) is None:
+                raise
+            raise told from error
 
     def limits(self) -> Limits:
         """Return what the runtime reports."""
@@ -87,31 +112,32 @@ class CupyDriver:
 
     def allocate(self, nbytes: int) -> int:
         """Allocate by cudaMalloc."""
-        with self._current(), self._memory():
+        with self._current(), self._memory(f"{nbytes:,} bytes of the device's"):
             address = int(self._runtime.malloc(nbytes))
         self._live.add(address)
         return address
 
     @contextmanager
-    def _memory(self) -> Iterator[None]:
-        """Turn CUDA's out-of-memory error into MemoryError."""
+    def _memory(self, what: str) -> Iterator[None]:
+        """Turn CUDA's out-of-memory error into MemoryError. what: was asked for."""
         try:
             yield
         except self._runtime.CUDARuntimeError as error:
-            if error.status != OUT_OF_MEMORY:  # an earlier error of another kind
+            if error.status != faults.OUT_OF_MEMORY:  # an earlier error of another kind
                 raise
-            raise MemoryError(str(error)) from error
+            raise MemoryError(f"{error}: {what}") from error
 
     def free(self, address: int) -> None:
         """Free by cudaFree."""
-        with self._current():
-            self._runtime.free(address)
+        if not self.lost:
+            with self._current():
+                self._runtime.free(address)
         self._live.discard(address)
 
     def pinned(self, nbytes: int) -> Bytes:
         """Allocate by cudaHostAlloc, for all devices; freed with the array and its views."""
         portable = self._runtime.hostAllocPortable
-        with self._current(), self._memory():
+        with self._current(), self._memory(f"{nbytes:,} bytes of the host's, pinned"):
             owner = self._cupy.cuda.pinned_memory.PinnedMemory(max(nbytes, 1), portable)
         buffer: Any = (ctypes.c_uint8 * nbytes).from_address(owner.ptr)
         buffer.owner = owner  # lives as long as views of the memory
@@ -149,6 +175,14 @@ class CupyDriver:
         """See `Driver`."""
         with self._current():
             what.synchronize()
+
+    def done(self, event: Any) -> bool:
+        """Ask cudaEventQuery, whose status CuPy returns as it is."""
+        with self._current():
+            status = self._runtime.eventQuery(event.ptr)
+            if status not in (DONE, NOT_READY):
+                raise self._runtime.CUDARuntimeError(status)
+            return bool(status == DONE)
 
     def copy_in(self, address: int, source: Bytes, stream: Any) -> None:
         """Copy by cudaMemcpyAsync."""
@@ -232,6 +266,7 @@ class CupyDriver:
         """Free all remaining memory."""
         for address in list(self._live):
             self.free(address)
-        with self._current():
-            self._blas.close()
+        if not self.lost:
+            with self._current():
+                self._blas.close()
         self._modules.clear()

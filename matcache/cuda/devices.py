@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..errors import DeviceError
+from ..errors import DeviceError, MemoryPlanError
+from . import faults
 from .driver import Driver
+from .faults import first_line
 
 INSTALL = (
     "CUDA needs an NVIDIA driver, and CuPy with CUDA's libraries (pip install cupy-cuda12x[ctk], "
@@ -26,30 +28,44 @@ def count() -> int:
         return 0
 
 
-def _said(error: Exception) -> str:
-    """Return the first line of a message; CuPy adds details, such as file names."""
-    return str(error).partition("\n")[0].rstrip(".")
-
-
 def open_driver(number: int) -> Driver:
-    """Return the driver of a device. Raises DeviceError if the device does not exist."""
+    """Return the driver of a device.
+
+    Raises:
+        DeviceError: the device does not exist, or cannot be used.
+        MemoryPlanError: other programs leave no memory to open it.
+    """
     try:
         from .cupy_driver import CupyDriver, device_count
 
         found = device_count()
     except Exception as error:
-        raise DeviceError(f"device: cuda:{number}, but {_said(error)}. {INSTALL}.") from error
+        raise DeviceError(f"device: cuda:{number}, but {_why(error)}") from error
     if number >= found:
         raise DeviceError(f"device: cuda:{number}, but there are {found} CUDA devices. {INSTALL}.")
     try:
         return CupyDriver(number)
     except ImportError as error:  # a library that CuPy loads on first use
-        raise DeviceError(f"device: cuda:{number}, but {_said(error)}. {INSTALL}.") from error
-    except RuntimeError as error:  # CUDA's own error, such as no memory for a context
+        raise DeviceError(f"device: cuda:{number}, but {first_line(error)}. {INSTALL}.") from error
+    except (DeviceError, MemoryPlanError) as error:
+        raise type(error)(f"device: {error}") from error
+    except RuntimeError as error:  # such as no memory for a handle of cuBLAS
         raise DeviceError(
-            f"device: cuda:{number} could not be opened: {_said(error)}. Other programs may use "
-            "its memory, or reserve the device: see nvidia-smi."
+            f"device: cuda:{number} could not be opened: {first_line(error)}. Other programs may "
+            "use its memory, or reserve the device: see nvidia-smi."
         ) from error
+
+
+def _why(error: Exception) -> str:
+    """Return why CuPy finds no devices, and what helps."""
+    said = first_line(error)
+    if getattr(error, "status", None) in faults.OLD_DRIVER:
+        from .cupy_driver import cuda_versions
+
+        driver, libraries = cuda_versions()
+        if driver:
+            return f"{said}. {faults.newer_driver(driver, libraries)}"
+    return f"{said}. {INSTALL}."
 
 
 def nccl() -> Any:

@@ -55,6 +55,7 @@ class Driver(Protocol):
     """One device.
 
     number: of the device.
+    lost: whether the device failed. Its memory is gone, so freeing and closing do nothing.
 
     Only the driver knows the types of streams, events, functions and graphs. Addresses are those of
     device memory. An event that was never recorded counts as done. A stream may wait for an event
@@ -62,6 +63,7 @@ class Driver(Protocol):
     """
 
     number: int
+    lost: bool
 
     def limits(self) -> Limits:
         """Return the present properties of the device."""
@@ -91,7 +93,13 @@ class Driver(Protocol):
         """Make the stream's later work wait for the last recording of the event."""
 
     def synchronize(self, what: Any) -> None:
-        """Wait on the host for a stream or an event. Raises the errors of its work."""
+        """Wait on the host for a stream or an event.
+
+        Raises the errors of its work, and DeviceLostError if the device failed.
+        """
+
+    def done(self, event: Any) -> bool:
+        """Return whether an event has happened. Raises the errors of `synchronize`."""
 
     def copy_in(self, address: int, source: Bytes, stream: Any) -> None:
         """Copy from the host to the device."""

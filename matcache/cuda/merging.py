@@ -21,8 +21,9 @@ from ..containers.slots import Slot
 from ..emit.cuda_header import C_TYPES
 from ..merge import Merge, merges, opened
 from .arrays import DeviceArray
+from .driver import Driver
 from .kernels import merge_source
-from .wires import Move, Wire, connect
+from .wires import Move, Wire, connect, wait
 
 ROOM = 1 << 23  # most bytes of a slice merged at a time
 ALIGNED = 64  # slices have a multiple of this many numbers
@@ -55,10 +56,13 @@ class DeviceMerger:
         self._count = len(caches)
         self._bytes = _room(mats, self._count)
 
+    @property
+    def _ends(self) -> tuple[list[Driver], list[Any]]:
+        return [b.driver for b in self._backends], [b.compute for b in self._backends]
+
     @cached_property
     def _wire(self) -> Wire:
-        backends = self._backends
-        return connect([b.driver for b in backends], [b.compute for b in backends])
+        return connect(*self._ends)
 
     def begin(self, sums: Iterable[Sequence[Mat]]) -> None:
         """See `Merger`. Each device keeps its slice."""
@@ -79,8 +83,7 @@ class DeviceMerger:
                 if rule in KERNELS:
                     opened(mats)
                     self._merge(rule, mats, weight)
-            for backend in self._backends:
-                backend.driver.synchronize(backend.compute)
+            wait(self._wire, *self._ends)
 
     def _merge(self, rule: Merge, mats: Sequence[Mat], weight: float) -> None:
         width = mats[0].dtype.itemsize

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
@@ -12,6 +13,8 @@ from . import devices
 from .driver import Driver
 
 log = logging.getLogger("blocklearn.cuda")
+
+MOMENT = 5e-5  # seconds between two looks at moves
 
 
 class Move(NamedTuple):
@@ -46,8 +49,29 @@ class Wire(Protocol):
         between them.
         """
 
+    def abort(self) -> None:
+        """End moves that wait for a device that failed, and release the connection."""
+
     def close(self) -> None:
         """Release the connection."""
+
+
+def wait(wire: Wire, drivers: Sequence[Driver], streams: Sequence[Any]) -> None:
+    """Wait until all streams are done with their moves.
+
+    If one device fails, those that wait for its data are released, and its error is raised.
+    Waiting for one device after the other would last for ever.
+    """
+    events = [driver.event() for driver in drivers]
+    for driver, event, stream in zip(drivers, events, streams, strict=True):
+        driver.record(event, stream)
+    left = list(zip(drivers, events, strict=True))
+    try:
+        while left := [(driver, event) for driver, event in left if not driver.done(event)]:
+            time.sleep(MOMENT)
+    except BaseException:
+        wire.abort()
+        raise
 
 
 def connect(drivers: Sequence[Driver], streams: Sequence[Any]) -> Wire:
@@ -104,6 +128,9 @@ class PeerCopies:
                 if other != own:
                     driver.wait(stream, event)
 
+    def abort(self) -> None:
+        """Do nothing: copies have no connection to close."""
+
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
@@ -149,11 +176,13 @@ class Nccl:
         """Close the communicators after an error, even if they are waiting."""
         for member in self._members:
             member.abort()
+        self._members = []
 
     def close(self) -> None:
-        """Close the communicators."""
+        """Close the communicators, unless they were aborted."""
         for member in self._members:
             member.destroy()
+        self._members = []
 
 
 class NcclOrCopies:
@@ -185,6 +214,10 @@ class NcclOrCopies:
             self._nccl.abort()
             self._wire = self._copies
             self._wire.move(moves)
+
+    def abort(self) -> None:
+        """End the moves of the wire in use."""
+        self._wire.abort()
 
     def close(self) -> None:
         """Close the wire in use; the other one needs no closing."""

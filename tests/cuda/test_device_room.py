@@ -76,9 +76,11 @@ def on_device(out: str) -> int:
 def test_a_limit_of_ones_own(learn: Any) -> None:
     code, out, _ = learn()
     needed = on_device(out)
-    assert code == 0 and f"{1 << 30:,} bytes  free there, for each replica\n" in out
+    assert code == 0 and f"{1 << 30:,} bytes  free on cuda:0\n" in out
     code, out, _ = learn(f"learner.memory_limit.device={needed}")
-    assert code == 0 and f"{needed:,} bytes  allowed by learner.memory_limit.device there" in out
+    assert (
+        code == 0 and f"{needed:,} bytes  allowed by learner.memory_limit.device on cuda:0\n" in out
+    )
     before = set(Path().rglob("*"))
     for dry in (True, False):
         code, _, err = learn(f"learner.memory_limit.device={needed - 1}", dry=dry)
@@ -101,7 +103,20 @@ def test_replicas_share_the_limit_of_their_device(learn: Any) -> None:
     assert learn(*apart, f"learner.memory_limit.device={needed}")[0] == 0
 
 
-def test_every_device_is_looked_at(learn: Any, memory: dict[int, int]) -> None:
+def test_devices_of_different_size(learn: Any, memory: dict[int, int]) -> None:
+    """Each is looked at with the number of its replicas; the tightest one is named."""
+    three = "learner.replicas=3", "learner.devices=[cuda:0, cuda:1, cuda:0]"
+    memory[0], memory[1] = 900_000_000, 500_000_000
+    code, out, _ = learn(*three)
+    assert code == 0
+    assert "450,000,000 bytes  free on cuda:0, for each of its 2 replicas\n" in out
+    assert "500,000,000 bytes  free on cuda:1\n" in out
+    code, out, _ = learn(*three, "learner.memory_limit.device=600MB")
+    assert "300,000,000 bytes  allowed by learner.memory_limit.device on cuda:0, for each" in out
+    assert "500,000,000 bytes  free on cuda:1\n" in out
     memory[1] = 20_000
-    code, _, err = learn("learner.replicas=2", "learner.devices=[cuda:0, cuda:1]")
+    code, _, err = learn(*three)
     assert code == 71 and "of the memory of cuda:1, and 20.0 kB are free" in err
+    memory[0], memory[1] = 40_000, 30_000
+    code, _, err = learn(*three)
+    assert code == 71 and "memory of cuda:0 for each of its replicas, and 20.0 kB are free" in err

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from blocklearn.matcache.cuda.driver import Bytes, Limits, Product
+from blocklearn.matcache.errors import DeviceLostError
 from tests.support import cuda_host
 
 POISON = 0xFF  # of which floats are NaN
@@ -84,9 +85,16 @@ class HostStream:
         self._thread.join()
 
 
+class Fault(Exception):
+    """What ends the work of a device that fails."""
+
+
 class HostDriver:
     """See `Driver`. memory: bytes that the device has. seed: of the delays. threads: of a block: 1,
     or 256 that take turns, which takes a hundred times as long.
+
+    ran: the kernels, in order. fails_after: so many; the next one ends the work of the device.
+    None: it never fails.
     """
 
     def __init__(
@@ -96,6 +104,9 @@ class HostDriver:
         self.copied = 0  # bytes that came from other devices
         self.allocations = self.graphs = 0
         self.replayed = 0
+        self.ran: list[str] = []
+        self.fails_after: int | None = None
+        self.lost = False
         self.launched: list[str] = []
         self._late = random.Random(seed)
         self._live: dict[int, tuple[int, Any]] = {}
@@ -105,7 +116,12 @@ class HostDriver:
 
     # ------------------------------------------------------------------ memory
 
+    def _alive(self) -> None:
+        if self.lost:
+            raise DeviceLostError(f"cuda:{self.number} stopped working")
+
     def limits(self) -> Limits:
+        self._alive()
         used = sum(size for size, _ in self._live.values())
         return Limits("a stand-in for a device", self.memory - used, self.memory, 2)
 
@@ -118,7 +134,8 @@ class HostDriver:
         return address
 
     def free(self, address: int) -> None:
-        self._check_guards()
+        if not self.lost:
+            self._check_guards()
         del self._live[address]
 
     def _check_guards(self) -> None:
@@ -129,6 +146,7 @@ class HostDriver:
 
     def _bytes(self, address: int, nbytes: int) -> Any:
         """The memory; an error if it is not all of one allocation."""
+        self._alive()
         for start, (size, raw) in self._live.items():
             if start <= address and address + nbytes <= start + size:
                 first = address - raw.ctypes.data
@@ -165,6 +183,7 @@ class HostDriver:
         stream.always(lambda: _await(flag))
 
     def synchronize(self, what: HostStream | HostEvent) -> None:
+        self._alive()
         event = what
         if isinstance(event, HostStream):
             event = HostEvent()
@@ -176,8 +195,16 @@ class HostDriver:
         self._raise()
         self._check_guards()
 
+    def done(self, event: HostEvent) -> bool:
+        self._alive()
+        self._raise()
+        return event.flag.is_set()
+
     def _raise(self) -> None:
         for stream in self._streams:
+            if isinstance(stream.error, Fault):
+                self.lost = True
+                self._alive()
             if stream.error is not None:
                 raise AssertionError(f"a stream failed: {stream.error}") from stream.error
 
@@ -227,7 +254,13 @@ class HostDriver:
                 self._bytes(arg, 1)
         host, name = function
         self.launched.append(name)
-        stream.give(lambda: lambda: host.call(name, *args, blocks=grid))
+        stream.give(lambda: lambda: self._run(host, name, args, grid))
+
+    def _run(self, host: cuda_host.HostModule, name: str, args: tuple[Any, ...], grid: int) -> None:
+        if len(self.ran) == self.fails_after:
+            raise Fault
+        self.ran.append(name)
+        host.call(name, *args, blocks=grid)
 
     def product(self, product: Product, stream: HostStream) -> None:
         p, dtype = product, np.dtype(product.dtype)

@@ -2,8 +2,9 @@
 
 What one stream was given within a group is one step of it, which sends and receives at once, and
 ends when others have taken what it sends: so a stream that comes late holds up the others, as on
-cards. A send that is not received, or in another length, is an error; so are calls
-outside a group, and communicators that are at work while others are.
+cards, and one that never comes holds them up until they are aborted. A send that is not received,
+or in another length, is an error; so are calls outside a group, and communicators that are at work
+while others are.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Letter:
     def __init__(self) -> None:
         self.sent: Any = None
         self.received: Any = None
+        self.lost = False  # one of both devices was aborted
         self.there, self.taken = threading.Event(), threading.Event()
 
 
@@ -39,10 +41,11 @@ class Library:
     def __init__(self, drivers: Sequence[HostDriver]) -> None:
         self.drivers = drivers
         self.initialised: list[list[int]] = []
-        self.groups = self.live = self.moved = 0
+        self.groups = self.live = self.moved = self.aborted = 0
         self._group: dict[tuple[int, int], Letter] | None = None
         self._by_stream: dict[HostStream, tuple[list[tuple[Letter, bool]], list[int]]] = {}
         self._working: list[list[int]] = []  # whose steps are not done
+        self._letters: list[tuple[Letter, list[int]]] = []  # of the last group of each
         self.NcclCommunicator = self
 
     def get_version(self) -> int:
@@ -71,6 +74,7 @@ class Library:
         else:
             letter.received = part
         self._by_stream.setdefault(stream, ([], all_))[0].append((letter, sends))
+        self._letters.append((letter, all_))
 
     def groupEnd(self) -> None:
         assert self._group is not None
@@ -83,10 +87,21 @@ class Library:
         self._group = None
         self.groups += 1
 
+    def abort(self, all_: list[int]) -> None:
+        """Ends the waiting of these communicators."""
+        self.aborted += 1
+        for letter, whose in self._letters:
+            if whose is all_:
+                letter.lost = True
+                letter.there.set()
+                letter.taken.set()
+        self._working = [working for working in self._working if working is not all_]
+
     def _exchange(self, letters: list[tuple[Letter, bool]], all_: list[int]) -> Callable[[], None]:
         def run() -> None:
             _exchange(letters)
-            self._working.remove(all_)
+            if not any(letter.lost for letter, _ in letters):
+                self._working.remove(all_)
 
         return run
 
@@ -98,6 +113,8 @@ def _exchange(letters: list[tuple[Letter, bool]]) -> None:
     for letter, sends in letters:
         if not sends:
             _await(letter.there)
+            if letter.lost:
+                return
             np.copyto(letter.received, letter.sent)
             letter.taken.set()
     for letter, sends in letters:
@@ -134,4 +151,6 @@ class Member:
     def destroy(self) -> None:
         self.library.live -= 1
 
-    abort = destroy
+    def abort(self) -> None:
+        self.library.abort(self.numbers)
+        self.destroy()

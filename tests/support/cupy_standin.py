@@ -12,6 +12,7 @@ import ctypes
 import inspect
 import re
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_double, c_float, c_int, c_size_t, c_void_p
 from functools import wraps
@@ -112,6 +113,8 @@ class Machine:
         self.reached: set[tuple[int, int]] = set()
         self.apart: set[tuple[int, int]] = set()
         self.contexts: set[int] = set()
+        self.events: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self.versions = 12090, 12090  # of CUDA: of the driver, of the runtime
         self.peers = 0
         self._thread = threading.local()
 
@@ -198,6 +201,17 @@ class Machine:
             raise real.cuda.runtime.CUDARuntimeError(704)
         self.reached.add((self.device, peerDevice))
 
+    def eventQuery(self, event: int) -> int:
+        found = self.events[event]
+        assert found.host is self.host, "an event of another device"
+        return 0 if self.host.done(found.own) else 600
+
+    def driverGetVersion(self) -> int:
+        return self.versions[0]
+
+    def runtimeGetVersion(self) -> int:
+        return self.versions[1]
+
     # Of `cupy.cuda.driver`.
 
     def ctxGetCurrent(self) -> int:
@@ -268,6 +282,8 @@ def cupy(machine: Machine) -> Any:
             self, block: Any = False, disable_timing: Any = False, interprocess: Any = False
         ) -> None:
             self.host, self.own = machine.host, HostEvent()
+            self.ptr = id(self)
+            machine.events[self.ptr] = self
 
         def record(self, stream: Any = None) -> None:
             assert stream.own in self.host._streams, "an event of another device"
