@@ -12,6 +12,7 @@ from ..parquet.files import BROKEN
 from ..parquet.footer import MAGIC, read_footer
 from ..parquet.source import ENDINGS, PATIENCE
 from ..parquet.types import is_text
+from ..parquet.where import parse_condition
 from ..parsing.layout import COUNTED, Known, check_columns
 from ..parsing.scratch import Scratch
 from ..remote import find, resolve
@@ -33,6 +34,7 @@ def parquet_rows(
     ids: str | None = None,
     leave_out: Sequence[str] = (),
     nulls: Nulls = "error",
+    where: Sequence[str] = (),
 ) -> SourceRows:
     """Read the rows of files, folders, patterns or URLs, as `ParquetSource` does.
 
@@ -41,6 +43,7 @@ def parquet_rows(
     values: column of lists with their values; None: all are 1. Without `indices`: the only column
         of lists of floats, if there is one.
     leave_out: columns that are not read.
+    where: conditions that rows must all satisfy, as `parse_condition` reads them.
 
     All other columns of numbers are dense features, except those with another role. The notes of
     the layout name columns of other types. Raises `DataError`.
@@ -70,6 +73,7 @@ def parquet_rows(
         weights=weights,
         ids=ids,
         nulls=nulls,
+        where=[parse_condition(text) for text in where],
         block_rows=BLOCK_ROWS,
     )
     texts = any(is_text(field.type) for field in free)

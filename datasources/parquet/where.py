@@ -1,6 +1,8 @@
 """Describe which rows are wanted, by comparisons of columns with values."""
 
+import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -11,6 +13,42 @@ from ..errors import DataError
 Operation = Literal["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
 Value = bool | int | float | str | date
 Where = Sequence[tuple[str, Operation, Value | Sequence[Value]]]
+
+
+WRITTEN = re.compile(r"\s*(.+?)\s*(==|!=|<=|>=|<|>|=|\bnot\s+in\b|\bin\b)\s*(.*?)\s*", re.DOTALL)
+
+
+def parse_condition(text: str) -> tuple[str, Any, Value | Sequence[Value]]:
+    """Return the column, the operation and the value of a condition that is written as text.
+
+    Values are JSON, or else texts; those after `in` have commas between them.
+
+    Raises `DataError`.
+
+    >>> parse_condition("day >= 2024-01-01"), parse_condition("country in de, fr")
+    (('day', '>=', '2024-01-01'), ('country', 'in', ['de', 'fr']))
+    """
+    found = WRITTEN.fullmatch(text)
+    if found is None or not found[3]:
+        raise DataError(
+            f"where={text!r}: must be COLUMN, an operation and a value. Write it as in "
+            "'day >= 2024-01-01', or 'country in de,fr'."
+        )
+    column, operation, value = found.groups()
+    operation = " ".join(operation.split())
+    if operation not in ("in", "not in"):
+        return column, operation, _value(value)
+    several = _value(value)
+    if isinstance(several, list):
+        return column, operation, several
+    return column, operation, [_value(part.strip()) for part in value.split(",")]
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 @dataclass(frozen=True)

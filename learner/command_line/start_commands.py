@@ -33,6 +33,7 @@ class Start(StrEnum):
     lda = "lda"
     nmf = "nmf"
     als = "als"
+    ranking = "ranking"
     glm = "glm"
     kmeans = "kmeans"
 
@@ -42,6 +43,8 @@ WHAT = {
     "FILE: a folder, .txt, .jsonl, or a table with a column of texts.",
     Start.nmf: "Find parts of texts, or of other counts.\n\nFILE: as for `learn lda`.",
     Start.als: "Learn from ratings or purchases.\n\nFILE: a table of users and items.",
+    Start.ranking: "Learn what to recommend, from what users have.\n\n"
+    "FILE: a table of users and items.",
     Start.glm: "Learn to predict a number or a class.\n\n"
     "FILE: a table, or LIBSVM text; the column to predict is called target, label or class, or is "
     "the last one.",
@@ -51,7 +54,9 @@ WHAT = {
 
 
 def init(
-    model: Annotated[Start, typer.Argument(metavar="MODEL", help="lda, nmf, als, glm or kmeans.")],
+    model: Annotated[
+        Start, typer.Argument(metavar="MODEL", help="lda, nmf, als, ranking, glm or kmeans.")
+    ],
     file: Annotated[
         Path | None,
         typer.Argument(metavar="[FILE]", help="Your data [data that come with blocklearn]."),

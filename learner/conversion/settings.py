@@ -59,6 +59,9 @@ class FormatOptions:
     )
     indices: str | None = column("Parquet: column with lists of indices.")
     values: str | None = column("Parquet: column with lists of values.")
+    where: list[str] | None = setting(
+        None, "Parquet: conditions on rows, such as 'day >= 2024-01-01'.", "CONDITION"
+    )
     zero_based: bool | None = setting(None, "LIBSVM: indices count from 0.")
     text: str | None = setting(None, "JSON lines, tables: field with the text [text].", "FIELD")
     min_df: int | None = setting(None, "Keep words in at least so many rows.", min=1)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from blocklearn.datasources.formats.word_counts import LDA_C
+from blocklearn.datasources import DataError
+from blocklearn.datasources.formats.dates import day_of
+from blocklearn.datasources.formats.word_counts import JSON_LINES, LDA_C
 from blocklearn.datasources.packed.streams import kind_of
-from blocklearn.datasources.ratings.column_names import COUNTS, ITEMS, RATINGS, TIMES, USERS
+from blocklearn.datasources.ratings.column_names import (
+    COUNTS,
+    ITEMS,
+    RATINGS,
+    TIMES,
+    USERS,
+    called,
+)
+from blocklearn.datasources.text.read_texts import read_lines
 
 from ..errors import ConfigError
 from ..inspection.look import IDS, TARGETS, TEXTS, Column, Look, is_table, look_at
@@ -17,6 +28,8 @@ from ..inspection.look import IDS, TARGETS, TEXTS, Column, Look, is_table, look_
 MATRICES = (".npz", ".mtx")
 TEXT_FILES = (".txt", ".jsonl", ".ndjson")
 LIBSVM = (".svm", ".libsvm", ".svmlight")
+DATES = (*TIMES, *"day year published created released".split())
+DATED = "the report shows topics over time"
 MOST_STARS = 10  # larger numbers without the name of ratings are counts
 ALS_ENDINGS = "a table of users and items (.csv, .tsv, .parquet), .npz or .mtx"
 WORDS_OF_CATEGORY = 5  # a column of longer texts is no category
@@ -63,8 +76,11 @@ def documents(path: Path) -> Start:
         "max_df": "nor do words in more than this share of them",
     }
     if path.is_dir() or kind_of(path) in (*TEXT_FILES, *MATRICES, *LDA_C):
-        counts = kind_of(path) in (*MATRICES, *LDA_C)
-        return Start({"kind": "file", "path": str(path)} | ({} if counts else limits), told=told)
+        train = {"kind": "file", "path": str(path)}
+        if path.is_file() and kind_of(path) in JSON_LINES:
+            train |= fields_of(path)
+        train |= {} if kind_of(path) in (*MATRICES, *LDA_C) else limits
+        return Start(train, told=told | {"text": "the field with the texts", "date": DATED})
     if not is_table(path):
         raise wrong(
             path, "a folder of .txt files, .txt, .jsonl, a table with texts, .npz, .mtx or .ldac"
@@ -79,7 +95,29 @@ def documents(path: Path) -> Start:
     others = ", ".join(column.name for column in texts if column is not text)
     told["text"] = "the column with the texts" + (f"; others of text: {others}" if others else "")
     train = {"kind": "file", "path": str(path), "text": text.name, **separated(look), **limits}
+    day = look.called(DATES) or next((c for c in look.columns if c.kind == "other"), None)
+    if day is not None and any(day_of(str(value)) for value in day.values):
+        train["date"], told["date"] = day.name, DATED
     return Start(train, told=told)
+
+
+def fields_of(path: Path) -> dict[str, str]:
+    """Return the fields of JSON lines that have texts and dates, by the first line.
+
+    Raises:
+        DataError: the first line is not an object.
+    """
+    _, line = next(read_lines(path), ("", "{}"))
+    try:
+        first = dict(json.loads(line))
+    except (TypeError, ValueError) as error:
+        raise DataError(f'{path}:1: must be a JSON object, such as {{"text": ...}}.') from error
+    texts = {name: len(value) for name, value in first.items() if isinstance(value, str)}
+    text = called(TEXTS, list(texts)) or max(texts, key=texts.__getitem__, default=None)
+    days = [name for name in first if name != text and day_of(str(first[name]))]
+    day = called(DATES, days)
+    found = {} if text is None else {"text": text}
+    return found if day is None else found | {"date": day}
 
 
 def ratings(path: Path) -> Start:
@@ -103,16 +141,28 @@ def ratings(path: Path) -> Start:
     train: dict[str, Any] = {"kind": "ratings", "path": str(path)}
     train |= {"user": user.name, "item": item.name}
     train |= {"rating": None if value is None else value.name, **separated(look)}
+    if not explicit:
+        train["duplicates"] = "sum"
     if not look.named:
         train["columns"] = [column.name for column in look.columns]
     told = {
         "rating": "null: each line counts as 1" if value is None else "how much the user liked it",
         "loss": "explicit for ratings; implicit for plays, clicks, purchases",
         "columns": "the file has no line of names; these are made up",
+        "duplicates": "of the same user and item: added up",
     }
     if explicit:
         return Start(train, {"loss": "explicit", "rank": 32, "reg": "auto"}, told)
     return Start(train, {"loss": "implicit", "alpha": 20, "rank": 32, "reg": "auto"}, told)
+
+
+def rankings(path: Path) -> Start:
+    """Return the start for users and items, of which what a user has is known."""
+    start = ratings(path)
+    told = start.told | {"rating": "above 0: the user has the item; leave out what was disliked"}
+    if start.train.get("rating", "") is None:
+        told["rating"] = "null: each line says that the user has the item"
+    return Start(start.train, {"rank": 32, "reg": "auto"}, told)
 
 
 def targets(path: Path) -> Start:
@@ -203,6 +253,7 @@ STARTS: dict[str, Callable[[Path], Start]] = {
     "lda": documents,
     "nmf": documents,
     "als": ratings,
+    "ranking": rankings,
     "glm": targets,
     "kmeans": groups,
 }

@@ -34,6 +34,12 @@ BEGUN: dict[str, dict[str, Any]] = {
         "data": {"shuffle": False},
         "learner": {"passes": 10},
     },
+    "ranking": {
+        "model": {},
+        "eval": {"kind": "holdout", "share": 0.1},
+        "data": {"block_rows": 64},
+        "learner": {"passes": 30},
+    },
     "glm": {
         "model": {},
         "eval": {"kind": "holdout", "share": 0.1},
@@ -58,6 +64,7 @@ TOLD = {
     "alpha": "a count c has the weight 1 + alpha * c",
     "l2": "larger: smaller weights",
     "eval": "held out, to score the model",
+    "block_rows": "items move after each block of users",
     "passes": "over the data",
     "report": "a page with curves and results: OUT/report.html",
 }

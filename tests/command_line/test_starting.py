@@ -28,6 +28,13 @@ FLOWERS = "id,size,age,country,species\n1,1.5,,de,rose\n2,2.5,3,fr,daisy\n"
 CLICKS = "click,price,note\n0,1.5,a\n1,2.5,b\n"
 
 
+def test_json_lines_that_are_none_are_refused(tmp_path: Path) -> None:
+    for text in ("a storm\n", "[1, 2]\n", "3\n"):
+        (tmp_path / "a.jsonl").write_text(text)
+        with pytest.raises(DataError, match="a.jsonl:1: must be a JSON object, such as"):
+            configuration("lda", tmp_path / "a.jsonl")
+
+
 def section(model: str, path: Path) -> RunConfig:
     """The configuration that `learn init` writes, read back and validated."""
     file = path.parent / "begun.yaml"
@@ -52,9 +59,27 @@ def section(model: str, path: Path) -> RunConfig:
         ),
         (
             "als", "b.csv", BOUGHT,
-            {"user": "customer", "item": "product", "rating": None},
+            {"user": "customer", "item": "product", "rating": None, "duplicates": "sum"},
             {"loss": "implicit"},
         ),
+        (
+            "ranking", "b.csv", BOUGHT,
+            {"user": "customer", "item": "product", "rating": None, "duplicates": "sum"},
+            {"kind": "ranking", "reg": "auto"},
+        ),
+        (
+            "lda", "d.csv", "when,body\n2024-01-05,a ship\n2024-02-01,a storm\n",
+            {"text": "body", "date": "when"}, {},
+        ),
+        (
+            "lda", "y.csv", "year,size,body\n2024,3,a ship at sea\n2023,4,a storm\n",
+            {"text": "body", "date": "year"}, {},
+        ),
+        (
+            "lda", "d.jsonl", '{"published": "2024-05", "title": "x", "body": "a ship"}\n',
+            {"text": "body", "date": "published"}, {},
+        ),
+        ("lda", "e.jsonl", '{"words": "a ship", "n": 3}\n', {"text": "words", "date": None}, {}),
         (
             "glm", "f.csv", FLOWERS,
             {"targets": ["species"], "classes": True, "numeric": ["size", "age"],

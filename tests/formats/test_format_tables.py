@@ -2,13 +2,16 @@
 
 import csv
 import io
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from blocklearn.datasources import DataError
 from blocklearn.datasources.formats import Known
@@ -217,3 +220,24 @@ def test_mistakes_in_ratings_are_named(tmp_path: Path, text: str, message: str) 
     with pytest.raises(DataError) as raised:
         read(path, format="ratings")
     assert str(path) in str(raised.value) and message in str(raised.value)
+
+
+def test_conditions_choose_rows_of_parquet(tmp_path: Path) -> None:
+    days = pa.array([date(2024, 1, n) for n in range(1, 9)])
+    table = pa.table({"a": np.arange(8.0), "land": ["de", "fr", "it", "es"] * 2, "day": days})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    for where, rows in (
+        (["day >= 2024-01-06"], [5, 6, 7]),
+        (["land in de, fr"], [0, 1, 4, 5]),
+        (['land not in ["de", "fr"]', "a < 4"], [2, 3]),
+        (["a == 3"], [3]),
+    ):
+        found = read(tmp_path / "a.parquet", where=where)
+        assert found.dense.ravel().tolist() == rows
+    for wrong, told in (
+        ("a", "where='a': must be COLUMN, an operation and a value. Write it as in"),
+        ("a =3", "the operation must be one of ==, !=, <"),
+        ("b > 3", "no column 'b'"),
+    ):
+        with pytest.raises(DataError, match=told):
+            read(tmp_path / "a.parquet", where=[wrong])
