@@ -60,6 +60,7 @@ from .training.scoring import score_blocks
 from .training.state import State as State
 from .training.state import check_rows
 from .training.team import Team, reader_of
+from .training.topics import topic_words
 from .training.trial import Trial as Trial
 from .training.trial import try_blocks
 
@@ -418,6 +419,21 @@ class Learner:
                     name, mat.numpy(), self.names if mat.shape[0] == columns else None
                 )
             ]
+
+    @answered
+    def topics(self, top: int = 10, relevance: float = 1.0) -> list[list[tuple[str, float]]]:
+        """Return the first words of each topic, with their probabilities, best first.
+
+        Parts of NMF count as topics.
+
+        relevance: 1: most probable words first; less, such as 0.6, favours words that other topics
+            rarely have.
+
+        Raises:
+            ValueError: the model has no topics, or nothing is trained.
+        """
+        self._live.check_trained()
+        return topic_words(self.model, self.parameter, self.names, top, relevance)
 
     # ------------------------------------------------------------- memory and state
 

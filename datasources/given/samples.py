@@ -9,9 +9,9 @@ from scipy import sparse
 
 from ..errors import DataError
 from ..holdout.samples import Samples
-from .categories import features_of
+from .categories import features_of, is_text
 from .documents import counts_of, kind_of_documents
-from .frames import is_frame, numbers_of
+from .frames import arrow_table, is_frame, numbers_of
 from .labels import array_of, targets_of
 from .ratings import is_ratings, ratings_of
 
@@ -49,7 +49,8 @@ def samples_of(data: Any, known: Known | None = None, reads: Reads | None = None
 
     - X: a matrix, or lists of numbers; a frame or an Arrow table; a list of texts; of lists of
       words; or of lists of pairs (number of a word, count), as gensim has them.
-    - Y: an array [rows] or [rows x targets], a SciPy matrix, a frame, a series, or texts: classes.
+    - Y: an array [rows] or [rows x targets], a SciPy matrix, a frame, a series, texts: classes; or
+      the name of a column of the frame X.
     - known: of the model that the data are for.
 
     Raises `DataError` or `ValueError` for other data. Numbers are not checked yet.
@@ -66,6 +67,8 @@ def samples_of(data: Any, known: Known | None = None, reads: Reads | None = None
                 f"Learner: data are a tuple of {len(data)}: must be (X, Y) or (X, Y, weights)."
             )
         X, labels, weights = (*data, None)[:3]
+    if isinstance(labels, str) and is_frame(X):
+        X, labels = without(X, labels)
     if reads.ratings and labels is None and is_ratings(X):
         return ratings_of(X, known.row_names, known.names, rated=reads.rated).samples()
     found: Sequence[str] | None = None
@@ -81,6 +84,24 @@ def samples_of(data: Any, known: Known | None = None, reads: Reads | None = None
     targets, told = targets_of(labels, known.target_names)
     weights = None if weights is None else array_of(weights)
     return Samples(X, found, targets, told, weights)
+
+
+def without(frame: Any, name: str) -> tuple[Any, Any]:
+    """Return a frame as an Arrow table without the column `name`, and this column.
+
+    Raises:
+        DataError: the frame has no such column.
+    """
+    table = arrow_table(frame)
+    if name not in table.column_names:
+        raise DataError(
+            f"Y={name!r}: must be targets, or the name of a column of X: "
+            f"{', '.join(map(repr, table.column_names))}."
+        )
+    labels = table.column(name)
+    if is_text(labels.type):
+        return table.drop_columns([name]), labels.cast("large_string")
+    return table.drop_columns([name]), table.select([name])
 
 
 def matrix_of(X: Any) -> Any:

@@ -34,11 +34,8 @@ def topic_words(
     Raises:
         ConfigError: the model has no topics.
     """
-    names, tops = learner.names, topic_model(learner).topic_words(top, relevance)
-    return [
-        [(names[column] if names else str(column), probability) for column, probability in words]
-        for words in tops
-    ]
+    topic_model(learner)
+    return learner.topics(top, relevance)
 
 
 def topic_names(learner: Learner) -> list[str]:

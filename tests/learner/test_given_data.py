@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,26 @@ def test_damaged_documents_are_named(wrong: Any, told: str) -> None:
         samples_of(wrong)
 
 
+@pytest.mark.parametrize("model", [bl.models.LDA(topics=2), bl.models.NMF(components=2)])
+def test_topics_are_lists_of_words(model: Any, tmp_path: Path) -> None:
+    learner = bl.Learner(model, TEXTS, passes=1, threads=1).fit()
+    found = learner.topics(top=3)
+    assert [len(words) for words in found] == [3, 3] and found[0][0][0] in WORDS
+    assert [[(WORDS.index(word), share) for word, share in words] for words in found] == (
+        learner.model.topic_words(3)
+    )
+    bl.save(learner, tmp_path / "m")
+    rarer = learner.model.topic_words(1, 0.2)[0][0]
+    learner.close()
+    assert learner.topics(1, relevance=0.2)[0][0] == (WORDS[rarer[0]], rarer[1])
+    assert learner.topics(3) == bl.load(tmp_path / "m").topics(3) == found
+    numbered = bl.Learner(model, np.eye(3), threads=1).fit()
+    assert {word for word, _ in numbered.topics(3)[0]} == {"0", "1", "2"}
+    other = bl.Learner("als", sp.csr_array(np.eye(3)), threads=1).fit()
+    with pytest.raises(ValueError, match="Learner.topics: model=ALS: must be a model with topics"):
+        other.topics()
+
+
 def test_texts_for_a_model_of_unnamed_columns_are_refused() -> None:
     learner = bl.Learner(bl.models.LDA(topics=2), np.ones((4, 3)), threads=1).fit()
     with pytest.raises(DataError, match="X has texts, but the model does not know the words"):
@@ -123,6 +144,21 @@ def test_columns_that_are_no_numbers_are_named(frame: Any, told: str) -> None:
 def test_a_missing_column_of_the_model_is_named() -> None:
     with pytest.raises(DataError, match="lacks the column 'c' and 1 more that the model"):
         samples_of(FRAMES["polars"], Known(names=["a", "c", "d"]))
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_column_of_the_frame_may_be_the_targets(make: Any) -> None:
+    frame = {"size": [1.0, 2.0, 8.0], "colour": ["red", "blue", "red"], "kind": ["s", "s", "b"]}
+    features = make({"size": frame["size"], "colour": frame["colour"]})
+    read = Reads(categories=True)
+    wanted = samples_of((features, frame["kind"]), reads=read)
+    found = samples_of((make(frame), "kind"), reads=read)
+    assert found.names == wanted.names == ["size", "colour=blue", "colour=red"]
+    assert list(found.target_names or ()) == list(wanted.target_names or ()) == ["b", "s"]
+    assert dense(found.X) == dense(wanted.X) and dense(found.targets) == dense(wanted.targets)
+    assert dense(samples_of((make(COLUMNS), "b")).targets) == [[1.0], [2.0], [3.0]]
+    with pytest.raises(DataError, match="Y='king': must be targets, or the name of a column of X"):
+        samples_of((make(frame), "king"))
 
 
 # ---- lists ---------------------------------------------------------------------------------------
