@@ -93,6 +93,17 @@ _NAMES = {
 _LONGER = {"LDA": "LatentDirichletAllocation", "GLM": "GLMClassifier, GLMRegressor"}
 """Models whose estimators have longer names."""
 
+_ELSEWHERE = {
+    "LatentDirichletAllocation": "LdaModel LdaMulticore OnlineLDA LDAModel",
+    "GLMClassifier": "LogisticRegression SGDClassifier LinearSVC Classifier",
+    "GLMRegressor": "LinearRegression SGDRegressor Ridge Lasso Regressor",
+    "ALS": "AlternatingLeastSquares MatrixFactorization SVD",
+    "Ranking": "BPR BayesianPersonalizedRanking",
+    "Learner": "Trainer Model fit train",
+    "sparse": "csr csr_matrix csr_array matrix",
+}
+"""What other libraries call the names here."""
+
 __all__ = [*_MODULES, *_NAMES, "sparse"]
 
 
@@ -124,7 +135,21 @@ def __getattr__(name: str) -> Any:
     message = f"module {__name__!r} has no attribute {name!r}"
     if name in _LONGER:
         message += f"; the model is {__name__}.models.{name}, estimators: {_LONGER[name]}"
+    elif not name.startswith("_"):
+        message += _hint(name)
     raise AttributeError(message, name=name, obj=sys.modules[__name__])
+
+
+def _hint(name: str) -> str:
+    """Return where a name may be found: in a package below, or under another name."""
+    from .synonyms import nearest
+
+    for package in ("models", "optimizers", "mixins", "datasources"):
+        if hasattr(import_module(f".{package}", __name__), name):
+            return f"; did you mean {__name__}.{package}.{name}?"
+    found = next((here for here, names in _ELSEWHERE.items() if name in names.split()), None)
+    found = found or nearest(name, __all__)
+    return f"; did you mean {__name__}.{found}?" if found else ""
 
 
 def __dir__() -> list[str]:

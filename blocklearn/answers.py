@@ -38,6 +38,21 @@ MODELS = {
 }
 """Where parameters of single models are given, and their names."""
 
+METHODS = {
+    "blocklearn.save(learner, FOLDER)": "save dump export",
+    "blocklearn.load(FOLDER)": "load from_pretrained",
+    "blocklearn.recommend(learner, USERS)": "recommend recommend_all",
+    "blocklearn.similar_items(learner, ITEMS)": "similar_items similar most_similar",
+    "learner.predict(X)": "transform predict_proba infer inference get_document_topics forward",
+    "learner.evaluate(X)": "score test validate perplexity log_perplexity bound",
+    "learner.fit(X)": "partial_fit update train_on fit_transform learn",
+    "learner.topics()": "show_topics print_topics show_topic get_topics describeTopics components_",
+    "learner.parameter(NAME)": "coef_ intercept_ weights parameters state_dict item_factors",
+    "learner.row_state('users')": "user_factors",
+    "learner.history.plot()": "plot plot_history",
+}
+"""What other libraries call methods and attributes of a model, and what does this here."""
+
 NOTES = {"c": "It is 1 / (C * rows)."}
 """What a word of another library says in other numbers."""
 
@@ -71,6 +86,17 @@ def _place(name: str, places: Mapping[str, str]) -> str | None:
         if found is not None:
             return place.format(found)
     return None
+
+
+def no_attribute(owner: str, name: str) -> str:
+    """Return the message about a method or attribute that does not exist.
+
+    >>> no_attribute("Learner", "save")
+    "'Learner' object has no attribute 'save'; did you mean blocklearn.save(learner, FOLDER)?"
+    """
+    told = f"{owner!r} object has no attribute {name!r}"
+    found = next((here for here, names in METHODS.items() if name in names.split()), None)
+    return told if found is None else f"{told}; did you mean {found}?"
 
 
 def unknown(owner: str, name: str, value: object, names: Iterable[str]) -> str:

@@ -25,6 +25,7 @@ from .synonyms import nearest
 
 PLAIN = {
     "Input should": "must",
+    "List should": "must",
     "Input is not a path for <class 'pathlib.Path'>": "must be a path",
     "a valid integer": "an integer",
     "valid ": "",

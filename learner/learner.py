@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from blocklearn.answers import answered
+from blocklearn.answers import answered, no_attribute
 from blocklearn.datasources import (
     BlockShape,
     DataSource,
@@ -36,7 +36,7 @@ from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
-from .configuration.choices import made
+from .configuration.choices import evaluation_of, listed, made
 from .files.row_folder import RowFolder
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
@@ -46,7 +46,7 @@ from .showing.live import Shown, shown
 from .training.assembly import Assembly, Facts, Parts
 from .training.best import BestModel
 from .training.block_input import Use
-from .training.checks import check_fields, check_settings
+from .training.checks import check_fields, check_hooks, check_settings, check_whole
 from .training.data import check_labelled, open_parts, open_source, share_of
 from .training.devices import one_each
 from .training.evaluation import Evaluation, Evaluator
@@ -131,9 +131,9 @@ class Learner:
         seed: int = 0,
         threads: int | None = None,
         optimizer: Optimizer | str | Mapping[str, Any] | None = None,
-        mixins: Sequence[Mixin | str | Mapping[str, Any]] = (),
+        mixins: Sequence[Mixin | str | Mapping[str, Any]] | Mixin | str = (),
         hooks: Sequence[Hook] = (),
-        evaluation: Evaluation | str | None = None,
+        evaluation: Evaluation | str | Mapping[str, Any] | None = None,
         row_folder: Path | str | RowFolder | None = None,
         replicas: int | Literal["auto"] = 1,
         sync_every: int = 8,
@@ -146,6 +146,8 @@ class Learner:
     ) -> None:
         check_settings(
             passes=passes,
+            seed=seed,
+            threads=threads,
             block_rows=block_rows,
             replicas=replicas,
             sync_every=sync_every,
@@ -156,14 +158,13 @@ class Learner:
         model = made("model", MODELS, model)
         check_fields(model)
         self.model = model.model_copy()
-        self.mixins = [made("mixins", MIXINS, mixin).model_copy() for mixin in mixins]
+        self.mixins = [made("mixins", MIXINS, mixin).model_copy() for mixin in listed(mixins)]
         self.passes, self.seed, self.threads = passes, seed, threads
         size = self.model.rows_of_block if block_rows == "auto" else block_rows
         self.block_rows = Reading(size).rows_of_block()  # until there are data to train on
-        self.hooks = list(hooks)
-        if evaluation is None or isinstance(evaluation, str):
-            evaluation = Evaluation(metric=evaluation)
-        self.evaluation = evaluation
+        self.hooks = listed(hooks)
+        check_hooks(self.hooks)
+        self.evaluation = evaluation_of(evaluation)
         if self.evaluation.metric is not None and eval is None:
             raise ValueError("Learner: evaluation.metric is a score of the eval data; pass eval=X.")
         if isinstance(row_folder, Path | str):
@@ -272,8 +273,7 @@ class Learner:
 
     def _turn_to(self, train: Any, eval: Any, passes: int) -> None:
         """Continue at the end of the passes so far, with other data."""
-        if passes < 1:
-            raise ValueError(f"Learner: passes={passes}: must be at least 1.")
+        check_whole("passes", passes)
         if share_of(eval) is not None:
             raise ValueError(
                 f"Learner.fit: eval={eval}: must be data: shares are of the first data."
@@ -329,6 +329,10 @@ class Learner:
     def _heard(self) -> bool:
         """Return whether anything listens to single blocks."""
         return bool(self.hooks) or self._shown.seen
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError, which says what does this here."""
+        raise AttributeError(no_attribute("Learner", name), name=name, obj=self)
 
     def __repr__(self) -> str:
         """Show the model, the data, the state of training and the scores."""

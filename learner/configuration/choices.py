@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from blocklearn.answers import shown
 from blocklearn.fields import Fields
 from blocklearn.synonyms import nearest
+
+from ..training.evaluation import Evaluation
 
 Made = TypeVar("Made", bound=Fields)
 
@@ -29,7 +32,13 @@ def made(what: str, kinds: Mapping[str, type[Made]], given: Any) -> Made:
     if isinstance(given, str):
         given = {"kind": given}
     if not isinstance(given, Mapping):
-        return given  # type: ignore[no-any-return]
+        if not isinstance(given, Fields):
+            first = next(iter(kinds))
+            raise TypeError(
+                f"Learner: {what}={shown(given)}: must be {_a(what)}, its name, or a mapping with "
+                f"its kind. Write {what}={first!r}, or an object such as {kinds[first].__name__}()."
+            )
+        return given  # type: ignore[return-value]
     fields = dict(given)
     kind = fields.pop("kind", None)
     if kind in kinds:
@@ -47,6 +56,25 @@ def made(what: str, kinds: Mapping[str, type[Made]], given: Any) -> Made:
         raise ValueError(f"Learner: {what}={kind!r}: must be one of {', '.join(kinds)}.{hint}")
     made: Made = own(**fields)
     return made
+
+
+def listed(given: Any) -> list[Any]:
+    """Return a sequence as a list; of a single object, name or mapping, a list of it."""
+    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+
+
+def evaluation_of(given: Evaluation | str | Mapping[str, Any] | None) -> Evaluation:
+    """Return an evaluation: as it is, of the name of the score to watch, or of its fields."""
+    if given is None or isinstance(given, str):
+        return Evaluation(metric=given)
+    if isinstance(given, Mapping):
+        return Evaluation(**given)
+    if not isinstance(given, Evaluation):
+        raise TypeError(
+            f"Learner: evaluation={shown(given)}: must be an Evaluation, or the name of the score "
+            "to watch. Write evaluation='perplexity', or blocklearn.Evaluation(patience=3, ...)."
+        )
+    return given
 
 
 def _a(noun: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -42,20 +43,26 @@ class LinearEstimator(LearnerEstimator):
         """Return the link of each loss."""
 
     def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
-        links, alpha = self._links(), float(self.alpha)
+        links = self._links()
         if self.loss not in links:
             raise ValueError(
-                f"{type(self).__name__}: loss={self.loss!r}; must be {' or '.join(links)}."
+                f"{type(self).__name__}: loss={self.loss!r}: must be {' or '.join(links)}."
             )
+        alpha = self._checked_alpha()
         if not alpha >= 0.0:
-            raise ValueError(f"{type(self).__name__}: alpha={alpha}; must not be negative.")
+            raise ValueError(f"{type(self).__name__}: alpha={alpha}: must not be negative.")
         if not 0.0 <= self.l1_ratio <= 1.0:
             raise ValueError(
-                f"{type(self).__name__}: l1_ratio={self.l1_ratio}; must be from 0 to 1."
+                f"{type(self).__name__}: l1_ratio={self.l1_ratio}: must be from 0 to 1."
             )
         labels |= {"l1": alpha * self.l1_ratio, "l2": alpha * (1.0 - self.l1_ratio)}
         names = {"intercept": "fit_intercept"}
         return configured(self, GLM, names, link=links[self.loss], output=output, **labels)
+
+    def _checked_alpha(self) -> float:
+        if not isinstance(self.alpha, Real):
+            raise ValueError(f"{type(self).__name__}: alpha={self.alpha!r}: must be a number.")
+        return float(self.alpha)
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         return {"coef_": tensors("W").T, "intercept_": tensors("intercept").ravel()}
@@ -115,11 +122,11 @@ class LinearEstimator(LearnerEstimator):
         name = type(self).__name__
         solver = self.solver
         if isinstance(solver, str) and solver == "auto":
-            smooth = self.loss not in KINKED and not self.alpha * self.l1_ratio
+            smooth = self.loss not in KINKED and not self._checked_alpha() * self.l1_ratio
             solver = "lbfgs" if passes and smooth else "adagrad"
         if isinstance(solver, str) and solver not in GRADIENTS:
             raise ValueError(
-                f"{name}: solver={solver!r}; must be auto, {', '.join(GRADIENTS)}, or an "
+                f"{name}: solver={solver!r}: must be auto, {', '.join(GRADIENTS)}, or an "
                 "optimizer such as blocklearn.optimizers.AdaGrad(rate=0.5)."
             )
         if solver == "adagrad":

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from blocklearn.answers import answered
 from blocklearn.datasources import Ids
 from blocklearn.matcache import make_backend, resolve
 from blocklearn.matcache.containers.backend import Backend
@@ -50,6 +51,7 @@ class Recommender:
         """`item_factors_`, under implicit's name."""
         return self.item_factors_
 
+    @answered
     def recommend(
         self,
         userid: Any,
@@ -90,6 +92,7 @@ class Recommender:
         )
         return self._named("item", found), scores
 
+    @answered
     def predict_pairs(self, userids: Any, itemids: Any) -> Array:
         """Return the prediction for each pair (userids[i], itemids[i]), float32 [n].
 
@@ -115,6 +118,7 @@ class Recommender:
             found[part] = np.einsum("nk,nk->n", *rows) + np.float32(factors.offset)
         return found.reshape(np.broadcast(userids, itemids).shape)
 
+    @answered
     def similar_items(
         self,
         itemid: Any,
@@ -147,6 +151,7 @@ class Recommender:
         found, scores = self._similar(factors.items, rows, N, chosen, single=single)
         return self._named("item", found), scores
 
+    @answered
     def similar_users(
         self, userid: Any, N: int = 10, filter_users: Any = None, users: Any = None
     ) -> tuple[Array, Array]:

@@ -161,6 +161,8 @@ def as_csr(matrix: Any, name: str, shape: tuple[int | None, int]) -> Any:
         ShapeError: `matrix` is not a SciPy sparse matrix, or has another shape.
     """
     rows, columns = shape
+    if sp.issparse(matrix) and matrix.ndim == 1:  # X[0] of a SciPy array
+        matrix = matrix.reshape(1, -1)
     found: tuple[int, ...] = matrix.shape if sp.issparse(matrix) else ()
     if len(found) != 2 or rows not in (None, found[0]) or columns != found[1]:
         given = f"of shape {found}" if found else type(matrix).__name__

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 from pydantic_core import PydanticSerializationError
@@ -16,9 +17,19 @@ from blocklearn.models.score import Score
 from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, Optimizer
 
 
+def check_whole(name: str, value: object, least: int = 1, remedy: str = "") -> None:
+    """Raise ValueError unless a setting of a `Learner` is a whole number from `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(
+            f"Learner: {name}={value!r}: must be a whole number, and at least {least}.{remedy}"
+        )
+
+
 def check_settings(
     *,
     passes: int,
+    seed: int,
+    threads: int | None,
     block_rows: int | Literal["auto"],
     replicas: int | Literal["auto"],
     sync_every: int,
@@ -35,8 +46,10 @@ def check_settings(
         ("replicas", 1 if replicas == "auto" else replicas),
         ("sync_every", sync_every),
     ]:
-        if value < 1:
-            raise ValueError(f"Learner: {name}={value}: must be at least 1.")
+        check_whole(name, value)
+    check_whole("seed", seed, least=0)
+    if threads is not None:
+        check_whole("threads", threads, remedy=" Write threads=None to use all that there are.")
     if not 0.0 < sync_weight <= 1.0:
         raise ValueError(f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1.")
     for name, text, known in [
@@ -45,6 +58,17 @@ def check_settings(
     ]:
         if text not in known:
             raise ValueError(f"Learner: {name}={text!r}: must be one of {known}.")
+
+
+def check_hooks(hooks: Sequence[object]) -> None:
+    """Raise TypeError for a hook without the methods of `Hook`, such as a function."""
+    for hook in hooks:
+        if isinstance(hook, type) or not hasattr(hook, "pass_end"):
+            raise TypeError(
+                f"Learner: hooks={hook!r}: must be objects of a subclass of blocklearn.Hook. "
+                "Write a class with the events of interest, such as def pass_end(self, learner, "
+                "progress), and give hooks=[YourClass()]."
+            )
 
 
 def check_fields(model: Model) -> None:

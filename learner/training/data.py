@@ -27,10 +27,7 @@ from blocklearn.datasources.source import rows_last
 from blocklearn.matcache import ShapeError
 from blocklearn.models import FactorModel, LabelCounts, Model, ValueSums
 
-FILE_OF_TEXTS = (
-    "give a file of them to the command: learn --config configs/lda-text.yaml --set "
-    "data.train.path=FILE"
-)
+FILE_OF_TEXTS = "give them to a learner: blocklearn.Learner('lda', texts)"
 
 
 MOST_TOKENS = 2**24
@@ -127,6 +124,11 @@ def _samples(data: Any, model: Model, known: Known | None = None, side: int = 0)
 
 def check_two_sided(X: Any) -> None:
     """Raise DataError if X is an array of one dimension, or of three."""
+    if not hasattr(X, "shape"):
+        raise DataError(
+            f"X is a {type(X).__name__}: must be a matrix, a frame, a list of texts, or a data "
+            "source. Write pandas.DataFrame(X) for a dict of columns."
+        )
     if isinstance(X, np.ndarray) and X.ndim != 2:
         raise DataError(
             f"X has the shape {X.shape}: must be rows x columns. Targets are given beside X: "

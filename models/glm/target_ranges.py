@@ -13,8 +13,8 @@ from .targets import Fit
 
 REMEDIES = {
     (0.0, 1.0): "be between 0 and 1. Numbers of classes, such as -1 and 1, become a target of 0 "
-    "and 1 for each class with `classes: true` (LIBSVM) or `learn convert --classes`; for other "
-    "numbers, choose link: linear",
+    "and 1 for each class with `classes: true` (LIBSVM) or `learn convert --classes`, and in "
+    "Python as texts: (X, Y.astype(str)); for other numbers, choose link: linear",
     (0.0, np.inf): "not be negative; for other numbers, choose link: linear",
     (SMALLEST, np.inf): "be positive; for zeros as well, choose link: tweedie",
 }

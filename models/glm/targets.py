@@ -228,6 +228,11 @@ def shape_of(name: str, link: LinkName, target: Target, defaults: Defaults) -> f
 def every_column(link: LinkName, count: int) -> list[Target]:
     """Return one target for each column, or one softmax group of all columns."""
     if link == "softmax":
+        if count < 2:
+            raise TargetError(
+                "GLM: link='softmax': must have a target of 0 and 1 for each class, but the data "
+                "have one target. In Python give the classes as texts: (X, Y.astype(str))."
+            )
         return [Target(link=link, columns=list(range(count)))]
     return [Target(column=i) for i in range(count)]
 

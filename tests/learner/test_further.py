@@ -61,7 +61,7 @@ def test_a_learner_without_data_takes_them_in_fit() -> None:
     np.testing.assert_array_equal(later.parameter("H"), first.parameter("H"))
     with pytest.raises(ValueError, match="passes and eval must come with new data"):
         first.fit(passes=3)
-    with pytest.raises(ValueError, match="passes=0: must be at least 1"):
+    with pytest.raises(ValueError, match="passes=0: must be a whole number, and at least 1"):
         first.fit(X, passes=0)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
-from blocklearn.answers import MODELS, TRAINING
+from blocklearn.answers import METHODS, MODELS, TRAINING
 from blocklearn.datasources import FileData, MatrixSource
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import RunConfig
@@ -111,11 +111,53 @@ def test_models_and_others_name_the_field_that_is_meant(made: Any, word: str, na
         (lambda: bl.Learner("glm", X, y=X), r"Learner: y=<ndarray>: .* train=\(X, Y\)"),
         (lambda: bl.Learner("lda", X).fit(passes=3), "Learner.fit: passes=3: .* with new data"),
         (lambda: bl.recommend(None, N=3), "recommend: N=3: unknown parameter; did you mean n"),
+        (lambda: bl.Learner(3, X), "Learner: model=3: must be a model, its name, or a mapping"),
+        (lambda: bl.Learner("lda", X, optimizer=0.1), "optimizer=0.1: must be an optimizer, its"),
+        (lambda: bl.Learner("lda", X, hooks=print), "hooks=<built-in .*: must be objects of a"),
+        (lambda: bl.Learner("lda", X, hooks=bl.Hook), "hooks=<class .*: must be objects of a"),
+        (lambda: bl.Learner("lda", X, evaluation=3), "evaluation=3: must be an Evaluation, or"),
+        (lambda: bl.Learner("lda", X, passes=2.5), "passes=2.5: must be a whole number, and"),
+        (lambda: bl.Learner("lda", X, seed=-1), "seed=-1: must be a whole number, and at least 0"),
+        (lambda: bl.Learner("lda", X, threads=True), "threads=True: must .* Write threads=None"),
+        (lambda: bl.Learner("lda", {"a": [1]}), "X is a dict: must be .*Write pandas.DataFrame"),
+        (lambda: bl.Learner("lda", X).topics(), "nothing is trained"),
+        (lambda: bl.Learner("nmf", X, mixins="l3"), "mixins='l3': must be one of"),
     ],
 )
 def test_what_newcomers_write_first_is_answered(call: Any, told: str) -> None:
     with pytest.raises((TypeError, ValueError), match=told):
         call()
+
+
+@pytest.mark.parametrize(
+    "owner, name, told",
+    [
+        (bl, "LdaModel", "did you mean blocklearn.LatentDirichletAllocation?"),
+        (bl, "Adam", "did you mean blocklearn.optimizers.Adam?"),
+        (bl, "MatrixSource", "did you mean blocklearn.datasources.MatrixSource?"),
+        (bl, "Learnr", "did you mean blocklearn.Learner?"),
+        (bl.Learner("lda", X), "save", "did you mean blocklearn.save(learner, FOLDER)?"),
+        (bl.Learner("lda", X), "transform", "did you mean learner.predict(X)?"),
+        (bl.Learner("lda", X), "zzz", "'Learner' object has no attribute 'zzz'"),
+    ],
+)
+def test_names_that_are_missing_are_answered(owner: Any, name: str, told: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(owner, name)
+    assert str(caught.value).endswith(told)
+    assert not hasattr(owner, name)
+
+
+def test_what_answers_name_exists() -> None:
+    """`learner.predict(X)`, `blocklearn.save(learner, FOLDER)`."""
+    known = {"learner": bl.Learner("lda", X), "blocklearn": bl}
+    for place in METHODS:
+        owner, name = place.split("(")[0].split(".", 1)
+        first, *rest = name.split(".")
+        assert hasattr(known[owner], first), place
+        assert not rest or hasattr(getattr(known[owner], first), rest[0]), place
+    for place in bl._ELSEWHERE:  # type: ignore[attr-defined]
+        assert hasattr(bl, place), place
 
 
 def test_each_place_of_a_parameter_has_it() -> None:

@@ -118,7 +118,7 @@ def test_an_error_stops_all_and_names_the_block() -> None:
 
 def test_settings_that_make_no_sense() -> None:
     for setting, message in [
-        ({"replicas": 0}, "replicas=0: must be at least 1"),
+        ({"replicas": 0}, "replicas=0: must be a whole number, and at least 1"),
         ({"sync_every": 0}, "sync_every=0"),
         ({"sync_weight": 0.0}, "sync_weight=0.0: must be above 0"),
     ]:
