@@ -76,7 +76,7 @@ def documents(path: Path) -> Start:
         "max_df": "nor do words in more than this share of them",
     }
     if path.is_dir() or kind_of(path) in (*TEXT_FILES, *MATRICES, *LDA_C):
-        train = {"kind": "file", "path": str(path)}
+        train: dict[str, Any] = {"kind": "file", "path": str(path)}
         if path.is_file() and kind_of(path) in JSON_LINES:
             train |= fields_of(path)
         train |= {} if kind_of(path) in (*MATRICES, *LDA_C) else limits
