@@ -98,6 +98,7 @@ _ELSEWHERE = {
     "GLMClassifier": "LogisticRegression SGDClassifier LinearSVC Classifier",
     "GLMRegressor": "LinearRegression SGDRegressor Ridge Lasso Regressor",
     "ALS": "AlternatingLeastSquares MatrixFactorization SVD",
+    "KMeans": "MiniBatchKMeans",
     "Ranking": "BPR BayesianPersonalizedRanking",
     "Learner": "Trainer Model fit train",
     "sparse": "csr csr_matrix csr_array matrix",
