@@ -83,7 +83,8 @@ class Learner:
     - block_rows: rows of a block, for data given as matrices. "auto": chosen from the model and
       the size of `train`, see `Model.rows_of_block`; the attribute `block_rows` is the number.
     - seed: of the initial values, and of the order of rows. Rows of matrices are shuffled in every
-      pass, except for models that visit rows and columns in turn, such as ALS.
+      pass, except for models that visit rows and columns in turn, such as ALS, and for optimizers
+      that step once per pass, such as L-BFGS.
     - threads: None: all that the process may use. The number never changes a bit of the result.
     - optimizer: None: the model's own.
     - mixins: terms added to the objective, and reports.
@@ -171,12 +172,12 @@ class Learner:
             row_folder = RowFolder(Path(row_folder))
         self.row_folder = row_folder
         self.of_rows = of_rows
+        self.optimizer, self._chosen = None, optimizer is not None
+        if optimizer is not None:
+            self.optimizer = made("optimizer", OPTIMIZERS, optimizer).model_copy()
         self._open(train, eval, size)
-        self._chosen = optimizer is not None
-        chosen = self._default_optimizer() if optimizer is None else optimizer
-        self.optimizer = None
-        if chosen is not None:
-            self.optimizer = made("optimizer", OPTIMIZERS, chosen).model_copy()
+        if not self._chosen:
+            self._take_default_optimizer()
         self.devices = one_each(device, replicas)
         self.replicas, self.index, self.tables = len(self.devices), index, tables
         self.sync_every, self.sync_weight = sync_every, sync_weight
@@ -192,8 +193,7 @@ class Learner:
         self.target_names: Sequence[str] | None = None
         self.row_names: Sequence[str] | None = None
         self.targets: int | None = None
-        two_sided = 1 in self.model.row_states.values()
-        reading = Reading(block_rows, not two_sided, self.seed)
+        reading = Reading(block_rows, self._shuffles(), self.seed)
         held = replace(reading, shuffle=False, visits=self.evaluation.visits(self.passes))
         source, other, share = None, None, share_of(eval)
         if share is not None:
@@ -278,8 +278,7 @@ class Learner:
             raise ValueError(
                 f"Learner.fit: eval={eval}: must be data: shares are of the first data."
             )
-        two_sided = 1 in self.model.row_states.values()
-        source = self._source(train, "train", shuffle=not two_sided)
+        source = self._source(train, "train", shuffle=self._shuffles())
         state, before = None, 0
         if self._live.has_numbers:
             names = other_names(self.row_names, row_names(source))
@@ -294,8 +293,7 @@ class Learner:
         if self.of_rows is None and before:
             self.of_rows = before + source.shape.total_rows
         if not self._chosen:
-            chosen = self._default_optimizer()
-            self.optimizer = None if chosen is None else chosen.model_copy()
+            self._take_default_optimizer()
         self.passes = self.progress.position[0] + passes
         self._begin()
         if state is not None:
@@ -549,6 +547,15 @@ class Learner:
             return self.model.default_optimizer()
         terms = [mixin for mixin in self.mixins if mixin.acts]
         return self.model.optimizer_for(self._facts().shapes([self.train.shape]), terms)
+
+    def _take_default_optimizer(self) -> None:
+        chosen = self._default_optimizer()
+        self.optimizer = None if chosen is None else chosen.model_copy()
+
+    def _shuffles(self) -> bool:
+        """Return whether the order of rows matters, so that every pass takes another one."""
+        by_pass = self.optimizer is not None and self.optimizer.steps_by_pass
+        return not by_pass and 1 not in self.model.row_states.values()
 
     def _training_source(self) -> DataSource:
         if self.train is None:

@@ -211,7 +211,7 @@ class FullPass(Optimizer):
             slope = -norm * norm
         step = self.first_step(slope)
         if self._steepest:
-            step = min(1.0, 1.0 / max(norm, 1e-30))
+            step = 1.0 / max(norm, 1e-30)  # a step of length 1
         self.search = LineSearch.start(f, slope, step, self.curvature)
 
     def _accept(self) -> None:

@@ -47,8 +47,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
             is smooth, and AdaGrad elsewhere and in `partial_fit`.
         max_iter: passes over the data, at most.
         tol: L-BFGS stops when the gradient's norm, relative to the first one, is below it.
-        batch_size: rows of a block, at most. None: 1024, or 4096 where AdaGrad steps by single rows
-            (sparse X, few targets).
+        batch_size: rows of a block, at most. None: 1024; 4096 where steps take a pass, or AdaGrad
+            steps by single rows (sparse X, few targets).
         random_state: seed.
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
         device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.

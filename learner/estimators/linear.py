@@ -23,7 +23,7 @@ from .parameters import configured, whole
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
 
 Solver = Optimizer | str
-CARRIED = 4096  # rows of a block, where steps are by single rows
+CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
 GRADIENTS = [name for name, kind in OPTIMIZERS.items() if kind.meaning == "gradients"]
 
 KINKED = ("hinge", "quantile")  # losses without a second derivative, which lbfgs needs
@@ -166,14 +166,17 @@ class LinearEstimator(LearnerEstimator):
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
         """Return the number of rows in a training block.
 
-        This is `batch_size`. If that is None and the model's own optimizer steps by single rows,
-        the result does not depend on the size, so the fastest one is used.
+        This is `batch_size`. If that is None, and steps are by single rows or by pass, the result
+        does not depend on the size, so the fastest one is used.
         """
         if self.batch_size is not None:
             return super()._block_rows(data, model, optimizer)
-        own = model.optimizer_for(shapes_of(*data[:2]), ()) if optimizer is None else None
-        carried = own is not None and own.takes_rows
-        return in_chunks(CARRIED if carried else MOST, rows_of(data))
+        if optimizer is None:
+            own = model.optimizer_for(shapes_of(*data[:2]), ())
+            free = own is not None and own.takes_rows
+        else:
+            free = optimizer.steps_by_pass
+        return in_chunks(CARRIED if free else MOST, rows_of(data))
 
     # ------------------------------------------------------------- checks
 

@@ -9,6 +9,8 @@
 import numpy as np
 from numba import njit
 
+FEW = 2  # columns of a table that are read one after another
+
 _exact = njit(nogil=True, cache=True, error_model="numpy")
 
 
@@ -32,6 +34,22 @@ def add_exact_product(
     weighted = weights.shape[0] > 0
     for j in range(k):
         largest[chunk, j] = 0.0
+    if k <= FEW:  # a column at a time: its sum and its largest term stay in registers
+        for j in range(k):
+            top, step = 0.0, grid[0, j]
+            for a in range(bounds[chunk], bounds[chunk + 1]):
+                c = np.uintp(active[a])
+                found = total[c, j]
+                for e in range(starts[a], starts[a + 1]):
+                    i = np.uintp(t_rows[e])
+                    w = np.float64(weights[i, 0]) if weighted else 1.0
+                    term = np.float64(values[t_pos[e]]) * np.float64(table[i, j]) * w
+                    size = abs(term)
+                    top = size if size > top else top
+                    found += (term + step) - step
+                total[c, j] = found
+            largest[chunk, j] = top
+        return
     for a in range(bounds[chunk], bounds[chunk + 1]):
         c = np.uintp(active[a])
         for e in range(starts[a], starts[a + 1]):

@@ -230,10 +230,18 @@ def test_the_directions_of_full_passes(kind: str) -> None:
 
 
 def bfgs(steps: Array, differences: Array) -> Array:
-    """The inverse Hessian of BFGS as a matrix (Nocedal, Wright, eq. 6.17)."""
-    s, y = steps[-1], differences[-1]
-    identity = np.eye(len(s))
-    H = identity * (s @ y) / (y @ y)
+    """The inverse Hessian of BFGS as a matrix (Nocedal, Wright, eq. 6.17), from a diagonal.
+
+    The diagonal is learned from all pairs: the diagonal of the BFGS update of the Hessian, scaled
+    so that the newest pair fits before it is added (Gilbert, Lemarechal 1989).
+    """
+    identity = np.eye(steps.shape[1])
+    D = np.ones(steps.shape[1])
+    for s, y in zip(steps, differences, strict=True):
+        B = np.diag((y * D) @ y / (s @ y) / D)
+        B = B - B @ np.outer(s, s) @ B / (s @ B @ s) + np.outer(y, y) / (s @ y)
+        D = 1.0 / np.diag(B)
+    H = np.diag(D) * (s @ y) / ((y * D) @ y)
     for s, y in zip(steps, differences, strict=True):
         V = identity - np.outer(y, s) / (s @ y)
         H = V.T @ H @ V + np.outer(s, s) / (s @ y)
