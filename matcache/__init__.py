@@ -14,6 +14,7 @@ from .containers.inputs import from_array as from_array
 from .containers.inputs import from_sparse as from_sparse
 from .containers.inputs import named as named
 from .containers.inputs import scalar as scalar
+from .containers.lazy import Triangle as Triangle
 from .containers.matrices import Mat as Mat
 from .containers.matrices import Scalar as Scalar
 from .containers.matrices import SparseMat as SparseMat
@@ -78,6 +79,17 @@ from .notation.functions import sqrt as sqrt
 from .notation.functions import tanh as tanh
 from .notation.functions import total as total
 from .notation.functions import where as where
+from .operations.algebra import QR as QR
+from .operations.algebra import Eigen as Eigen
+from .operations.algebra import cholesky as cholesky
+from .operations.algebra import diagonal as diagonal
+from .operations.algebra import eigh as eigh
+from .operations.algebra import inverse as inverse
+from .operations.algebra import logdet as logdet
+from .operations.algebra import lower as lower
+from .operations.algebra import qr as qr
+from .operations.algebra import solve as solve
+from .operations.algebra import upper as upper
 from .operations.dense import random as random
 from .operations.exact import ExactSum as ExactSum
 from .operations.exact import fits as fits

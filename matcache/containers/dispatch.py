@@ -51,9 +51,9 @@ def operation(name: str) -> Callable[[Entry], Entry]:
     return enter
 
 
-def operate(name: str, *args: Any) -> Any:
+def operate(name: str, *args: Any, **options: Any) -> Any:
     """Call the function that is registered as `name`."""
-    return _operations[name](*args)
+    return _operations[name](*args, **options)
 
 
 def launches(operation: str, kind: str, *, only_calls: bool = False) -> Callable[[Launch], Launch]:

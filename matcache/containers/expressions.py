@@ -67,7 +67,7 @@ class Node(Lazy):
     @property
     def padding(self) -> Padding:
         """The contents of a block's padding rows."""
-        if self.key[0] not in ("matmul", "matmul_transposed", "sort"):
+        if self.key[0] not in ("matmul", "matmul_transposed", "rows times triangle", "sort"):
             return Padding()
         block, number = self.operands[0].padding
         return Padding(block, number if number == 0.0 or self.key[0] == "sort" else None)

@@ -70,6 +70,8 @@ class Lazy(Operand):
         """Return the matrix product."""
         if isinstance(other, Transposed):
             return self._apply("matmul_transposed", (self, other.of))
+        if isinstance(other, Triangle):
+            return NotImplemented  # the triangle knows how
         return super().__matmul__(other)
 
     @property
@@ -130,6 +132,8 @@ class Transposed(Operand):
 
     def __matmul__(self, right: Any) -> Any:
         """Return the matrix product, without making the transposed matrix."""
+        if isinstance(right, Triangle):
+            return NotImplemented
         return self.of._apply("transposed_matmul", (self.of, right))
 
     def mat(self) -> Mat:
@@ -163,3 +167,52 @@ class Transposed(Operand):
     def T(self) -> Lazy:
         """The original matrix."""
         return self.of
+
+
+class Triangle(Operand):
+    """The entries of a square matrix on one side of its diagonal; the others count as 0.
+
+    of: the matrix.
+    lower: whether entries below the diagonal count, after turning; else those above it do.
+    turned: whether the matrix is transposed.
+
+    It is a factor of `@`, or the matrix of `solve`. Neither reads the entries that do not count.
+    """
+
+    __slots__ = ("lower", "of", "turned")
+
+    def __init__(self, of: Lazy, *, lower: bool, turned: bool = False) -> None:
+        """Look at the matrix `of`. Raises ShapeError if it is not square, or sparse."""
+        if of.pattern is not None or of.shape[0] != of.shape[1]:
+            raise ShapeError(
+                f"triangle at {source_line()}: {of.label} is {of.shape[0]} x {of.shape[1]}; must "
+                "be square and dense."
+            )
+        self.of, self.lower, self.turned = of, lower, turned
+
+    def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
+        raise ShapeError(
+            f"{op} at {source_line()}: a triangle of {self.of.label} can only be a factor of @ or "
+            "the matrix of solve(). Use the matrix itself."
+        )
+
+    def _assign(self, value: Any) -> None:
+        raise ShapeError(f"<<= at {source_line()}: a triangle of {self.of.label} is only read.")
+
+    def __matmul__(self, right: Any) -> Any:
+        """Return the matrix product."""
+        return operate("triangular", "product", self, right, left=True)
+
+    def __rmatmul__(self, left: Any) -> Any:
+        """Return the matrix product."""
+        return operate("triangular", "product", self, left, left=False)
+
+    @property
+    def T(self) -> Triangle:
+        """The transposed triangle."""
+        return Triangle(self.of, lower=not self.lower, turned=not self.turned)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape (rows, columns)."""
+        return self.of.shape

@@ -74,6 +74,7 @@ class _Library:
 
     def _find(self) -> None:
         self._found = True
+        self._shared, self._per_thread = [], []
         try:
             from threadpoolctl import ThreadpoolController
         except ImportError:  # not needed by the matrix layer alone
@@ -92,9 +93,9 @@ class _Library:
     def one_thread(self) -> Iterator[None]:
         """Run products on one thread, within this `with` block."""
         with self._lock:
-            if not self._found:
-                self._find()
             if self._users == 0:
+                if not self._found:
+                    self._find()
                 self._before = [get() for _, get in self._shared]
                 for put, _ in self._shared:
                     put(1)
@@ -107,6 +108,11 @@ class _Library:
                 if self._users == 0:
                     for (put, _), number in zip(self._shared, self._before, strict=True):
                         put(number)
+
+    def look_again(self) -> None:
+        """Look for libraries before the next product: another may have been loaded."""
+        with self._lock:
+            self._found = False
 
     def lower_here(self) -> None:
         """Limit BLAS in the calling thread, for libraries with a setting per thread."""
@@ -130,3 +136,16 @@ def _functions_of(library: Any) -> tuple[Callable[[int], None], Callable[[], int
 
 
 _library = _Library()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run BLAS on the calling thread alone, within this `with` block."""
+    with _library.one_thread():
+        _library.lower_here()
+        yield
+
+
+def look_again() -> None:
+    """Look for libraries before the next product: another may have been loaded."""
+    _library.look_again()

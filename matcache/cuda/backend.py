@@ -16,7 +16,7 @@ from ..containers.slots import BFLOAT16
 from ..errors import MemoryPlanError, source_line
 from . import launches, merging  # noqa: F401 (they register themselves)
 from .arrays import DeviceArray
-from .driver import Bytes, Driver, Product
+from .driver import Bytes, Driver, Factorization, Product, Triangular
 from .incoming import DeviceIncoming
 from .index import DeviceIndex
 from .launcher import Clear, CopyIn, Kernel, Launcher
@@ -317,9 +317,13 @@ class Cuda:
         values = tuple(a.address if isinstance(a, DeviceArray) else a for a in args)
         self.launcher.add(Kernel(text.function, blocks, text.threads, values), source_line())
 
-    def product(self, product: Product) -> None:
-        """Run a dense product."""
+    def product(self, product: Product | Triangular) -> None:
+        """Run a dense product, or a product with a triangle or its solution."""
         self.launcher.add(product, source_line())
+
+    def factorize(self, step: Factorization) -> None:
+        """Run a factorization."""
+        self.launcher.add_apart(step)
 
     def close(self) -> None:
         """Wait for running work and free the memory. A second call does nothing."""

@@ -11,9 +11,10 @@ from ctypes import c_double, c_float, c_int, c_size_t, c_void_p
 from functools import cache
 from typing import Any
 
-from .driver import Product
+from .driver import Product, Triangular
 
 GEMM = [c_void_p, *[c_int] * 5, *[c_void_p] * 2, c_int, c_void_p, c_int, *[c_void_p] * 2, c_int]
+TRSM = [c_void_p, *[c_int] * 6, c_void_p, *[c_void_p, c_int] * 2]
 ARGUMENTS = {  # argument types, as in cublas_api.h
     "cublasCreate_v2": [c_void_p],
     "cublasDestroy_v2": [c_void_p],
@@ -21,12 +22,17 @@ ARGUMENTS = {  # argument types, as in cublas_api.h
     "cublasSetWorkspace_v2": [c_void_p, c_void_p, c_size_t],
     "cublasSgemm_v2": GEMM,
     "cublasDgemm_v2": GEMM,
+    "cublasDtrsm_v2": TRSM,
+    "cublasDtrmm_v2": [*TRSM, c_void_p, c_int],
 }
 GEMMS: dict[str, tuple[str, Any]] = {
     "float32": ("cublasSgemm_v2", c_float),
     "float64": ("cublasDgemm_v2", c_double),
 }
 AS_IT_IS, TURNED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
+LEFT, RIGHT = 0, 1  # CUBLAS_SIDE_LEFT, CUBLAS_SIDE_RIGHT
+LOWER, UPPER = 0, 1  # CUBLAS_FILL_MODE_LOWER, CUBLAS_FILL_MODE_UPPER
+WITH_DIAGONAL = 0  # CUBLAS_DIAG_NON_UNIT
 
 
 @cache
@@ -60,11 +66,7 @@ class Blas:
         must start at a multiple of 256. Sides may be 0, but leading dimensions may not.
         """
         p = product
-        if self._given != (stream, p.workspace):
-            self._given = None  # in case one of both calls fails
-            self._call("cublasSetStream_v2", self._handle, stream)  # forgets the workspace
-            self._call("cublasSetWorkspace_v2", self._handle, *p.workspace)
-            self._given = stream, p.workspace
+        self._give(stream, p.workspace)
         name, number = GEMMS[p.dtype]
         self._call(
             name,
@@ -83,6 +85,36 @@ class Blas:
             p.out,
             max(1, p.n),
         )
+
+    def triangular(self, step: Triangular, stream: int) -> None:
+        """Give a product with a triangle, or a solution, to a stream.
+
+        What cuBLAS sees is transposed: the factors change places, and the triangle its side.
+        """
+        self._give(stream, step.workspace)
+        one, out = ctypes.byref(c_double(1.0)), (step.out, max(1, step.n))
+        self._call(
+            "cublasDtrsm_v2" if step.solves else "cublasDtrmm_v2",
+            self._handle,
+            RIGHT if step.on_left else LEFT,
+            UPPER if step.stored_lower else LOWER,
+            TURNED if step.turned else AS_IT_IS,
+            WITH_DIAGONAL,
+            step.n,
+            step.m,
+            one,
+            step.triangle,
+            max(1, step.k),
+            *(out if step.solves else out * 2),
+        )
+
+    def _give(self, stream: int, workspace: tuple[int, int]) -> None:
+        """Make the stream and the workspace those of the next call."""
+        if self._given != (stream, workspace):
+            self._given = None  # in case one of both calls fails
+            self._call("cublasSetStream_v2", self._handle, stream)  # forgets the workspace
+            self._call("cublasSetWorkspace_v2", self._handle, *workspace)
+            self._given = stream, workspace
 
     def _call(self, name: str, *args: Any) -> None:
         function = getattr(self._library, name)

@@ -16,7 +16,8 @@ import numpy as np
 from ..errors import DeviceError, MemoryPlanError
 from . import faults
 from .cublas import Blas
-from .driver import Bytes, Driver, Limits, Product
+from .cusolver import Solver
+from .driver import Bytes, Driver, Factorization, Limits, Product, Triangular
 
 # Pinned host memory: start and end, by the number of its owner.
 _pinned: dict[int, tuple[int, int]] = {}
@@ -68,6 +69,7 @@ class CupyDriver:
             self._runtime.memGetInfo()  # makes a context, if there is memory for one
             self._try_compiler()
             self._blas = Blas()
+        self._solver: Solver | None = None
 
     def _try_compiler(self) -> None:
         try:
@@ -244,6 +246,27 @@ class CupyDriver:
         with self._current():
             self._blas.multiply(product, stream.ptr)
 
+    def triangular(self, step: Triangular, stream: Any) -> None:
+        """Multiply or solve by cuBLAS."""
+        with self._current():
+            self._blas.triangular(step, stream.ptr)
+
+    def factorize(self, step: Factorization, stream: Any) -> None:
+        """Factorize by cuSOLVER."""
+        with self._current():
+            self._solve().factorize(step, stream.ptr)
+
+    def factor_bytes(self, what: str, n: int, k: int) -> int:
+        """Ask cuSOLVER."""
+        with self._current():
+            return self._solve().factor_bytes(what, n, k)
+
+    def _solve(self) -> Solver:
+        """Return cuSOLVER, which is opened at its first use."""
+        if self._solver is None:
+            self._solver = Solver()
+        return self._solver
+
     def begin_capture(self, stream: Any) -> None:
         """Start capturing, in a mode that permits freeing memory meanwhile.
 
@@ -269,4 +292,7 @@ class CupyDriver:
         if not self.lost:
             with self._current():
                 self._blas.close()
+                if self._solver is not None:
+                    self._solver.close()
+                    self._solver = None
         self._modules.clear()

@@ -51,6 +51,58 @@ class Product(NamedTuple):
     workspace: tuple[int, int]
 
 
+class Triangular(NamedTuple):
+    """A product with a triangle, or a solution, in float64: out [m x n] = T @ out.
+
+    solves: whether out becomes the X with T @ X = out.
+    on_left: False: the triangle is the right factor, out @ T, or X @ T = out.
+    triangle: address of a matrix whose entries on one side of the diagonal count.
+    stored_lower: whether these are below the diagonal.
+    turned: whether T is the transposed triangle.
+    workspace: as of `Product`.
+    """
+
+    solves: bool
+    on_left: bool
+    m: int
+    n: int
+    triangle: int
+    stored_lower: bool
+    turned: bool
+    out: int
+    workspace: tuple[int, int]
+
+    @property
+    def k(self) -> int:
+        """The side of the triangle."""
+        return self.m if self.on_left else self.n
+
+
+class Factorization(NamedTuple):
+    """A factorization of a float64 matrix in place. Matrices are stored by columns.
+
+    what: "cholesky": a [k x k] becomes U, the upper triangle; the rest is kept. a = U' U.
+        "lu": a [k x k] becomes its factors, and b [k x m] the X with a' @ X = b.
+        "qr": a [n x k] becomes R above reflectors, which b [k] completes.
+        "q": a [n x k] of "qr" becomes the orthonormal factor.
+        "eigh": a [k x k], whose upper triangle is read, becomes eigenvectors; b [k] the values.
+    m: columns of b.
+    pivots: address of int32 [k], for "lu".
+    info: address of an int32, which becomes 0 on success.
+    workspace: address and size in bytes.
+    """
+
+    what: str
+    n: int
+    k: int
+    m: int
+    a: int
+    b: int
+    pivots: int
+    info: int
+    workspace: tuple[int, int]
+
+
 class Driver(Protocol):
     """One device.
 
@@ -128,6 +180,15 @@ class Driver(Protocol):
 
     def product(self, product: Product, stream: Any) -> None:
         """Compute a dense product; the same bits every time."""
+
+    def triangular(self, step: Triangular, stream: Any) -> None:
+        """Compute a product with a triangle, or a solution; the same bits every time."""
+
+    def factorize(self, step: Factorization, stream: Any) -> None:
+        """Factorize a matrix. This may wait on the host, so it is no part of a graph."""
+
+    def factor_bytes(self, what: str, n: int, k: int) -> int:
+        """Return the size of the workspace of a `Factorization`, in bytes."""
 
     def begin_capture(self, stream: Any) -> None:
         """Record the stream's later work instead of running it."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from .driver import Bytes, Driver, Product
+from .driver import Bytes, Driver, Factorization, Product, Triangular
 
 log = logging.getLogger("blocklearn.cuda")
 
@@ -50,7 +50,7 @@ class CopyIn(NamedTuple):
     nbytes: int
 
 
-Step = Kernel | Clear | CopyIn | Product
+Step = Kernel | Clear | CopyIn | Product | Triangular | Factorization
 
 
 class Launcher:
@@ -84,6 +84,12 @@ class Launcher:
         self._where.append(where)
         if not self.queueing:
             self.flush(whole=False)
+
+    def add_apart(self, step: Step) -> None:
+        """Run a step that no graph can hold, after all others."""
+        self.flush()
+        self.before()
+        self._issue((step,))
 
     def flush(self, *, whole: bool = True) -> None:
         """Run the queued steps.
@@ -121,6 +127,10 @@ class Launcher:
                     driver.clear(step.address, step.nbytes, stream)
                 case Product():
                     driver.product(step, stream)
+                case Triangular():
+                    driver.triangular(step, stream)
+                case Factorization():
+                    driver.factorize(step, stream)
         self.launches += len(steps)
 
     def _capture(self, steps: tuple[Step, ...]) -> Any:

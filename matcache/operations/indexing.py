@@ -126,10 +126,10 @@ def _written(target: Mat, shape: Shape, value: Any) -> Mat:
 
 def _number(cache: MatCache, number: float, dtype: Any) -> Mat:
     slot = cache.result(("a number", number_key(number)), (1, 1), np.float64, f"{number:g}")
-    return _filled(cache, slot, number)
+    return filled(cache, slot, number)
 
 
-def _filled(cache: MatCache, slot: Slot, numbers: Any) -> Mat:
+def filled(cache: MatCache, slot: Slot, numbers: Any) -> Mat:
     """Return a container that holds the same numbers for life."""
     if slot.array is not None and slot.computed < 0:
         cache.backend.write(slot.array, np.asarray(numbers, slot.dtype))
@@ -215,12 +215,12 @@ def _positions(x: Mat, index: Any, axis: int) -> Mat:
     for wrong in positions[(positions < 0) | (positions >= size)]:
         out_of_range(x, int(wrong if wrong >= 0 else wrong - size), axis)
     key = ("positions", positions.tobytes())
-    return _filled(cache, cache.result(key, (1, len(positions)), np.int64, "positions"), positions)
+    return filled(cache, cache.result(key, (1, len(positions)), np.int64, "positions"), positions)
 
 
 def _steps(cache: MatCache, steps: range) -> Mat:
     slot = cache.result(("positions", steps), (1, len(steps)), np.int64, "positions")
-    return _filled(cache, slot, np.array(steps, np.int64))
+    return filled(cache, slot, np.array(steps, np.int64))
 
 
 def _whole(index: Mat) -> Mat:

@@ -318,6 +318,43 @@ def test_matrices_are_turned_and_tables_rounded(threads: int) -> None:
     np.testing.assert_array_equal(half.reshape(-1)[:2], [0x3F80, 0x3F82])
 
 
+@pytest.mark.parametrize("threads", THREADS)
+def test_factorizations_begin_and_end(threads: int) -> None:
+    """What the library gives by columns is turned, with signs; without factors it is NaN."""
+    rng, run = np.random.default_rng(0), module(sources.algebra_source(), threads)
+    n, k = 40, 9
+    a, info = rng.normal(size=(k, k)), np.full((1, 2), 7, np.int32)
+    given = a.copy()
+    run.call("check_matrix", k, given, info)
+    np.testing.assert_array_equal(given, a)
+    assert not info.any()
+    given[4, 2] = np.inf
+    run.call("check_matrix", k, given, info)
+    assert info[0, 1] and not given.any()
+
+    fine, failed = np.array([[0, 0]], np.int32), np.array([[3, 0]], np.int32)
+    tall = rng.normal(size=(k, n))  # by columns
+    r, signs, q = np.zeros((k, k)), np.zeros((1, k)), np.zeros((n, k))
+    run.call("end_upper", n, k, tall, r, signs, blocks=2)
+    run.call("end_orthonormal", n, k, tall, signs, q, blocks=2)
+    turns = np.where(tall[:, :k].diagonal() < 0, -1.0, 1.0)
+    np.testing.assert_array_equal(r, np.triu(tall[:, :k].T) * turns[:, None])
+    np.testing.assert_array_equal(q, tall.T * turns)
+    vectors, wanted = np.zeros((k, k)), a.T.copy()
+    a[3] = wanted[:, 3] = -1.0  # the first of equal ones decides
+    wanted *= np.where(wanted[np.abs(wanted).argmax(axis=0), range(k)] < 0, -1.0, 1.0)
+    for status, found in ((fine, True), (failed, False), (info, False)):
+        factor, turned, values = a.copy(), np.zeros((n, k)), np.ones((1, k))
+        run.call("end_vectors", k, a, values, vectors, status, blocks=2)
+        np.testing.assert_array_equal(vectors, wanted if found else np.nan)
+        assert np.isnan(values).all() != found
+        if status is not info:
+            run.call("end_cholesky", k, factor, status, blocks=2)
+            run.call("end_columns", n, k, tall, turned, status, blocks=2)
+            np.testing.assert_array_equal(factor, np.tril(a) if found else np.nan)
+            np.testing.assert_array_equal(turned, tall.T if found else np.nan)
+
+
 KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\('
 EVERY = {
     "transposed": sources.transposed_source(256),
@@ -334,6 +371,7 @@ EVERY = {
     "index of many": sources.index_source("i64"),
     "top": sources.top_source(),
     "gibbs": sources.gibbs_source(100),
+    "algebra": sources.algebra_source(),
     "cholesky": sources.cholesky_source(100, gram=True, masked=True, scaled=True),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blocklearn.matcache import MatCache, from_array
-from blocklearn.matcache.cuda import Cuda, cublas, cupy_driver, devices
+from blocklearn.matcache import MatCache, MissingKernelError, cholesky, from_array
+from blocklearn.matcache.cuda import Cuda, cublas, cupy_driver, cusolver, devices
 from blocklearn.matcache.cuda.cupy_driver import CupyDriver
 from blocklearn.matcache.cuda.driver import Product
 from blocklearn.matcache.errors import DeviceError
@@ -25,9 +26,18 @@ from tests.cuda.test_cuda_device import (  # noqa: F401 (they are run with the f
 )
 from tests.cuda.test_cuda_learner import learnt, trained
 from tests.cuda.test_cuda_merging import merged
+from tests.matcache.test_algebra import (  # noqa: F401
+    test_empty_sides,
+    test_matrices_without_full_rank_have_one_too,
+    test_numbers_of_other_types_are_computed_in_float64,
+    test_of_square_matrices,
+    test_triangles_are_factors_and_systems,
+    test_what_has_no_solution_is_nan,
+)
 from tests.support import cuda_host, cupy_standin
 from tests.support.cuda_device import HostDriver
-from tests.support.cupy_standin import Cublas, Machine, held, memory
+from tests.support.cupy_standin import Cublas, Machine, held
+from tests.support.cupy_standin import memory as bytes_at
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 
@@ -53,6 +63,33 @@ def library(stand_ins: tuple[Machine, Cublas]) -> Cublas:
 def cache(machine: Machine) -> Iterator[MatCache]:
     with MatCache(backend=Cuda(devices.open_driver(0))) as found:
         yield found
+
+
+@pytest.fixture
+def memory(cache: MatCache) -> MatCache:
+    """Of the tests of factorizations."""
+    return cache
+
+
+def test_cusolver_is_opened_at_its_first_use_and_closed(machine: Machine) -> None:
+    with MatCache(backend=Cuda(devices.open_driver(0))) as cache:
+        A = from_array(cache, np.eye(3) * 4.0)
+        assert machine.solver.handles == 0
+        np.testing.assert_array_equal(cholesky(A).numpy(), np.eye(3) * 2.0)
+        cholesky(A * 2.0).mat()
+        assert machine.solver.handles == 1
+    gc.collect()
+    assert machine.solver.handles == 0
+
+
+def test_a_device_without_cusolver_says_what_to_install(
+    cache: MatCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs.cusolver", None)
+    cusolver.library.cache_clear()
+    with pytest.raises(MissingKernelError, match="Install nvidia-cusolver-cu12"):
+        cusolver.library()
 
 
 def test_a_training_learns_what_it_learns_on_the_cpu(machine: Machine) -> None:
@@ -248,11 +285,11 @@ def test_pinned_memory_is_known_as_long_as_it_is_seen(machine: Machine) -> None:
     gc.collect()
     assert driver.is_pinned(part)
     assert part.sum() == 7 * part.size
-    outside = memory(address + 990, 100)  # the last 90 bytes are not of it
+    outside = bytes_at(address + 990, 100)  # the last 90 bytes are not of it
     assert not driver.is_pinned(outside)
     del part
     gc.collect()
-    assert not driver.is_pinned(memory(address, 1000))
+    assert not driver.is_pinned(bytes_at(address, 1000))
     driver.close()
 
 

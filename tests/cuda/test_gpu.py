@@ -25,6 +25,15 @@ from tests.cuda.test_cuda_device import (  # noqa: F401 (they are run with the f
     test_rows_are_sorted_with_nan_last,
     test_sparse_products_match_scipy,
 )
+from tests.matcache.test_algebra import (  # noqa: F401
+    test_empty_sides,
+    test_matrices_without_full_rank_have_one_too,
+    test_numbers_of_other_types_are_computed_in_float64,
+    test_of_square_matrices,
+    test_tall_matrices_have_an_orthonormal_factor,
+    test_triangles_are_factors_and_systems,
+    test_what_has_no_solution_is_nan,
+)
 
 pytestmark = pytest.mark.gpu
 PROGRAMS = [
@@ -59,6 +68,12 @@ def poisoned_backend(*, graphs: bool = True) -> Cuda:
 def cache() -> Iterator[MatCache]:
     with MatCache(backend=poisoned_backend()) as found:
         yield found
+
+
+@pytest.fixture
+def memory(cache: MatCache) -> MatCache:
+    """Of the tests of factorizations."""
+    return cache
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -9,7 +9,18 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.matcache import colsum, exp, gram, repeat, rowsum, rowwise, total, where
+from blocklearn.matcache import (
+    colsum,
+    exp,
+    gram,
+    lower,
+    qr,
+    repeat,
+    rowsum,
+    rowwise,
+    total,
+    where,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(41, 3)).astype(np.float32)
@@ -56,6 +67,14 @@ TRIED: dict[str, tuple[Any, Any]] = {  # of a model m and a block b; of NumPy's 
     ),
     "numbers of rows": (lambda m, b: total(b.row_ids + 1.0), lambda x: sum(range(1, len(x) + 1))),
     "weights": (lambda m, b: total(1.0 - b.weights), lambda x: 0.0),
+    "factors": (
+        lambda m, b: factors(b),
+        lambda x: ((x + 1).T @ (x + 1)).sum() + (x + 1).sum(),
+    ),
+    "rows times a triangle": (
+        lambda m, b: total(exp(b.X @ lower(m.W @ m.W.T))),
+        lambda x: np.exp(x @ np.tril(W @ W.T)).sum(),
+    ),
     "undefined": (lambda m, b: total(b.weights / b.weights), len),
 }  # fmt: skip
 
@@ -68,6 +87,11 @@ def kept(m: Any, b: Any) -> Any:
 def looped(m: Any, b: Any) -> Any:
     m.rows <<= 0.0 * b.X
     return growing(b.X, m.rows)
+
+
+def factors(b: Any) -> Any:
+    q, r = qr(b.X + 1.0)
+    return total(r.T @ r) + total(q @ r)
 
 
 def model_of(tried: Any) -> bl.Model:

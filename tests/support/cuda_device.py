@@ -20,8 +20,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
-from blocklearn.matcache.cuda.driver import Bytes, Limits, Product
+from blocklearn.matcache.cuda.driver import Bytes, Factorization, Limits, Product, Triangular
 from blocklearn.matcache.errors import DeviceLostError
 from tests.support import cuda_host
 
@@ -280,6 +281,67 @@ class HostDriver:
 
         stream.give(lambda: multiply)
 
+    def triangular(self, step: Triangular, stream: HostStream) -> None:
+        s = step
+        triangle = self._numbers(s.triangle, s.k, s.k)
+        out = self._numbers(s.out, s.m, s.n)
+        self._bytes(*s.workspace)
+
+        def work() -> None:
+            part = np.tril(triangle) if s.stored_lower else np.triu(triangle)
+            part = part.T if s.turned else part
+            side = out if s.on_left else out.T
+            with np.errstate(all="ignore"):
+                if s.solves:
+                    part = part if s.on_left else part.T
+                    lower = s.stored_lower != s.turned
+                    found = _substituted(part, side, lower if s.on_left else not lower)
+                    out[:] = found if s.on_left else found.T
+                else:
+                    out[:] = part @ out if s.on_left else out @ part
+
+        stream.give(lambda: work)
+
+    def factor_bytes(self, what: str, n: int, k: int) -> int:
+        return 8 * (n + k)
+
+    def factorize(self, step: Factorization, stream: HostStream) -> None:
+        """By SciPy, of matrices that are stored by columns."""
+        assert stream.noted is None, "a factorization cannot be captured"
+        s = step
+        assert s.workspace[1] == self.factor_bytes(s.what, s.n, s.k)
+        self._bytes(*s.workspace)
+        a = self._numbers(s.a, s.k, s.n).T
+        info = self._bytes(s.info, 8).view(np.int32)
+        part = {"lu": (s.m, s.k), "cholesky": (0, 0)}.get(s.what, (1, s.k))
+        b = self._numbers(s.b, *part) if s.b else None
+
+        def work() -> None:
+            lapack, own = scipy.linalg.lapack, np.asfortranarray(a)
+            match s.what:
+                case "cholesky":
+                    a[:], info[0] = lapack.dpotrf(own, lower=0, clean=0)
+                case "lu":
+                    assert b is not None
+                    a[:], pivots, info[0] = lapack.dgetrf(own)
+                    if info[0] == 0:
+                        b[:] = lapack.dgetrs(np.asfortranarray(a), pivots, b.T.copy(), trans=1)[0].T
+                case "qr":
+                    assert b is not None
+                    a[:], b[0], _, info[0] = lapack.dgeqrf(own)
+                case "q":
+                    assert b is not None
+                    a[:], _, info[0] = lapack.dorgqr(own, b[0].copy())
+                case "eigh":
+                    assert b is not None
+                    b[0], a[:], info[0] = lapack.dsyevd(own, lower=0)
+
+        stream.give(lambda: work)
+
+    def _numbers(self, address: int, rows: int, columns: int) -> Any:
+        part = self._bytes(address, rows * columns * 8)
+        return part.view(np.float64).reshape(rows, columns)
+
     def begin_capture(self, stream: HostStream) -> None:
         stream.noted = []
 
@@ -298,6 +360,10 @@ class HostDriver:
             self.closed = True
             for stream in self._streams:
                 stream.close()
+
+
+def _substituted(triangle: Any, right: Any, lower: bool) -> Any:
+    return scipy.linalg.solve_triangular(triangle, right, lower=lower, check_finite=False)
 
 
 def _await(flag: threading.Event) -> None:

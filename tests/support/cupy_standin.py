@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 from tests.support.cuda_device import HostDriver, HostEvent, HostStream
 
@@ -116,6 +117,7 @@ class Machine:
         self.events: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.versions = 12090, 12090  # of CUDA: of the driver, of the runtime
         self.peers = 0
+        self.solver: Any = None
         self._thread = threading.local()
 
     @property
@@ -348,6 +350,9 @@ class Cublas:
         self.cublasDestroy_v2 = self._function(self._destroy, handle)
         self.cublasSetStream_v2 = self._function(self._set_stream, handle, c_void_p)
         self.cublasSetWorkspace_v2 = self._function(self._set_workspace, handle, c_void_p, c_size_t)
+        triangle = [c_void_p, *[c_int] * 6, POINTER(c_double), *[c_void_p, c_int] * 2]
+        self.cublasDtrsm_v2 = self._function(self._trsm, *triangle)
+        self.cublasDtrmm_v2 = self._function(self._trmm, *triangle, c_void_p, c_int)
         for name, number in (("cublasSgemm_v2", c_float), ("cublasDgemm_v2", c_double)):
             one, matrix = POINTER(number), [c_void_p, c_int]
             types = [*gemm, one, *matrix, *matrix, one, *matrix]
@@ -373,6 +378,32 @@ class Cublas:
     def _set_workspace(self, handle: int, address: int | None, nbytes: int) -> int:
         self._workspace = address or 0, nbytes
         return 7 if self._workspace[0] % 256 else 0
+
+    def _trsm(self, *args: Any) -> int:
+        return self._triangle(scipy.linalg.blas.dtrsm, *args)
+
+    def _trmm(self, *args: Any) -> int:
+        assert args[-4:-2] == args[-2:], "out of place"
+        return self._triangle(scipy.linalg.blas.dtrmm, *args[:-2])
+
+    def _triangle(
+        self, routine: Any, handle: int, side: int, uplo: int, turned: int, unit: int, m: int,
+        n: int, alpha: Any, a: int, lda: int, b: int, ldb: int,
+    ) -> int:  # fmt: skip
+        k = n if side else m
+        if lda < max(1, k) or ldb < max(1, m) or unit:
+            return 7
+        A, B = columns(self._machine, a, k, lda, k), columns(self._machine, b, m, ldb, n)
+        options = {"side": side, "lower": not uplo, "trans_a": turned}
+
+        def work() -> None:
+            own = [np.asfortranarray(matrix) for matrix in (A, B)]
+            np.copyto(B, routine(alpha[0], *own, **options))
+
+        alpha = [alpha[0]]
+        self.given.append(self._workspace[1])
+        self._machine.stream(self._stream).give(lambda: work)
+        return 0
 
     def _gemm(self, number: Any) -> Callable[..., int]:
         def gemm(
@@ -401,11 +432,175 @@ class Cublas:
         return gemm
 
 
+def columns(machine: Machine, address: int, rows: int, leading: int, count: int) -> Any:
+    """A float64 matrix of a device that is stored by columns."""
+    flat = machine.host._bytes(address, leading * count * 8)
+    return flat.view(np.float64).reshape(count, leading)[:, :rows].T
+
+
+class Cusolver:
+    """The C functions of cuSOLVER, by their prototypes in cusolverDn.h.
+
+    handles: that are alive.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine, self._stream, self.handles = machine, 0, 0
+        whole, handle, address, matrix = c_int, c_void_p, c_void_p, [c_void_p, c_int]
+        prototypes: dict[str, tuple[Any, list[Any]]] = {
+            "SetStream": (self._set_stream, [c_void_p]),
+            "Destroy": (self._destroy, []),
+            "Dpotrf": (self._potrf, [*[whole] * 2, *matrix, *matrix, address]),
+            "Dgetrf": (self._getrf, [*[whole] * 2, *matrix, *[address] * 3]),
+            "Dgetrs": (self._getrs, [*[whole] * 3, *matrix, address, *matrix, address]),
+            "Dgeqrf": (self._geqrf, [*[whole] * 2, *matrix, address, *matrix, address]),
+            "Dorgqr": (self._orgqr, [*[whole] * 3, *matrix, address, *matrix, address]),
+            "Dsyevd": (self._syevd, [*[whole] * 3, *matrix, address, *matrix, address]),
+        }
+        sizes: dict[str, tuple[Callable[..., int], list[Any]]] = {
+            "Dpotrf": (lambda uplo, n, a, lda: n * n, [*[whole] * 2, *matrix]),
+            "Dgetrf": (lambda m, n, a, lda: m * n, [*[whole] * 2, *matrix]),
+            "Dgeqrf": (lambda m, n, a, lda: 32 * n, [*[whole] * 2, *matrix]),
+            "Dorgqr": (lambda m, n, k, a, lda, tau: 32 * k, [*[whole] * 3, *matrix, address]),
+            "Dsyevd": (
+                lambda job, uplo, n, a, lda, w: 1 + 6 * n + 2 * n * n,
+                [*[whole] * 3, *matrix, address],
+            ),
+        }
+        self.cusolverDnCreate = ctypes.CFUNCTYPE(c_int, POINTER(c_void_p))(self._create)
+        for name, (body, types) in prototypes.items():
+            function = ctypes.CFUNCTYPE(c_int, handle, *types)(body)
+            setattr(self, f"cusolverDn{name}", function)
+        for name, (size, types) in sizes.items():
+            asked = ctypes.CFUNCTYPE(c_int, handle, *types, POINTER(c_int))(self._sized(size))
+            setattr(self, f"cusolverDn{name}_bufferSize", asked)
+        self._sizes = {name: size for name, (size, _) in sizes.items()}
+
+    def _sized(self, size: Callable[..., int]) -> Callable[..., int]:
+        def ask(handle: int, *args: Any) -> int:
+            args[-1][0] = size(*args[:-1])
+            return 0 if handle == 4712 and all(arg is not None for arg in args) else 3
+
+        return ask
+
+    def _create(self, handle: Any) -> int:
+        self.handles += 1
+        handle[0] = 4712
+        return 0
+
+    def _destroy(self, handle: int) -> int:
+        self.handles -= 1
+        return 0
+
+    def _set_stream(self, handle: int, stream: int | None) -> int:
+        self._stream = stream or 0
+        return 0
+
+    def _give(self, work: Callable[[], None]) -> int:
+        stream = self._machine.stream(self._stream)
+        assert stream.noted is None, "a factorization within a capture"
+        stream.give(lambda: work)
+        return 0
+
+    def _room(self, name: str, sides: tuple[int, ...], work: int, count: int) -> None:
+        """Of the size that was asked about."""
+        rest = {"Dorgqr": (0, 0, 0), "Dsyevd": (0, 0, 0)}.get(name, (0, 0))
+        assert count >= self._sizes[name](*sides, *rest)
+        self._machine.host._bytes(work, 8 * count)
+
+    def _matrix(self, address: int, rows: int, leading: int, count: int) -> Any:
+        assert leading >= rows
+        return columns(self._machine, address, rows, leading, count)
+
+    def _info(self, address: int) -> Any:
+        return self._machine.host._bytes(address, 4).view(np.int32)
+
+    def _potrf(
+        self, handle: int, uplo: int, n: int, a: int, lda: int, work: int, lwork: int, info: int
+    ) -> int:
+        self._room("Dpotrf", (uplo, n), work, lwork)
+        A, status = self._matrix(a, n, lda, n), self._info(info)
+
+        def run() -> None:
+            own = np.asfortranarray(A)
+            A[:], status[0] = scipy.linalg.lapack.dpotrf(own, lower=not uplo, clean=0)
+
+        return self._give(run)
+
+    def _getrf(
+        self, handle: int, m: int, n: int, a: int, lda: int, work: int, pivots: int, info: int
+    ) -> int:
+        self._machine.host._bytes(work, 8 * m * n)
+        A, status = self._matrix(a, m, lda, n), self._info(info)
+        places = self._machine.host._bytes(pivots, 4 * n).view(np.int32)
+
+        def run() -> None:
+            A[:], places[:], status[0] = scipy.linalg.lapack.dgetrf(np.asfortranarray(A))
+
+        return self._give(run)
+
+    def _getrs(
+        self, handle: int, turned: int, n: int, m: int, a: int, lda: int, pivots: int, b: int,
+        ldb: int, info: int,
+    ) -> int:  # fmt: skip
+        A, B, status = self._matrix(a, n, lda, n), self._matrix(b, n, ldb, m), self._info(info)
+        places = self._machine.host._bytes(pivots, 4 * n).view(np.int32)
+
+        def run() -> None:
+            own = [np.asfortranarray(matrix) for matrix in (A, B)]
+            found = scipy.linalg.lapack.dgetrs(own[0], places, own[1], trans=turned)
+            B[:], status[0] = found
+
+        return self._give(run)
+
+    def _geqrf(
+        self, handle: int, m: int, n: int, a: int, lda: int, tau: int, work: int, lwork: int,
+        info: int,
+    ) -> int:  # fmt: skip
+        self._room("Dgeqrf", (m, n), work, lwork)
+        A, status = self._matrix(a, m, lda, n), self._info(info)
+        factors = columns(self._machine, tau, n, n, 1)[:, 0]
+
+        def run() -> None:
+            A[:], factors[:], _, status[0] = scipy.linalg.lapack.dgeqrf(np.asfortranarray(A))
+
+        return self._give(run)
+
+    def _orgqr(
+        self, handle: int, m: int, n: int, k: int, a: int, lda: int, tau: int, work: int,
+        lwork: int, info: int,
+    ) -> int:  # fmt: skip
+        self._room("Dorgqr", (m, n, k), work, lwork)
+        A, status = self._matrix(a, m, lda, n), self._info(info)
+        factors = columns(self._machine, tau, k, k, 1)[:, 0]
+
+        def run() -> None:
+            own = np.asfortranarray(A)
+            A[:], _, status[0] = scipy.linalg.lapack.dorgqr(own, factors.copy())
+
+        return self._give(run)
+
+    def _syevd(
+        self, handle: int, job: int, uplo: int, n: int, a: int, lda: int, w: int, work: int,
+        lwork: int, info: int,
+    ) -> int:  # fmt: skip
+        assert job == 1
+        self._room("Dsyevd", (job, uplo, n), work, lwork)
+        A, status = self._matrix(a, n, lda, n), self._info(info)
+        values = columns(self._machine, w, n, n, 1)[:, 0]
+
+        def run() -> None:
+            own = np.asfortranarray(A)
+            values[:], A[:], status[0] = scipy.linalg.lapack.dsyevd(own, lower=not uplo)
+
+        return self._give(run)
+
+
 def install(monkeypatch: pytest.MonkeyPatch, hosts: Sequence[HostDriver]) -> tuple[Machine, Cublas]:
     """In place of CuPy and cuBLAS. Skips where CuPy is not installed."""
     import sys
 
-    from blocklearn.matcache.cuda import cublas
+    from blocklearn.matcache.cuda import cublas, cusolver
 
     if real is None:
         pytest.skip("CuPy is not installed")
@@ -413,4 +608,6 @@ def install(monkeypatch: pytest.MonkeyPatch, hosts: Sequence[HostDriver]) -> tup
     library = Cublas(machine)
     monkeypatch.setitem(sys.modules, "cupy", cupy(machine))
     monkeypatch.setattr(cublas, "library", lambda: library)
+    solver = machine.solver = Cusolver(machine)
+    monkeypatch.setattr(cusolver, "library", lambda: solver)
     return machine, library

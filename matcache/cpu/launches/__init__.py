@@ -1,5 +1,6 @@
 """The launches of the CPU. Importing this registers all of them."""
 
+from . import algebra as algebra
 from . import dense as dense
 from . import products as products
 from . import rows as rows

@@ -107,6 +107,11 @@ def merge_source(value: str = "float") -> str:
     return device_header() + f"typedef {value} V;\n" + _text("merge")
 
 
+def algebra_source() -> str:
+    """Return the module of what factorizations begin and end with; see `algebra.cu`."""
+    return device_header() + _text("algebra")
+
+
 def order_source() -> str:
     """Return the module of the kernels that `cuda/order.py` launches."""
     return device_header() + _text("order")

@@ -75,6 +75,11 @@ extern "C" __global__ void scatter(i64 rows, i64 columns, V* target, i64 count, 
   }
 }
 
+// out [1 x k] = the diagonal of source [k x k].
+extern "C" __global__ void diagonal(i64 k, const V* source, V* out) {
+  for (i64 j = BL_THREAD; j < k; j += BL_THREADS) out[j] = source[j * k + j];
+}
+
 // out[i, j] = source[at_rows[i], at_columns[j]], [n x m]; a place out of range is noted in bad[axis] as
 // its number plus one, any of them, and gives 0.
 extern "C" __global__ void gather(i64 rows, i64 columns, const V* source, i64 n, i64 m,

@@ -1,5 +1,6 @@
 """The launches of a CUDA device. Importing this registers all of them."""
 
+from . import algebra as algebra
 from . import dense as dense
 from . import products as products
 from . import rows as rows

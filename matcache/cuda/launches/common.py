@@ -17,6 +17,7 @@ LONG_BLOCKS = 2  # blocks for each processor, for long rows
 CHUNKS = 512  # most chunks of a sum; depends only on the shape
 COLSUM_ROWS = 64  # least rows in a chunk of a column sum
 PARTIALS = 2**22  # most partial sums of a column sum
+WORKSPACE = 32 << 20  # bytes that dense products may use
 
 
 def c_type(dtype: Any) -> str:
@@ -47,3 +48,9 @@ def kernel(cache: MatCache, name: str, facts: tuple[Any, ...], source: Callable[
 def turned_name(name: str, pattern: PatternSlot) -> str:
     """Return the name of the kernel for positions of 32 or of 64 bits."""
     return f"{name}_32" if pattern.capacity < 2**31 else f"{name}_64"
+
+
+def workspace(cache: MatCache) -> Slot:
+    """Return the container that cuBLAS may use."""
+    key = ("cuda", "workspace")
+    return cache.result(key, (1, WORKSPACE), np.uint8, "room for dense products")

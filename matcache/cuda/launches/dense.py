@@ -15,12 +15,11 @@ from ...operations.compiled import Compiled
 from ...operations.indexing import out_of_range
 from ..driver import Product
 from ..kernels import SORT_TILE, move_source, sort_launches, sort_source
-from .common import CHUNKS, COLSUM_ROWS, PARTIALS, c_type, library_kernel, scratch
+from .common import CHUNKS, COLSUM_ROWS, PARTIALS, c_type, library_kernel, scratch, workspace
 
 TILE = 32  # rows and columns transposed at a time
 CHUNK_ELEMENTS = 16384  # least elements in a chunk of a total sum
 SCATTER_BLOCKS = 2  # blocks for each processor, each with rows of the target
-WORKSPACE = 32 << 20  # bytes that dense products may use
 
 
 @launches("dense", "cuda")
@@ -56,7 +55,7 @@ def _dense(
 
 @launches("product", "cuda")
 def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> None:
-    room = cache.result(("cuda", "workspace"), (1, WORKSPACE), np.uint8, "room for dense products")
+    room = workspace(cache)
     if cache.reserving:
         return
     (m, n), turn_left, turn_right = out.shape, op == "transposed_matmul", op == "matmul_transposed"
@@ -71,13 +70,14 @@ def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> No
             right.array.address,
             turn_right,
             out.array.address,
-            (room.array.address, WORKSPACE),
+            (room.array.address, room.nbytes),
         )
     )
 
 
 @launches("transpose", "cuda")
-def _transpose(cache: MatCache, source: Slot, out: Slot) -> None:
+def transpose(cache: MatCache, source: Slot, out: Slot) -> None:
+    """Compute out = source.T."""
     value = c_type(source.dtype)
     key = ("transpose", value)
     text = cache.backend.text(key, lambda: move_source(value), "transpose_tiles")

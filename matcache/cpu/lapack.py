@@ -1,0 +1,134 @@
+"""LAPACK and BLAS of SciPy, called through their C interface, in memory of the caller.
+
+Both store matrices by columns, so what they see of a container is its transposed matrix. All
+numbers are float64. BLAS has one thread, as for products: their number would change the bits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_char, c_char_p, c_int, c_void_p, py_object, pythonapi
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .blas import look_again, one_thread
+
+Array = np.ndarray[Any, Any]
+
+BLOCK = 64  # columns that LAPACK factorizes at a time: scratch for each row or column
+
+
+@cache
+def _routine(name: str) -> Any:
+    """Return a Fortran routine. All its arguments are addresses."""
+    from scipy.linalg import cython_blas, cython_lapack
+
+    look_again()  # SciPy may have brought a BLAS of its own
+    known = {**cython_blas.__pyx_capi__, **cython_lapack.__pyx_capi__}
+    name_of = pythonapi.PyCapsule_GetName
+    name_of.restype, name_of.argtypes = c_char_p, [py_object]
+    pointer_to = pythonapi.PyCapsule_GetPointer
+    pointer_to.restype, pointer_to.argtypes = c_void_p, [py_object, c_char_p]
+    count = name_of(known[name]).count(b",") + 1
+    address = pointer_to(known[name], name_of(known[name]))
+    return ctypes.CFUNCTYPE(None, *[c_void_p] * count)(address)
+
+
+def prepare(*names: str) -> None:
+    """Look routines up, so that the first call has no work but its own."""
+    for name in names:
+        _routine(name)
+
+
+def _call(name: str, *args: Any) -> None:
+    """Call a routine.
+
+    args: arrays, whole numbers, and letters as bytes.
+    """
+    held = [arg if isinstance(arg, np.ndarray) else _number(arg) for arg in args]
+    addresses = [
+        value.ctypes.data if isinstance(value, np.ndarray) else ctypes.addressof(value)
+        for value in held
+    ]
+    with one_thread():
+        _routine(name)(*addresses)
+
+
+def _number(arg: int | bytes) -> Any:
+    return c_char(arg) if isinstance(arg, bytes) else c_int(arg)
+
+
+def _factorize(name: str, *args: Any) -> bool:
+    """Call a routine that ends with `info`; return whether it succeeded."""
+    info = np.zeros(1, np.int32)
+    _call(name, *args, info)
+    return bool(info[0] == 0)
+
+
+def cholesky(a: Array) -> None:
+    """Replace a symmetric matrix by its lower factor; NaN if there is none."""
+    k = len(a)
+    if not _factorize("dpotrf", b"U", k, a, k):
+        a.fill(np.nan)
+    for row in range(k - 1):
+        a[row, row + 1 :] = 0.0
+
+
+def triangular(what: str, a: Array, out: Array, *, left: bool, lower: bool, turned: bool) -> None:
+    """Replace `out` by a product with the triangle of `a`, or by a solution.
+
+    left: whether the triangle is the left factor.
+    lower: whether it is lower triangular, after turning.
+    """
+    name = "dtrmm" if what == "product" else "dtrsm"
+    side = b"R" if left else b"L"  # of the transposed matrices
+    part = b"U" if lower != turned else b"L"
+    one, (rows, columns) = np.ones(1), out.shape
+    letters = (side, part, b"T" if turned else b"N", b"N")
+    _call(name, *letters, columns, rows, one, a, len(a), out, columns)
+
+
+def solve(a: Array, out: Array, turned: Array, pivots: Array) -> None:
+    """Replace `out` by the solution X of a @ X = out; `a` is overwritten.
+
+    turned: scratch, shaped like out.T.
+    pivots: scratch, int32 [k].
+    """
+    k, m = out.shape
+    np.copyto(turned, out.T)
+    if not _factorize("dgetrf", k, k, a, k, pivots):
+        out.fill(np.nan)
+        return
+    _factorize("dgetrs", b"T", k, m, a, k, pivots, turned, k)
+    np.copyto(out, turned.T)
+
+
+def qr(q: Array, r: Array, work: Array) -> None:
+    """Replace a tall matrix by its orthonormal factor, and fill the triangular one.
+
+    work: scratch, [BLOCK + 1, k].
+
+    LAPACK sees the transposed matrix, whose factors L and Q are those of x, transposed.
+    """
+    n, k = q.shape
+    factors, room = work[0], work[1:]
+    _factorize("dgelqf", k, n, q, k, factors, room, room.size)
+    for row in range(k):
+        r[row, :row] = 0.0
+        r[row, row:] = q[row, row:]
+    _factorize("dorglq", k, n, k, q, k, factors, room, room.size)
+
+
+def eigh(a: Array, values: Array, work: Array, whole: Array) -> bool:
+    """Replace a symmetric matrix by its eigenvectors, one in each row; return whether it has any.
+
+    values: [k].
+    work: scratch, [1 + 6 k + 2 k^2].
+    whole: scratch, int32 [3 + 5 k].
+    """
+    k = len(a)
+    if not np.isfinite(a.sum()):
+        return False
+    return _factorize("dsyevd", b"V", b"U", k, a, k, values, work, work.size, whole, whole.size)
