@@ -33,8 +33,8 @@ def kernel_of(found: Any, source: Callable[[Any], str] = rowwise_source) -> Kern
 def _helpers() -> str:
     """Return a digest of the sources that generated kernels call."""
     here = Path(__file__).parent
-    names = ("access.py", "jit.py", "math32.py", "math64.py", "random.py", "vectors.py")
-    whole = b"".join((here / n).read_bytes() for n in names)
+    names = "access entry jit math32 math64 random vectors".split()
+    whole = b"".join((here / f"{n}.py").read_bytes() for n in names)
     return hashlib.blake2b(whole, digest_size=8).hexdigest()
 
 

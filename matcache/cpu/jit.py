@@ -1,10 +1,10 @@
 """Compile kernels with Numba, without what they do not need.
 
-Two thirds of a compilation are Python code: Numba's passes, type inference, and the text for LLVM.
-Kernels have no closures, no allocations, and are not called from C. So they are compiled without
-the passes for closures, literals and array expressions, without reference counts, and without a
-wrapper for C. The collector of garbage stays off meanwhile: it would look at millions of objects
-that all live on.
+Most of a compilation is Python code: Numba's passes, type inference, and the text for LLVM. Kernels
+have no closures, no allocations, and are not called from C. So they are compiled without the passes
+for closures, literals and array expressions, without reference counts, and without a wrapper for C.
+The wrapper for Python is ours (`entry.py`), and signatures of calls are remembered. The collector
+of garbage stays off meanwhile: it would look at millions of objects that all live on.
 """
 
 # Numba's compiler has no types.
@@ -12,11 +12,14 @@ that all live on.
 
 import gc
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from numba import njit
+import llvmlite.binding as llvm
+from numba import njit, types
 from numba.core.compiler import CompilerBase
-from numba.core.compiler_machinery import PassManager
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.lowering import Lower
 from numba.core.typed_passes import (
     IRLegalization,
     NativeLowering,
@@ -32,6 +35,65 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 
+from .entry import entry_text, has_entry
+
+
+class KernelLower(Lower):
+    """Numba's translation to LLVM, with our function for calls from Python."""
+
+    def create_cpython_wrapper(self, release_gil=False):
+        """Add the function by which Python calls the kernel."""
+        found = self.fndesc
+        if not release_gil or not has_entry(found.argtypes, found.restype):
+            super().create_cpython_wrapper(release_gil)
+            return
+        shape = self.call_conv.get_function_type(found.restype, found.argtypes)
+        names = found.llvm_func_name, found.llvm_cpython_wrapper_name
+        text = entry_text(*names, found.argtypes, [str(one) for one in shape.args])
+        self.library.add_llvm_module(llvm.parse_assembly(text))
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class KernelLowering(NativeLowering):
+    """The pass that runs `KernelLower`."""
+
+    _name = "kernel_lowering"
+
+    @property
+    def lowering_class(self):
+        """The translation."""
+        return KernelLower
+
+
+class KnownCalls:
+    """Numba's context of types, which remembers the signatures of calls.
+
+    Numba looks up each operation of a program among some dozen definitions. Few are different.
+    """
+
+    def __init__(self, context, known):
+        self._context, self._known = context, known
+
+    def __getattr__(self, name):
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, func, args, kws):
+        """Return the signature of a call."""
+        if kws or not isinstance(func, types.Function):
+            return self._context.resolve_function_type(func, args, kws)
+        key = func, tuple(args)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._context.resolve_function_type(func, args, kws)
+        return found
+
+
+@cache
+def _known(flags: str) -> dict[Any, Any]:
+    """Return the signatures that calls had under some flags, which `KnownCalls` fills."""
+    return {}
+
+
 PASSES = (
     TranslateByteCode,
     FixupArgs,
@@ -41,7 +103,7 @@ PASSES = (
     NopythonTypeInference,
     PreLowerStripPhis,
     IRLegalization,
-    NativeLowering,
+    KernelLowering,
     NoPythonBackend,
 )
 
@@ -59,6 +121,8 @@ class KernelCompiler(CompilerBase):
 
     def compile_extra(self, func):
         """Compile a function, without collecting garbage."""
+        known = _known(repr(self.state.flags))
+        self.state.typingctx = KnownCalls(self.state.typingctx, known)
         collects = gc.isenabled()
         gc.disable()
         try:

@@ -1,0 +1,131 @@
+"""Print the function by which Python calls a kernel.
+
+Numba's own has twenty instructions for each argument, with a block for each error: as much text
+for LLVM as the kernel. Arguments here are arrays and numbers, whose types Numba's dispatcher has
+compared with those of the kernel.
+"""
+
+# Numba's compiler has no types.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numba import types
+
+# Pointers have types, which LLVM 15 asks for and newer ones ignore. Numba binds the names of
+# Python's objects to the objects themselves.
+_MODULE = """\
+@name = private constant [7 x i8] c"kernel\\00"
+@wrong = private constant [38 x i8] c"an argument is no array, or no number\\00"
+@failed = private constant [16 x i8] c"a kernel failed\\00"
+@PyExc_TypeError = external global i8
+@PyExc_RuntimeError = external global i8
+@_Py_NoneStruct = external global i8
+declare i32 @PyArg_UnpackTuple(i8*, i8*, i64, i64, ...)
+declare i32 @numba_adapt_ndarray(i8*, i8*)
+declare i64 @PyLong_AsLongLong(i8*)
+declare double @PyFloat_AsDouble(i8*)
+declare i8* @PyErr_Occurred()
+declare void @PyErr_SetString(i8*, i8*)
+declare i8* @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(i8*)
+declare void @Py_IncRef(i8*)
+declare i32 @"{kernel}"({declared})
+
+define i8* @"{entry}"(i8* %self, i8* %given, i8* %named) noinline optnone {{
+{slots}
+  %complete = call i32 (i8*, i8*, i64, i64, ...) @PyArg_UnpackTuple({unpacked})
+  %some = icmp ne i32 %complete, 0
+  br i1 %some, label %read, label %raised
+read:
+{reads}
+  %pending = call i8* @PyErr_Occurred()
+  %fine = icmp eq i8* %pending, null
+  br i1 %fine, label %check, label %raised
+check:
+  %good = icmp eq i32 {bad}, 0
+  br i1 %good, label %call, label %mistaken
+mistaken:
+  call void @PyErr_SetString(i8* @PyExc_TypeError, i8* bitcast ([38 x i8]* @wrong to i8*))
+  ret i8* null
+call:
+  %state = call i8* @PyEval_SaveThread()
+  %status = call i32 @"{kernel}"({passed})
+  call void @PyEval_RestoreThread(i8* %state)
+  %done = icmp eq i32 %status, 0
+  br i1 %done, label %success, label %failure
+success:
+  call void @Py_IncRef(i8* @_Py_NoneStruct)
+  ret i8* @_Py_NoneStruct
+failure:
+  call void @PyErr_SetString(i8* @PyExc_RuntimeError, i8* bitcast ([16 x i8]* @failed to i8*))
+  ret i8* null
+raised:
+  ret i8* null
+}}
+"""
+
+_NUMBERS = {
+    types.int64: ("i64 @PyLong_AsLongLong", ""),
+    types.int32: ("i64 @PyLong_AsLongLong", "trunc i64 {} to i32"),
+    types.float64: ("double @PyFloat_AsDouble", ""),
+    types.float32: ("double @PyFloat_AsDouble", "fptrunc double {} to float"),
+}
+
+
+def has_entry(arguments: Sequence[Any], result: Any) -> bool:
+    """Return whether `entry_text` knows these types of arguments and result."""
+    known = all(isinstance(kind, types.Array) or kind in _NUMBERS for kind in arguments)
+    return known and result == types.none
+
+
+def entry_text(kernel: str, entry: str, arguments: Sequence[Any], passed: Sequence[str]) -> str:
+    """Return a module of LLVM with the function `entry`, which calls `kernel`.
+
+    It releases the interpreter's lock meanwhile.
+
+    passed: LLVM's types of the kernel's parameters: its result, its error, then of each array
+        owner twice, sizes, address, shape, strides, and of each number itself.
+    """
+    slots = [f"%r{n} = alloca {kind[:-1]}" for n, kind in enumerate(passed[:2])]
+    values = [f"{kind} %r{n}" for n, kind in enumerate(passed[:2])]
+    count = f"i64 {len(arguments)}"
+    unpacked = ["i8* %given", "i8* bitcast ([7 x i8]* @name to i8*)", count, count]
+    reads, bad = [], "0"
+    for n, kind in enumerate(arguments):
+        slots.append(f"%s{n} = alloca i8*")
+        unpacked.append(f"i8** %s{n}")
+        reads.append(f"%p{n} = load i8*, i8** %s{n}")
+        if isinstance(kind, types.Array):
+            words = 5 + 2 * kind.ndim
+            slots.append(f"%a{n} = alloca i64, i64 {words}")
+            reads.append(f"%c{n} = bitcast i64* %a{n} to i8*")
+            reads.append(f"%e{n} = call i32 @numba_adapt_ndarray(i8* %p{n}, i8* %c{n})")
+            reads.append(f"%b{n} = or i32 {bad}, %e{n}")
+            bad = f"%b{n}"
+            for word in range(words):
+                form = passed[len(values)]
+                place = f"%w{n}.{word}"
+                reads.append(f"{place} = getelementptr i64, i64* %a{n}, i64 {word}")
+                reads.append(f"{place}.t = bitcast i64* {place} to {form}*")
+                reads.append(f"{place}.v = load {form}, {form}* {place}.t")
+                values.append(f"{form} {place}.v")
+        else:
+            read, narrow = _NUMBERS[kind]
+            reads.append(f"%v{n} = call {read}(i8* %p{n})")
+            if narrow:
+                reads.append(f"%n{n} = {narrow.format(f'%v{n}')}")
+            values.append(f"{passed[len(values)]} {'%n' if narrow else '%v'}{n}")
+    return _MODULE.format(
+        kernel=kernel,
+        entry=entry,
+        declared=", ".join(passed),
+        slots="\n".join(slots),
+        unpacked=", ".join(unpacked),
+        reads="\n".join(reads),
+        bad=bad,
+        passed=", ".join(values),
+    )

@@ -1,0 +1,75 @@
+"""Kernels are called from Python by a function of ours."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from blocklearn.matcache.cpu.jit import kernel
+
+
+@kernel()
+def seen(whole, short, real, half, line, table, cube, out):
+    """Note what a kernel receives, as numbers."""
+    out[0], out[1], out[2], out[3] = whole, short, real, half
+    out[4], out[5], out[6] = line[1], table[1, 2], cube[1, 0, 1]
+    out[7], out[8], out[9] = line.size, table.shape[0] * 10 + table.shape[1], cube.shape[2]
+
+
+@kernel()
+def fails(array):
+    if array[0] > 0:
+        raise ValueError("too large")
+
+
+@kernel()
+def twice(number):
+    return 2 * number
+
+
+ARGUMENTS = [
+    -(2**62),
+    np.int32(-7),
+    0.1,
+    np.float32(0.3),
+    np.arange(4, dtype=np.int32),
+    np.arange(12, dtype=np.float32).reshape(3, 4),
+    np.arange(24, dtype=np.uint8).reshape(2, 3, 4)[:, :, ::2],
+]
+
+
+def test_every_kind_of_argument_arrives() -> None:
+    out = np.zeros(10)
+    seen(*ARGUMENTS, out)
+    right = [-(2.0**62), -7, 0.1, float(np.float32(0.3)), 1, 6, 14, 4, 34, 2]
+    np.testing.assert_array_equal(out, right)
+
+
+def test_references_are_counted() -> None:
+    out = np.zeros(10)
+    seen(*ARGUMENTS, out)
+    watched = (*ARGUMENTS, out, None)
+    before = [sys.getrefcount(one) for one in watched]
+    for _ in range(50):
+        seen(*ARGUMENTS, out)
+    after = [sys.getrefcount(one) for one in watched]
+    assert all(abs(a - b) < 20 for a, b in zip(after, before, strict=True))
+
+
+def test_wrong_arguments_are_errors() -> None:
+    out = np.zeros(10)
+    seen(*ARGUMENTS, out)
+    (found,) = seen.overloads.values()
+    for wrong in ([], [*ARGUMENTS], ["x", *ARGUMENTS[1:], out], [*ARGUMENTS, [0.0]]):
+        with pytest.raises(TypeError):
+            found.entry_point(*wrong)
+
+
+def test_a_kernel_that_fails_is_an_error() -> None:
+    fails(np.zeros(1))
+    with pytest.raises(RuntimeError, match="a kernel failed"):
+        fails(np.ones(1))
+
+
+def test_a_kernel_with_a_result_returns_it() -> None:
+    assert twice(21) == 42
