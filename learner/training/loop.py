@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 
 from blocklearn.datasources import DataSource, Reader
@@ -119,6 +120,7 @@ class Training:
     def _train_side(self, side: int, done: int) -> None:
         """Train on the blocks of a side, from block `done` on."""
         team, progress, (source, reader) = self._team, self._progress, self._sides[side]
+        team.each(partial(Replica.turn_to, side=side))
         blocks, end = team.waiting(reader.blocks(progress.pass_, start=done)), source.blocks
         while done < end:
             count = min(team.stretch, end - done)

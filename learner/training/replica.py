@@ -224,9 +224,7 @@ class Replica:
             check_nonnegative(host)
         if host.shape.targets and host.pass_ == 0 and not new:
             self.model.check_targets(host.targets[: host.rows])
-        if side != self._side:
-            self._side = side
-            self.refresh()
+        self.turn_to(side)
         if not new:
             self._row_ids = host.row_ids[: host.rows]
             for state in self._states():
@@ -248,6 +246,15 @@ class Replica:
         self.counter.start()
         self.cache.backend.drain()
         self.counter.lap("compute")
+
+    def turn_to(self, side: int) -> None:
+        """Expect blocks of this side: the states of the other one are as the last pass left them.
+
+        A replica without blocks of a side is told so, too: it reads states that others changed.
+        """
+        if side != self._side:
+            self._side = side
+            self.refresh()
 
     def refresh(self) -> None:
         """Update the tables of row state from their stores."""

@@ -101,6 +101,15 @@ def test_row_state_needs_no_merge() -> None:
     assert one.evaluate(X) == three.evaluate(X)
 
 
+def test_a_replica_without_blocks_of_a_side_learns_of_its_states() -> None:
+    """Columns have two blocks: two of four replicas only see users."""
+    X = ratings(90, 20)
+    settings: Any = {"passes": 3, "block_rows": 10, "threads": 1}
+    one = bl.Learner("als", X, **settings).fit()
+    four = bl.Learner("als", X, replicas=4, **settings).fit()
+    assert tensors(four) == tensors(one)
+
+
 def test_an_error_stops_all_and_names_the_block() -> None:
     class Breaks(Late):
         def update(self, block: Any) -> None:
