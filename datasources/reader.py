@@ -64,8 +64,8 @@ class Reader(Closing):
         """Sum over all blocks of the share of requested blocks, 0 to 1, that were ready then."""
         return self._ahead.ready
 
-    def blocks(self, pass_: int, start: int = 0) -> Iterator[HostBlock]:
-        """Yield the blocks `start`, `start` + 1, ... of pass `pass_`, in order.
+    def blocks(self, pass_: int, start: int = 0, step: int = 1) -> Iterator[HostBlock]:
+        """Yield the blocks `start`, `start` + `step`, ... of pass `pass_`, in order.
 
         A block is valid until `lend` further blocks have been asked for. The loop may be left
         early.
@@ -81,8 +81,10 @@ class Reader(Closing):
                 f"Reader: pass {pass_} from block {start}, but passes start at 0 and blocks are "
                 f"0 to {count - 1}; choose among these."
             )
+        if step < 1:
+            raise DataError(f"Reader: step={step}: must be at least 1.")
         self._check_idle()
-        return self._iterate(PassOrder(pass_, range(start, count)))
+        return self._iterate(PassOrder(pass_, range(start, count, step)))
 
     def close(self) -> None:
         """End the current pass and the threads, and wait for them. May be called twice."""

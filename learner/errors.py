@@ -32,3 +32,19 @@ class RunInterrupted(BlocklearnError):
 
 class DivergedError(BlocklearnError, ArithmeticError):
     """Training produced a number that is not finite: the model is worthless."""
+
+
+class WorkerError(BlocklearnError):
+    """Another worker has failed.
+
+    rank: the number of that worker.
+    code: the exit code of its error.
+    """
+
+    def __init__(self, rank: int, code: int, text: str) -> None:
+        self.rank, self.code = rank, code
+        super().__init__(f"worker {rank}: {text}")
+
+
+class WorkerLostError(BlocklearnError):
+    """Another worker did not answer in time: it hangs, or no longer exists."""

@@ -15,7 +15,15 @@ from blocklearn.matcache.errors import (
     ThreadStartError,
 )
 
-from .errors import ConfigError, DivergedError, ModelFolderError, RunFolderError, RunInterrupted
+from .errors import (
+    ConfigError,
+    DivergedError,
+    ModelFolderError,
+    RunFolderError,
+    RunInterrupted,
+    WorkerError,
+    WorkerLostError,
+)
 from .terminal import printable_text
 
 LONG = 500  # characters of a word that a message shortens
@@ -32,7 +40,7 @@ class ExitCode(IntEnum):
     NO_INPUT = 66
     """A file or folder that should be read does not exist."""
     UNAVAILABLE = 69
-    """A device, a file system driver or an optional package is missing, or a device failed."""
+    """A device, a file system driver, an optional package or another worker is missing or failed."""
     INTERNAL = 70
     """A mistake in blocklearn; comes with a traceback."""
     OUT_OF_MEMORY = 71
@@ -74,9 +82,14 @@ def exit_code(error: BaseException) -> ExitCode:
         ((FileNotFoundError, NotADirectoryError, IsADirectoryError), ExitCode.NO_INPUT),
         (PermissionError, ExitCode.PERMISSION),
         (OSError, ExitCode.IO),
-        ((ImportError, DeviceError, MissingKernelError), ExitCode.UNAVAILABLE),
+        (
+            (ImportError, DeviceError, MissingKernelError, WorkerLostError),
+            ExitCode.UNAVAILABLE,
+        ),
         (KeyboardInterrupt, ExitCode.KILLED),
     ]
+    if isinstance(error, WorkerError):
+        return ExitCode(error.code)
     if isinstance(error, ReadError) and error.__cause__ is not None:
         return exit_code(error.__cause__)
     if isinstance(error, OSError) and error.errno == errno.EROFS:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -37,6 +38,11 @@ from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
 from .configuration.choices import evaluation_of, listed, made
+from .engines.alike import check_alike, check_share
+from .engines.crew import Crew
+from .engines.exchange import Exchange
+from .engines.open import EngineName, opened
+from .exit_codes import exit_code
 from .files.row_folder import RowFolder
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
@@ -51,6 +57,7 @@ from .training.data import check_labelled, open_parts, open_source, share_of
 from .training.devices import one_each
 from .training.evaluation import Evaluation, Evaluator
 from .training.further import further, other_names, rows_before
+from .training.leading import Leading, stand_by
 from .training.live_model import LiveModel
 from .training.loop import Training
 from .training.plan import Plan as Plan
@@ -109,6 +116,11 @@ class Learner:
     - tables: "bfloat16": updates read topics, factors and weights from a 16-bit copy. This halves
       the time of memory-bound kernels on a GPU. Parameters, sums, scores and predictions stay
       float32. On the CPU the numbers are the same, without a gain in speed.
+    - engine: how several workers, each a process that makes this same learner, train one model:
+      "local": there is one. "mpi": the processes that `mpirun` starts. "auto": "mpi" if `mpirun`
+      started this process with others, else "local". Or an `Exchange`. Worker w reads blocks w,
+      w + workers, ... of each pass, and has so many replicas: the result has the bits that
+      replicas * workers replicas in one process have. Worker 0 calls hooks and scores `eval`.
     - of_rows: rows of the whole data, if `train` is one part of them; None: `train` is all.
     - verbose: whether `fit` shows its progress where that is seen: in a terminal or a notebook,
       never in a pipe or a file.
@@ -142,6 +154,7 @@ class Learner:
         device: str | Sequence[str] = "cpu",
         index: IndexedBy = "host",
         tables: Tables = "float32",
+        engine: EngineName | Exchange | Crew = "local",
         of_rows: int | None = None,
         verbose: bool = True,
     ) -> None:
@@ -168,8 +181,9 @@ class Learner:
         self.evaluation = evaluation_of(evaluation)
         if self.evaluation.metric is not None and eval is None:
             raise ValueError("Learner: evaluation.metric is a score of the eval data; pass eval=X.")
+        self.crew = engine if isinstance(engine, Crew) else Crew(opened(engine))
         if isinstance(row_folder, Path | str):
-            row_folder = RowFolder(Path(row_folder))
+            row_folder = RowFolder(Path(row_folder), self.crew.folder_name("learner"))
         self.row_folder = row_folder
         self.of_rows = of_rows
         self.optimizer, self._chosen = None, optimizer is not None
@@ -253,13 +267,22 @@ class Learner:
                 f"Learner.fit: passes={passes}: passes and eval must come with new data. Pass "
                 "train=X, or give them to the Learner: blocklearn.Learner(model, X, passes=3)."
             )
+        with self.crew.guard(exit_code):
+            self._fit()
+        return self
+
+    def _fit(self) -> None:
         source = self._training_source()
         team, progress = self._prepare(source.shape), self.progress
+        check_alike(self.crew, self._card())
+        check_share(self.crew, source.blocks)
         self._live.trained, progress.passes = True, self.passes
-        self._best.begin()
+        lead = Leading(self.crew, progress, self._orders())
+        team.meet()
         with ExitStack() as stack:
-            self._shown = stack.enter_context(shown(self.verbose))
-            self._tell("start")
+            lead(lambda: self._start(stack))
+            self._live.share()
+            team.meet()
             readers = [
                 stack.enter_context(self._reader(source, "train", side))
                 for side, source in enumerate(self._training())
@@ -267,9 +290,59 @@ class Learner:
             score = stack.enter_context(self._scoring(team))
             evaluator = Evaluator(self.evaluation, progress, score, self._tell)
             sides = list(zip(self._training(), readers, strict=True))
-            Training(team, sides, progress, evaluator, self._tell, self._heard).run()
-        self._best.put_back()
-        return self
+            Training(team, sides, progress, evaluator, self._tell, self._heard, lead).run()
+        lead(self._best.put_back)
+        self._live.share()
+        team.meet()
+
+    def _orders(self) -> dict[str, Callable[[], Any]]:
+        """Return what this worker does for the one that leads."""
+        team = self._live.ready()
+        return {
+            "exact": partial(stand_by, team),
+            "state": partial(self._live.state, copy=False),
+        }
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Use the model on the worker that leads, while the others `stand_by`.
+
+        After `fit`, every worker has the whole model. But if a hook has stopped the run where
+        replicas were apart (`sync_weight` below 1), reading it takes all of them.
+        """
+        with self.crew.leading():
+            yield
+
+    def stand_by(self) -> None:
+        """Help the worker that leads, until the end of its `alone`."""
+        self.crew.follow(self._orders())
+
+    def _start(self, stack: ExitStack) -> None:
+        self._best.begin()
+        self._shown = stack.enter_context(shown(self.verbose))
+        self._tell("start")
+
+    def _card(self) -> dict[str, Any]:
+        """Return what must be the same on all workers."""
+        assert self.train is not None
+        optimizer = self.optimizer
+        return {
+            "version": version("blocklearn"),
+            "model": self.model.model_dump(mode="json"),
+            "optimizer": None if optimizer is None else optimizer.model_dump(mode="json"),
+            "mixins": [mixin.model_dump(mode="json") for mixin in self.mixins],
+            "passes": self.passes,
+            "seed": self.seed,
+            "replicas": self.replicas,
+            "sync_every": self.sync_every,
+            "sync_weight": self.sync_weight,
+            "tables": self.tables,
+            "rows": self.train.shape.total_rows,
+            "columns": self.train.shape.columns,
+            "targets": self.train.shape.targets,
+            "block_rows": self.train.shape.rows,
+            "of_rows": self.of_rows,
+        }
 
     def _turn_to(self, train: Any, eval: Any, passes: int) -> None:
         """Continue at the end of the passes so far, with other data."""
@@ -309,7 +382,7 @@ class Learner:
     @contextmanager
     def _scoring(self, team: Team) -> Iterator[Callable[[], dict[str, float]] | None]:
         """Open a reader of the eval data, and yield a function that scores them."""
-        if self.eval is None:
+        if self.eval is None or not self.crew.leads:
             yield None
             return
         with self._reader(self.eval, "score") as reader:
@@ -452,7 +525,7 @@ class Learner:
             devices=self.devices,
             in_files=self.row_folder is not None,
             keeps_best=self._best.wanted,
-            apart=self.replicas > 1 and self.sync_weight < 1.0,
+            apart=self.replicas * self.crew.size > 1 and self.sync_weight < 1.0,
         )
         if draft is not None:
             draft.close()
@@ -573,10 +646,11 @@ class Learner:
         if side == 0:
             self._check_columns(shape)
         replicas = self._assembly().replicas(shape, side, self._live.restored)
-        team = Team(replicas, sync_every=self.sync_every, sync_weight=self.sync_weight)
+        every, weight = self.sync_every, self.sync_weight
+        team = Team(replicas, sync_every=every, sync_weight=weight, crew=self.crew)
         self._live.open(team, seed=self.seed)
         self.model.show_shapes(self._live.shapes())
-        if self.eval is not None:
+        if self.eval is not None and self.crew.leads:
             team.make_ready(self.eval.shape)
             team.tally(self.eval.shape.total_rows)
         return team

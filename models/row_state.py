@@ -181,6 +181,16 @@ class RowState:
             self._buffer[len(ids) :] = 0.0
             self._rows.refill(self._buffer, self._where)
 
+    def of_rows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.number]:
+        """Return a copy of the store's rows `ids` [r x columns]."""
+        assert self._store is not None
+        return self._store.array[ids]
+
+    def set_rows(self, ids: npt.NDArray[np.int64], numbers: npt.NDArray[np.number]) -> None:
+        """Set the store's rows `ids` to `numbers` [r * columns]."""
+        assert self._store is not None
+        self._store.array[ids] = numbers.reshape(len(ids), self.shape[1])
+
 
 def check_store(name: str, store: RowStore, shape: tuple[int, int]) -> None:
     """Raise ShapeError if the store of a state has another shape."""

@@ -87,6 +87,17 @@ class TokenState:
         self._tokens.fetch(self._buffer)
         put_tokens(ids, self._offsets, self._buffer[0], self.kept[:, 0])
 
+    def of_rows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.number]:
+        """Return the numbers of the tokens of the rows `ids`, one row after another."""
+        count = int((self._offsets[ids + 1] - self._offsets[ids]).sum())
+        found = np.empty(count, self.dtype)
+        take_tokens(ids, self._offsets, self.kept[:, 0], found)
+        return found
+
+    def set_rows(self, ids: npt.NDArray[np.int64], numbers: npt.NDArray[np.number]) -> None:
+        """Set the tokens of the rows `ids` to `numbers`, which are as `of_rows` returns them."""
+        put_tokens(ids, self._offsets, numbers, self.kept[:, 0])
+
 
 @kernel
 def take_tokens(

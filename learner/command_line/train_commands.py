@@ -49,6 +49,10 @@ OutOption = Annotated[
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Short for learner.seed.")]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Short for learner.threads.")]
+EngineOption = Annotated[
+    str | None,
+    typer.Option("--engine", help="Short for distributed.engine: local, mpi, or auto [auto]."),
+]
 DeviceOption = Annotated[
     str | None, typer.Option("--device", help="Short for learner.device: cpu, cuda, cuda:N, auto.")
 ]
@@ -72,6 +76,7 @@ def train(
     seed: SeedOption = None,
     threads: ThreadsOption = None,
     device: DeviceOption = None,
+    engine: EngineOption = None,
     overwrite: OverwriteOption = False,
     resume: ResumeOption = None,
     dry_run: DryRunOption = False,
@@ -84,7 +89,7 @@ def train(
     ] = None,
 ) -> None:
     """Train a model as the configuration says."""
-    run = resolved(config, set_, out, seed, threads, device)
+    run = resolved(config, set_, out, seed, threads, device, engine=engine)
     execute(run, overwrite, resume, dry_run, quiet, log_format, plot)
 
 
@@ -97,26 +102,39 @@ def execute(
     log_format: LogFormat,
     plot: Path | None = None,
 ) -> None:
-    """Train as `run` says, or only check it."""
+    """Train as `run` says, or only check it. Of several workers, the first one reports."""
     if overwrite and resume:
         raise typer.BadParameter("choose one of --overwrite and --resume")
     if plot is not None:
         from ..reports.targets import check_plot
 
         check_plot(run.model)
-    if dry_run:
+    from ..engines.crew import Crew
+    from ..engines.open import opened
+    from ..errors import WorkerError
+
+    crew = Crew(opened(run.distributed.engine, run.distributed.patience_seconds))
+    if dry_run and crew.leads:
         from ..runs.dry_run import dry_run_lines
 
         show_lines(dry_run_lines(run, overwrite=overwrite, resume=resume is not None), flush=True)
+    if dry_run:
         return
     from ..runs.run_folder import RunFolder
     from ..runs.training import RunOptions
     from ..runs.training import train as train_run
 
     json = log_format is LogFormat.json
-    options = RunOptions(overwrite, resume is not None, quiet, json)
+    options = RunOptions(overwrite, resume is not None, quiet or not crew.leads, json)
     folder = RunFolder(run.out)
-    trained = train_run(run, options)
+    try:
+        trained = train_run(run, options, crew)
+    except WorkerError as error:
+        if crew.leads:
+            raise
+        raise typer.Exit(error.code) from None  # the worker that failed, and worker 0, say why
+    if not crew.leads:
+        return
     if run.learner.report and (trained is not None or not folder.report.exists()):
         from ..page import write_report
 
@@ -145,13 +163,14 @@ def config(
     seed: SeedOption = None,
     threads: ThreadsOption = None,
     device: DeviceOption = None,
+    engine: EngineOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Print the configuration that `train` would use, as YAML.
 
     It has all defaults.
     """
-    run = resolved(config, set_, out, seed, threads, device)
+    run = resolved(config, set_, out, seed, threads, device, engine=engine)
     from ..configuration.yaml_config import to_yaml
 
     show_text(to_yaml(run).removesuffix("\n"))
@@ -175,6 +194,7 @@ def resolved(
     device: str | None,
     defaults: Sequence["Setting"] = (),
     name: str = "",
+    engine: str | None = None,
 ) -> "RunConfig":
     """Return the configuration from files, environment and options.
 
@@ -194,6 +214,8 @@ def resolved(
         given.append(Setting("learner.threads", str(threads), "--threads"))
     if device is not None:
         given.append(Setting("learner.device", device, "--device", literal=True))
+    if engine is not None:
+        given.append(Setting("distributed.engine", engine, "--engine", literal=True))
     if out is not None:
         given.append(Setting("out", str(out), "--out", literal=True))
     name = name or "-".join(path.stem for path in files)

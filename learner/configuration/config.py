@@ -26,6 +26,8 @@ from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
+from ..engines.exchange import PATIENCE
+from ..engines.open import EngineName
 from ..training.evaluation import Evaluation
 from .references import Referring
 
@@ -150,8 +152,8 @@ class LearnerConfig(Section):
     )
     replicas: PositiveInt | Literal["auto"] = Field(
         1,
-        description="copies of the model, each with a thread of its own, merged as they learn; "
-        "auto: one for each of `devices`, or for each GPU where `device` is cuda or auto",
+        description="copies of the model in each worker, with a thread of its own, merged as they "
+        "learn; auto: one for each of `devices`, or for each GPU where `device` is cuda or auto",
     )
     sync_every: PositiveInt = Field(
         8, description="rounds (a block for each replica) from one merge to the next"
@@ -224,6 +226,21 @@ class LearnerConfig(Section):
         return file
 
 
+class DistributedConfig(Section):
+    """Several workers, processes on one or more machines, that train one model together."""
+
+    engine: EngineName = Field(
+        "auto",
+        description="how workers find each other: local: there is one; mpi: the processes that "
+        "mpirun or srun starts; auto: mpi if mpirun started this process with others, else local",
+    )
+    patience_seconds: PositiveFloat = Field(
+        PATIENCE,
+        description="seconds that a worker waits for another before it gives up: more than the "
+        "longest evaluation or checkpoint takes",
+    )
+
+
 class RunConfig(Section, Referring):
     """One run: a model, its data, how it learns, and the folder `out` to write to."""
 
@@ -238,6 +255,7 @@ class RunConfig(Section, Referring):
     learner: LearnerConfig = LearnerConfig()
     evaluation: Evaluation = Evaluation()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    distributed: DistributedConfig = DistributedConfig()
     out: Path = Field(Path("runs/run"), description="run folder; `learn` takes runs/<config name>")
     code: dict[str, str] = Field(
         default_factory=dict,

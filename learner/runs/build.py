@@ -3,13 +3,14 @@
 from blocklearn.datasources import DataSource
 
 from ..configuration.config import RunConfig
+from ..engines.crew import Crew
 from ..files.row_folder import RowFolder
 from ..hooks import Hook
 from ..learner import Learner
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 
 
-def row_folder_of(config: RunConfig) -> RowFolder | None:
+def row_folder_of(config: RunConfig, crew: Crew) -> RowFolder | None:
     """Return the folder for row state, named after the run.
 
     None: the model has no row state, or keeps it in memory.
@@ -17,7 +18,7 @@ def row_folder_of(config: RunConfig) -> RowFolder | None:
     folder, out = config.learner.row_folder, config.out.resolve()
     if folder is None or not (config.model.row_states or config.model.needs_tokens):
         return None
-    return RowFolder(folder, out.name, f" (run {out})")
+    return RowFolder(folder, crew.folder_name(out.name), f" (run {out})")
 
 
 def build(
@@ -26,6 +27,7 @@ def build(
     eval: DataSource | None,
     hooks: list[Hook],
     rows: RowFolder | None = None,
+    crew: Crew | None = None,
 ) -> Learner:
     """Return the learner that `config` describes.
 
@@ -35,6 +37,7 @@ def build(
         eval: the open held-out data; None: there are none.
         hooks: hooks of the learner; the evaluation of rankings is added if configured.
         rows: the folder for row state; None: in memory.
+        crew: the workers of the run; None: there is one.
     """
     ranking = ranking_of(config)
     if ranking is not None and eval is not None:
@@ -58,5 +61,6 @@ def build(
         device=config.learner.devices or config.learner.device,
         index=config.learner.index,
         tables=config.learner.tables,
+        engine="local" if crew is None else crew,
         verbose=False,  # the hooks show it
     )

@@ -37,6 +37,7 @@ FREE = (
     "out",
     "evaluation",
     "checkpoint",
+    "distributed",
     "learner.passes",
     "learner.threads",
     "learner.index",

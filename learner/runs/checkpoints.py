@@ -131,9 +131,9 @@ def settings_of(learner: Learner) -> dict[str, Any]:
         "learner": {
             "passes": learner.passes,
             "seed": learner.seed,
-            "devices": list(learner.devices),
+            "devices": list(learner.devices) * learner.crew.size,
             "tables": learner.tables,
-            "replicas": learner.replicas,
+            "replicas": learner.replicas * learner.crew.size,
             "sync_every": learner.sync_every,
             "sync_weight": learner.sync_weight,
             "of_rows": learner.of_rows,

@@ -19,6 +19,14 @@ def planned(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"model": provisional(config.model)})
 
 
+def with_model(config: RunConfig, model: dict[str, Any]) -> RunConfig:
+    """Return `config` with the fields of a model that another worker has decided on."""
+    if config.model.undecided is None:
+        return config
+    decided = type(config.model).model_validate_json(json.dumps(model))
+    return config.model_copy(update={"model": decided})
+
+
 def decided(
     config: RunConfig, before: dict[str, Any] | None, make: Callable[[], Learner],
     folder: RunFolder, say: Callable[[str], None],

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from ..engines.crew import Crew
 from ..errors import RunInterrupted
 from ..exit_codes import ExitCode
 from ..hooks import Hook, Progress
@@ -55,6 +56,11 @@ class Requests:
         self._interrupted = False
         self._over = threading.Event()  # set when signals are no longer caught
 
+    @property
+    def name(self) -> str | None:
+        """The name of the first signal that came."""
+        return None if self.received is None else self.received.name
+
     @contextmanager
     def caught(self) -> Iterator[None]:
         """Catch signals as requests; restore the previous handlers at the end.
@@ -90,9 +96,14 @@ class Requests:
 class StopOnSignal(Hook):
     """Ends training at the next block after a signal, once a checkpoint is saved."""
 
-    def __init__(self, requests: Requests, save: Callable[[Learner, Progress], None]) -> None:
-        """Take the signals to look for, and the function that saves a checkpoint."""
-        self.requests, self.save = requests, save
+    def __init__(
+        self, requests: Requests, save: Callable[[Learner, Progress], None], crew: Crew
+    ) -> None:
+        """Take the signals to look for, and the function that saves a checkpoint.
+
+        crew: the workers of the run, each of which may have received a signal.
+        """
+        self.requests, self.save, self.crew = requests, save, crew
 
     def start(self, learner: Learner, progress: Progress) -> None:
         """Defer signals: from now on, stopping at once would lose work."""
@@ -100,11 +111,11 @@ class StopOnSignal(Hook):
 
     def block(self, learner: Learner, progress: Progress) -> None:
         """Save and raise `RunInterrupted` if a signal was received."""
-        received = self.requests.received
+        received = self.requests.name or self.crew.asked
         if received is not None:
             self.save(learner, progress)
             raise RunInterrupted(
-                f"{received.name} in pass {progress.pass_ + 1} of {progress.passes}, block "
+                f"{received} in pass {progress.pass_ + 1} of {progress.passes}, block "
                 f"{progress.block} of {progress.blocks}"
             )
 

@@ -17,7 +17,10 @@ from blocklearn.matcache.errors import DeviceLostError
 from ..configuration.config import RunConfig, renamed
 from ..configuration.references import left_out
 from ..configuration.yaml_config import to_yaml
+from ..engines.alike import check_alike
+from ..engines.crew import Crew
 from ..errors import DivergedError, ModelFolderError, ModelMissingError, RunInterrupted
+from ..exit_codes import exit_code
 from ..figures import size
 from ..hooks import Hook, Progress
 from ..learner import Learner
@@ -32,6 +35,7 @@ from ..watch.tensorboard import TensorBoard
 from ..watch.trackers import MLflow, WeightsAndBiases
 from ..watch.watchdog import watching
 from . import checkpoint
+from .assisting import assist
 from .build import build, row_folder_of
 from .checkpoint import Checkpoint
 from .decided import decided, planned
@@ -79,29 +83,39 @@ class SayNotes(Hook):
             self.options.say(note)
 
 
-def train(config: RunConfig, options: RunOptions) -> Learner | None:
+def train(config: RunConfig, options: RunOptions, crew: Crew | None = None) -> Learner | None:
     """Train a model, write it to `config.out`, and return its learner.
 
-    Returns None if the run was finished already.
+    Of several workers, the one that leads writes. Returns None on the others, and if the run was
+    finished already.
+
+    crew: the workers of the run; None: there is one.
 
     Raises:
         RunFolderError: the folder has a run already, or another process writes there.
         RunInterrupted: a signal came; the message says how to resume.
     """
-    requests = Requests()
-    with requests.caught(), _saying_how_to_go_on(config):
-        return _train(config, options, requests)
+    requests, crew = Requests(), crew or Crew()
+    crew.wish = lambda: requests.name
+    with requests.caught(), _saying_how_to_go_on(config), crew.guard(exit_code):
+        if crew.leads:
+            return _train(config, options, requests, crew)
+        assist(config, requests, crew)
+        return None
 
 
-def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learner | None:
+def _train(
+    config: RunConfig, options: RunOptions, requests: Requests, crew: Crew
+) -> Learner | None:
     folder = RunFolder(config.out)
     folder.check(overwrite=options.overwrite, resume=options.resume)
     config = settled(config)
     warn_of_secrets(config)
     train_data, eval_data = open_data(config)
     config = sized(config, train_data)
-    rows = row_folder_of(config)
-    plan = build(planned(config), train_data, eval_data, [], rows).plan()
+    rows = row_folder_of(config, crew)
+    check_alike(crew, {"data.train": train_data.fingerprint})
+    plan = build(planned(config), train_data, eval_data, [], rows, crew).plan()
     check_room(plan, config)  # fail before any file is written
     if rows is not None:
         rows.check(plan.row_files)
@@ -114,7 +128,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
             folder,
             options.say,
         )
-        settings = config.written()
+        settings = as_one_process(config.written(), crew)
         if last:
             old = replace(last, config=_completed(last.config, type(config)))
             checkpoint.check_same(old, settings, train_data.fingerprint)
@@ -124,6 +138,7 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
                 f"{config.out}: finished, {done} passes are done. To train longer, raise "
                 "learner.passes; --overwrite starts afresh."
             )
+            crew.told(None)
             return None
         write_file(folder.config, to_yaml(config).encode())
         write_file(folder.plan, plan.json().encode())
@@ -146,8 +161,10 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
             keep_best=config.evaluation.keep_best,
         )
         with _shown(config, options) as shown:
-            hooks = [SayNotes(options), *shown, events, saver, StopOnSignal(requests, saver.save)]
-            learner = build(config, train_data, eval_data, hooks, rows)
+            stop = StopOnSignal(requests, saver.save, crew)
+            hooks = [SayNotes(options), *shown, events, saver, stop]
+            crew.told(config.model.model_dump(mode="json"))
+            learner = build(config, train_data, eval_data, hooks, rows, crew)
             options.say(f"{summary(config, learner, plan)}; to {config.out}")
             if last:
                 learner.restore(last.state)
@@ -157,11 +174,23 @@ def _train(config: RunConfig, options: RunOptions, requests: Requests) -> Learne
             patience = config.learner.watchdog_seconds, config.learner.watchdog_exit_seconds
             with watching(learner.progress, *patience):
                 learner.fit()
-        for line in choose_model(learner, config.evaluation, folder.checkpoints):
-            options.say(line)
-        save(learner, config.out)
-        options.say(f"the model is in {config.out}")
+        with learner.alone():
+            for line in choose_model(learner, config.evaluation, folder.checkpoints):
+                options.say(line)
+            save(learner, config.out)
+            options.say(f"the model is in {config.out}")
     return learner
+
+
+def as_one_process(written: dict[str, Any], crew: Crew) -> dict[str, Any]:
+    """Return the settings of the same run in one process, with the replicas of all workers.
+
+    Its results have the same bits, so either can resume the other.
+    """
+    learner = written["learner"]
+    devices = learner["devices"] and learner["devices"] * crew.size
+    own = {"replicas": learner["replicas"] * crew.size, "devices": devices}
+    return written | {"learner": learner | own}
 
 
 def warn_of_secrets(config: RunConfig) -> None:

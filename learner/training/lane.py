@@ -7,11 +7,26 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from blocklearn.matcache.threads import MOMENT, start
 
 Result = TypeVar("Result")
+
+
+class Numbered(Protocol):
+    """A piece of work for a replica: a block of data, or another piece."""
+
+    @property
+    def pass_(self) -> int:
+        """The pass over the data."""
+
+    @property
+    def index(self) -> int:
+        """The number of the piece in its pass."""
+
+
+Piece = TypeVar("Piece", bound=Numbered)
 
 
 class Errand(Generic[Result]):

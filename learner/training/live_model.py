@@ -12,7 +12,7 @@ from blocklearn.models import RowStore
 
 from ..files.row_folder import RowFolder
 from .progress import Progress
-from .state import State, give, make_stores, read_only, set_progress, take
+from .state import State, give, make_stores, read_only, set_progress, shared, take
 from .team import Team
 
 NOTHING = "Learner: nothing is trained or loaded yet; call fit()."
@@ -36,6 +36,7 @@ class LiveModel:
         self.restored: State | None = None
         self.trained = False
         self._progress, self._row_folder = progress, row_folder
+        self._unshared: State | None = None  # was given to this worker, perhaps not to others
 
     # ------------------------------------------------------------- replicas
 
@@ -112,10 +113,21 @@ class LiveModel:
 
     def restore(self, state: State) -> None:
         """Set the replicas to `state`, now or when they are made."""
-        self.restored = state
+        self.restored = self._unshared = state
         set_progress(state, self._progress)
         if self.team is not None:
             self._load(self.team)
+
+    def share(self) -> None:
+        """Give the other workers the state that was restored on the one that leads, if any."""
+        team, state = self.ready(), self._unshared
+        self._unshared = None
+        if team.crew.size == 1:
+            return
+        state = shared(state, team.crew, self.stores)
+        if state is not None and not team.crew.leads:
+            self.restore(state)
+            self._unshared = None
 
     def _load(self, team: Team) -> None:
         if self.restored is not None:

@@ -14,7 +14,9 @@ from .progress import Progress
 from .replica import Replica
 from .scoring import TrainingScores
 from .team import Team
-from .work import Work
+from .work import Work, together
+
+Lead = Callable[[Callable[[], None]], None]
 
 
 class Meter:
@@ -25,6 +27,7 @@ class Meter:
         self._team, self._readers, self._progress = team, readers, progress
         self._before = team.work()
         self._earlier, self._rows, self._seconds = progress.work, progress.rows, progress.seconds
+        self._done = Work()
         self._flops = 0  # of training
         self._flops_at_start = 0
 
@@ -39,14 +42,23 @@ class Meter:
         self._flops += team.flops - self._flops_at_start
         self._flops_at_start = team.flops
         ready = sum([reader.ready for reader in self._readers])
-        done = team.work() - self._before + Work(flops=self._flops, ready=ready)
-        progress.work = self._earlier + done
-        progress.rows, progress.seconds = self._rows + done.rows, self._seconds + done.seconds
-        progress.rows_per_s, progress.gflops = done.rows_per_s, done.gflops
+        self._done = team.work() - self._before + Work(flops=self._flops, ready=ready)
+        self._show(self._done)
         progress.cache_bytes = team.nbytes
         if team.first.device != "cpu":
             progress.device_bytes = progress.cache_bytes
         progress.allocations_after_warmup = team.late_allocations
+
+    def meet(self) -> None:
+        """Tell the progress the work of all workers, at a pause."""
+        told = self._team.meet(list(self._done))
+        self._show(together([Work(*each) for each in told]))
+
+    def _show(self, done: Work) -> None:
+        progress = self._progress
+        progress.work = self._earlier + done
+        progress.rows, progress.seconds = self._rows + done.rows, self._seconds + done.seconds
+        progress.rows_per_s, progress.gflops = done.rows_per_s, done.gflops
 
 
 class Training:
@@ -60,15 +72,18 @@ class Training:
         evaluator: Evaluator,
         tell: Callable[[str], None],
         heard: Callable[[], bool],
+        lead: Lead,
     ) -> None:
         """Begin at the position of `progress`.
 
         sides: the sources that a pass visits, with their readers.
         tell: called with "block", "pass_end" and "end".
         heard: whether "block" is of interest.
+        lead: does what the worker that leads does alone.
         """
         self._team, self._sides, self._progress = team, sides, progress
         self._evaluator, self._tell, self._heard = evaluator, tell, heard
+        self._lead = lead
         self._meter = Meter(team, [reader for _, reader in sides], progress)
         self._scores = TrainingScores(progress)
         self._check = FiniteCheck(blocks_between(team.first, [source.shape for source, _ in sides]))
@@ -89,16 +104,23 @@ class Training:
                 self._meter.pause()
             if progress.closed:
                 progress.stop = progress.stop or team.first.converged
-                evaluator.look(last=progress.stop or progress.pass_ + 1 == progress.passes)
-                self._tell("pass_end")
+                self._meter.meet()
+                self._lead(self._end_of_pass)
                 progress.pass_, progress.block = progress.pass_ + 1, 0
                 progress.closed = False
         if progress.block or not progress.pass_:
-            self._tell("end")
+            self._meter.meet()
+            self._lead(partial(self._tell, "end"))
             return
         progress.pass_, progress.block, progress.closed = progress.pass_ - 1, progress.blocks, True
-        self._tell("end")
+        self._lead(partial(self._tell, "end"))
         progress.pass_, progress.block, progress.closed = progress.pass_ + 1, 0, False
+
+    def _end_of_pass(self) -> None:
+        """Evaluate if it is due, and tell of the end of the pass."""
+        progress = self._progress
+        self._evaluator.look(last=progress.stop or progress.pass_ + 1 == progress.passes)
+        self._tell("pass_end")
 
     def _train_pass(self) -> None:
         """Train on the rest of the present pass, one side after the other; the model ends it.
@@ -121,12 +143,14 @@ class Training:
         """Train on the blocks of a side, from block `done` on."""
         team, progress, (source, reader) = self._team, self._progress, self._sides[side]
         team.each(partial(Replica.turn_to, side=side))
-        blocks, end = team.waiting(reader.blocks(progress.pass_, start=done)), source.blocks
+        own, end = team.crew.own(range(done, source.blocks)), source.blocks
+        blocks = team.waiting(reader.blocks(progress.pass_, own.start, own.step))
         while done < end:
             count = min(team.stretch, end - done)
+            own = team.crew.own(range(count))
             done += count
             team.begin()
-            for _ in team.train(islice(blocks, count), side, self._scores):
+            for _ in team.train(islice(blocks, len(own)), side, self._scores):
                 progress.ahead += 1
             team.finish()
             team.merge(complete=done == end)
@@ -139,6 +163,9 @@ class Training:
 
     def _after(self, blocks: int) -> None:
         """Do what is due after so many blocks and their merge. The time is not that of training."""
+        if self._team.crew.size > 1:
+            self._after_together(blocks)
+            return
         progress, evaluator = self._progress, self._evaluator
         check, evaluate = self._check.due(progress, blocks), evaluator.due()
         if check or evaluate or self._heard():
@@ -149,3 +176,19 @@ class Training:
                 evaluator.evaluate()
             self._tell("block")
             self._meter.start()
+
+    def _after_together(self, blocks: int) -> None:
+        """Do the same where there are several workers: they meet, and one of them decides."""
+        progress, evaluator = self._progress, self._evaluator
+
+        def decide() -> None:
+            if evaluator.due():
+                evaluator.evaluate()
+            self._tell("block")
+
+        self._meter.pause()
+        self._meter.meet()
+        if self._check.due(progress, blocks):
+            self._check.recent(self._team, progress)
+        self._lead(decide)
+        self._meter.start()

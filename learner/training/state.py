@@ -6,7 +6,7 @@ continues gives the same bits as one that never stopped. To read parameters, use
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from blocklearn.datasources import BlockShape, DataSource, Ids, row_names
 from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
+from ..engines.crew import Crew
 from ..files.row_folder import RowFolder
 from .progress import Best, Progress
 from .replica import OPTIMIZER
@@ -52,11 +53,8 @@ def take(
     copy: False takes the arrays of `team` itself, which training will change.
     into: an earlier state, whose arrays receive the copies, also of `rows`.
     """
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
-    paused = [replica.pause() for replica in team.replicas]
-    for number, replica in enumerate(team.replicas[: None if team.apart else 1]):
-        for name, mat in replica.mats().items():
-            tensors[_name(number, name)] = _shown(mat)
+    paused = team.paused()
+    tensors = {_name(number, name): array for number, name, array in _learnt(team)}
     given = {} if into is None else into.tensors
     if copy:
         tensors = {name: _copied(array, given.get(name)) for name, array in tensors.items()}
@@ -73,6 +71,24 @@ def take(
         "best": None if progress.best is None else asdict(progress.best),
     }
     return State(tensors, position)
+
+
+def _learnt(team: Team) -> Iterator[tuple[int, str, np.ndarray[Any, Any]]]:
+    """Yield number, name and contents on the host of each learned Mat.
+
+    If replicas are apart, these are the Mats of all replicas of all workers, else of the first one.
+    """
+    if team.apart and team.crew.size > 1:
+        with team.crew.ordered("state"):
+            for i, replica in enumerate(team.replicas):
+                for name, mat in replica.mats().items():
+                    own = _shown(mat)
+                    for rank, array in enumerate(team.crew.pooled(own)):
+                        yield i * team.crew.size + rank, name, array.reshape(own.shape)
+        return
+    for number, replica in enumerate(team.replicas[: None if team.apart else 1]):
+        for name, mat in replica.mats().items():
+            yield number, name, _shown(mat)
 
 
 def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -95,7 +111,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
         if name not in state.fresh and name in state.tensors:
             np.copyto(store.array, state.tensors[name])
     paused = _paused(state.position)
-    for number, replica in enumerate(team.replicas):
+    for number, replica in team.numbered():
         for name, mat in replica.mats().items():
             own = _name(number, name)
             own = own if own in state.tensors else name
@@ -103,14 +119,38 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
                 mat.set(state.tensors[own])
             elif not name.startswith(OPTIMIZER) and name not in replica.model.unsaved:
                 raise ShapeError(f"restore: the state has no parameter {name!r}.")
-        own_pause = paused[number % len(paused)]
-        if replica.optimizer is not None and "steps" not in own_pause:
+        if replica.optimizer is not None and not all("steps" in each for each in paused):
             raise ShapeError(
                 "restore: the state has no position of an optimizer, but training has."
             )
-        replica.resume(own_pause)
+    team.resume(paused)
+    for replica in team.replicas:
         replica.refresh()  # a device has a copy of the state of rows
     team.apart = any(name.startswith(_name(1, "")) for name in state.tensors)
+
+
+def shared(state: State | None, crew: Crew, stores: Mapping[str, RowStore]) -> State | None:
+    """Return the state of the worker that leads; None: it has none.
+
+    state: of this worker. stores: take the states of rows that other workers receive.
+    """
+    head: dict[str, Any] | None = None
+    if crew.leads and state is not None:
+        tensors = {name: (array.shape, array.dtype.str) for name, array in state.tensors.items()}
+        fresh = sorted(state.fresh)
+        head = {"position": state.position, "tensors": tensors, "fresh": fresh}
+    head = crew.told(head)
+    if head is None:
+        return None
+    if state is None or not crew.leads:
+        state = State({}, head["position"], frozenset(head["fresh"]))
+        for name, (shape, dtype) in head["tensors"].items():
+            room = stores[name].array if name in stores else np.empty(shape, dtype)
+            fits = room.shape == tuple(shape)
+            state.tensors[name] = room if fits else np.empty(shape, dtype)
+    for array in state.tensors.values():
+        crew.spread(array)
+    return state
 
 
 def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
@@ -153,16 +193,16 @@ def _paused(position: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [{"steps": count, "phase": phase} for count in counts]
 
 
-def _shown(mat: Mat) -> np.ndarray[Any, Any]:
-    found: np.ndarray[Any, Any] = mat.cache.backend.host(mat.slot.data())
-    return found
-
-
 def _copied(array: np.ndarray[Any, Any], into: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     if into is None:
         return array.copy()
     np.copyto(into, array)
     return into
+
+
+def _shown(mat: Mat) -> np.ndarray[Any, Any]:
+    found: np.ndarray[Any, Any] = mat.cache.backend.host(mat.slot.data())
+    return found
 
 
 def _name(replica: int, name: str) -> str:

@@ -3,41 +3,32 @@
 Block i of a side goes to replica i mod n, and merges come after fixed blocks. So the result depends
 on the number of replicas, but not on their timing. With one replica there are no threads and no
 merges.
+
+Replicas may be shared out among workers: each has a team of its own, and replica r is in the team
+of worker r mod workers. What they learn has the same bits as if one process had all replicas.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from statistics import fmean
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from blocklearn.datasources import BlockShape, DataSource, HostBlock, Reader
 from blocklearn.matcache import Mat, Merge, Merger, make_merger
 from blocklearn.models.score import Tally
 
+from ..engines.crew import Crew
+from ..engines.merging import CrewMerger
+from ..engines.rows import ChangedRows
 from .block_input import TRAINED_AHEAD, Use, lent
-from .lane import Errand, Lane
+from .lane import Errand, Lane, Piece
 from .replica import Look, Replica
 from .work import Counter, Work
 
 Result = TypeVar("Result")
-
-
-class Numbered(Protocol):
-    """A piece of work for a replica: a block of data, or another piece."""
-
-    @property
-    def pass_(self) -> int:
-        """The pass over the data."""
-
-    @property
-    def index(self) -> int:
-        """The number of the piece in its pass."""
-
-
-Piece = TypeVar("Piece", bound=Numbered)
 
 
 class Team:
@@ -46,15 +37,28 @@ class Team:
     sync_every: rounds (a block for each replica) between merges.
     sync_weight: in (0, 1], how far a merge moves a replica towards the mean of all. At the end of a
         pass it is 1.
+    crew: the workers of the run, each with as many replicas; None: there is one.
+
+    total: the number of replicas of all workers.
+    stretch: blocks of all replicas from one merge to the next.
     """
 
     def __init__(
-        self, replicas: Sequence[Replica], *, sync_every: int = 1, sync_weight: float = 1.0
+        self,
+        replicas: Sequence[Replica],
+        *,
+        sync_every: int = 1,
+        sync_weight: float = 1.0,
+        crew: Crew | None = None,
     ) -> None:
         """Make the team. Its threads start with the first work."""
         self.replicas = list(replicas)
+        self.crew = crew = Crew() if crew is None else crew
+        self.total = len(replicas) * crew.size
         self.sync_weight = sync_weight
-        self.stretch = 1 if len(replicas) == 1 else sync_every * len(replicas)
+        self.stretch = 1 if self.total == 1 else sync_every * self.total
+        self._changed = ChangedRows()
+        self._paused: list[Mapping[str, Any]] = []  # of all workers, since `meet`
         self._lanes = [
             Lane(f"blocklearn-model-{i}") for i in range(len(replicas) if len(replicas) > 1 else 0)
         ]
@@ -112,9 +116,12 @@ class Team:
 
         look: shown blocks of the first replica; see `Replica.train`.
         """
+        first, crew = self.first if self.crew.leads else None, self.crew
 
         def train(replica: Replica, host: HostBlock) -> None:
-            replica.train(host, side, look if replica is self.first else None)
+            replica.train(host, side, look if replica is first else None)
+            if crew.size > 1 and replica.model.states:
+                self._changed.note(side, host.row_ids[: host.rows])
 
         return self._in_turn(blocks, train, TRAINED_AHEAD)
 
@@ -146,17 +153,20 @@ class Team:
 
     def begin(self) -> None:
         """Save the sums before replicas diverge; they must be equal in all replicas."""
-        if self._lanes:
+        if self.total > 1:
             self._merging().begin(mats for rule, mats in self._learned() if rule == "sum")
 
     def finish(self) -> None:
         """Wait until devices are done with all blocks, if a merge follows."""
-        if self._lanes:
+        if self.total > 1:
             self.each(Replica.finish)
 
     def merge(self, *, complete: bool) -> None:
-        """Merge the replicas. complete: until they are equal, whatever the `sync_weight`."""
-        if not self._lanes:
+        """Merge the replicas. complete: until they are equal, whatever the `sync_weight`.
+
+        The workers exchange the states of the rows that they have changed, too.
+        """
+        if self.total == 1:
             return
         self.counter.lap("compute")
         self.each(Replica.settle)
@@ -166,7 +176,35 @@ class Team:
         for replica, numbers in zip(self.replicas, paused, strict=True):
             replica.resume(numbers)
         self.apart = weight < 1.0
+        self._changed.give(self.first.model.states, self.crew)
         self.counter.lap("merge")
+
+    def meet(self, message: Any = None) -> list[Any]:
+        """Return the messages of all workers, and note how their optimizers are paused.
+
+        message: of this worker, for JSON.
+        """
+        if self.crew.size == 1:
+            return [message]
+        own = [replica.pause() for replica in self.replicas]
+        found = self.crew.meet([message, own])
+        self._paused = [of[i] for i in range(len(own)) for _, of in found]
+        return [message for message, _ in found]
+
+    def paused(self) -> list[Mapping[str, Any]]:
+        """Return how the optimizer of every replica is paused: those of all workers."""
+        return list(self._paused) or [replica.pause() for replica in self.replicas]
+
+    def resume(self, paused: Sequence[Mapping[str, Any]]) -> None:
+        """Resume the optimizers, from the pauses of all replicas, or of fewer: they repeat."""
+        for number, replica in self.numbered():
+            replica.resume(paused[number % len(paused)])
+        self._paused = list(paused) if self.crew.size > 1 else []
+
+    def numbered(self) -> Iterator[tuple[int, Replica]]:
+        """Yield the number of each replica of this worker, among those of all, and the replica."""
+        for i, replica in enumerate(self.replicas):
+            yield i * self.crew.size + self.crew.rank, replica
 
     def _learned(self) -> Iterator[tuple[Merge, list[Mat]]]:
         """Yield the merge rule of each learned Mat, and that Mat of all replicas."""
@@ -174,7 +212,9 @@ class Team:
             yield self.first.merge_rule(name), [r.mats()[name] for r in self.replicas]
 
     def _merging(self) -> Merger:
-        if self._merger is None:
+        if self._merger is None and self.crew.size > 1:
+            self._merger = CrewMerger(self.crew)
+        elif self._merger is None:
             caches = [replica.cache for replica in self.replicas]
             self._merger = make_merger(caches, self.first.learned())
         return self._merger
@@ -191,9 +231,10 @@ class Team:
             if self.apart:  # sums are merged already
                 parameters = self.first.model.parameters
                 means = [name for name in parameters if self.first.merge_rule(name) == "mean"]
-                self._merging().merge(
-                    ("mean", [r.model.parameters[name] for r in self.replicas]) for name in means
-                )
+                with self.crew.ordered("exact"):
+                    self._merging().merge(
+                        ("mean", [r.model.parameters[n] for r in self.replicas]) for n in means
+                    )
             for replica in self.replicas:
                 replica.refresh()
             yield

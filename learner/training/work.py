@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import add, sub
 from time import perf_counter
 from typing import Literal, NamedTuple, get_args
@@ -70,6 +71,19 @@ class Work(NamedTuple):
 
     def _per_s(self, count: int) -> float:
         return count / self.seconds if self.seconds > 0 else 0.0
+
+
+def together(works: Sequence[Work]) -> Work:
+    """Return the work of several workers at the same time: sums of counts, means of seconds."""
+    total = sum(works[1:], works[0])
+    share = 1 / len(works)
+    return total._replace(
+        seconds=total.seconds * share,
+        read=total.read * share,
+        copy=total.copy * share,
+        compute=total.compute * share,
+        merge=total.merge * share,
+    )
 
 
 Part = Literal["read", "copy", "compute", "merge"]

@@ -32,8 +32,8 @@ ROOMS = {
         " lbfgs rmsprop sgd streaming_average telescoping"
     ),
     "learner": (
-        "errors terminal exit_codes figures memory drawing files training showing configuration"
-        " learner storage"
+        "errors terminal exit_codes figures memory drawing files engines training showing"
+        " configuration learner storage"
         " checking recommendation choosing installation conversion watch runs reports serving"
         " inspection evidence page starting command_line estimators"
     ),

@@ -1,0 +1,159 @@
+"""The workers of a run, as one of them sees them: who leads, and what all agree on.
+
+Worker 0 leads. Between blocks it alone calls hooks, decides on evaluations and writes files, and
+the others carry out what it orders. So a decision is made once, and a hook sees one model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import WorkerLostError
+from .exchange import Alone, Exchange
+
+CHUNK = 2**24  # numbers that are broadcast at a time
+
+
+class Crew:
+    """All workers of a run.
+
+    - exchange: the connection of this worker; None: it works alone.
+    - wish: returns what this worker asks the leader for, such as the name of a signal that it
+      received; None: nothing.
+
+    asked: what any worker asked for, when all met the last time.
+    """
+
+    def __init__(
+        self, exchange: Exchange | None = None, wish: Callable[[], str | None] = lambda: None
+    ) -> None:
+        self.exchange = Alone() if exchange is None else exchange
+        self.rank, self.size = self.exchange.rank, self.exchange.size
+        self.wish, self.asked = wish, wish()
+        self._leading = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether this worker leads."""
+        return self.rank == 0
+
+    def own(self, items: range) -> range:
+        """Return the share of this worker: every `size`-th item, from its rank on."""
+        return items[self.rank :: self.size]
+
+    def folder_name(self, name: str) -> str:
+        """Return the name of a folder of this worker: several may share a disk."""
+        return name if self.leads else f"{name}-worker-{self.rank}"
+
+    # ------------------------------------------------------------- messages
+
+    def gather(self, message: Any) -> list[Any]:
+        """Return the messages of all workers, by rank. They are values for JSON."""
+        if self.size == 1:
+            return [message]
+        own = _packed(message)
+        parts = self.exchange.exchange([own] * self.size)
+        return [_unpacked(part) for part in parts]
+
+    def meet(self, message: Any) -> list[Any]:
+        """Return the messages of all workers, and hear what they ask for."""
+        found = self.gather([message, self.wish()])
+        self.asked = next((wish for _, wish in found if wish is not None), None)
+        return [message for message, _ in found]
+
+    def told(self, message: Any = None) -> Any:
+        """Return the message of the leader, a value for JSON. The others give none."""
+        if self.size == 1:
+            return message
+        given = _packed(message) if self.leads else np.empty(0, np.uint8)
+        parts = self.exchange.exchange([given] * self.size)
+        return message if self.leads else _unpacked(parts[0])
+
+    def spread(self, array: NDArray[Any]) -> None:
+        """Fill `array` with that of the leader. It has the same shape and dtype everywhere."""
+        flat, nothing = array.reshape(-1), np.empty(0, array.dtype)
+        for start in range(0, flat.size if self.size > 1 else 0, CHUNK):
+            part = flat[start : start + CHUNK]
+            parts = self.exchange.exchange([part if self.leads else nothing] * self.size)
+            if not self.leads:
+                part[:] = parts[0]
+
+    def pooled(self, array: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return the arrays of all workers, by rank, flat: they may differ in size."""
+        return self.exchange.exchange([array] * self.size)
+
+    # ------------------------------------------------------------- leading
+
+    @contextmanager
+    def ordered(self, name: str) -> Iterator[None]:
+        """Order the other workers to take part in the `with` statement, while this one leads.
+
+        Outside of `lead` no order is needed: there, all workers make the same calls.
+
+        name: of what the others do, among the `orders` of `lead`.
+        """
+        before, self._leading = self._leading, False
+        try:
+            if before:
+                self.told(name)
+            yield
+        finally:
+            self._leading = before
+
+    def lead(self, work: Callable[[], Any], orders: Mapping[str, Callable[[], Any]]) -> None:
+        """Call `work` on the worker that leads, while the others carry out its orders.
+
+        orders: what each order of `work` means for the other workers.
+        """
+        if not self.leads:
+            self.follow(orders)
+            return
+        with self.leading():
+            work()
+
+    @contextmanager
+    def leading(self) -> Iterator[None]:
+        """Lead in a `with` statement, while all other workers `follow`."""
+        self._leading = self.size > 1
+        try:
+            yield
+        finally:
+            self._leading = False
+        self.told("")
+
+    def follow(self, orders: Mapping[str, Callable[[], Any]]) -> None:
+        """Carry out orders of the worker that leads, until it is done. orders: see `lead`."""
+        while (name := self.told()) != "":
+            orders[name]()
+
+    @contextmanager
+    def guard(self, code: Callable[[BaseException], int]) -> Iterator[None]:
+        """Tell the other workers of an error that ends the `with` statement.
+
+        code: returns the exit code of an error.
+        """
+        try:
+            yield
+        except Exception as error:
+            with suppress(WorkerLostError):
+                self.exchange.fail(int(code(error)), f"{type(error).__name__}: {error}")
+            raise
+
+
+def _packed(message: Any) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(message).encode(), np.uint8)
+
+
+def _unpacked(part: NDArray[np.uint8]) -> Any:
+    return json.loads(part.tobytes())
+
+
+def bounds(length: int, parts: int) -> Sequence[int]:
+    """Return the bounds of `parts` nearly equal parts of `length` items, `parts` + 1 numbers."""
+    return [length * i // parts for i in range(parts + 1)]

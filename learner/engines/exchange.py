@@ -1,0 +1,98 @@
+"""The one primitive of several workers: each gives an array to each, and gets one from each.
+
+All workers make the same calls in the same order. A worker that fails answers the next call of the
+others with its error, so none of them waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.closing import Closing
+
+from ..errors import WorkerError, WorkerLostError
+
+Bytes = NDArray[np.uint8]
+
+PATIENCE = 1800.0
+"""Seconds that a worker waits for the others: longer than any evaluation or checkpoint."""
+
+
+class Exchange(Closing):
+    """A worker's connection to all workers.
+
+    - rank: the number of this worker, from 0.
+    - size: the number of workers.
+    - patience: seconds that a call waits for the other workers.
+
+    failed: whether a failure of any worker has ended the exchanges.
+    """
+
+    def __init__(self, rank: int, size: int, patience: float = PATIENCE) -> None:
+        self.rank, self.size, self.patience = rank, size, patience
+        self.failed = False
+
+    def exchange(self, parts: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Give `parts[i]` to worker i, and return what each worker gave to this one, by rank.
+
+        parts: one array for each worker, of one dtype, which all workers use in this call.
+
+        The arrays returned are flat, and valid until the next call. The own part is returned
+        as it is, without a copy.
+
+        Raises:
+            WorkerError: another worker has failed.
+            WorkerLostError: another worker did not answer in time.
+        """
+        dtype, own = parts[0].dtype, np.ascontiguousarray(parts[self.rank]).reshape(-1)
+        given = [np.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in parts]
+        try:
+            failed, found = self._swap(given, False)
+        except WorkerLostError:
+            self.failed = True
+            raise
+        for rank, part in enumerate(found):
+            if failed[rank]:
+                self.failed = True
+                told = json.loads(part.tobytes())
+                raise WorkerError(rank, told["code"], told["text"])
+        return [own if rank == self.rank else part.view(dtype) for rank, part in enumerate(found)]
+
+    def fail(self, code: int, text: str) -> None:
+        """Tell the other workers that this one has failed, at the call that they make next.
+
+        It does nothing after another failure: they know already, or are lost.
+
+        code: exit code of the error. text: its message.
+        """
+        if self.failed or self.size == 1:
+            return
+        self.failed = True
+        told = np.frombuffer(json.dumps({"code": code, "text": text}).encode(), np.uint8)
+        self._swap([told] * self.size, True)
+
+    @abstractmethod
+    def _swap(self, parts: list[Bytes], failed: bool) -> tuple[list[bool], list[Bytes]]:
+        """Exchange bytes, and whether a worker has failed.
+
+        Returns for each worker whether it failed, and its bytes. Those of this worker may be empty.
+        """
+
+
+class Alone(Exchange):
+    """The connection of a worker without others."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 1)
+
+    def _swap(self, parts: list[Bytes], failed: bool) -> tuple[list[bool], list[Bytes]]:
+        return [failed], parts
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,84 @@
+"""Workers that are processes of MPI, as `mpirun` and `srun` start them. Imports mpi4py."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from ..errors import WorkerLostError
+from ..exit_codes import ExitCode
+from .exchange import Bytes, Exchange
+
+PAUSES = 2e-5, 1e-3
+"""Least and most seconds between looks at a transfer, which wait longer and longer: workers that
+share cores leave them to each other."""
+
+ALIGNED = 64  # bytes: parts begin at multiples of it, so that they hold any dtype
+
+
+def connect(patience: float) -> Exchange:
+    """Return the connection of this process to all that were started with it.
+
+    patience: seconds to wait for other workers.
+
+    Raises ModuleNotFoundError if mpi4py or a library of MPI is missing.
+    """
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise ModuleNotFoundError(
+            f"engine=mpi: needs mpi4py and a library of MPI ({error}). pip install "
+            "'blocklearn[mpi]' brings both; on a cluster, build mpi4py with its own MPI."
+        ) from error
+    return MPIExchange(MPI, patience)
+
+
+class MPIExchange(Exchange):
+    """The connection of a process of MPI, through a communicator of its own."""
+
+    def __init__(self, mpi: Any, patience: float) -> None:
+        """mpi: the module `mpi4py.MPI`."""
+        self._mpi, self._comm = mpi, mpi.COMM_WORLD.Dup()
+        super().__init__(self._comm.Get_rank(), self._comm.Get_size(), patience)
+
+    def _swap(self, parts: list[Bytes], failed: bool) -> tuple[list[bool], list[Bytes]]:
+        """See `Exchange`. A size tells of a failure by being negative: -1 - size."""
+        sizes = np.array([part.size for part in parts], np.int64)
+        sizes[self.rank] = 0  # the own part stays here
+        given, found = (-1 - sizes if failed else sizes), np.empty_like(sizes)
+        self._finish(self._comm.Ialltoall(given, found))
+        flags = found < 0
+        found = np.where(flags, -1 - found, found)
+        starts = np.concatenate([[0], np.cumsum(-(-found // ALIGNED) * ALIGNED)])
+        room = np.empty(starts[-1], np.uint8)
+        arriving = [room[a : a + n] for a, n in zip(starts[:-1], found, strict=True)]
+        coming = [self._comm.Irecv(arriving[i], i) for i in range(self.size) if found[i]]
+        going = [self._comm.Isend(parts[i], i) for i in range(self.size) if sizes[i]]
+        for request in coming + going:
+            self._finish(request)
+        return flags.tolist(), arriving
+
+    def _finish(self, request: Any) -> None:
+        """Wait for a transfer, and let Python deliver signals meanwhile."""
+        end, (pause, most) = time.monotonic() + self.patience, PAUSES
+        while not request.Test():
+            if time.monotonic() > end:
+                atexit.register(self._abort)
+                raise WorkerLostError(
+                    f"worker {self.rank}: another worker did not answer within {self.patience:g} s"
+                )
+            time.sleep(pause)
+            pause = min(1.2 * pause, most)
+
+    def _abort(self) -> None:
+        """End all processes: MPI would wait for the lost one for ever, when this one ends."""
+        sys.stderr.flush()
+        self._comm.Abort(ExitCode.UNAVAILABLE)
+
+    def close(self) -> None:
+        """Free the communicator."""
+        self._comm.Free()

@@ -1,0 +1,36 @@
+"""Take part in a run that another worker leads: it writes the files and decides when to stop."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from ..configuration.config import RunConfig
+from ..engines.alike import check_alike
+from ..engines.crew import Crew
+from ..watch.watchdog import watching
+from .build import build, row_folder_of
+from .decided import planned, with_model
+from .inputs import open_data, settled, sized
+from .memory_check import check_room
+from .signals import Requests
+
+
+def assist(config: RunConfig, requests: Requests, crew: Crew) -> None:
+    """Train with the worker that leads, which decides what is open and writes the files."""
+    config = settled(config)
+    train_data, _ = open_data(config)
+    config = sized(config, train_data)
+    rows = row_folder_of(config, crew)
+    check_alike(crew, {"data.train": train_data.fingerprint})
+    check_room(build(planned(config), train_data, None, [], rows, crew).plan(), config)
+    model = crew.told()
+    if model is None:
+        return  # the run was finished already
+    config = with_model(config, model)
+    with rows or nullcontext():
+        learner = build(config, train_data, None, [], rows, crew)
+        requests.deferred = True  # the one that leads hears of a signal between two blocks
+        patience = config.learner.watchdog_seconds, config.learner.watchdog_exit_seconds
+        with watching(learner.progress, *patience):
+            learner.fit()
+        learner.stand_by()

@@ -1,0 +1,190 @@
+"""Workers that exchange, agree, fail and merge; all of them are threads here."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import blocklearn as bl
+from blocklearn.learner.engines import merging
+from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.exchange import Exchange
+from blocklearn.learner.engines.merging import CrewMerger
+from blocklearn.learner.engines.open import opened, started_together
+from blocklearn.learner.errors import ConfigError, DivergedError, WorkerError, WorkerLostError
+from blocklearn.learner.exit_codes import ExitCode, exit_code
+from blocklearn.matcache import MatCache, from_array, make_merger
+from tests.support.workers import as_workers, results
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_each_worker_gets_what_each_gave_to_it(size: int) -> None:
+    def work(own: Exchange) -> list[list[float]]:
+        parts = [np.full(to * own.rank, own.rank + to / 10) for to in range(size)]
+        return [part.tolist() for part in own.exchange(parts)]
+
+    for rank, found in enumerate(results(size, work)):
+        assert found == [[by + rank / 10] * (rank * by) for by in range(size)]
+
+
+def test_messages_and_shares() -> None:
+    def work(own: Exchange) -> tuple[Any, ...]:
+        crew, table = Crew(own), np.full((2, 3), float(own.rank))
+        crew.spread(table)
+        told = crew.told({"nan": None, "rank": 0} if crew.leads else None)
+        return crew.gather([own.rank, "ü"]), told, list(crew.own(range(7))), table.tolist()
+
+    for rank, (gathered, told, share, table) in enumerate(results(3, work)):
+        assert gathered == [[0, "ü"], [1, "ü"], [2, "ü"]]
+        assert told == {"nan": None, "rank": 0}
+        assert share == list(range(rank, 7, 3))
+        assert table == [[0.0] * 3] * 2
+
+
+def test_a_failure_reaches_all_whatever_they_exchange_next() -> None:
+    def work(own: Exchange) -> None:
+        crew = Crew(own)
+        with crew.guard(exit_code):
+            if own.rank == 1:
+                raise DivergedError("W is not finite")
+            crew.spread(np.zeros(5)) if own.rank == 2 else crew.gather("a message")
+
+    first, failed, third = as_workers(3, work)
+    assert isinstance(failed, DivergedError)
+    for other in (first, third):
+        assert isinstance(other, WorkerError)
+        assert str(other) == "worker 1: DivergedError: W is not finite"
+        assert exit_code(other) == ExitCode.DIVERGED
+
+
+def test_a_worker_that_does_not_answer_is_noticed() -> None:
+    late = threading.Event()
+
+    def work(own: Exchange) -> None:
+        if own.rank == 1:
+            assert late.wait(60)  # it hangs
+        try:
+            own.exchange([np.zeros(1)] * 2)
+        finally:
+            late.set()
+
+    for error in as_workers(2, work, patience=0.05):
+        assert isinstance(error, WorkerLostError)
+        assert exit_code(error) == ExitCode.UNAVAILABLE
+
+
+def test_orders_of_the_leader_are_carried_out() -> None:
+    done: list[tuple[int, str]] = []
+
+    def work(own: Exchange) -> list[Any]:
+        crew = Crew(own)
+
+        def add(name: str) -> list[int]:
+            with crew.ordered(name):
+                done.append((own.rank, name))
+                return [int(part[0]) for part in crew.pooled(np.array([own.rank]))]
+
+        found = []
+        orders = {name: lambda name=name: found.append(add(name)) for name in ("a", "b")}
+        crew.lead(lambda: found.extend([add("b"), add("a"), add("b")]), orders)
+        return found
+
+    assert results(2, work) == [[[0, 1]] * 3] * 2
+    assert sorted(done) == [(rank, name) for rank in (0, 1) for name in "abb"]
+
+
+numbers = st.floats(-1e3, 1e3, width=32)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from([(2, 1), (3, 1), (2, 3)]),
+    st.lists(st.integers(1, 40), min_size=1, max_size=4),
+    st.sampled_from(["mean", "sum", "max", "same"]),
+    st.sampled_from(["f4", "f8"]),
+    st.sampled_from([1.0, 0.3]),
+    st.sampled_from([7, 2**22]),
+    st.integers(0, 2**31),
+)
+def test_a_merge_of_workers_has_the_bits_of_one_process(
+    crew: tuple[int, int], sizes: list[int], rule: Any, dtype: str, weight: float, piece: int,
+    seed: int,
+) -> None:  # fmt: skip
+    """Also with fewer numbers than workers, and with numbers that are not finite."""
+    workers, each = crew
+    total, rng = workers * each, np.random.default_rng(seed)
+    odd = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38]
+    draws = [rng.normal(size=(total, n)) for n in sizes]
+    for draw in draws:
+        strange = rng.random(draw.shape) < 0.1
+        draw[strange] = rng.choice(odd, strange.sum())
+    values, bases = [x.astype(dtype) for x in draws], [x[0].astype(dtype) for x in draws]
+    caches = [MatCache(threads=1) for _ in range(total)]
+    groups = [
+        [from_array(cache, base[None], f"x{i}") for cache in caches] for i, base in enumerate(bases)
+    ]
+
+    def merged(merger: Any, own: list[int]) -> None:
+        some = [[mats[r] for r in own] for mats in groups]
+        merger.begin(some)
+        for mats, array in zip(some, values, strict=True):
+            for r, mat in zip(own, mats, strict=True):
+                mat.set(array[r][None])
+        merger.merge([(rule, mats) for mats in some], weight)
+
+    def bits() -> list[bytes]:
+        found = [mat.numpy() for mats in groups for mat in mats]
+        return [np.where(np.isnan(x), np.nan, x).tobytes() for x in found]  # one kind of NaN
+
+    with np.errstate(all="ignore"):
+        merged(make_merger(caches, []), list(range(total)))
+        expected = bits()
+        for mats, base in zip(groups, bases, strict=True):
+            for mat in mats:
+                mat.set(base[None])
+        before, merging.PIECE = merging.PIECE, piece
+        try:
+            results(
+                workers,
+                lambda own: merged(CrewMerger(Crew(own)), list(range(own.rank, total, workers))),
+            )
+        finally:
+            merging.PIECE = before
+    assert bits() == expected
+
+
+def test_workers_that_differ_are_refused_by_all() -> None:
+    X = np.ones((40, 3), np.float32)
+
+    def work(own: Exchange) -> None:
+        seed = 4 if own.rank == 1 else 0
+        bl.Learner("nmf", X, block_rows=10, engine=own, seed=seed, verbose=False).fit()
+
+    for error in as_workers(2, work):
+        assert isinstance(error, ConfigError)
+        assert str(error).startswith("seed=4 on worker 1, but 0 on worker 0: must be the same")
+
+
+def test_more_workers_than_blocks_are_refused() -> None:
+    X = np.ones((20, 3), np.float32)
+
+    def work(own: Exchange) -> None:
+        bl.Learner("nmf", X, block_rows=10, engine=own, verbose=False).fit()
+
+    for error in as_workers(3, work):
+        assert isinstance(error, ConfigError)
+        assert "3 workers for 2 blocks" in str(error)
+
+
+def test_the_engine_is_local_unless_the_environment_says_otherwise() -> None:
+    assert opened("local") is None
+    assert not started_together({})
+    assert not started_together({"PMI_SIZE": "1"})
+    assert started_together({"OMPI_COMM_WORLD_SIZE": "3"})
+    with pytest.raises(ConfigError, match="engine='mpj': must be one of local, auto, mpi"):
+        opened("mpj")  # type: ignore[arg-type]

@@ -1,0 +1,94 @@
+"""Workers that are processes of MPI."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.test_workers import CASES, learnt, trained
+from tests.support.learn_command import Learn
+
+ROOT = Path(__file__).parents[2]
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+PATIENCE = 120  # seconds, far more than any test needs
+
+pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+pytestmark = pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec beside this Python")
+
+
+def mpiexec(workers: int, *command: Any) -> subprocess.CompletedProcess[str]:
+    """Run `python COMMAND` as workers of MPI on this machine."""
+    given = [MPIEXEC, "-n", workers, sys.executable, *command]
+    environment = os.environ | {"HYDRA_IFACE": "lo", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [str(each) for each in given],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def learn(workers: int, *arguments: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command `learn train` as workers, on data of the package."""
+    settings = ["learner.passes=2", "learner.sync_every=2", "learner.threads=1", *SMALL]
+    given = [word for each in settings for word in ("--set", each)]
+    command = ["-m", "blocklearn.learner.command_line.cli", "train"]
+    config = ROOT / "configs" / "lda.yaml"
+    return mpiexec(workers, *command, "--config", config, *given, *arguments)
+
+
+SMALL = ("model.inference=cvb0", "model.topics=3", "data.train={kind: python-docs}")
+
+
+@pytest.mark.parametrize(
+    "workers, names",
+    [
+        (2, ["lda vb", "als explicit cg"]),
+        pytest.param(3, list(CASES), marks=pytest.mark.slow),
+    ],
+)
+def test_processes_learn_what_replicas_learn(
+    workers: int, names: list[str], tmp_path: Path
+) -> None:
+    run = mpiexec(workers, "-m", "tests.support.mpi_workers", tmp_path, *names)
+    assert run.returncode == 0, run.stderr
+    expected = {name: learnt(trained(CASES[name], replicas=workers)) for name in names}
+    for rank in range(workers):
+        assert pickle.loads((tmp_path / f"worker-{rank}").read_bytes()) == expected
+
+
+def test_the_command_trains_with_the_workers_of_mpirun(tmp_path: Path, command: Learn) -> None:
+    """Worker 0 alone writes and prints; one process with two replicas resumes the run."""
+    run = learn(2, "--out", tmp_path / "two")
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("the model is in") == 1
+    one = [f"--config={ROOT / 'configs' / 'lda.yaml'}", f"--out={tmp_path / 'one'}", "--quiet"]
+    given = ["learner.passes=2", "learner.sync_every=2", "learner.replicas=2", *SMALL]
+    settings = [word for each in given for word in ("--set", each)]
+    assert command("train", *one, *settings)[0] == 0
+    for file in ("weights.safetensors", "checkpoints/pass-0002/state.safetensors"):
+        assert (tmp_path / "two" / file).read_bytes() == (tmp_path / "one" / file).read_bytes()
+    code, _, said = command(
+        "train", *one[:1], f"--out={tmp_path / 'two'}", "--resume=auto", *settings
+    )
+    assert code == 0 and "finished, 2 passes are done" in said
+
+
+def test_a_failure_of_one_worker_ends_all(tmp_path: Path) -> None:
+    """The worker that fails and worker 0 say why; all exit with the code of the error."""
+    lines = [" ".join(f"word{i * j % 17}" for j in range(9)) for i in range(400)]
+    (tmp_path / "0.txt").write_text("\n".join(lines))  # worker 1 has no file
+    data = f'data.train={{kind: file, path: "{tmp_path}/${{PMI_RANK}}.txt"}}'
+    run = learn(2, "--out", tmp_path / "run", "--set", data)
+    assert run.returncode == 66
+    assert f"learn: {tmp_path}/1.txt: No such file" in run.stderr
+    assert "learn: worker 1: FileNotFoundError" in run.stderr
+    assert not (tmp_path / "run").exists()

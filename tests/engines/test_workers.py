@@ -1,0 +1,155 @@
+"""Several workers learn what as many replicas of one process learn, to the bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.learner.engines.exchange import Exchange
+from tests.support.model_variants import (
+    OneSided,
+    Variant,
+    counts,
+    data_for,
+    features_of,
+    variants,
+)
+from tests.support.workers import results
+
+CASES = variants()
+
+
+FIRST = {name.split()[0]: name for name in reversed(CASES)}.values()
+"""One variant of each model."""
+
+OFTEN = [(name, 2) for name in CASES] + [(name, 4) for name in FIRST]
+RARELY = [(name, 4) for name in CASES if name not in FIRST]
+
+
+def data_of(variant: Variant) -> Any:
+    """The data of a variant, in nine blocks of 10 rows."""
+    if variant.data == "one-sided":
+        return OneSided(MatrixSource(counts(), block_rows=10))
+    return data_for(variant)
+
+
+def made(variant: Variant, **options: Any) -> bl.Learner:
+    """A learner for three passes."""
+    given: dict[str, Any] = {
+        "passes": 3, "block_rows": 10, "threads": 1, "seed": 3, "sync_every": 2, **options,
+    }  # fmt: skip
+    data = data_of(variant)
+    own = {"optimizer": variant.optimizer, "mixins": variant.mixins, "eval": data}
+    return bl.Learner(variant.model, data, verbose=False, **{**own, **given})
+
+
+def trained(variant: Variant, **options: Any) -> bl.Learner:
+    """A learner after three passes."""
+    return made(variant, **options).fit()
+
+
+def learnt(learner: bl.Learner) -> dict[str, Any]:
+    """All that comes out of a training."""
+    state = learner.state()
+    return {
+        "tensors": {name: array.tobytes() for name, array in state.tensors.items()},
+        "optimizers": state.position["optimizers"],
+        "rows": state.position["rows"],
+        "position": (state.position["pass"], state.position["block"]),
+        "scores": learner.progress.scores,
+    }
+
+
+@pytest.mark.parametrize(
+    "name, workers",
+    [*OFTEN, *(pytest.param(*case, marks=pytest.mark.slow) for case in RARELY)],
+)
+def test_workers_learn_what_replicas_learn(name: str, workers: int) -> None:
+    variant = CASES[name]
+    expected = trained(variant, replicas=workers)
+
+    def work(own: Exchange) -> tuple[dict[str, Any], Any]:
+        learner = trained(variant, engine=own)
+        return learnt(learner), learner.predict(features_of(data_of(variant)))
+
+    for found, rows in results(workers, work):
+        assert found == learnt(expected)
+        np.testing.assert_array_equal(rows, expected.predict(features_of(data_of(variant))))
+
+
+def test_workers_may_have_several_replicas() -> None:
+    """Replica r is on worker r % workers, and the numbers are those of one process."""
+    variant = CASES["glm block"]
+    expected = learnt(trained(variant, replicas=4))
+    found = results(2, lambda own: learnt(trained(variant, engine=own, replicas=2)))
+    assert found == [expected, expected]
+
+
+class Stops(bl.Hook):
+    """Stops after some blocks, and notes what it hears and sees."""
+
+    def __init__(self, blocks: int = 10**9) -> None:
+        self.blocks, self.heard, self.seen = blocks, [], []
+
+    def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
+        self.heard.append((progress.pass_, progress.block))
+        self.seen.append(learner.parameter(next(iter(learner.model.parameters))).tobytes())
+        progress.stop = progress.stop or progress.block >= self.blocks
+
+
+@pytest.mark.parametrize("name", ["lda vb", "glm block", "als explicit cg"])
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_a_hook_of_worker_0_stops_all_and_the_state_resumes(name: str, weight: float) -> None:
+    """Also where replicas are apart: reading a parameter then needs all workers."""
+    variant, options = CASES[name], {"sync_every": 1, "sync_weight": weight}
+    expected = Stops(6)
+    stopped = trained(variant, replicas=2, hooks=[expected], **options)
+    whole = trained(variant, replicas=2, **options)
+    hooks = [Stops(6), Stops(6)]
+
+    def work(own: Exchange) -> tuple[dict[str, Any], dict[str, Any]]:
+        learner = trained(variant, engine=own, hooks=[hooks[own.rank]], **options)
+        state = learner.state()
+        other = made(variant, engine=own, **options)
+        if own.rank == 0:  # the others get it from worker 0
+            other.restore(state)
+        return learnt(learner), learnt(other.fit())
+
+    found = results(2, work)
+    assert (hooks[0].heard, hooks[0].seen) == (expected.heard, expected.seen)
+    assert hooks[1].heard == []
+    for early, late in found:
+        assert early == learnt(stopped)
+        assert late == learnt(whole)
+
+
+def test_the_best_model_is_that_of_one_process() -> None:
+    evaluation = bl.Evaluation(metric="perplexity", patience=1, every_blocks=2, better="higher")
+    variant = CASES["lda vb"]
+    expected = trained(variant, replicas=2, evaluation=evaluation)
+    found = results(2, lambda own: trained(variant, engine=own, evaluation=evaluation))
+    for learner in found:
+        assert learnt(learner) == learnt(expected)
+        assert learner.progress.best == expected.progress.best
+
+
+def test_checkpoints_of_worker_0_resume_all(tmp_path: Any) -> None:
+    variant = CASES["als explicit cg"]
+    expected = learnt(trained(variant, replicas=2))
+
+    def work(own: Exchange) -> tuple[int, dict[str, Any]]:
+        def saved() -> bl.Checkpoints:
+            return bl.Checkpoints(tmp_path / f"of-{own.rank}", every_blocks=4)
+
+        first = trained(variant, engine=own, hooks=[saved(), Stops(4)])
+        second = trained(variant, engine=own, hooks=[saved()])
+        return first.progress.block, learnt(second)
+
+    assert results(2, work) == [(4, expected), (4, expected)]
+    assert not (tmp_path / "of-1").exists()
+    resumed = trained(variant, replicas=2, hooks=[bl.Checkpoints(tmp_path / "of-0")])
+    assert learnt(resumed) == expected

@@ -1,0 +1,41 @@
+"""Run the workers of a training as threads of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from blocklearn.learner.engines.exchange import Exchange
+from blocklearn.learner.engines.threads import thread_exchanges
+
+PATIENCE = 60.0  # far more than any test needs
+
+Result = TypeVar("Result")
+
+
+def as_workers(
+    size: int, work: Callable[[Exchange], Result], patience: float = PATIENCE
+) -> list[Result | BaseException]:
+    """Return what each worker returns or raises, by rank."""
+
+    def outcome(own: Exchange) -> Result | BaseException:
+        try:
+            return work(own)
+        except BaseException as error:
+            if not own.failed:
+                own.close()  # the others must not wait
+            return error
+
+    with ThreadPoolExecutor(size) as threads:
+        return list(threads.map(outcome, thread_exchanges(size, patience)))
+
+
+def results(size: int, work: Callable[[Exchange], Result]) -> list[Result]:
+    """Return what each worker returns; raise the error of the first that fails."""
+    found = []
+    for each in as_workers(size, work):
+        if isinstance(each, BaseException):
+            raise each
+        found.append(each)
+    return found
