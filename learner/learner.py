@@ -62,11 +62,12 @@ from .training.live_model import LiveModel
 from .training.loop import Training
 from .training.plan import Plan as Plan
 from .training.plan import feeds_of, make_plan
+from .training.reading import reader_of
 from .training.replica import Replica
 from .training.scoring import score_blocks
 from .training.state import State as State
 from .training.state import check_rows
-from .training.team import Team, reader_of
+from .training.team import Team
 from .training.topics import topic_words
 from .training.trial import Trial as Trial
 from .training.trial import try_blocks
@@ -121,6 +122,7 @@ class Learner:
       started this process with others, else "local". Or an `Exchange`. Worker w reads blocks w,
       w + workers, ... of each pass, and has so many replicas: the result has the bits that
       replicas * workers replicas in one process have. Worker 0 calls hooks and scores `eval`.
+    - workers: how many there must be; None: those that were started.
     - of_rows: rows of the whole data, if `train` is one part of them; None: `train` is all.
     - verbose: whether `fit` shows its progress where that is seen: in a terminal or a notebook,
       never in a pipe or a file.
@@ -155,6 +157,7 @@ class Learner:
         index: IndexedBy = "host",
         tables: Tables = "float32",
         engine: EngineName | Exchange | Crew = "local",
+        workers: int | None = None,
         of_rows: int | None = None,
         verbose: bool = True,
     ) -> None:
@@ -181,7 +184,7 @@ class Learner:
         self.evaluation = evaluation_of(evaluation)
         if self.evaluation.metric is not None and eval is None:
             raise ValueError("Learner: evaluation.metric is a score of the eval data; pass eval=X.")
-        self.crew = engine if isinstance(engine, Crew) else Crew(opened(engine))
+        self.crew = engine if isinstance(engine, Crew) else Crew(opened(engine, workers))
         if isinstance(row_folder, Path | str):
             row_folder = RowFolder(Path(row_folder), self.crew.folder_name("learner"))
         self.row_folder = row_folder

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..terminal import message_text, show_lines, show_text
+from .launching import launch
 from .options import QuietOption, VerboseOption
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ EngineOption = Annotated[
     str | None,
     typer.Option("--engine", help="Short for distributed.engine: local, mpi, or auto [auto]."),
 ]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", help="Short for distributed.workers."),
+]
 DeviceOption = Annotated[
     str | None, typer.Option("--device", help="Short for learner.device: cpu, cuda, cuda:N, auto.")
 ]
@@ -77,6 +82,7 @@ def train(
     threads: ThreadsOption = None,
     device: DeviceOption = None,
     engine: EngineOption = None,
+    workers: WorkersOption = None,
     overwrite: OverwriteOption = False,
     resume: ResumeOption = None,
     dry_run: DryRunOption = False,
@@ -89,7 +95,7 @@ def train(
     ] = None,
 ) -> None:
     """Train a model as the configuration says."""
-    run = resolved(config, set_, out, seed, threads, device, engine=engine)
+    run = resolved(config, set_, out, seed, threads, device, engine=engine, workers=workers)
     execute(run, overwrite, resume, dry_run, quiet, log_format, plot)
 
 
@@ -113,7 +119,10 @@ def execute(
     from ..engines.open import opened
     from ..errors import WorkerError
 
-    crew = Crew(opened(run.distributed.engine, run.distributed.patience_seconds))
+    wanted = run.distributed
+    count = None if dry_run else wanted.workers
+    launch(wanted.engine, count)
+    crew = Crew(opened(wanted.engine, count, wanted.patience_seconds))
     if dry_run and crew.leads:
         from ..runs.dry_run import dry_run_lines
 
@@ -164,13 +173,14 @@ def config(
     threads: ThreadsOption = None,
     device: DeviceOption = None,
     engine: EngineOption = None,
+    workers: WorkersOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Print the configuration that `train` would use, as YAML.
 
     It has all defaults.
     """
-    run = resolved(config, set_, out, seed, threads, device, engine=engine)
+    run = resolved(config, set_, out, seed, threads, device, engine=engine, workers=workers)
     from ..configuration.yaml_config import to_yaml
 
     show_text(to_yaml(run).removesuffix("\n"))
@@ -195,6 +205,7 @@ def resolved(
     defaults: Sequence["Setting"] = (),
     name: str = "",
     engine: str | None = None,
+    workers: int | None = None,
 ) -> "RunConfig":
     """Return the configuration from files, environment and options.
 
@@ -216,6 +227,8 @@ def resolved(
         given.append(Setting("learner.device", device, "--device", literal=True))
     if engine is not None:
         given.append(Setting("distributed.engine", engine, "--engine", literal=True))
+    if workers is not None:
+        given.append(Setting("distributed.workers", str(workers), "--workers"))
     if out is not None:
         given.append(Setting("out", str(out), "--out", literal=True))
     name = name or "-".join(path.stem for path in files)

@@ -234,6 +234,11 @@ class DistributedConfig(Section):
         description="how workers find each other: local: there is one; mpi: the processes that "
         "mpirun or srun starts; auto: mpi if mpirun started this process with others, else local",
     )
+    workers: PositiveInt | None = Field(
+        None,
+        description="how many there must be; null: those that were started. With mpi and no "
+        "launcher, the command starts so many on this machine",
+    )
     patience_seconds: PositiveFloat = Field(
         PATIENCE,
         description="seconds that a worker waits for another before it gives up: more than the "

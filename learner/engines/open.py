@@ -16,26 +16,55 @@ SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 """Variables in which launchers of MPI tell a process how many were started."""
 
 
-def opened(engine: EngineName | Exchange, patience: float = PATIENCE) -> Exchange | None:
+def opened(
+    engine: EngineName | Exchange, workers: int | None = None, patience: float = PATIENCE
+) -> Exchange | None:
     """Return the connection of this process to the other workers; None: it works alone.
 
+    workers: how many there must be; None: those that were started.
     patience: seconds to wait for other workers.
 
     Raises:
-        ConfigError: the engine is unknown.
+        ConfigError: the engine is unknown, or there are other workers.
         ModuleNotFoundError: its package is missing.
     """
     if isinstance(engine, Exchange):
-        return engine
+        found: Exchange | None = engine
+    elif chosen(engine, os.environ) == "local":
+        found = None
+    else:
+        from .mpi import connect  # MPI starts when it is imported
+
+        found = connect(patience)
+    check_count(engine, workers, 1 if found is None else found.size)
+    return found
+
+
+def chosen(engine: str, environment: Mapping[str, str]) -> str:
+    """Return the engine that `engine` means in this environment: "local" or "mpi".
+
+    Raises ConfigError if it is unknown.
+    """
     if engine not in get_args(EngineName):
         raise ConfigError([f"engine={engine!r}: must be one of {', '.join(get_args(EngineName))}."])
     if engine == "auto":
-        engine = "mpi" if started_together(os.environ) else "local"
-    if engine == "local":
-        return None
-    from .mpi import connect  # MPI starts when it is imported
+        return "mpi" if started_together(environment) else "local"
+    return engine
 
-    return connect(patience)
+
+def check_count(engine: str | Exchange, workers: int | None, found: int) -> None:
+    """Raise ConfigError if there are not as many workers as were asked for.
+
+    workers: how many there must be; None: any number. found: how many there are.
+    """
+    if workers in (None, found):
+        return
+    raise ConfigError(
+        [
+            f"workers={workers}: must be {found}, so many run here by engine={engine}. Start the "
+            f"program with `mpirun -n {workers}` and engine=mpi."
+        ]
+    )
 
 
 def started_together(environment: Mapping[str, str]) -> bool:

@@ -16,14 +16,14 @@ from contextlib import ExitStack, contextmanager
 from statistics import fmean
 from typing import Any, TypeVar
 
-from blocklearn.datasources import BlockShape, DataSource, HostBlock, Reader
+from blocklearn.datasources import BlockShape, HostBlock
 from blocklearn.matcache import Mat, Merge, Merger, make_merger
 from blocklearn.models.score import Tally
 
 from ..engines.crew import Crew
 from ..engines.merging import CrewMerger
 from ..engines.rows import ChangedRows
-from .block_input import TRAINED_AHEAD, Use, lent
+from .block_input import TRAINED_AHEAD
 from .lane import Errand, Lane, Piece
 from .replica import Look, Replica
 from .work import Counter, Work
@@ -59,9 +59,8 @@ class Team:
         self.stretch = 1 if self.total == 1 else sync_every * self.total
         self._changed = ChangedRows()
         self._paused: list[Mapping[str, Any]] = []  # of all workers, since `meet`
-        self._lanes = [
-            Lane(f"blocklearn-model-{i}") for i in range(len(replicas) if len(replicas) > 1 else 0)
-        ]
+        lanes = len(replicas) if len(replicas) > 1 else 0
+        self._lanes = [Lane(f"blocklearn-model-{i}") for i in range(lanes)]
         self.apart = False  # whether replicas may differ
         self.counter = Counter() if self._lanes else self.first.counter  # of the calling thread
         self._merger: Merger | None = None
@@ -180,10 +179,7 @@ class Team:
         self.counter.lap("merge")
 
     def meet(self, message: Any = None) -> list[Any]:
-        """Return the messages of all workers, and note how their optimizers are paused.
-
-        message: of this worker, for JSON.
-        """
+        """Return messages for JSON of all workers, and note how their optimizers are paused."""
         if self.crew.size == 1:
             return [message]
         own = [replica.pause() for replica in self.replicas]
@@ -296,20 +292,6 @@ class Team:
             self._merger.close()
         for replica in self.replicas:
             replica.close()
-
-
-def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader:
-    """Return a reader of blocks for `team`.
-
-    Its blocks are in memory that the device of the replicas can copy from.
-    """
-    first = team.first
-    return Reader(
-        source,
-        lend=lent(use, len(team.replicas)),
-        indexed=use in first.intakes[side].indexed_for,
-        zeros=first.cache.backend.zeros,
-    )
 
 
 def _work(

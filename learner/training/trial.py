@@ -9,8 +9,9 @@ from itertools import islice
 
 from blocklearn.datasources import DataSource, HostBlock
 
+from .reading import reader_of
 from .replica import Replica
-from .team import Team, reader_of
+from .team import Team
 
 
 @dataclass(frozen=True)

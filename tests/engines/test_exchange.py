@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 from typing import Any
 
@@ -11,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
+from blocklearn.learner.command_line.launching import launched, mpiexec
 from blocklearn.learner.engines import merging
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.merging import CrewMerger
-from blocklearn.learner.engines.open import opened, started_together
+from blocklearn.learner.engines.open import chosen, opened, started_together
 from blocklearn.learner.errors import ConfigError, DivergedError, WorkerError, WorkerLostError
 from blocklearn.learner.exit_codes import ExitCode, exit_code
 from blocklearn.matcache import MatCache, from_array, make_merger
@@ -186,5 +189,35 @@ def test_the_engine_is_local_unless_the_environment_says_otherwise() -> None:
     assert not started_together({})
     assert not started_together({"PMI_SIZE": "1"})
     assert started_together({"OMPI_COMM_WORLD_SIZE": "3"})
+    assert chosen("auto", {}) == "local"
+    assert chosen("auto", {"PMI_SIZE": "2"}) == chosen("mpi", {}) == "mpi"
     with pytest.raises(ConfigError, match="engine='mpj': must be one of local, auto, mpi"):
         opened("mpj")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("engine", ["local", "auto"])
+def test_another_number_of_workers_is_refused(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PMI_SIZE", raising=False)
+    message = f"workers=3: must be 1, so many run here by engine={engine}. Start the program with"
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        bl.Learner("nmf", np.ones((20, 3), np.float32), engine=engine, workers=3)
+    assert opened(engine, 1) is None
+
+
+def test_a_launcher_is_known_by_its_variables() -> None:
+    assert launched({"PMIX_RANK": "0"}) and launched({"OMPI_COMM_WORLD_RANK": "1"})
+    assert not launched({"PATH": "/bin", "SLURM_JOB_ID": "3"})
+
+
+def test_the_command_that_starts_workers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`mpiexec` beside Python comes before one on the path."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "other"))
+    with pytest.raises(FileNotFoundError, match="engine=mpi: no mpiexec beside .*python"):
+        mpiexec(2, ["learn"])
+    for folder in ("other", "bin"):
+        program = tmp_path / folder / "mpiexec"
+        program.parent.mkdir()
+        program.write_text("")
+        program.chmod(0o755)
+        assert mpiexec(2, ["learn", "train"]) == [str(program), "-n", "2", "learn", "train"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from blocklearn.learner.command_line.launching import launched
 from tests.engines.test_workers import CASES, learnt, trained
 from tests.support.learn_command import Learn
 
@@ -80,6 +82,29 @@ def test_the_command_trains_with_the_workers_of_mpirun(tmp_path: Path, command: 
         "train", *one[:1], f"--out={tmp_path / 'two'}", "--resume=auto", *settings
     )
     assert code == 0 and "finished, 2 passes are done" in said
+
+
+def test_the_command_starts_workers_itself(tmp_path: Path) -> None:
+    """Where no launcher has started it; the number must be that of `mpirun` otherwise."""
+    plain = {k: v for k, v in os.environ.items() if not launched({k: v})}
+    few = [word for each in ("learner.passes=1", *SMALL) for word in ("--set", each)]
+    command = [sys.executable, "-m", "blocklearn.learner.command_line.cli", "train"]
+    given = ["--config", str(ROOT / "configs" / "lda.yaml"), *few, "--out", str(tmp_path / "run")]
+    run = subprocess.run(
+        [*command, *given, "--engine", "mpi", "--workers", "2"],
+        cwd=ROOT,
+        env=plain | {"HYDRA_IFACE": "lo", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("the model is in") == 1
+    state = json.loads((tmp_path / "run/checkpoints/pass-0001/checkpoint.json").read_text())
+    assert state["config"]["learner"]["replicas"] == 2
+    wrong = learn(2, "--workers", "3", "--out", tmp_path / "other")
+    assert wrong.returncode == 78
+    assert "workers=3: must be 2, so many run here by engine=auto" in wrong.stderr
 
 
 def test_a_failure_of_one_worker_ends_all(tmp_path: Path) -> None:
