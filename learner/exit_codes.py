@@ -40,7 +40,7 @@ class ExitCode(IntEnum):
     NO_INPUT = 66
     """A file or folder that should be read does not exist."""
     UNAVAILABLE = 69
-    """A device, a file system driver, an optional package or another worker is missing or failed."""
+    """A device, a driver of a file system, an optional package or a worker is missing or failed."""
     INTERNAL = 70
     """A mistake in blocklearn; comes with a traceback."""
     OUT_OF_MEMORY = 71

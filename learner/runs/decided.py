@@ -10,6 +10,7 @@ from blocklearn.durable import write_file
 
 from ..choosing.choose import choose, provisional
 from ..configuration.config import RunConfig
+from ..engines.crew import Crew
 from ..learner import Learner
 from .run_folder import RunFolder
 
@@ -25,6 +26,17 @@ def with_model(config: RunConfig, model: dict[str, Any]) -> RunConfig:
         return config
     decided = type(config.model).model_validate_json(json.dumps(model))
     return config.model_copy(update={"model": decided})
+
+
+def as_one_process(written: dict[str, Any], crew: Crew) -> dict[str, Any]:
+    """Return the settings of the same run in one process, with the replicas of all workers.
+
+    Its results have the same bits, so either can resume the other.
+    """
+    learner = written["learner"]
+    devices = learner["devices"] and learner["devices"] * crew.size
+    own = {"replicas": learner["replicas"] * crew.size, "devices": devices}
+    return written | {"learner": learner | own}
 
 
 def decided(

@@ -97,13 +97,16 @@ class StopOnSignal(Hook):
     """Ends training at the next block after a signal, once a checkpoint is saved."""
 
     def __init__(
-        self, requests: Requests, save: Callable[[Learner, Progress], None], crew: Crew
+        self,
+        requests: Requests,
+        save: Callable[[Learner, Progress], None],
+        crew: Crew | None = None,
     ) -> None:
         """Take the signals to look for, and the function that saves a checkpoint.
 
-        crew: the workers of the run, each of which may have received a signal.
+        crew: the workers of the run, each of which may have received a signal; None: there is one.
         """
-        self.requests, self.save, self.crew = requests, save, crew
+        self.requests, self.save, self.crew = requests, save, crew or Crew()
 
     def start(self, learner: Learner, progress: Progress) -> None:
         """Defer signals: from now on, stopping at once would lose work."""

@@ -38,7 +38,7 @@ from . import checkpoint
 from .assisting import assist
 from .build import build, row_folder_of
 from .checkpoint import Checkpoint
-from .decided import decided, planned
+from .decided import as_one_process, decided, planned
 from .inputs import open_data, settled, sized
 from .memory_check import check_room
 from .run_folder import RunFolder
@@ -180,17 +180,6 @@ def _train(
             save(learner, config.out)
             options.say(f"the model is in {config.out}")
     return learner
-
-
-def as_one_process(written: dict[str, Any], crew: Crew) -> dict[str, Any]:
-    """Return the settings of the same run in one process, with the replicas of all workers.
-
-    Its results have the same bits, so either can resume the other.
-    """
-    learner = written["learner"]
-    devices = learner["devices"] and learner["devices"] * crew.size
-    own = {"replicas": learner["replicas"] * crew.size, "devices": devices}
-    return written | {"learner": learner | own}
 
 
 def warn_of_secrets(config: RunConfig) -> None:

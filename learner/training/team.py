@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from statistics import fmean
 from typing import Any, TypeVar
 
 from blocklearn.datasources import BlockShape, HostBlock
@@ -26,7 +25,7 @@ from ..engines.rows import ChangedRows
 from .block_input import TRAINED_AHEAD
 from .lane import Errand, Lane, Piece
 from .replica import Look, Replica
-from .work import Counter, Work
+from .work import Counter, Work, counted
 
 Result = TypeVar("Result")
 
@@ -252,17 +251,7 @@ class Team:
 
     def work(self) -> Work:
         """Return the work of training so far, without operations and the reader's queue."""
-        seconds, counters = self.counter.seconds, [replica.counter for replica in self.replicas]
-        return Work(
-            blocks=sum([counter.blocks for counter in counters]),
-            rows=sum([counter.rows for counter in counters]),
-            nbytes=sum([counter.nbytes for counter in counters]),
-            seconds=sum(seconds.values()),
-            read=seconds["read"],
-            copy=fmean([counter.seconds["copy"] for counter in counters]),
-            compute=fmean([counter.seconds["compute"] for counter in counters]),
-            merge=seconds["merge"],
-        )
+        return counted(self.counter, [replica.counter for replica in self.replicas])
 
     @property
     def flops(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import add, sub
+from statistics import fmean
 from time import perf_counter
 from typing import Literal, NamedTuple, get_args
 
@@ -110,3 +111,21 @@ class Counter:
         now = perf_counter()
         self.seconds[part] += now - self._begun
         self._begun = now
+
+
+def counted(caller: Counter, counters: Sequence[Counter]) -> Work:
+    """Return what was counted, without operations and the reader's queue.
+
+    caller: of the thread that asks the replicas. counters: of the replicas.
+    """
+    seconds = caller.seconds
+    return Work(
+        blocks=sum([counter.blocks for counter in counters]),
+        rows=sum([counter.rows for counter in counters]),
+        nbytes=sum([counter.nbytes for counter in counters]),
+        seconds=sum(seconds.values()),
+        read=seconds["read"],
+        copy=fmean([counter.seconds["copy"] for counter in counters]),
+        compute=fmean([counter.seconds["compute"] for counter in counters]),
+        merge=seconds["merge"],
+    )

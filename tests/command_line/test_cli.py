@@ -236,7 +236,7 @@ def test_schema_is_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
     schema = json.loads(capsys.readouterr().out)
     assert set(schema["properties"]) == {
         "model", "data", "optimizer", "mixins", "learner", "evaluation", "checkpoint", "code",
-        "out"}  # fmt: skip
+        "distributed", "out"}  # fmt: skip
     assert schema["required"] == ["model", "data"]
 
 

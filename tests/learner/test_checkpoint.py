@@ -13,6 +13,7 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.learner.configuration.config import CheckpointConfig, LearnerConfig
+from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.errors import ConfigError, DivergedError, ModelFolderError, RunInterrupted
 from blocklearn.learner.learner import State
 from blocklearn.learner.runs import checkpoint
@@ -406,6 +407,18 @@ def test_a_signal_stops_at_the_next_block_once_that_is_saved(number: signal.Sign
             hook.pass_end(learner, Progress(2, 10, block=10, closed=True))
         assert saved == [(0, 4), (1, 0)]
     assert signal.getsignal(number) == before
+
+
+def test_a_signal_of_another_worker_stops_as_an_own_one_does() -> None:
+    learner: Any = None
+    saved: list[Any] = []
+    crew = Crew()
+    hook = StopOnSignal(Requests(), lambda _, progress: saved.append(progress.position), crew)
+    hook.block(learner, Progress(2, 10, block=3))
+    crew.asked = "SIGTERM"
+    with pytest.raises(RunInterrupted, match="SIGTERM in pass 1 of 2, block 4 of 10"):
+        hook.block(learner, Progress(2, 10, block=4))
+    assert saved == [(0, 4)]
 
 
 def test_a_second_interrupt_does_not_wait() -> None:
