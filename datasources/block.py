@@ -116,6 +116,7 @@ class HostBlock:
       `shape.weighted`, it leaves them alone and `finish` sets those of true rows to 1.
     - pass_, index: which block this is.
     - rows, nnz: true rows and true non-zeros, without padding.
+    - kept: the `KeptBlock` with the same contents, but for targets; None: they are not kept.
 
     Sparse blocks (CSR); only the first `nnz` entries count:
 
@@ -157,6 +158,8 @@ class HostBlock:
         self.shape = shape
         self.indexed = indexed and not shape.dense
         self.pass_, self.index, self.rows, self.nnz, self.n_active = 0, 0, 0, 0, 0
+        self.zeros = zeros
+        self.kept: KeptBlock | None = None
         sizes = buffers(shape, indexed=indexed)
         own = {name: zeros(size, dtype) for name, (size, dtype) in sizes.items()}
         self.nbytes = sum(array.nbytes for array in own.values())
@@ -254,6 +257,7 @@ class HostBlock:
         The transposed index is used if both have one. Targets are padded as by `finish`.
         """
         self.pass_, self.index, self.rows, self.nnz = pass_, index, kept.rows, kept.nnz
+        self.kept = kept
         self.row_ids, self.weights, self.csr = kept.row_ids, kept.weights, kept.csr
         self._transposed = self.indexed and kept.turned is not None
         if self.indexed and kept.turned is not None:
@@ -272,6 +276,7 @@ class HostBlock:
 
     def write(self) -> None:
         """Return to the block's own arrays, after `show` or `borrow`."""
+        self.kept = None
         self.row_ids, self.weights = self._own_row_ids, self._own_weights
         self.csr, self.turned = self._own_csr, self._own_turned
 

@@ -114,6 +114,9 @@ class Learner:
     - index: where to make the transposed index of blocks, if the model reads it. "host": in the
       reader's threads; it is then copied with the block. "device": on the GPU, which takes less
       work of the host and less copying. The bits are the same; the CPU always uses "host".
+    - device_blocks: bytes of each GPU for blocks that are the same in every pass: they stay there.
+      "auto": half of what is free beside the plan. Such blocks are of sparse matrices that are not
+      shuffled, or of `MatrixSource(X, shuffle="blocks")`. The bits are the same.
     - tables: "bfloat16": updates read topics, factors and weights from a 16-bit copy. This halves
       the time of memory-bound kernels on a GPU. Parameters, sums, scores and predictions stay
       float32. On the CPU the numbers are the same, without a gain in speed.
@@ -155,6 +158,7 @@ class Learner:
         sync_weight: float = 1.0,
         device: str | Sequence[str] = "cpu",
         index: IndexedBy = "host",
+        device_blocks: int | Literal["auto"] = "auto",
         tables: Tables = "float32",
         engine: EngineName | Exchange | Crew = "local",
         workers: int | None = None,
@@ -171,6 +175,7 @@ class Learner:
             sync_weight=sync_weight,
             index=index,
             tables=tables,
+            device_blocks=device_blocks,
         )
         model = made("model", MODELS, model)
         check_fields(model)
@@ -198,6 +203,7 @@ class Learner:
         self.devices = one_each(device, replicas)
         self.replicas, self.index, self.tables = len(self.devices), index, tables
         self.sync_every, self.sync_weight = sync_every, sync_weight
+        self.device_blocks = device_blocks
         self.verbose, self.history, self._shown = verbose, History(), Shown(None)
         self._begin()
 
@@ -668,6 +674,7 @@ class Learner:
             self.threads,
             self.index,
             self.tables,
+            self.device_blocks,
             [partial(hook.plan, self) for hook in self.hooks],
         )
 

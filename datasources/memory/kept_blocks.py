@@ -6,16 +6,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..block import CsrArrays, HostBlock, IndexArrays, KeptBlock
+from ..block import BlockShape, CsrArrays, HostBlock, IndexArrays, KeptBlock
 
 ALIGNMENT = 64  # bytes, a cache line
+DEVICE_ALIGNMENT = 256  # bytes between arrays in the memory of a device
 
 
 class Shelf:
     """Keeps finished blocks by number, up to `nbytes`; drops blocks that do not fit.
 
     The memory is allocated in one piece with the first block, so that the operating system can use
-    large pages, and is kept. Several threads may use a shelf at once.
+    large pages, and is kept. It is of the same kind as the block's own: pinned, if a device copies
+    from it. Several threads may use a shelf at once.
     """
 
     def __init__(self, nbytes: int) -> None:
@@ -49,7 +51,7 @@ class Shelf:
             if number in self._kept:
                 return
             if not self._slab.size:
-                self._slab = np.empty(self.nbytes, np.uint8)
+                self._slab = block.zeros((self.nbytes,), np.uint8)
             if self._used + sum(aligned(array.nbytes) for array in copied) > self.nbytes:
                 return
             kept = [self._copy(array) for array in copied]
@@ -63,6 +65,18 @@ class Shelf:
         place[:] = array
         self._used += aligned(array.nbytes)
         return place
+
+
+def kept_bytes(shape: BlockShape, blocks: int, entries: int, indexed: bool, alignment: int) -> int:
+    """Return the most bytes that all blocks of a sparse source take.
+
+    entries: of all blocks. indexed: with their transposed index.
+    """
+    positions = 8 if shape.nnz >= 2**31 else 4
+    per_entry = 8 + (4 + positions) * indexed
+    features = min(entries, blocks * shape.columns) * indexed
+    per_block = 8 * (shape.rows + 2) + 12 * shape.rows + 9 * alignment
+    return entries * per_entry + features * 12 + blocks * per_block
 
 
 def aligned(nbytes: int) -> int:

@@ -17,7 +17,7 @@ from ..arrays.hashing import hash_matrix
 from ..block import MAX_COLUMNS, BlockShape, HostBlock
 from ..errors import DataError
 from ..source import Described, check_request
-from .kept_blocks import ALIGNMENT, Shelf
+from .kept_blocks import ALIGNMENT, DEVICE_ALIGNMENT, Shelf, kept_bytes
 from .labels import Labels
 from .order import RowOrder, Shuffle
 
@@ -172,6 +172,12 @@ class MatrixSource(Described):
         """
         return self._shelf.nbytes if indexed or self._views else 0
 
+    def fixed_bytes(self, *, indexed: bool = True) -> int:
+        """Return the most bytes of kept blocks on a device. indexed: with their index."""
+        if not self.keeps(indexed=indexed):
+            return 0
+        return kept_bytes(self._shape, self.blocks, self._entries, indexed, DEVICE_ALIGNMENT)
+
     @cached_property
     def fingerprint(self) -> str:
         """The XXH3 of shape and contents, whatever kind, dtype and order."""
@@ -202,6 +208,7 @@ class MatrixSource(Described):
         into.finish(pass_=pass_, index=index, rows=rows)
         if self.keeps(indexed=into.indexed):
             self._shelf.put(number, into, borrowed=self._views)
+            into.kept = self._shelf.get(number)
 
     def kept(self, pass_: int, index: int) -> bool:
         """Whether block `index` of pass `pass_` is kept or small, with few labels to write."""
@@ -214,16 +221,15 @@ class MatrixSource(Described):
 
     def _needed(self) -> int:
         """Return the bytes needed to keep all blocks; 0 if they differ from pass to pass."""
-        matrix, shape = self._matrix, self._shape
-        if not isinstance(matrix, CSR) or not self._order.fixed:
+        if self._shape.dense or not self._order.fixed:
             return 0
-        nnz = int(matrix.indptr[-1] - matrix.indptr[0])
-        features = min(nnz, self.blocks * shape.columns)
-        per_entry = 8 if self._views else 16
-        if shape.nnz >= 2**31:
-            per_entry += 4  # positions are int64
-        per_block = 8 * (shape.rows + 2) + 12 * shape.rows + 9 * ALIGNMENT
-        return nnz * per_entry + features * 12 + self.blocks * per_block
+        shown = 8 * self._entries if self._views else 0
+        return kept_bytes(self._shape, self.blocks, self._entries, True, ALIGNMENT) - shown
+
+    @property
+    def _entries(self) -> int:
+        matrix = self._matrix
+        return int(matrix.indptr[-1] - matrix.indptr[0]) if isinstance(matrix, CSR) else 0
 
     def _borrow(self, number: int, rows: int, into: HostBlock) -> None:
         """Use a part of the matrix as the block, without a copy."""

@@ -145,6 +145,12 @@ class LearnerConfig(Section):
         description="where the transposed index of blocks is made: host, by the reader's threads, "
         "or device, by the GPU; results are equal to the bit",
     )
+    device_blocks: ByteSize | Literal["auto"] = Field(
+        "auto",
+        description="memory of each GPU for blocks that are the same in every pass, so that they "
+        "are copied there once; auto: half of what is free beside the plan, or none if "
+        "memory_limit.device is set",
+    )
     tables: Tables = Field(
         "float32",
         description="how updates read tables of topics, factors or weights: float32, or bfloat16: "

@@ -1,5 +1,7 @@
 """Make the learner of a run from its configuration."""
 
+from typing import Literal
+
 from blocklearn.datasources import DataSource
 
 from ..configuration.config import RunConfig
@@ -19,6 +21,18 @@ def row_folder_of(config: RunConfig, crew: Crew) -> RowFolder | None:
     if folder is None or not (config.model.row_states or config.model.needs_tokens):
         return None
     return RowFolder(folder, crew.folder_name(out.name), f" (run {out})")
+
+
+def device_blocks_of(config: RunConfig) -> int | Literal["auto"]:
+    """Return the bytes of each GPU in which blocks may stay.
+
+    A limit of its memory is for what training needs: blocks stay beside it only if they are told
+    to.
+    """
+    chosen = config.learner.device_blocks
+    if chosen == "auto":
+        return "auto" if config.learner.memory_limit.device is None else 0
+    return int(chosen)
 
 
 def build(
@@ -60,6 +74,7 @@ def build(
         sync_weight=config.learner.sync_weight,
         device=config.learner.devices or config.learner.device,
         index=config.learner.index,
+        device_blocks=device_blocks_of(config),
         tables=config.learner.tables,
         engine="local" if crew is None else crew,
         verbose=False,  # the hooks show it

@@ -41,6 +41,7 @@ FREE = (
     "learner.passes",
     "learner.threads",
     "learner.index",
+    "learner.device_blocks",
     "learner.row_folder",
     "learner.ranking",
     "learner.log_every_seconds",

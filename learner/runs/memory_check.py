@@ -20,13 +20,14 @@ BIASES = 2  # numbers that a model may keep in addition to the configured ones
 def check_room(plan: Plan, config: RunConfig) -> None:
     """Raise `MemoryPlanError` if `plan` needs more memory than is available."""
     tightest = min(device_rooms(plan, config), key=lambda room: room.left, default=None)
-    if tightest is not None and plan.on_device > tightest.left:
+    needed = _needed(plan, config)
+    if tightest is not None and needed > tightest.left:
         rows = [row for row in plan.rows if row.device]
         each = " for each of its replicas" if tightest.replicas > 1 else ""
         raise MemoryPlanError(
             "\n".join(
                 [
-                    f"training needs {size(plan.on_device)} of the memory of {tightest.device}"
+                    f"training needs {size(needed)} of the memory of {tightest.device}"
                     f"{each}, and {size(tightest.left)} are {tightest.limit}. Largest:",
                     *array_lines(sorted(rows, key=lambda row: -row.nbytes)[:NAMED]),
                     "Settings to lower, with the memory that depends on each:",
@@ -57,6 +58,15 @@ def room(config: RunConfig) -> tuple[int, str] | None:
     if own is not None:
         limits["left of learner.memory_limit.host"] = max(0, own - resident_bytes())
     return min(((count, name) for name, count in limits.items()), default=None)
+
+
+def _needed(plan: Plan, config: RunConfig) -> int:
+    """Return the device bytes that a replica must have: blocks stay in what is left by themselves.
+
+    Those of a chosen size are needed, too.
+    """
+    found = config.learner.device_blocks == "auto"
+    return sum(row.nbytes for row in plan.rows if row.device and not (found and row.of == "kept"))
 
 
 class RoomOfReplica(NamedTuple):
@@ -117,7 +127,10 @@ def settings_of(row: Planned, config: RunConfig) -> Iterator[str]:
         yield from _settings_of_lists(row, config)
     if row.of == "block":
         yield f"data.block_rows: {config.data.block_rows}"
-    elif row.of != "kept":
+    elif row.of == "kept":
+        if row.device and config.learner.device_blocks != "auto":
+            yield f"learner.device_blocks: {config.learner.device_blocks}"
+    else:
         for name in type(config.model).model_fields:
             value = getattr(config.model, name)
             counts = type(value) is int and value > 1

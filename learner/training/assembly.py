@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.datasources import BlockShape, DataSource
+from blocklearn.datasources import BlockShape, DataSource, MatrixSource
 from blocklearn.matcache import IndexedBy, Tables
 from blocklearn.mixins import Mixin
 from blocklearn.models import Model, Shapes
 from blocklearn.optimizers import Optimizer
 
 from .data import count_labels, count_tokens, sum_values
-from .devices import share
+from .devices import Kept, share
 from .replica import Replica
 from .row_sample import take_rows
 from .state import State, block_shapes
@@ -90,7 +90,7 @@ class Assembly:
 
     devices: of each replica.
     threads: of all replicas; None: all that the process may use.
-    index, tables: see `Learner`.
+    index, tables, device_blocks: see `Learner`.
     extras: computations beside training: see `Replica`.
     """
 
@@ -101,6 +101,7 @@ class Assembly:
     threads: int | None
     index: IndexedBy
     tables: Tables
+    device_blocks: int | Literal["auto"]
     extras: Sequence[Callable[[Replica], None]]
 
     def replicas(self, shape: BlockShape, side: int, restored: State | None) -> list[Replica]:
@@ -130,6 +131,13 @@ class Assembly:
         if self.facts.of_rows is not None:
             return None, "the data are a part of those that are trained on"
         return count_tokens(self.facts.training[0])
+
+    def _kept(self, device: str) -> Kept:
+        """Return which blocks stay on a device: those that sources give unchanged in each pass."""
+        sources = [*self.facts.training, self.facts.eval]
+        found = [data for data in sources if isinstance(data, MatrixSource)]
+        wanted = sum(data.fixed_bytes(indexed=self.index == "host") for data in found)
+        return Kept(wanted, self.device_blocks, self.devices.count(device))
 
     def _replica(
         self,
@@ -166,6 +174,7 @@ class Assembly:
             index=self.index,
             tables=self.tables,
             replicas=len(self.devices),
+            kept=self._kept(self.devices[number]),
             extras=self.extras,
             commit=commit,
         )

@@ -91,11 +91,11 @@ class Intake:
         if isinstance(self._X, SparseInput):
             index = host.turned if host.indexed else None
             n, count = host.nnz, host.n_active
-            self._X.refill(*host.csr, n, index, count, where)
+            self._X.refill(*host.csr, n, index, count, where, host.kept)
         else:
             self._X.refill(host.dense, where)
-        self._row_ids.refill(host.row_ids.reshape(-1, 1), where)
-        self._weights.refill(host.weights.reshape(-1, 1), where)
+        self._row_ids.refill(host.row_ids.reshape(-1, 1), where, host.kept)
+        self._weights.refill(host.weights.reshape(-1, 1), where, host.kept)
         self.labelled = self._Y is not None and host.shape.targets > 0
         if self._Y is not None and self.labelled:
             self._Y.refill(host.targets, where)

@@ -36,6 +36,7 @@ def check_settings(
     sync_weight: float,
     index: str,
     tables: str,
+    device_blocks: int | str,
 ) -> None:
     """Raise ValueError for a setting of a `Learner` that is out of its range."""
     if isinstance(block_rows, str) and block_rows != "auto":
@@ -50,6 +51,8 @@ def check_settings(
     check_whole("seed", seed, least=0)
     if threads is not None:
         check_whole("threads", threads, remedy=" Write threads=None to use all that there are.")
+    if device_blocks != "auto":
+        check_whole("device_blocks", device_blocks, least=0, remedy=" Write 'auto' for what fits.")
     if not 0.0 < sync_weight <= 1.0:
         raise ValueError(f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1.")
     for name, text, known in [

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from blocklearn.matcache import DeviceError, available_threads, resolve
+
+
+class Kept(NamedTuple):
+    """Blocks that stay in the memory of a device, from pass to pass.
+
+    wanted: the bytes of all of them.
+    most: the bytes that they may take there; "auto": half of what the plan leaves free.
+    sharing: replicas on the device.
+    """
+
+    wanted: int = 0
+    most: int | Literal["auto"] = "auto"
+    sharing: int = 1
+
+    def room(self, left: int) -> int:
+        """Return the bytes to reserve for one replica. left: free beside its plan."""
+        most = max(left, 0) // 2 if self.most == "auto" else self.most
+        return min(self.wanted, most // self.sharing)
 
 
 def share(threads: int | None, replicas: int) -> int | None:

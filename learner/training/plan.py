@@ -197,6 +197,7 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
     for array in replica.cache.plan():
         of: Of = "block" if array.shape[0] in block_rows or array.shape[1] in entries else "model"
         of = "hooks" if array.label in replica.of_extras else of
+        of = "kept" if array.label in replica.of_kept else of
         yield Planned(
             array.label, array.shape, array.dtype, array.nbytes, of, replicas, device=device
         )

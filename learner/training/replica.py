@@ -44,6 +44,7 @@ from .checks import (
     check_updates,
     compute,
 )
+from .devices import Kept
 from .replay import NotedBlock, Replays
 from .terms import terms_of
 from .work import Counter
@@ -83,6 +84,7 @@ class Replica:
         index: IndexedBy = "host",
         tables: Tables = "float32",
         replicas: int = 1,
+        kept: Kept = Kept(),  # noqa: B008 (immutable)
         extras: Sequence[Callable[[Replica], None]] = (),
         commit: bool = True,
     ) -> None:
@@ -93,8 +95,9 @@ class Replica:
         device, index: see `make_backend`.
         tables: how an update reads tables.
         replicas: the number of replicas of the run.
+        kept: blocks to keep on the device.
         extras: add computations beside training to the plan; `of_extras` gets the labels of their
-            arrays.
+            arrays, as `of_kept` those of kept blocks.
         commit: whether to allocate the memory; False plans only.
         """
         check_meaning(model, optimizer)
@@ -109,6 +112,7 @@ class Replica:
         self._pass, self._phase = -1, 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
         self.of_extras: set[str] = set()
+        self.of_kept: set[str] = set()
         self._copies: dict[int, list[NDArray[Any]]] = {}  # free ones, by the GUID of their Mat
         self._filled = False  # whether an update had work for the optimizer
         self.replays = Replays(self.cache, type(model).__name__)
@@ -117,6 +121,7 @@ class Replica:
             self._plan_extras(extras)
         if replicas > 1:
             plan_merge(self.cache, self.learned(), replicas)
+        self._plan_kept(kept)
         if commit:
             self.cache.commit()
             self._allocate()
@@ -182,10 +187,23 @@ class Replica:
         return self.intakes[: self.shapes.sides]
 
     def _plan_extras(self, extras: Sequence[Callable[[Replica], None]]) -> None:
-        before = {array.label for array in self.cache.plan()}
+        before = self._labels()
         for plan in extras:
             plan(self)
-        self.of_extras = {array.label for array in self.cache.plan()} - before
+        self.of_extras = self._labels() - before
+
+    def _plan_kept(self, kept: Kept) -> None:
+        backend = self.cache.backend
+        if backend.free_bytes is None:
+            return
+        before = self._labels()
+        planned = sum(array.nbytes for array in self.cache.plan())
+        if room := kept.room(backend.free_bytes - planned):
+            backend.keep_blocks(self.cache, room)
+        self.of_kept = self._labels() - before
+
+    def _labels(self) -> set[str]:
+        return {array.label for array in self.cache.plan()}
 
     def _note(self, use: Use) -> None:
         for intake in self.intakes:

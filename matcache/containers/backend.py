@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -22,11 +22,13 @@ Numbers = np.ndarray[Any, Any]
 class Incoming(Protocol):
     """Receives one array of each block; as large as the largest block needs."""
 
-    def bind(self, array: Numbers, count: int | None = None) -> Any:
+    def bind(self, array: Numbers, count: int | None = None, same: Hashable | None = None) -> Any:
         """Return the array where kernels can read it.
 
         array: C-contiguous; must stay unchanged until the block is over, see `Backend.end_block`.
         count: how many of its numbers are used; None: all.
+        same: equal for arrays with the same contents, which may stay where kernels read them; None:
+            the contents change.
         """
 
 
@@ -107,6 +109,9 @@ class Backend(Protocol):
         size: numbers in the largest array.
         copies: how many may be in use at a time.
         """
+
+    def keep_blocks(self, cache: MatCache, nbytes: int) -> None:
+        """Reserve room, as a part of the plan, for blocks that stay where kernels read them."""
 
     def index(self, cache: MatCache, pattern: PatternSlot) -> Index | None:
         """Return the maker of the transposed index; None if blocks bring the index."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -138,9 +139,8 @@ class SparseInput:
     ) -> SparseMat:
         """Use these arrays as the contents, and return a handle on them.
 
-        See `PatternSlot` for their meaning. They are not checked: indices must be in range and
-        offsets ascending, as sources ensure. The transposed index is ignored if the backend makes
-        its own.
+        See `PatternSlot` for their meaning. Not checked: indices must be in range, and offsets
+        ascending. The transposed index is ignored if the backend makes its own.
         """
         pattern = self.pattern
         if len(indptr) != pattern.rows + 1:
@@ -175,11 +175,13 @@ class SparseInput:
         index: tuple[np.ndarray[Any, Any], ...] | None,
         active_count: int,
         where: str,
+        same: Hashable | None = None,
     ) -> None:
         """Use these arrays as the contents, like `bind`, without checking them.
 
         index: active, starts, t_rows and t_pos; None: there is no transposed index.
         where: the source line to name.
+        same: equal for arrays with the same contents; see `Incoming`.
         """
         pattern = self.pattern
         if nnz > pattern.capacity:
@@ -190,7 +192,7 @@ class SparseInput:
         pattern.indptr, pattern.indices, pattern.counts = indptr, indices, self._counts
         pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = turned
         if self._rooms:
-            values = self._copied(values, nnz, active_count)
+            values = self._copied(values, nnz, active_count, same)
         if self._index is not None:
             pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = self._index.arrays()
             pattern.active_count = min(nnz, pattern.columns)  # upper bound; the device knows
@@ -199,16 +201,17 @@ class SparseInput:
         pattern.written(where)
         self.values.written(where)
 
-    def _copied(self, values: Any, nnz: int, active_count: int) -> Any:
+    def _copied(self, values: Any, nnz: int, active_count: int, same: Hashable | None) -> Any:
         """Copy the arrays to where kernels read them; return the values there."""
         rooms, pattern = self._rooms, self.pattern
-        used = {"indptr": None, "indices": nnz, "counts": None}
+        pattern.counts = rooms["counts"].bind(self._counts)
+        used = {"indptr": None, "indices": nnz}
         if pattern.active is not None:
             used |= {"active": active_count, "starts": active_count + 1}
             used |= {"t_rows": nnz, "t_pos": nnz}
         for name, count in used.items():
-            setattr(pattern, name, rooms[name].bind(getattr(pattern, name), count))
-        return rooms["values"].bind(values, nnz)
+            setattr(pattern, name, rooms[name].bind(getattr(pattern, name), count, same))
+        return rooms["values"].bind(values, nnz, same)
 
 
 class DenseInput:
@@ -244,12 +247,12 @@ class DenseInput:
         self.refill(array, source_line())
         return self.handle()
 
-    def refill(self, array: np.ndarray[Any, Any], where: str) -> None:
+    def refill(self, array: np.ndarray[Any, Any], where: str, same: Hashable | None = None) -> None:
         """Use `array` as the contents, like `bind`, without checking it.
 
-        where: the source line to name.
+        where, same: see `SparseInput.refill`.
         """
-        self.slot.array = array if self._room is None else self._room.bind(array)
+        self.slot.array = array if self._room is None else self._room.bind(array, same=same)
         self.slot.written(where)
 
     def fetch(self, into: np.ndarray[Any, Any]) -> None:

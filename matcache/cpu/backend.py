@@ -146,6 +146,9 @@ class CPU:
     def incoming(self, cache: Any, label: str, size: int, dtype: Any, copies: int) -> None:
         """Return None: kernels use arrays of blocks where they are."""
 
+    def keep_blocks(self, cache: Any, nbytes: int) -> None:
+        """Do nothing: blocks that a source keeps are used where they are."""
+
     def index(self, cache: Any, pattern: Any) -> None:
         """Return None: blocks bring the index, since the reader's thread is as fast."""
 

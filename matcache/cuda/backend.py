@@ -20,6 +20,7 @@ from .driver import Bytes, Driver, Factorization, Product, Triangular
 from .incoming import DeviceIncoming
 from .index import DeviceIndex
 from .launcher import Clear, CopyIn, Kernel, Launcher
+from .shelf import DeviceShelf
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Cuda:
     in_block: whether a block is at work. Its launches are then queued, and run as one graph if
     possible; others run at once.
     side: which of the buffers the present block uses.
+    shelf: blocks that stay on the device; None: there are none.
 
     The driver is shared by this backend and those made by `beside`.
     """
@@ -99,6 +101,7 @@ class Cuda:
         self.processors = driver.limits().processors
         self.side = self.block = 0
         self.in_block = False
+        self.shelf: DeviceShelf | None = None
         self.host_bytes = SIDES * STAGE + BOUNCE
         # By side: its last block, and the work between that block and the next one.
         self._done = [driver.event() for _ in range(SIDES)]
@@ -231,6 +234,10 @@ class Cuda:
         if copies > 1:  # for blocks that are not in pinned memory
             self.host_bytes += copies * size * np.dtype(dtype).itemsize
         return DeviceIncoming(self, cache, label, size, dtype, copies)
+
+    def keep_blocks(self, cache: MatCache, nbytes: int) -> None:
+        """Reserve room for blocks that stay on the device."""
+        self.shelf = DeviceShelf(cache, nbytes)
 
     def index(self, cache: MatCache, pattern: PatternSlot) -> DeviceIndex | None:
         """Return the maker of the transposed index, if this backend makes it."""

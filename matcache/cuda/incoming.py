@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,10 +14,18 @@ if TYPE_CHECKING:
     from .backend import Cuda
 
 
+class Kept(NamedTuple):
+    """The place of an array that stays on the device. new: whether it is still empty."""
+
+    address: int
+    new: bool
+
+
 class DeviceIncoming:
     """Places for an array on the device, which blocks use in turn. See `Incoming`.
 
-    An array outside pinned memory is first copied into it.
+    An array outside pinned memory is first copied into it. One that the backend keeps is copied
+    from the device's own memory.
     """
 
     def __init__(
@@ -33,7 +42,9 @@ class DeviceIncoming:
         self._stages: list[Any] = [None] * copies
         self._block = -1  # the block it was last bound for
 
-    def bind(self, array: np.ndarray[Any, Any], count: int | None = None) -> DeviceArray:
+    def bind(
+        self, array: np.ndarray[Any, Any], count: int | None = None, same: Hashable | None = None
+    ) -> DeviceArray:
         """Start the copy, and return the array on the device."""
         backend, driver = self.backend, self.backend.driver
         turn = backend.side % len(self._places)
@@ -48,11 +59,26 @@ class DeviceIncoming:
         if not apart:
             backend.send(place.address, source)
         elif source.size:
-            if not driver.is_pinned(flat):
-                source = self._staged(turn, source, place.nbytes)
-            driver.copy_in(place.address, source, backend.copies)
+            kept = None if same is None else self._kept(same, source.size)
+            if kept is None or kept.new:
+                if not driver.is_pinned(flat):
+                    source = self._staged(turn, source, place.nbytes)
+                driver.copy_in(place.address, source, backend.copies)
+            if kept is not None:
+                ways = (kept.address, place.address) if kept.new else (place.address, kept.address)
+                driver.copy_from(ways[0], driver, ways[1], source.size, backend.copies)
             backend.arriving()
         return DeviceArray(place.address, array.shape, array.dtype)
+
+    def _kept(self, same: Hashable, nbytes: int) -> Kept | None:
+        """Return where the array is kept, or is to be kept; None: nowhere."""
+        shelf, key = self.backend.shelf, (same, self)
+        if shelf is None:
+            return None
+        address, new = shelf.find(key), False
+        if address is None:
+            address, new = shelf.add(key, nbytes), True
+        return None if address is None else Kept(address, new)
 
     def _staged(self, turn: int, source: Any, nbytes: int) -> Any:
         if self._stages[turn] is None:

@@ -167,7 +167,7 @@ learner:
         'a.yaml:10:11: learner.passes: should be a valid integer, not "3"',
     ]
     assert places[6].startswith(
-        "a.yaml:11:3: learner.zzz: unknown key (valid here: device, devices, index,"
+        "a.yaml:11:3: learner.zzz: unknown key (valid here: device, device_blocks, devices, index,"
     )
     assert len(places) == 7
 

@@ -93,6 +93,20 @@ def test_a_limit_of_ones_own(learn: Any) -> None:
         assert "data.block_rows: 30\n" in err
 
 
+def test_blocks_stay_in_what_a_limit_leaves(learn: Any) -> None:
+    """Where a limit is set, blocks stay on the device only if a setting says so."""
+    same = ("data.shuffle=blocks", "learner.passes=2")
+    needed = on_device(learn(*same, "learner.device_blocks=0")[1])
+    assert on_device(learn(*same)[1]) > needed + 16 * 1000  # of some thousand non-zeros
+    limit = f"learner.memory_limit.device={needed + 1000}"
+    code, out, _ = learn(*same, limit)
+    assert code == 0 and on_device(out) == needed
+    code, out, _ = learn(*same, limit, "learner.device_blocks=900")
+    assert code == 0 and on_device(out) == needed + 900
+    code, _, err = learn(*same, limit, "learner.device_blocks=1MB")
+    assert code == 71 and "  learner.device_blocks: 1000000\n" in err
+
+
 def test_replicas_share_the_limit_of_their_device(learn: Any) -> None:
     both = "learner.replicas=2", "learner.devices=[cuda:0, cuda:0]"
     needed = on_device(learn(*both)[1])

@@ -103,6 +103,7 @@ class HostDriver:
     ) -> None:
         self.memory, self.threads, self.number = memory, threads, number
         self.copied = 0  # bytes that came from other devices
+        self.sent = 0  # bytes that came from the host
         self.allocations = self.graphs = 0
         self.replayed = 0
         self.ran: list[str] = []
@@ -216,6 +217,7 @@ class HostDriver:
         target = self._bytes(address, source.size)
 
         def ready() -> Callable[[], None]:
+            self.sent += source.size
             digest = zlib.crc32(source)
 
             def copy() -> None:

@@ -1,0 +1,123 @@
+"""Blocks that stay in device memory: the same bits, without copies from the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.learner.training.devices import Kept
+from tests.cuda.test_cuda_learner import ROWS, counts, drivers, labels  # noqa: F401
+from tests.support import cuda_host
+from tests.support.cuda_device import HostDriver
+
+pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+
+
+def learner(model: str, shuffle: Any, passes: int, **options: Any) -> Any:
+    data = MatrixSource(counts(), targets=labels(), block_rows=30, shuffle=shuffle, seed=3)
+    own: Any = {"optimizer": bl.optimizers.AdaGrad(rate=0.5)} if model == "glm" else {}
+    made = bl.models.GLM() if model == "glm" else bl.models.NMF(components=3)
+    return bl.Learner(made, data, passes=passes, seed=3, device="cuda", **own, **options)
+
+
+def tensors(found: Any) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in found.state().tensors.items()}
+
+
+@pytest.mark.parametrize("index", ["host", "device"])
+@pytest.mark.parametrize("shuffle", [False, "blocks"])
+@pytest.mark.parametrize("room", ["auto", 3000])
+@pytest.mark.parametrize("model", ["nmf", "glm"])
+def test_bits_are_the_same(
+    model: str,
+    room: Any,
+    shuffle: Any,
+    index: Any,
+    drivers: list[HostDriver],  # noqa: F811
+) -> None:
+    """With room for all blocks, and for some. The last block is not full."""
+    found = []
+    for given in (0, room):
+        trained = learner(model, shuffle, 4, index=index, device_blocks=given).fit()
+        found.append(tensors(trained))
+        trained.close()
+    assert found[0] == found[1]
+    copied = [driver.sent for driver in drivers[-2:]]
+    kept = shuffle is False or index == "host"  # else the source makes its blocks anew
+    assert (copied[1] < copied[0]) == kept
+
+
+def test_later_passes_copy_no_features(drivers: list[HostDriver]) -> None:  # noqa: F811
+    sent = []
+    for passes in (1, 2):
+        trained = learner("nmf", False, passes).fit()
+        sent.append(drivers[-1].sent)
+        held = trained.team.first.cache.stats()
+        assert (held.allocations, held.allocations_after_warmup) == (1, 0)
+        trained.close()
+    rows = -(-ROWS // 30) * 30
+    numbers = 4 * 3 * rows  # the state of rows: W
+    targets = 4 * 3 * rows
+    small = 1000  # keys, counts and step sizes
+    assert sent[1] - sent[0] < numbers + targets + small < counts().nnz * 8
+    shuffled = []
+    for passes in (2, 3):
+        trained = learner("nmf", True, passes).fit()
+        shuffled.append(drivers[-1].sent)
+        assert "blocks kept on the device" not in {row.name for row in trained.plan().rows}
+        trained.close()
+    assert shuffled[1] - shuffled[0] > counts().nnz * 8
+
+
+def test_replicas_and_evaluations(drivers: list[HostDriver]) -> None:  # noqa: F811
+    found = []
+    for room in (0, "auto"):
+        trained = learner(
+            "nmf", "blocks", 3, replicas=2, sync_every=1, device_blocks=room, eval=0.3,
+            evaluation=bl.Evaluation(every_blocks=1),
+        ).fit()  # fmt: skip
+        found.append(tensors(trained))
+        trained.close()
+    assert found[0] == found[1]
+
+
+def test_room_is_what_is_free() -> None:
+    assert Kept(wanted=1000).room(300) == 150
+    assert Kept(wanted=100).room(300) == 100
+    assert Kept(wanted=1000, sharing=3).room(300) == 50
+    assert Kept(wanted=1000).room(-5) == 0
+    assert Kept(wanted=1000, most=400, sharing=2).room(0) == 200
+    assert Kept(wanted=0, most=400).room(500) == 0
+
+
+def test_room_is_planned(drivers: list[HostDriver]) -> None:  # noqa: F811
+    def row(**options: Any) -> Any:
+        rows = learner("nmf", False, 2, **options).plan().rows
+        return next((row for row in rows if row.name == "blocks kept on the device"), None)
+
+    whole = row()
+    assert whole.of == "kept" and whole.device == "cuda:0" and whole.held == 0
+    assert whole.nbytes >= 16 * counts().nnz
+    assert row(index="device").nbytes < whole.nbytes
+    assert row(device_blocks=2048).nbytes == 2048
+    assert row(device_blocks=0) is None
+    with pytest.raises(
+        ValueError, match="device_blocks=-1: must be a whole number, and at least 0"
+    ):
+        learner("nmf", False, 1, device_blocks=-1)
+
+
+def test_kept_blocks_of_the_host_are_pinned(drivers: list[HostDriver]) -> None:  # noqa: F811
+    """Those that the device has no room for are copied from where they are."""
+    trained = learner("nmf", "blocks", 3, device_blocks=0).fit()
+    kept = trained.train._shelf._kept
+    assert len(kept) == trained.train.blocks
+    driver = drivers[-1]
+    for block in kept.values():
+        assert all(driver.is_pinned(array) for array in (*block.csr, *block.turned, block.weights))
+    trained.close()
+    assert np.isfinite(trained.parameter("H")).all()
