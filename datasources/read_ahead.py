@@ -152,8 +152,10 @@ class ReadAhead:
         """
         assert self.order is not None
         if self._ahead:
-            ready = [place.task is None or place.task.over for place in self._ahead]
-            self.ready += sum(ready) / len(ready)
+            ready = 0
+            for place in self._ahead:
+                ready += place.task is None or place.task.over
+            self.ready += ready / len(self._ahead)
         while len(self._lent) >= self._lend:
             self._free.append(self._lent.popleft())
         self._ask()

@@ -167,7 +167,7 @@ class RowState:
     def load(self, ids: npt.NDArray[np.int64]) -> None:
         """Load the store's rows `ids` [r <= block rows] into `rows`."""
         assert self._store is not None
-        np.take(self._store.array, ids, axis=0, out=self._buffer[: len(ids)], mode="clip")
+        self._store.array.take(ids, 0, self._buffer[: len(ids)], "clip")
         self._buffer[len(ids) :] = 0.0
         self._rows.refill(self._buffer, self._where)
         self._count = len(ids)

@@ -130,7 +130,7 @@ class CPU:
 
     def write(self, array: Array, numbers: Any) -> None:
         """Copy numbers into an array."""
-        np.copyto(array, numbers, casting="same_kind")
+        array[...] = numbers
 
     def read(self, array: Array) -> Array:
         """Return a copy."""

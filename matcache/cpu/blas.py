@@ -34,7 +34,7 @@ def matmul(pool: Pool, left: Any, right: Any, out: Any) -> None:
         part = slice(number * size, min(rows, (number + 1) * size))
         np.matmul(left[part], right, out=out[part])
 
-    with _library.one_thread():
+    with _library:
         pool.run(chunk, -(-rows // size))
 
 
@@ -56,7 +56,7 @@ def add_turned(pool: Pool, left: Any, right: Any, wide: Any, parts: Any, out: An
         np.matmul(mine.T, right, out=parts[part])
         np.add(out[part], parts[part], out=out[part])
 
-    with _library.one_thread():
+    with _library:
         pool.run(chunk, -(-columns // CHUNK_ROWS))
 
 
@@ -89,8 +89,7 @@ class _Library:
             if getattr(library, "threading_layer", "") == "openmp":
                 self._per_thread.append(put)
 
-    @contextmanager
-    def one_thread(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Run products on one thread, within this `with` block."""
         with self._lock:
             if self._users == 0:
@@ -100,14 +99,14 @@ class _Library:
                 for put, _ in self._shared:
                     put(1)
             self._users += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    for (put, _), number in zip(self._shared, self._before, strict=True):
-                        put(number)
+
+    def __exit__(self, *error: object) -> None:
+        """Restore the number of threads, after the last of several users."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                for (put, _), number in zip(self._shared, self._before, strict=True):
+                    put(number)
 
     def look_again(self) -> None:
         """Look for libraries before the next product: another may have been loaded."""
@@ -141,7 +140,7 @@ _library = _Library()
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Run BLAS on the calling thread alone, within this `with` block."""
-    with _library.one_thread():
+    with _library:
         _library.lower_here()
         yield
 
