@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -106,12 +107,15 @@ def check_score(model: Model, score: Any) -> None:
     )
 
 
-def compute(score: Score) -> None:
-    """Make the cache plan room for sums that are expressions: they will be read."""
-    for part in score.values():
-        for number in vars(part).values():
+def computed(score: Score) -> Score:
+    """Return a score with Mats in place of its expressions. A cache plans room for these."""
+    found: Score = {}
+    for name, part in score.items():
+        found[name] = each = copy(part)
+        for field, number in vars(each).items():
             if isinstance(number, Lazy):
-                number.mat()
+                vars(each)[field] = number.mat()
+    return found
 
 
 def check_prediction(model: Model, found: Any, rows: int) -> None:

@@ -1,7 +1,7 @@
-"""Replay updates: interpret the first blocks of each kind, and run later ones from a recording.
+"""Replay programs: interpret the first blocks of each kind, and run later ones from a recording.
 
-An update is a Python program that asks for the same launches for every block. While it is
-interpreted, these are recorded (`matcache/containers/tape.py`). A recording that a second block
+An update, or a score, is a Python program that asks for the same launches for every block. While it
+is interpreted, these are recorded (`matcache/containers/tape.py`). A recording that a second block
 confirms, launch by launch, runs the blocks that it fits: those of the same numbers, as far as the
 program read them, where the results of earlier blocks that it used are current. Other blocks are
 interpreted, such as the first last one of a pass, and the first ones of a phase.
@@ -13,17 +13,19 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from blocklearn.matcache import MatCache, Tables
 from blocklearn.matcache.containers.tape import Numbers, Tape, record
 from blocklearn.models import Block
 
+Result = TypeVar("Result")
+
 log = logging.getLogger("blocklearn.learner")
 
-NUMBERS = ("rows", "pass_", "weight")  # of a block, which an update may read
+NUMBERS = ("rows", "pass_", "weight")  # of a block, which a program may read
 PATIENCE = 24  # blocks in a row that fit no recording before recording is given up
-MOST = 16  # most recordings of one kind of update, and most numbers that one is known to fit
+MOST = 16  # most recordings of one kind of program, and most numbers that one is known to fit
 
 
 class NotedBlock(Block):
@@ -72,7 +74,7 @@ class Take:
 
 
 class Takes:
-    """The recordings of one kind of update."""
+    """The recordings of one kind of program."""
 
     def __init__(self) -> None:
         """Start without any."""
@@ -137,7 +139,7 @@ class Takes:
 
 
 class Replays:
-    """Keeps the recordings of a replica, by kind of update.
+    """Keeps the recordings of a replica, by kind of program.
 
     count: blocks that were replayed.
     """
@@ -152,7 +154,7 @@ class Replays:
     def fitting(self, now: Numbers, kind: Hashable) -> Tape | None:
         """Return the recording to run for a block with these numbers; None: it is interpreted.
 
-        kind: updates of another kind have recordings of their own.
+        kind: programs of another kind have recordings of their own.
         """
         if self._edition != self._cache.edition:
             for takes in self._kinds.values():
@@ -163,23 +165,31 @@ class Replays:
         return tape
 
     def interpret(
-        self, now: Numbers, kind: Hashable, update: Callable[[Tape | None], None]
-    ) -> None:
-        """Run an update that no recording fits.
+        self,
+        now: Numbers,
+        kind: Hashable,
+        program: Callable[[Tape | None], Result],
+        *,
+        name: str = "update",
+    ) -> Result:
+        """Return the result of a program that no recording fits.
 
-        update: is recorded on the tape, if there is one.
+        program: is recorded on the tape, if there is one.
+        name: of the model's method, for the log. Only updates are worth a warning.
         """
         takes = self._kinds[kind]
         if takes.given_up:
-            update(None)
-            return
+            return program(None)
         tape = Tape(self._cache, now)
         with record(tape):
-            update(tape)
+            found = program(tape)
         why = takes.keep(tape)
         if why is not None:
-            log.warning(
-                "%s.update is interpreted for every block, which costs a millisecond each: %s.",
+            log.log(
+                logging.WARNING if name == "update" else logging.INFO,
+                "%s.%s is interpreted for every block, which costs a millisecond each: %s.",
                 self._title,
+                name,
                 why,
             )
+        return found

@@ -42,7 +42,7 @@ from .checks import (
     check_score,
     check_update_shapes,
     check_updates,
-    compute,
+    computed,
 )
 from .devices import Kept
 from .replay import NotedBlock, Replays
@@ -157,7 +157,7 @@ class Replica:
 
     def _plan_scores(self) -> None:
         self.scores_of_mixins()
-        compute(self.score(self.intakes[0].blank(self._key)))
+        computed(self.score(self.intakes[0].blank(self._key)))
         self._note("score")
 
     def _plan_predictions(self) -> None:
@@ -178,7 +178,7 @@ class Replica:
         for phase, start in enumerate(self.model.phases()):
             for intake in self._trained:
                 self._plan_update(intake.blank(self._key, start, phase, full=False))
-        compute(self.score(self.intakes[0].blank(self._key, full=False)))
+        computed(self.score(self.intakes[0].blank(self._key, full=False)))
         for intake in self.intakes:
             self.predict(intake.blank(self._key, full=False)).mat()
 
@@ -330,10 +330,15 @@ class Replica:
         """Return what the launches of an update may depend on; None: it must be interpreted."""
         optimizer = self.optimizer
         form = () if optimizer is None else optimizer.form
-        records = self.model.recorded and self.complete and self.cache.backend.repeats
-        if not records or not self.cache.frozen or form is None:
+        if form is None or not self._records:
             return None
         return self._side, self.intakes[self._side].labelled, self._phase, form
+
+    @property
+    def _records(self) -> bool:
+        """Whether programs are recorded now."""
+        repeats = self.complete and self.cache.backend.repeats
+        return self.model.recorded and repeats and bool(self.cache.frozen)
 
     def _enter(self, pass_: int) -> None:
         """Find the phase of the model that a pass belongs to, and tell the optimizer."""
@@ -392,6 +397,29 @@ class Replica:
         """
         found = self.model.score(block)
         check_score(self.model, found)
+        return found
+
+    def score_of(self, host: HostBlock) -> Score:
+        """Return the model's score of the block in `host`. Read it before the next block."""
+        self._receive(host, 0, new=self.model.scores_new_rows)
+        if not self._records:
+            return self._score(None)
+        now, kind = self.intakes[0].numbers, ("score", self.intakes[0].labelled)
+        tape = self.replays.fitting(now, kind)
+        if tape is None:
+            return self.replays.interpret(now, kind, self._score, name="score")
+        tape.run(now)
+        found: Score = tape.result
+        return found
+
+    def _score(self, tape: Tape | None) -> Score:
+        """Return the score of the present block. tape: records it."""
+        block = self.intakes[0].block(self._key)
+        if tape is None:
+            return self.score(block)
+        found = computed(self.score(NotedBlock.of(block, tape)))
+        parts = [(name, type(part), *vars(part).values()) for name, part in found.items()]
+        tape.returns(found, parts)
         return found
 
     def predict(self, block: Block) -> Any:

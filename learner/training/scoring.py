@@ -29,8 +29,7 @@ def score_blocks(
     """
 
     def score_block(replica: Replica, host: HostBlock) -> tuple[Score, HostBlock]:
-        block = replica.bind(host, new=replica.model.scores_new_rows)
-        score: Score = {name: part.read() for name, part in replica.score(block).items()}
+        score: Score = {name: part.read() for name, part in replica.score_of(host).items()}
         for name, part in score.items():
             if not part.finite:
                 raise DivergedError(

@@ -11,11 +11,11 @@ do the guards of a tape:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..errors import source_line
 from ..program.padding import Padding
 from .dispatch import only_calls
 from .slots import PatternSlot, Slot
+from .steps import Step, host_first
 
 if TYPE_CHECKING:
     from .cache import MatCache
@@ -32,36 +33,11 @@ Numbers = Mapping[str, Any]
 """Numbers of a block that a program may read, by name."""
 
 
-class Step(NamedTuple):
-    """One launch, or one number that the host set.
-
-    what: name of the operation.
-    parts: its arguments, made comparable.
-    where: source line.
-    again: runs it again.
-    calls: the calls of kernels that do the same; None if it does more than that.
-    sets: of a host function, the containers whose numbers it sets; None: it is none.
-    """
-
-    what: str
-    parts: Any
-    where: str
-    again: Callable[[], None]
-    calls: list[Any] | None = None
-    sets: frozenset[Slot] | None = None
-
-    def touches(self, slots: frozenset[Slot]) -> bool:
-        """Return whether the step may read or write one of these containers."""
-        if self.calls is None:
-            return True
-        arrays = [arg for call in self.calls for arg in call.given if isinstance(arg, np.ndarray)]
-        return any(np.may_share_memory(slot.array, array) for slot in slots for array in arrays)
-
-
 class Tape:
     """The steps of one run of a program.
 
     refused: why the run cannot be repeated; None if it can.
+    result: what the program returned; see `returns`.
     """
 
     def __init__(self, cache: MatCache, now: Numbers) -> None:
@@ -76,6 +52,7 @@ class Tape:
         self.read_at: dict[str, str] = {}  # source lines
         self.hits: list[Slot] = []
         self.refused: str | None = None
+        self.result: Any = None
         self._host_sets: set[Slot] | None = None  # what the present host function has set
         self._before = {slot: slot.version for slot in cache.containers()}
         self._own: dict[Slot, int] = {}  # writes that a host function repeats itself
@@ -159,6 +136,25 @@ class Tape:
         """Note a handle that was made current by writing through it."""
         self._touched.append(mat)
 
+    def returns(self, result: Any, parts: Any) -> None:
+        """Note what the program returns: later runs make its matrices current.
+
+        parts: of the result, in tuples and lists. Two runs do the same if these are the same.
+        """
+        self.result = result
+        self.steps.append(Step("return", self._part(parts), source_line(), lambda: None, []))
+        self._hold(parts)
+
+    def _hold(self, part: Any) -> None:
+        """Note the matrices in a part of the result."""
+        if isinstance(part, tuple | list):
+            for each in part:
+                self._hold(each)
+        elif hasattr(part, "guid"):
+            self.touched(part)
+            if part.pattern is not None:
+                self.refuse(f"returns the sparse {part.label}")
+
     def worked(self, fixed: int, pattern: PatternSlot | None, entries: int, columns: int) -> None:
         """Count operations: see `MatCache.count`."""
         self._flops += fixed
@@ -208,7 +204,7 @@ class Tape:
             if slot.is_current() and not any(changed):
                 self._lasting.append((slot, [operand for operand, _ in slot.inputs]))
                 written.remove(slot)  # it is as lasting as its operands
-        self._again = self.cache.backend.joined(_host_first(self.steps), self.cache.inputs)
+        self._again = self.cache.backend.joined(host_first(self.steps), self.cache.inputs)
         self._before, self._touched, self._filled = {}, [], set()
 
     # ------------------------------------------------------------- afterwards
@@ -255,20 +251,6 @@ class Tape:
         if self.hits != other.hits:
             return "results of earlier blocks were used in one of two blocks only"
         return None
-
-
-def _host_first(steps: Sequence[Step]) -> list[Step]:
-    """Return steps in an order that does the same, with more calls of kernels in a row.
-
-    Functions of the host, which only set numbers, come before all steps that do not touch these.
-    """
-    found: list[Step] = []
-    for step in steps:
-        place = len(found)
-        while step.sets is not None and place and not found[place - 1].touches(step.sets):
-            place -= 1
-        found.insert(place, step)
-    return found
 
 
 def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

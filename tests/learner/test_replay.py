@@ -272,3 +272,68 @@ def test_a_last_block_of_fewer_entries_has_its_own_number() -> None:
     X = sp.csr_array(np.eye(9, dtype=np.float32)[np.arange(6 * ROWS + 3) % 9])  # one in each row
     learner, _ = both(CountsEntries(), X)
     assert replayed(learner) == 0
+
+
+class Weighed(Means):
+    """Scores by a matrix and by numbers: the weight of the block, and a field."""
+
+    factor: float = 0.5
+
+    def score(self, block: bl.Block) -> Any:
+        lost = total((block.X - self.mean) * block.weights)
+        return {"loss": bl.Sum(lost, block.weight), "mass": bl.Sum(self.mass, self.factor)}
+
+
+class KeepsScores(Hook):
+    """Keeps all scores. of_a_field: changes it after the second evaluation."""
+
+    def __init__(self, of_a_field: bool) -> None:
+        self.scores: list[dict[str, float]] = []
+        self.of_a_field = of_a_field
+
+    def evaluated(self, learner: Any, progress: Any) -> None:
+        self.scores.append(dict(progress.scores))
+        if self.of_a_field and len(self.scores) == 2:
+            learner.model.factor = 0.25
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    ("model", "held"),
+    [
+        (Weighed(), data(9 * ROWS + 3)),
+        (LDA(topics=2), counts()),
+        (GLM(), (counts(), (np.arange(6 * ROWS + 3) % 2).astype(np.float32))),
+        (ALS(rank=2), counts()),
+        (NMF(components=2), counts()),
+    ],
+    ids=["weighed", "lda", "glm", "als", "nmf"],
+)
+def test_scores_are_replayed_with_the_same_bits(
+    model: bl.Model, held: Any, replicas: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[bl.Block] = []
+    score = type(model).score
+    monkeypatch.setattr(
+        type(model), "score", lambda self, block: (called.append(block), score(self, block))[1]
+    )
+    found = []
+    for recorded in (True, False):
+        hook = KeepsScores(of_a_field=isinstance(model, Weighed))
+        learner = bl.Learner(
+            model.model_copy(update={"recorded": recorded}),
+            held,
+            held,
+            block_rows=ROWS,
+            passes=5,
+            replicas=replicas,
+            threads=replicas,
+            hooks=[hook],
+        )
+        called.clear()
+        learner.fit()
+        found.append((hook.scores, learner.progress.scored, len(called)))
+    (scores, blocks, calls), (plain, same, all_calls) = found
+    assert scores == plain
+    assert blocks == same
+    assert all_calls - calls > blocks / 3
