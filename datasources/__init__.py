@@ -60,3 +60,5 @@ from .tables.kind import TableData as TableData
 from .text.corpus import Corpus as Corpus
 from .text.corpus import count_words as count_words
 from .text.words import words as words
+from .weighting.weighted import WeightedSource as WeightedSource
+from .weighting.weighted import Weighting as Weighting

@@ -179,7 +179,7 @@ class Learner:
         )
         model = made("model", MODELS, model)
         check_fields(model)
-        self.model = model.model_copy()
+        self.model = model.untrained()
         self.mixins = [made("mixins", MIXINS, mixin).model_copy() for mixin in listed(mixins)]
         self.passes, self.seed, self.threads = passes, seed, threads
         size = self.model.rows_of_block if block_rows == "auto" else block_rows

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Unpack
+from typing import ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -190,6 +190,29 @@ class Model(Fields):
         train: whether it is trained on; otherwise it is scored, or predictions are made for it.
         """
         return source
+
+    def remember(self, name: str, numbers: NDArray[np.float32]) -> None:
+        """Keep numbers of the training data that `prepared` has found.
+
+        `allocate` makes a parameter of this name of them, so that saved models have them, too.
+        """
+        self.of_data: dict[str, NDArray[np.float32]] = {**self.__dict__.get("of_data", {})}
+        self.of_data[name] = numbers
+
+    def recalled(self, name: str) -> NDArray[np.float32] | None:
+        """Return what `remember` was given, or the parameter of a loaded model; None: neither."""
+        kept: NDArray[np.float32] | None = self.__dict__.get("of_data", {}).get(name)
+        if kept is None and name in self.__dict__.get("parameters", {}):
+            kept = self.parameters[name].numpy().copy()
+            self.remember(name, kept)
+        return kept
+
+    def untrained(self) -> Self:
+        """Return a copy that has the fields alone: neither parameters nor numbers of data."""
+        copy = self.model_copy()
+        for name in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[name]
+        return copy
 
     @property
     def undecided(self) -> str | None:

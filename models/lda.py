@@ -17,6 +17,7 @@ from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
+from blocklearn.datasources import DataSource
 from blocklearn.matcache import (
     Column,
     Mat,
@@ -52,6 +53,7 @@ from .relevance import relevant_words
 from .score import DataScore, Score, Sum
 from .seeds import problem as seed_problem
 from .seeds import seed_table
+from .term_weights import TermWeights, keep_weights, weighed
 from .topic_quality import TopicQuality
 
 FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is still a normal number
@@ -175,6 +177,7 @@ class LDA(Model):
     seed_weight: Positive = Field(
         100.0, description="tokens that a seed word has in its topic before any data"
     )
+    term_weights: TermWeights = "none"
     inner_iterations: Annotated[int, Ge(1)] | None = Field(
         None, description="iterations per document of vb (null: 5) and cvb0 (null: 10)"
     )
@@ -229,6 +232,10 @@ class LDA(Model):
         if self.inference != "vb":
             return None
         return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
+
+    def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
+        """Return `source` with weighed counts, if `term_weights` says so."""
+        return weighed(self, self.term_weights, source, train=train)
 
     @property
     def needs_tokens(self) -> bool:
@@ -304,6 +311,7 @@ class LDA(Model):
         wanted = self.assignments if self.inference == "gibbs" else "fresh"
         self.kept = kept_topics(self, wanted, shapes, K, self.warm)
         self.needs_optimizer = self.kept is None or self.warm > 0
+        keep_weights(self, self.term_weights, shapes)
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
 
     def _own_prior(

@@ -19,12 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
+from blocklearn.datasources import DataSource
 from blocklearn.matcache import Mat, Matrix, Table, colsum, from_array
 from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
 
 from ..base import LARGEST, Model, rows_for
 from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Total
+from ..term_weights import TermWeights, keep_weights, weighed
 from .columns import Names
 from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName
@@ -65,6 +67,7 @@ class GLM(Model):
         "mean", description="prediction: probabilities and other means, eta, or classes"
     )
 
+    term_weights: TermWeights = "none"
     more_scores: bool = Field(
         False, description="also score average_precision, top_precision and calibration_error"
     )
@@ -120,6 +123,11 @@ class GLM(Model):
         low, high, shares = class_weight_rows(self.fits, shapes.counts)
         self.low, self.high = self._row(low, "factor of y = 0"), self._row(high, "factor of y = 1")
         self.shares = self._row(shares, "factors of classes")
+        keep_weights(self, self.term_weights, shapes)
+
+    def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
+        """Return `source` with weighed features, if `term_weights` says so."""
+        return weighed(self, self.term_weights, source, train=train)
 
     def check_targets(self, Y: NDArray[np.floating]) -> None:
         """Raise TargetError if a target is outside the range of its link."""

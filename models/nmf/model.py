@@ -5,6 +5,8 @@ forgetting older ones: Lefèvre, Bach, Févotte, *Online algorithms for NMF with
 divergence*, WASPAA 2011. Regularised: Hoyer 2002 (L1); the exact minimiser of the majoriser (L2 of
 the KL loss). Differs from scikit-learn's MiniBatchNMF: the Frobenius loss remembers X.T W and
 W.T W, which do not depend on H, not the terms of the update.
+
+Longer than 300 lines: both losses share the statistics, and their start.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from annotated_types import Ge, Lt
 from numpy.typing import NDArray
 from pydantic import Field
 
+from blocklearn.datasources import DataSource
 from blocklearn.matcache import (
     Column,
     Mat,
@@ -38,6 +41,7 @@ from ..errors import ModelConfigError
 from ..inputs import Block, Randomness, Shapes
 from ..relevance import relevant_words
 from ..score import Score, Sum
+from ..term_weights import TermWeights, keep_weights, weighed
 from .rules import (
     FLOOR,
     TINY,
@@ -80,6 +84,7 @@ class NMF(Model):
     forget: float = Field(
         0.3, gt=0, le=1, description="online: share of a block's weight that remains a pass later"
     )
+    term_weights: TermWeights = "none"
     inner_iterations: Annotated[int, Ge(1)] | None = Field(
         None,
         description="updates of W per block, and of H each time where they need no other pass over "
@@ -90,6 +95,10 @@ class NMF(Model):
     l2_W: Weight = Field(0.0, description="penalty on half the sum of their squares")
     l1_H: Weight = Field(0.0, description="penalty on the sum of H")
     l2_H: Weight = Field(0.0, description="penalty on half the sum of squares of H")
+
+    def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
+        """Return `source` with weighed counts, if `term_weights` says so."""
+        return weighed(self, self.term_weights, source, train=train)
 
     @property
     def needs_value_sums(self) -> bool:
@@ -132,6 +141,7 @@ class NMF(Model):
         self.guess = self.scratch("W of new rows", shapes.rows, K)
         self.keep = self.number("what is kept of the statistics")
         self.block_weight = self.number("weight of the block")
+        keep_weights(self, self.term_weights, shapes)
 
     def update(self, block: Block) -> None:
         """Improve the weights of the block's rows, and add the rows to the statistics."""

@@ -18,13 +18,13 @@ ROOMS = {
     ),
     "datasources": (
         "errors secrets separators arrays block source read_ahead reader memory holdout sampling"
-        " data_kind blocks tables packed ids parsing text ratings given examples remote parquet"
-        " formats hugectr config"
+        " weighting data_kind blocks tables packed ids parsing text ratings given examples remote"
+        " parquet formats hugectr config"
     ),
     "models": (
         "errors score row_state token_state inputs split_terms base loss_model factor_model"
-        " coherence relevance topic_quality seeds prior_table kept_topics als glm kmeans lda nmf"
-        " ranking ranking_metrics"
+        " coherence relevance topic_quality seeds prior_table term_weights kept_topics"
+        " als glm kmeans lda nmf ranking ranking_metrics"
     ),
     "optimizers": (
         "errors schedules flow line_search base linear_loss managed row rule row_programs by_row"

@@ -17,6 +17,7 @@ from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, KMeans, Ranking, Targe
 from tests.support.page_blocks import ROOT, CodeBlock, PageRun, code_blocks
 
 PAGE = "docs/model-format.md"
+PRIOR = np.ones((12, 3), np.float32)
 WORDS = [f"wörd{i}" for i in range(12)]
 
 
@@ -71,6 +72,9 @@ def test_the_page_needs_no_blocklearn() -> None:
         NMF(components=2, l1_W=0.01, l2_W=0.1),
         NMF(components=3, loss="kullback-leibler"),
         NMF(components=3, loss="kullback-leibler", l1_W=0.05, l2_W=0.2, update_H="batch"),
+        LDA(topics=3, term_weights="idf"),
+        NMF(components=3, term_weights="tf-idf"),
+        NMF(components=3, term_weights="pmi"),
         ALS(rank=3),
         ALS(rank=3, biases=False, weighted=False, solver="cholesky"),
         ALS(rank=2, loss="implicit", alpha=4.0),
@@ -164,8 +168,9 @@ def test_every_key_is_documented(als: Path) -> None:
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_tensor_is_documented(kind: str, tmp_path: Path) -> None:
-    models = {"lda": LDA(topics=3), "nmf": NMF(components=3), "als": ALS(rank=3), "glm": GLM()}
+    models = {"nmf": NMF(components=3), "als": ALS(rank=3), "glm": GLM()}
     models |= {"ranking": Ranking(rank=3), "kmeans": KMeans(clusters=3)}
+    models["lda"] = LDA(topics=3, eta=PRIOR)
     targets = {"Y": counts(60)[:, :2] > 0} if kind == "glm" else {}
     trained(models[kind], tmp_path / "m", **targets)
     text = (ROOT / PAGE).read_text(encoding="utf-8")

@@ -68,6 +68,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "frobenius": Variant(NMF(components=3)),
         "kullback-leibler": Variant(NMF(components=3, loss="kullback-leibler")),
         "batch": Variant(NMF(components=3, update_H="batch")),
+        "weighed": Variant(NMF(components=3, term_weights="tf-idf")),
         "cosines": Variant(NMF(components=3), mixins=[CosineSimilarity(weight=1)]),
     },
     "kmeans": {

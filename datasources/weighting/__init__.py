@@ -1,0 +1,1 @@
+"""Entries that are weighed before training: tf-idf and others."""
