@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from blocklearn.datasources import DataSource
 from blocklearn.matcache import (
     Column,
     Mat,
@@ -39,6 +40,7 @@ from blocklearn.matcache import (
 from ..base import Model, rows_for
 from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Sum
+from ..term_weights import TermWeights, keep_weights, weighed
 from .start import first_centres
 
 TINY = 1e-30
@@ -86,11 +88,16 @@ class KMeans(Model):
         0.3, gt=0, le=1, description="online: share of a block's weight that remains a pass later"
     )
     spherical: bool = Field(False, description="compare directions of rows, not positions")
+    term_weights: TermWeights = "none"
 
     @property
     def sample_rows(self) -> int:
         """Enough rows to draw the first centres from."""
         return max(EACH * self.clusters, LEAST)
+
+    def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
+        """Return `source` with weighed entries, if `term_weights` says so."""
+        return weighed(self, self.term_weights, source, train=train)
 
     def rows_of_block(self, rows: int | None) -> int:
         """Return about 16 steps a pass: products are faster, and centres hardly worse."""
@@ -108,6 +115,7 @@ class KMeans(Model):
             self.sums, self.members = self.statistic("sums", d, k), self.statistic("members", 1, k)
         self.numbers = from_array(self.cache, np.arange(k, dtype=np.float32)[None], "numbers")
         self.keep = self.number("what is kept of the counts")
+        keep_weights(self, self.term_weights, shapes)
 
     def update(self, block: Block) -> None:
         """Move each centre towards the rows that are nearest to it, or add them to its sums."""

@@ -18,6 +18,7 @@ MODELS = [
     bl.models.LDA(topics=3, inference="cvb0", inner_iterations=3, term_weights="idf"),
     bl.models.NMF(components=3, term_weights="tf-idf"),
     bl.models.GLM(term_weights="pmi"),
+    bl.models.KMeans(clusters=3, spherical=True, term_weights="tf-idf"),
 ]
 OPTIONS: Any = {"passes": 2, "block_rows": 30, "threads": 1}
 
