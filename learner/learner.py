@@ -212,6 +212,8 @@ class Learner:
         self.train: DataSource | None = None
         self.across: DataSource | None = None  # the training data, transposed
         self.eval: DataSource | None = None
+        # data of training and of scores, before the model weighs them or adds entries:
+        self.given: tuple[DataSource | None, DataSource | None] = (None, None)
         self.names: Sequence[str] | None = None
         self.target_names: Sequence[str] | None = None
         self.row_names: Sequence[str] | None = None
@@ -233,11 +235,13 @@ class Learner:
             other = self._source(eval, "eval", visits=held.visits)
         if source is not None and other is not None:
             check_rows(self.model, source.shape.total_rows, self.row_names, other, "eval")
-        self.eval = None if other is None else self._prepared(other)
+        if other is not None:
+            self._score_on(other)
 
     def _train_on(self, source: DataSource) -> None:
         """Take the data of training, and those of its names that are not known yet."""
         two_sided = 1 in self.model.row_states.values()
+        self.given = source, self.given[1]
         source = self.model.prepared(source, self.seed, train=True)
         self.train, self.block_rows = source, source.shape.rows  # a source has its own block size
         self.across = (
@@ -246,6 +250,11 @@ class Learner:
         self.names = self.names if self.names is not None else source.names
         self.target_names = self.target_names or target_names(source)
         self.row_names, self.targets = row_names(source), source.shape.targets
+
+    def _score_on(self, source: DataSource) -> None:
+        """Take the data of scores."""
+        self.given = self.given[0], source
+        self.eval = self._prepared(source)
 
     def _begin(self) -> None:
         """Begin at the first pass of the data, without any learned numbers."""
@@ -371,7 +380,7 @@ class Learner:
             self._live.drop()
         self._train_on(source)
         if eval is not None:
-            self.eval = self._prepared(self._source(eval, "eval"))
+            self._score_on(self._source(eval, "eval"))
         if self.of_rows is None and before:
             self.of_rows = before + source.shape.total_rows
         if not self._chosen:

@@ -17,6 +17,7 @@ from ..storage.model_folder import LOST
 from ..watch.events import scores_of
 from .frame import figure, figures, section, table, tiles
 
+SHOWN = 1e-6  # seconds; less is an error of rounding
 PARTS = {"compute": 1, "read": 2, "copy": 3, "merge": 4, "other": 5}
 """Parts of the time, with their colours."""
 ARRAYS = 12  # arrays of the plan with a bar of their own
@@ -128,7 +129,7 @@ def time_section(run: RunRecord) -> Iterator[Markup]:
     ]
     sums = {name: sum(values) for name, values in parts.items()}
     whole = sum(sums.values()) or 1.0
-    texts = {n: f"{duration(s)}, {s / whole:.0%}" for n, s in sums.items() if s > 0}
+    texts = {n: f"{duration(s)}, {s / whole:.0%}" for n, s in sums.items() if s > SHOWN}
     yield section(
         "Where the time went",
         figures(

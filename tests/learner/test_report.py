@@ -305,6 +305,21 @@ def test_models_are_shown_with_data(runs: Path) -> None:
     assert page.texts["h3"][:6].count("kind.class") == 1 and page.classes["curves"] == 6
 
 
+@pytest.mark.parametrize(
+    "name, setting", [("ranking", "model.rank=4"), ("nmf", "model.term_weights=idf")]
+)
+def test_training_writes_the_page_that_the_command_writes(
+    name: str, setting: str, tmp_path: Path
+) -> None:
+    """The data are read as they were given, without negatives or weights."""
+    settings = [f"--set={each}" for each in ("learner.passes=2", "learner.report=true", setting)]
+    learn("--config", str(FOLDER / f"{name}.yaml"), "--out", str(tmp_path / "run"), "-q", *settings)
+    learn("report", str(tmp_path / "run"), "--out", str(tmp_path / "later.html"))
+    wanted = (tmp_path / "later.html").read_text()
+    assert (tmp_path / "run/report.html").read_text() == wanted
+    assert ("Lists of some users" in wanted) == (name == "ranking")
+
+
 def test_a_page_compares_with_an_earlier_run(runs: Path, tmp_path: Path) -> None:
     learn("report", str(runs / "als"), "--against", str(runs / "als-implicit"), "--rows", "0",
           "--out", str(tmp_path / "page.html"))  # fmt: skip
