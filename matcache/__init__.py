@@ -52,6 +52,7 @@ from .notation.functions import colmin as colmin
 from .notation.functions import colsum as colsum
 from .notation.functions import concatenate as concatenate
 from .notation.functions import copy as copy
+from .notation.functions import cos as cos
 from .notation.functions import digamma as digamma
 from .notation.functions import equal as equal
 from .notation.functions import exp as exp
@@ -73,6 +74,7 @@ from .notation.functions import rowsum as rowsum
 from .notation.functions import sddmm as sddmm
 from .notation.functions import sigmoid as sigmoid
 from .notation.functions import sign as sign
+from .notation.functions import sin as sin
 from .notation.functions import softplus as softplus
 from .notation.functions import sort as sort
 from .notation.functions import sqrt as sqrt
@@ -91,6 +93,9 @@ from .operations.algebra import qr as qr
 from .operations.algebra import solve as solve
 from .operations.algebra import upper as upper
 from .operations.dense import random as random
+from .operations.draws import AliasTable as AliasTable
+from .operations.draws import Draws as Draws
+from .operations.draws import alias_table as alias_table
 from .operations.exact import ExactSum as ExactSum
 from .operations.exact import fits as fits
 from .operations.exact import grid_for as grid_for

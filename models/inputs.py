@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blocklearn.matcache import (
+    Draws,
     Mat,
     MatCache,
     Matrix,
@@ -165,3 +166,8 @@ class Randomness:
         """Return uniform numbers in (0, 1) as an expression [rows x columns], not stored."""
         self._stream += 1
         return random(self._cache, (rows, columns), self._key, self._stream)
+
+    def normal(self, rows: int, columns: int) -> Table:
+        """Return normal numbers with mean 0 and variance 1 as an expression, not stored."""
+        self._stream += 1
+        return Draws(self._key).normal((rows, columns), stream=self._stream)

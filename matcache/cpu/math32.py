@@ -218,6 +218,18 @@ def tanh(x):
 
 
 @_inline
+def cos(x):
+    """Return the cosine, in float64: a polynomial is right for small x only."""
+    return _F(math.cos(np.float64(x)))
+
+
+@_inline
+def sin(x):
+    """Return the sine, in float64 as `cos`."""
+    return _F(math.sin(np.float64(x)))
+
+
+@_inline
 def floor(x):
     """Return the largest whole number that is not larger."""
     return np.floor(x)

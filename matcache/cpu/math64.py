@@ -52,6 +52,18 @@ def tanh(x):
 
 
 @_inline
+def cos(x):
+    """Return the cosine."""
+    return math.cos(x)
+
+
+@_inline
+def sin(x):
+    """Return the sine."""
+    return math.sin(x)
+
+
+@_inline
 def floor(x):
     """Return the largest whole number that is not larger."""
     return np.floor(x)

@@ -35,13 +35,13 @@ def philox(c0, c1, c2, c3, k0, k1):
 
 
 @helper(inline=True)
-def random_bits(key, row, column, stream):
-    """Return 32 random bits for an element.
+def random_words(key, row, column, stream):
+    """Return four random uint32 for an element.
 
     key: int64 [1 x 3], (seed, pass, block).
     """
     seed = _u64(key[0, 0])
-    bits = philox(
+    return philox(
         _u32(row),
         _u32(column),
         _u32(key[0, 2]),
@@ -49,4 +49,9 @@ def random_bits(key, row, column, stream):
         _u32(seed & _u64(0xFFFFFFFF)),
         _u32(seed >> _u64(32)) ^ _u32(stream * 0x9E3779B1),
     )
-    return bits[0]
+
+
+@helper(inline=True)
+def random_bits(key, row, column, stream):
+    """Return 32 random bits for an element: the first of `random_words`."""
+    return random_words(key, row, column, stream)[0]

@@ -294,7 +294,8 @@ __device__ __forceinline__ double bl_exppsi(double x) { return bl_maximum(exp(bl
 template <class F> __device__ __forceinline__ F bl_lgamma(F x) { return x < F(0) ? BL_NAN(F) : lgamma(x); }
 
 // Philox 4x32-10 (Salmon et al. 2011); key: seed, pass, block. As cpu_random.py, bit for bit.
-__device__ __forceinline__ u32 bl_random_bits(const i64* key, u32 row, u32 column, u32 stream) {
+struct bl_words { u32 x[4]; };
+__device__ __forceinline__ bl_words bl_random_words(const i64* key, u32 row, u32 column, u32 stream) {
   u32 c0 = row, c1 = column, c2 = (u32)key[2], c3 = (u32)key[1];
   u32 k0 = (u32)((u64)key[0] & 0xffffffffu), k1 = (u32)((u64)key[0] >> 32) ^ (stream * 0x9E3779B1u);
   for (int i = 0; i < 10; ++i) {
@@ -303,7 +304,10 @@ __device__ __forceinline__ u32 bl_random_bits(const i64* key, u32 row, u32 colum
     c1 = (u32)p1; c3 = (u32)p0; c0 = n0; c2 = n2;
     k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
   }
-  return c0;
+  return {{c0, c1, c2, c3}};
+}
+__device__ __forceinline__ u32 bl_random_bits(const i64* key, u32 row, u32 column, u32 stream) {
+  return bl_random_words(key, row, column, stream).x[0];
 }
 template <class F> __device__ __forceinline__ F bl_uniform(u32 bits);
 template <> __device__ __forceinline__ float bl_uniform<float>(u32 bits) {

@@ -51,6 +51,8 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "exp": Elementwise(1, np.exp, "m.exp({0})", "exp({0})"),
     "log": Elementwise(1, np.log, "m.log({0})", "log({0})"),
     "tanh": Elementwise(1, np.tanh, "m.tanh({0})", "tanh({0})"),
+    "cos": Elementwise(1, np.cos, "m.cos({0})", "cos({0})"),
+    "sin": Elementwise(1, np.sin, "m.sin({0})", "sin({0})"),
     "floor": Elementwise(1, np.floor, "m.floor({0})", "floor({0})"),
     "maximum": Elementwise(2, np.maximum, "m.maximum({0}, {1})", "bl_maximum({0}, {1})"),
     "minimum": Elementwise(2, np.minimum, "m.minimum({0}, {1})", "bl_minimum({0}, {1})"),

@@ -22,6 +22,16 @@ def tanh(x: Any) -> Any:
     return apply("tanh", x)
 
 
+def cos(x: Any) -> Any:
+    """Return the cosine, elementwise."""
+    return apply("cos", x)
+
+
+def sin(x: Any) -> Any:
+    """Return the sine, elementwise."""
+    return apply("sin", x)
+
+
 def floor(x: Any) -> Any:
     """Return the largest whole number that is not larger, elementwise."""
     return apply("floor", x)

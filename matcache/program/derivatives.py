@@ -66,6 +66,8 @@ DERIVATIVES: dict[str, Rule] = {
     "sqrt": lambda g, y, a: (g / (y + y),),
     "exp": lambda g, y, a: (product(g, y),),
     "log": lambda g, y, a: (g / a,),
+    "cos": lambda g, y, a: (product(g, -apply("sin", a)),),
+    "sin": lambda g, y, a: (product(g, apply("cos", a)),),
     "tanh": lambda g, y, a: (product(g, 1.0 - y * y),),
     "maximum": _larger,
     "minimum": _smaller,

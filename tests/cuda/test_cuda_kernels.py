@@ -371,6 +371,7 @@ EVERY = {
     "index of many": sources.index_source("i64"),
     "top": sources.top_source(),
     "gibbs": sources.gibbs_source(100),
+    "draws": sources.draws_source(),
     "algebra": sources.algebra_source(),
     "cholesky": sources.cholesky_source(100, gram=True, masked=True, scaled=True),
 }

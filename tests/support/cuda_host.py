@@ -29,7 +29,7 @@ COMMON = """
 #include <ucontext.h>
 using std::exp; using std::log; using std::log1p; using std::sqrt; using std::fabs; using std::pow;
 using std::lgamma; using std::fma; using std::ceil; using std::floor; using std::log2;
-using std::rint; using std::tanh;
+using std::rint; using std::tanh; using std::cos; using std::sin;
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -39,6 +39,7 @@ using std::rint; using std::tanh;
 #define BL_MINUS(a, b) ((a) - (b))
 #define BL_TIMES(a, b) ((a) * (b))
 struct Dim { unsigned x; };
+static inline double cospi(double x) { return cos(3.14159265358979323846 * x); }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __ffs(unsigned x) { return __builtin_ffs(x); }
 template <class F> static inline F atomicAdd(F* sum, F x) {  // threads take turns

@@ -112,6 +112,11 @@ def algebra_source() -> str:
     return device_header() + _text("algebra")
 
 
+def draws_source() -> str:
+    """Return the module of the kernels that draw random numbers; see `draws.cu`."""
+    return device_header() + _text("draws")
+
+
 def order_source() -> str:
     """Return the module of the kernels that `cuda/order.py` launches."""
     return device_header() + _text("order")

@@ -2,6 +2,7 @@
 
 from . import algebra as algebra
 from . import dense as dense
+from . import draws as draws
 from . import products as products
 from . import rows as rows
 from . import solve as solve

@@ -1,0 +1,258 @@
+"""Random numbers of many distributions, by counter.
+
+The number at (row, column) depends on the key, row, column, distribution and `stream` alone. So it
+is the same in every run, for any number of threads, and after a resume.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..containers.cache import number_key
+from ..containers.dispatch import launch
+from ..containers.expressions import Node
+from ..containers.lazy import Lazy, Shape
+from ..containers.matrices import Mat, handle
+from ..containers.slots import Slot
+from ..errors import ShapeError, source_line
+from ..notation.operand import apply
+from .dense import Random, random
+from .indexing import filled
+from .products import cast
+
+STREAMS = 2**20  # for each distribution; `random` has numbers below 2^28
+ATTEMPTS = 2**8  # of a draw that may be refused, each with numbers of its own
+CODES = {
+    name: number
+    for number, name in enumerate(
+        (
+            "radius",
+            "angle",
+            "exponential",
+            "integers",
+            "choice",
+            "log_gamma",
+            "poisson",
+            "binomial",
+        ),
+        1,
+    )
+}
+
+
+class AliasTable(NamedTuple):
+    """Weights of positions, prepared for drawing: see `alias_table`.
+
+    chance: float32 [1 x m], of staying at a position that was drawn evenly.
+    other: int64 [1 x m], the position to take instead.
+    """
+
+    chance: Mat
+    other: Mat
+
+
+def alias_table(weights: Lazy) -> AliasTable:
+    """Return the table for drawing positions with chances in proportion to their weights.
+
+    weights: [1 x m] or [m x 1], not negative. Popularity is `counts`, or `counts ** 0.75`.
+
+    It is made anew when the weights have changed, in m steps of one thread. A draw then takes two
+    reads, for any m. If a weight is negative or NaN, or all are 0, all drawn positions are -1.
+    (Walker 1977; Vose, IEEE Transactions on Software Engineering 17, 1991.)
+    """
+    if 1 not in weights.shape or weights.pattern is not None or 0 in weights.shape:
+        raise ShapeError(
+            f"alias_table at {source_line()}: weights are {_x(weights.shape)}; must be dense, one "
+            "row or one column."
+        )
+    given, cache = cast(weights, np.dtype(np.float64)), weights.cache
+    m = given.shape[0] * given.shape[1]
+    parts = {"chance": np.float32, "other": np.int64, "rest": np.float64, "stack": np.int64}
+    slots = [
+        cache.result((("alias", part), given.guid), (1, m), dtype, f"{part} of {given.label}")
+        for part, dtype in parts.items()
+    ]
+    if any([cache.begin(slot) for slot in slots]):  # noqa: C419 - each must begin
+        for slot in slots:
+            slot.written()
+        launch(cache, "alias_table", given.slot, *slots)
+        for slot in slots:
+            slot.computed_from(given.slot)
+    return AliasTable(handle(cache, slots[0]), handle(cache, slots[1]))
+
+
+class Draws:
+    """Random numbers by counter, for one key.
+
+    Each method takes the shape of its result, and a `stream` from 0 to 2^20 - 1, which tells draws
+    of one distribution with the same key apart. Parameters are numbers, or matrices that fit the
+    shape: 1 x 1, one row, one column, or all entries. A draw whose parameters are out of range is
+    NaN.
+
+    Methods without loops return expressions, which are not stored but computed where they are used.
+    """
+
+    def __init__(self, key: Mat) -> None:
+        """Use a key.
+
+        key: int64 [1 x 3] with (seed, pass, block), such as `block.key`.
+        """
+        self.key, self.cache = key, key.cache
+
+    def uniform(self, shape: Shape, *, stream: int = 0) -> Random:
+        """Return uniform numbers in (0, 1), as `random` does."""
+        return random(self.cache, shape, self.key, stream)
+
+    def normal(self, shape: Shape, *, stream: int = 0) -> Lazy:
+        """Return numbers of the standard normal distribution: an expression.
+
+        Box and Muller (1958), of two uniform numbers.
+        """
+        radius, angle = (self._of(name, shape, stream) for name in ("radius", "angle"))
+        found: Lazy = apply("sqrt", -2.0 * apply("log", radius)) * apply("cos", math.tau * angle)
+        return found
+
+    def exponential(self, shape: Shape, *, stream: int = 0) -> Lazy:
+        """Return numbers of the exponential distribution with mean 1: an expression."""
+        found: Lazy = -apply("log", self._of("exponential", shape, stream))
+        return found
+
+    def bernoulli(self, shape: Shape, chance: Any, *, stream: int = 0) -> Lazy:
+        """Return 1 with this chance, else 0: an expression, of `uniform` with the same stream."""
+        found: Lazy = self.uniform(shape, stream=stream) < chance
+        return found
+
+    def integers(self, shape: Shape, end: int, *, stream: int = 0) -> Node:
+        """Return whole numbers from 0 to `end` - 1, int64, of use as positions.
+
+        end: 1 to 2^31. Chances differ by less than end / 2^32 of themselves.
+        """
+        if not 1 <= end <= 2**31:
+            raise ShapeError(f"integers at {source_line()}: end={end}: must be 1 to 2^31.")
+        return self._node("integers", shape, stream, (end,), np.int64)
+
+    def choice(self, shape: Shape, table: AliasTable, *, stream: int = 0) -> Node:
+        """Return positions, int64, with the chances of a table: see `alias_table`."""
+        return self._node("choice", shape, stream, tuple(table), np.int64)
+
+    def gamma(self, shape: Shape, a: Any, *, stream: int = 0) -> Lazy:
+        """Return numbers of the gamma distribution with shape parameter a and scale 1.
+
+        a: positive. Numbers below 1e-38 become 0; `log_gamma` tells them apart.
+        """
+        found: Lazy = apply("exp", self.log_gamma(shape, a, stream=stream))
+        return found
+
+    def log_gamma(self, shape: Shape, a: Any, *, stream: int = 0) -> Node:
+        """Return logarithms of numbers of the gamma distribution with scale 1.
+
+        a: positive. (Marsaglia and Tsang, ACM Transactions on Mathematical Software 26, 2000.)
+        """
+        return self._node("log_gamma", shape, stream, (a,))
+
+    def beta(self, shape: Shape, a: Any, b: Any, *, stream: int = 0) -> Lazy:
+        """Return numbers of the beta distribution; it takes the streams 2 `stream` and the next.
+
+        a, b: positive.
+        """
+        sides = (self.log_gamma(shape, x, stream=2 * stream + n) for n, x in enumerate((a, b)))
+        found: Lazy = apply("sigmoid", next(sides) - next(sides))
+        return found
+
+    def dirichlet(self, shape: Shape, a: Any, *, stream: int = 0) -> Lazy:
+        """Return rows of the Dirichlet distribution, with sum 1.
+
+        a: positive; parameters of the columns.
+        """
+        logs = self.log_gamma(shape, a, stream=stream)
+        parts = apply("exp", logs - apply("rowmax", logs)).mat()
+        found: Lazy = parts / apply("rowsum", parts)
+        return found
+
+    def poisson(self, shape: Shape, rate: Any, *, stream: int = 0) -> Node:
+        """Return numbers of the Poisson distribution, as floats.
+
+        rate: not negative. By PTRS from 10 on, else by inversion. (Hoermann, Insurance: Mathematics
+        and Economics 12, 1993.)
+        """
+        return self._node("poisson", shape, stream, (rate,))
+
+    def binomial(self, shape: Shape, n: Any, p: Any, *, stream: int = 0) -> Node:
+        """Return numbers of the binomial distribution, as floats.
+
+        n: trials, a whole number that is not negative.
+        p: chance of each, 0 to 1.
+
+        By BTRS where n min(p, 1 - p) is 10 or more, else by inversion. (Hoermann, Journal of
+        Statistical Computation and Simulation 46, 1993.)
+        """
+        return self._node("binomial", shape, stream, (n, p))
+
+    def multinomial(self, shape: Shape, n: Any, p: Any, *, stream: int = 0) -> Node:
+        """Return rows of counts that add up to n, of the multinomial distribution, as floats.
+
+        n: a number, or one for each row.
+        p: weights of columns, not negative; their sum does not matter.
+
+        It takes the numbers of `binomial` with the same stream.
+        """
+        return self._node("multinomial", shape, stream, (n, p))
+
+    # ------------------------------------------------------------- how
+
+    def _of(self, name: str, shape: Shape, stream: int) -> Random:
+        return random(self.cache, shape, self.key, _number(name, stream))
+
+    def _node(
+        self, name: str, shape: Shape, stream: int, given: tuple[Any, ...], dtype: Any = np.float32
+    ) -> Node:
+        random(self.cache, shape, self.key)  # raises for a wrong key
+        number = _number("binomial" if name == "multinomial" else name, stream)
+        params = tuple(self._parameter(name, shape, value) for value in given)
+        cache, key = self.cache, self.key
+
+        def compute(slot: Slot) -> None:
+            launch(cache, "draw", name, number, key.slot, *(p.slot for p in params), slot)
+            cache.count(20 * shape[0] * shape[1])
+
+        label = f"{name}({', '.join(p.label for p in params)})"
+        facts = ("draw", name, number, shape)
+        operands = (key, *params)
+        return Node(cache, shape, dtype, key=facts, operands=operands, compute=compute, label=label)
+
+    def _parameter(self, name: str, shape: Shape, value: Any) -> Mat:
+        cache = self.cache
+        if isinstance(value, int | float | np.number):
+            number = float(value)
+            key = ("a number", number_key(number))
+            slot = cache.result(key, (1, 1), np.float64, f"{number:g}")
+            return filled(cache, slot, number)
+        if not isinstance(value, Lazy) or value.pattern is not None or value.cache is not cache:
+            raise ShapeError(
+                f"{name} at {source_line()}: {type(value).__name__}; parameters must be numbers or "
+                "dense matrices of the key's cache."
+            )
+        if name == "choice":  # the columns of a table
+            return value.mat()
+        if any(h not in (1, w) for h, w in zip(value.shape, shape, strict=True)):
+            raise ShapeError(
+                f"{name} at {source_line()}: a parameter is {_x(value.shape)}, the result "
+                f"{_x(shape)}; each side must be equal, or 1."
+            )
+        return cast(value, np.dtype(np.float64))
+
+
+def _number(name: str, stream: int) -> int:
+    """Return the number of a stream that no other distribution has."""
+    if not 0 <= stream < STREAMS:
+        raise ShapeError(
+            f"{name} at {source_line()}: stream={stream}: must be 0 to {STREAMS - 1:,}."
+        )
+    return (CODES[name] << 28) + stream * ATTEMPTS
+
+
+def _x(shape: Shape) -> str:
+    return f"{shape[0]} x {shape[1]}"
