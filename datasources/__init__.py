@@ -1,5 +1,7 @@
 """Sources of blocks in memory and on disk, and the reader that reads ahead."""
 
+from blocklearn.exports import exported as _exported
+
 from .arrays.feature_hashing import HashedWords as HashedWords
 from .arrays.feature_hashing import hash_features as hash_features
 from .arrays.feature_hashing import interactions as interactions
@@ -62,3 +64,5 @@ from .text.corpus import count_words as count_words
 from .text.words import words as words
 from .weighting.weighted import WeightedSource as WeightedSource
 from .weighting.weighted import Weighting as Weighting
+
+__all__ = _exported(globals())

@@ -59,4 +59,6 @@ Kind = (
 )
 
 TrainData = Annotated[Kind, Field(discriminator="kind")]
+"""Configured training data, by kind."""
 EvalData = Annotated[Kind | Holdout, Field(discriminator="kind")]
+"""Configured data to evaluate on: of any kind, or held out of the training data."""

@@ -4,6 +4,8 @@ Model code uses `MatCache`, the functions of `notation/functions.py`, and `rowwi
 and `until`. See docs/design.md, section 3.
 """
 
+from blocklearn.exports import exported as _exported
+
 from . import operations  # noqa: F401 (it enters what matrices call)
 from .containers.cache import CacheStats as CacheStats
 from .containers.cache import MatCache as MatCache
@@ -119,3 +121,5 @@ from .operations.top import Top as Top
 from .operations.top import top_products as top_products
 from .program.loops import repeat as repeat
 from .program.loops import until as until
+
+__all__ = _exported(globals())

@@ -10,6 +10,7 @@ from .cpu.backend import CPU
 from .errors import DeviceError
 
 IndexedBy = Literal["host", "device"]
+"""Where the transposed index of a block is made."""
 
 
 def resolve(device: str) -> str:

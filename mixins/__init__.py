@@ -3,6 +3,8 @@
 Configuration files name mixins by `kind`.
 """
 
+from blocklearn.exports import exported as _exported
+
 from .base import Mixin as Mixin
 from .cosine_similarity import CosineSimilarity as CosineSimilarity
 from .elastic_net import ElasticNet as ElasticNet
@@ -23,3 +25,5 @@ MIXINS: dict[str, type[Mixin]] = {
     "topic-entropy": TopicEntropy,
     "top-weights": TopWeights,
 }
+
+__all__ = _exported(globals())

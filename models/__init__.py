@@ -1,5 +1,7 @@
 """Models. Configuration files name them by `kind`."""
 
+from blocklearn.exports import exported as _exported
+
 from .als import ALS as ALS
 from .base import Merge as Merge
 from .base import Model as Model
@@ -32,3 +34,5 @@ MODELS: dict[str, type[Model]] = {
     "ranking": Ranking,
     "kmeans": KMeans,
 }
+
+__all__ = _exported(globals())

@@ -131,6 +131,7 @@ class Sum:
 
 
 Score = dict[str, Part]
+"""The parts of a score by name, as `Model.score` returns them for a block."""
 Sums = dict[str, Figures]
 
 

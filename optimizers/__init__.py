@@ -7,6 +7,8 @@ Configuration files name them by `kind`.
 - Estimates: streaming-average, inc-norm, telescoping.
 """
 
+from blocklearn.exports import exported as _exported
+
 from .adagrad import AdaGrad as AdaGrad
 from .adam import Adam as Adam
 from .base import Gradient as Gradient
@@ -42,3 +44,5 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
     "conjugate-gradient": ConjugateGradient,
     "lbfgs": LBFGS,
 }
+
+__all__ = _exported(globals())

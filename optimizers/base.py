@@ -17,6 +17,7 @@ from blocklearn.matcache import Mat, MatCache, Merge, Number, Table, full
 
 Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]
+"""What the updates of a model are."""
 Update: TypeAlias = Any
 """A model's update of a parameter: an expression, a `Gradient` or a `LinearLoss`."""
 

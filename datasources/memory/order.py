@@ -10,6 +10,7 @@ from ..arrays.copy_rows import count_up
 from ..errors import DataError
 
 Shuffle = bool | Literal["blocks"]
+"""Whether rows change places from pass to pass, or their blocks only."""
 DEAL = 2**64 - 1  # the number of no real pass: keys the dealing of rows to blocks
 
 

@@ -16,6 +16,7 @@ from ..holdout.derived import DerivedSource
 from ..source import DataSource, rows_last, target_names
 
 Weighting = Literal["idf", "tf-idf", "pmi"]
+"""The name of a weighting of counts."""
 IDF, TF_IDF, PMI = 0, 1, 2
 CODES: dict[Weighting, int] = {"idf": IDF, "tf-idf": TF_IDF, "pmi": PMI}
 

@@ -13,6 +13,8 @@ Every estimator has a `device`. Learned attributes are NumPy arrays on every dev
 fitted on a GPU therefore predicts without one after `set_params(device="cpu")`.
 """
 
+from blocklearn.exports import exported as _exported
+
 from .als import ALS as ALS
 from .classifier import GLMClassifier as GLMClassifier
 from .kmeans import KMeans as KMeans
@@ -20,3 +22,5 @@ from .lda import LatentDirichletAllocation as LatentDirichletAllocation
 from .nmf import NMF as NMF
 from .ranking import Ranking as Ranking
 from .regressor import GLMRegressor as GLMRegressor
+
+__all__ = _exported(globals())

@@ -47,6 +47,7 @@ class Moment:
 
 
 Move = Callable[[Moment, tuple[Any, ...], tuple[Any, ...]], None]
+"""What a row step does to the entries of a row: a function of model code."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -152,7 +152,7 @@ def test_imports_are_relative_within_a_folder_and_absolute_between_folders(folde
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", ["card", "closing", "durable", "fields", "synonyms"])
+@pytest.mark.parametrize("name", "answers card closing durable exports fields synonyms".split())
 def test_what_all_folders_may_import_imports_none_of_them(name: str) -> None:
     found = imports(ROOT / "blocklearn" / f"{name}.py")
     assert not [module for _, module in found if module.startswith(FOLDERS_OF_THE_PACKAGE)]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import inspect
+import pydoc
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import typer
@@ -16,8 +19,8 @@ from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.mixins import MIXINS
 from blocklearn.models import MODELS
 from blocklearn.optimizers import OPTIMIZERS
-from scripts.reference import configuration, markdown
-from scripts.reference.api import api_page
+from scripts.reference import configuration, markdown, names
+from scripts.reference.api import api_page, public_names
 from scripts.reference.command_line import command_line_page
 from scripts.reference.configuration import configuration_page
 
@@ -84,9 +87,32 @@ def test_public_names_are_described() -> None:
     }
     for package in ("models", "optimizers", "mixins", "datasources", "matcache"):
         module = getattr(blocklearn, package)
-        for name in vars(module):
+        for name in module.__all__:
             public = re.search(rf" as {name}$", Path(module.__file__).read_text(), re.M)
             assert not public or f"blocklearn.{package}.{name}" in named, (package, name)
+
+
+def test_tables_of_names_are_up_to_date() -> None:
+    if not (ROOT / "models").exists():
+        pytest.skip("the tests of an installed wheel: pages are made from the sources")
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        text = page.read_text()
+        assert names.filled(text) == text, "run: .venv/bin/python -m scripts.reference.names"
+
+
+@pytest.mark.parametrize("package", ["models", "optimizers", "mixins", "datasources", "matcache"])
+def test_names_of_packages_are_listed_without_a_build(package: str) -> None:
+    """In the page itself, in `__all__`, and so in `help`."""
+    if not (ROOT / "models").exists():
+        pytest.skip("the tests of an installed wheel: pages are made from the sources")
+    page = (ROOT / "docs" / "reference" / f"{package}.md").read_text()
+    module, listed = getattr(blocklearn, package), set(re.findall(r"^\| `(\w+)` \|", page, re.M))
+    assert listed == set(public_names(package)) <= set(module.__all__)
+    assert not [n for n in module.__all__ if isinstance(getattr(module, n), ModuleType)]
+    helped = pydoc.plain(pydoc.render_doc(module))
+    functions = [n for n in listed if inspect.isfunction(getattr(module, n))]
+    assert not [n for n in functions if not re.search(rf"^    {n}\(", helped, re.M)]
+    assert not re.findall(r"^\| `(\w+)` \|\s*\|$", page, re.M), "without a docstring"
 
 
 @pytest.mark.parametrize("page", sorted(PAGES))
