@@ -77,11 +77,9 @@ def test_a_hang_is_shown_with_the_block_and_all_stacks_and_training_goes_on() ->
     finally:
         log.removeHandler(handler)
     assert learner.progress.rows == 50
-    first, second = handler.texts
-    assert re.search(
-        r"no block was finished for 0 seconds; 2 of 5 are done in pass 1 of 1: block 2 of pass 0 ",
-        first,
-    )
+    first, second = handler.texts[:2]  # a slow machine may be told of once more
+    place = "2 of 5 are done in pass 1 of 1: block 2 of pass 0 "
+    assert re.search(rf"no block was finished for \d+ seconds; {place}", first)
     assert re.search(r"blocklearn-reader\n(    .*\n)*    .*test_watchdog.py:\d+ read\n", first)
     assert re.search(r"MainThread\n(    .*\n)*    .*learner.py:\d+ fit\n", first)
     assert time.monotonic() - begun >= 0.4  # the second time came after twice as long
@@ -89,12 +87,12 @@ def test_a_hang_is_shown_with_the_block_and_all_stacks_and_training_goes_on() ->
 
 
 class StuckModel(Means):
-    """The block of 5 rows takes until `released` is set."""
+    """The block of 5 rows takes until `released` is set; planning memory does not wait."""
 
     released: Any = Field(None, exclude=True)
 
     def update(self, block: Any) -> None:
-        if block.rows == 5:
+        if block.rows == 5 and not self.sums.cache.reserving:
             self.released.wait(10)
         super().update(block)
 
@@ -111,7 +109,7 @@ def test_a_replica_that_hangs_between_merges_is_shown_with_its_block() -> None:
             learner.fit()
     finally:
         log.removeHandler(handler)
-    (text,) = handler.texts
+    text = handler.texts[0]
     assert "4 of 5 are done in pass 1 of 1: block 4 of pass 0 " in text
     assert re.search(r"blocklearn-model-1\n(    .*\n)*    .*test_watchdog.py:\d+ update\n", text)
     assert learner.progress.rows == 45
