@@ -93,7 +93,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     for name in CONFIGS:
         learn("--config", str(FOLDER / f"{name}.yaml"), "--out", str(folder / name), "-q",
-              "--set", "learner.passes=5", "--set", "evaluation.every_passes=1")  # fmt: skip
+              "--set", "learner.passes=3", "--set", "evaluation.every_passes=1")  # fmt: skip
     return folder
 
 

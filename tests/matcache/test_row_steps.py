@@ -188,6 +188,7 @@ def both(rule: str, **options: Any) -> list[tuple[Array, Array]]:
 
 
 ALL = "each target its own"
+ABSENT: list[Mixin] = [L1(weight=[0.0] * 3), L2(weight=[0.0] * 3)]  # by the same kernels as ALL
 
 
 @pytest.mark.parametrize(
@@ -199,10 +200,12 @@ ALL = "each target its own"
     ],
 )
 def test_every_rule_and_penalty_is_as_with_blocks_of_one_row(rule: str, terms: str) -> None:
-    for a, b in zip(*both(rule, mixins=TERMS[terms]), strict=True):
+    one, other = both(rule, mixins=TERMS[terms])
+    for a, b in zip(one, other, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)  # the clock of blocks is float32
     if terms != "none":
-        assert not np.allclose(both(rule, mixins=TERMS[terms])[0][0], both(rule)[0][0])
+        without, _ = both(rule, mixins=ABSENT if terms == ALL else [])
+        assert not np.allclose(one[0], without[0])
 
 
 def test_every_optimizer_by_gradients_is_here() -> None:
@@ -240,21 +243,24 @@ def test_settling_in_between_changes_nothing_but_rounding(rule: str) -> None:
 @settings(deadline=None, max_examples=25)
 @given(
     st.integers(1, 20), st.integers(1, 9), st.sampled_from([1, TARGETS]), st.floats(0, 1),
-    st.booleans(), st.booleans(), st.integers(0, 10**6),
+    st.booleans(), st.integers(0, 10**6),
 )  # fmt: skip
 def test_any_shape(
-    rows: int, features: int, k: int, density: float, bias: bool, penalised: bool, seed: int
+    rows: int, features: int, k: int, density: float, plain: bool, seed: int
 ) -> None:
-    """Empty rows, empty blocks, one feature, one target; values of any size."""
+    """Empty rows, empty blocks, one feature, one target; values of any size.
+
+    plain: neither bias nor penalty; each combination of the two would be a kernel.
+    """
     rng = np.random.default_rng(seed)
     data = []
     for n in (rows, 1):
         X = rng.normal(size=(n, features)) * (rng.random((n, features)) < density)
         data.append((sp.csr_array(X * 10.0 ** rng.integers(-3, 2)), rng.random((n, k))))
     w0 = rng.normal(size=(features, k))
-    mixins = [ElasticNet(weight=0.03, l1_ratio=0.6)] if penalised else []
-    one = steps(SGD(rate=0.1, step_per="row"), data, w0, single=True, mixins=mixins, bias=bias)
-    other = steps(SGD(rate=0.1), cut(data), w0, single=False, mixins=mixins, bias=bias)
+    options: dict[str, Any] = {"bias": not plain, "mixins": () if plain else TERMS["elastic net"]}
+    one = steps(SGD(rate=0.1, step_per="row"), data, w0, single=True, **options)
+    other = steps(SGD(rate=0.1), cut(data), w0, single=False, **options)
     np.testing.assert_allclose(one[0], other[0], rtol=1e-6, atol=1e-7)
 
 
@@ -275,7 +281,7 @@ def trained(
     X: Any, Y: Any, model: GLM | None = None, *, optimizer: Optimizer | None = None,
     block_rows: int = 32, threads: int = 1, passes: int = 2, **options: Any,
 ) -> dict[str, Array]:  # fmt: skip
-    optimizer = optimizer or AdaGrad(rate=0.5, eps=0.3, step_per="row")
+    optimizer = optimizer or by_rows("adagrad")
     source = MatrixSource(X, targets=Y, block_rows=block_rows, **options)
     learner = bl.Learner(
         model or GLM(l1=1e-4, l2=1e-3), source, threads=threads, passes=passes, optimizer=optimizer
@@ -291,26 +297,41 @@ def same(a: dict[str, Array], b: dict[str, Array]) -> None:
         np.testing.assert_array_equal(array, b[name], err_msg=name)
 
 
-@pytest.mark.parametrize("link", ["linear", "logistic", "hinge", "poisson", "softmax"])
+def of_several_links(count: int) -> list[Target]:
+    links = ["logistic", "hinge", "linear", "poisson"]
+    return [
+        Target(column=t, link=links[t % 4], l1=1e-4 * t, l2=1e-3, rate=1.0 + t % 2)
+        for t in range(count)
+    ]
+
+
+SINGLE = [pytest.param(n, marks=pytest.mark.slow) for n in ("linear", "hinge", "poisson")]
+
+
+@pytest.mark.parametrize("link", ["logistic", "softmax", "several", *SINGLE])
 def test_neither_threads_nor_the_size_of_blocks_changes_a_bit(link: Any) -> None:
-    X, Y = problem()
-    model = GLM(link=link, l1=1e-4, l2=1e-3)
+    several = link == "several"
+    X, Y = problem(17 if several else 3)
+    model = GLM(targets=of_several_links(17)) if several else GLM(link=link, l1=1e-4, l2=1e-3)
     first = trained(X, Y, model, passes=1)
     assert np.isfinite(first["W"]).all() and np.abs(first["W"]).max() > 0.01
     for threads, block_rows in [(4, 32), (2, 7), (1, 1), (3, N)]:
         same(first, trained(X, Y, model, passes=1, threads=threads, block_rows=block_rows))
 
 
-@pytest.mark.parametrize("rule", ["sgd momentum", "adagrad", "adam", "ftrl"])
-@pytest.mark.parametrize("targets", [3, 17])
+WITH_STATE = ["sgd momentum", "adagrad", "adam", "ftrl"]
+
+
+@pytest.mark.parametrize(
+    ("targets", "rule"),
+    [
+        *((3, rule) for rule in WITH_STATE),
+        *(pytest.param(17, r, marks=[pytest.mark.slow] * (r != "adagrad")) for r in WITH_STATE),
+    ],
+)
 def test_many_targets_are_to_the_bit_as_each_alone(rule: str, targets: int) -> None:
     X, Y = problem(targets)
-    links = ["logistic", "hinge", "linear", "poisson"]
-    every = [
-        Target(column=t, link=links[t % 4], l1=1e-4 * t, l2=1e-3, rate=1.0 + t % 2)
-        for t in range(targets)
-    ]
-    optimizer = by_rows(rule)
+    every, optimizer = of_several_links(targets), by_rows(rule)
     together = trained(X, Y, GLM(targets=every), optimizer=optimizer)
     for t in (0, 1, targets - 1):
         alone = trained(X, Y, GLM(targets=[every[t]]), optimizer=optimizer)

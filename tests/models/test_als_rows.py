@@ -45,9 +45,15 @@ def agree(cache: MatCache, function: Any, *args: Any) -> None:
             np.testing.assert_allclose(mat.numpy(), after, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("alpha", [None, 2.0])
-@pytest.mark.parametrize("k", [1, 5, 30])
+@pytest.mark.parametrize(
+    ("k", "alpha", "own"),
+    [
+        pytest.param(k, alpha, own, marks=[pytest.mark.slow] * (k != 5 and own != bool(alpha)))
+        for k in (1, 5, 30)
+        for alpha in (None, 2.0)
+        for own in (False, True)
+    ],
+)
 def test_programs_match_their_definition(
     cache: MatCache, k: int, alpha: float | None, own: bool
 ) -> None:

@@ -1,6 +1,5 @@
 """Targets that a link cannot have are named before anything is learned from them."""
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,10 @@ def test_only_targets_that_are_used_are_checked() -> None:
         fit(GLM(targets=[Target(column=2, link="linear", name="n"), Target(column=2)]), Y)
 
 
-@pytest.mark.parametrize("links", [*itertools.permutations(["linear", "poisson", "logistic"])])
+LINKS = ["linear", "poisson", "logistic"]
+
+
+@pytest.mark.parametrize("links", [LINKS[n:] + LINKS[:n] for n in range(3)])
 def test_of_several_links_the_narrowest_range_counts(links: Any) -> None:
     every = [Target(column=0, link=link, name=link) for link in links]
     with pytest.raises(TargetError, match="target '0' is 2 in a row: for link logistic it must be"):

@@ -234,8 +234,11 @@ BY_ROW: dict[str, tuple[list[Mixin], dict[str, Any]]] = {
         {"after": lambda w, time: group(np.maximum(w, 0), time)},
     ),
 }
-COMBINATIONS = [(r, p) for r in RULES for p in AS_REFERENCE] + [
-    (r, p) for r in RULES if r.startswith("sgd") for p in BY_ROW
+OFTEN = {"elastic net", "by target", "non-negative l1"}  # with each rule; "sgd" with all
+COMBINATIONS = [
+    pytest.param(rule, p, marks=[pytest.mark.slow] * (rule != "sgd" and p not in OFTEN))
+    for rule in RULES
+    for p in (*AS_REFERENCE, *(BY_ROW if rule.startswith("sgd") else ()))
 ]
 
 
