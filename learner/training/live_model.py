@@ -67,10 +67,15 @@ class LiveModel:
             raise ValueError(NOTHING)
 
     def shapes(self) -> dict[str, tuple[int, int]]:
-        """Return the shapes of the parameters and of the states of rows, by name."""
-        found = {name: mat.shape for name, mat in self.ready().first.model.parameters.items()}
+        """Return the shapes of what a saved model has: parameters and states of rows, by name."""
+        model = self.ready().first.model
+        found = {
+            name: mat.shape for name, mat in model.parameters.items() if name not in model.unsaved
+        }
         return found | {
-            name: (len(store.array), store.array.shape[1]) for name, store in self.stores.items()
+            name: (len(store.array), store.array.shape[1])
+            for name, store in self.stores.items()
+            if model.states[name].saved
         }
 
     def close(self) -> None:

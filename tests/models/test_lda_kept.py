@@ -131,6 +131,14 @@ def test_other_documents_are_drawn_afresh(tmp_path: Path) -> None:
     assert (further.parameter("lambda") != trained.parameter("lambda")).any()
 
 
+def test_topics_are_listed_and_what_is_saved_is_shown(tmp_path: Path) -> None:
+    trained = learner().fit()
+    bl.save(trained, tmp_path / "m")
+    loaded = bl.load(tmp_path / "m")
+    assert trained.topics(3) == loaded.topics(3)
+    assert trained.model.learned_shapes == loaded.model.learned_shapes == {"lambda": (20, 3)}
+
+
 def stream(_: int) -> Any:
     yield counts()
 
