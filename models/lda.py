@@ -14,7 +14,6 @@ from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from annotated_types import Ge, Gt, Lt
-from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from blocklearn.datasources import DataSource
@@ -29,7 +28,6 @@ from blocklearn.matcache import (
     colsum,
     digamma,
     exppsi,
-    from_array,
     lgamma,
     log,
     maximum,
@@ -45,7 +43,6 @@ from blocklearn.matcache.operations.sampling import sample_topics
 from blocklearn.optimizers import Meaning, Optimizer, StreamingAverage
 
 from .base import LARGEST, STEPS, Model, rows_for
-from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
 from .kept_topics import kept_topics
 from .prior_table import PriorTable
@@ -54,6 +51,7 @@ from .score import DataScore, Score, Sum
 from .seeds import problem as seed_problem
 from .seeds import seed_table
 from .term_weights import TermWeights, keep_weights, weighed
+from .topic_priors import Given, TopicPriors, problem_of_auto
 from .topic_quality import TopicQuality
 
 FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is still a normal number
@@ -163,13 +161,16 @@ class LDA(Model):
     inference: Literal["vb", "cvb0", "gibbs"] = Field(
         "gibbs", description="how topics of a document are inferred"
     )
-    alpha: Positive | list[Positive] = Field(
-        0.05, description="prior of a document's topics: one number or K"
-    )
-    eta: Positive | list[Positive] | PriorTable = Field(
+    alpha: Positive | list[Positive] | Literal["auto"] = Field(
         0.05,
-        description="prior of a topic's words: one number; one a word; or one for each word in "
-        "each topic, `{path: FILE}`, in Python an array [words x topics]",
+        description="prior of a document's topics: one number; K; or `auto`, K that are learned, "
+        "from 0.05 on",
+    )
+    eta: Positive | list[Positive] | PriorTable | Literal["auto"] = Field(
+        0.05,
+        description="prior of a topic's words: one number; one a word; one for each word in each "
+        "topic, `{path: FILE}`, in Python an array [words x topics]; or `auto`, one that is "
+        "learned, from 0.05 on",
     )
     seeds: dict[str, list[str]] = Field(
         {}, description="words that anchor topics, by the topic's name; the first topics have them"
@@ -215,6 +216,10 @@ class LDA(Model):
             )
         if wrong := seed_problem(self.seeds, self.topics):
             raise ValueError(wrong)
+        priors = {"alpha": self.alpha, "eta": self.eta}
+        learns = self.inference != "gibbs" or self.assignments != "fresh"
+        if wrong := problem_of_auto(priors, learns=learns, seeded=bool(self.seeds)):
+            raise ValueError(wrong)
         if self.inference != "gibbs" and self.assignments == "kept":
             raise ValueError(
                 f"assignments=kept: must be fresh with inference={self.inference}: only gibbs has "
@@ -228,7 +233,10 @@ class LDA(Model):
 
     @property
     def needs_scale(self) -> str | None:
-        """A reason for vb, which reads lambda as counts; None for cvb0 and gibbs."""
+        """A reason for vb, which reads lambda as counts, and for what is learned, else None."""
+        for name in ("alpha", "eta"):
+            if getattr(self, name) == "auto" and self.inference != "gibbs":
+                return f"{name}: auto does not sum to 1; use streaming-average, or numbers"
         if self.inference != "vb":
             return None
         return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
@@ -263,7 +271,7 @@ class LDA(Model):
         Kept assignments may be read in another way once all tokens have them.
         """
         starts = {0, self.warm} if self.inference == "gibbs" else {0}
-        if self.kept is not None and self.kept.reads_counts(self.eta_table):
+        if self.kept is not None and self.kept.reads_counts(self.priors.eta):
             starts.add(self.kept.settled)
         return sorted(starts)
 
@@ -289,61 +297,41 @@ class LDA(Model):
         seeds = None
         if self.seeds:
             seeds = seed_table(self.seeds, shapes.names, V, K, self.seed_weight)
-        if isinstance(self.eta, PriorTable):
-            self.eta_table = self._own_prior(self.eta, seeds, shapes)
-            noise = noise + self.eta_table
-        else:
-            eta = vector(self.eta, V, "eta", "words")[:, None]
-            if seeds is not None:
-                eta = eta + seeds
-                noise = noise + from_array(self.cache, seeds, "seeds")
-            self.eta_table = from_array(self.cache, eta, "eta")  # [V x 1], with seeds [V x K]
+        by_block = self.inference != "gibbs"
+        given = Given(self.alpha, self.eta, seeds)
+        self.priors = TopicPriors(self, shapes, K, given, by_block=by_block)
+        if self.priors.own is not None:
+            noise = noise + self.priors.own
         self.lam = self.parameter("lambda", V, K, noise)
         self.phi = self.scratch("phi", V, K)
         self.theta = self.scratch("theta", shapes.rows, K)
-        self.alpha_row = from_array(
-            self.cache, vector(self.alpha, K, "alpha", "topics")[None], "alpha"
-        )
-        self.alpha_sum = self.number(
-            "sum of alpha", float(np.sum(vector(self.alpha, K, "alpha", "topics")))
-        )
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         wanted = self.assignments if self.inference == "gibbs" else "fresh"
         self.kept = kept_topics(self, wanted, shapes, K, self.warm)
+        if self.kept is None and not by_block and "auto" in (self.alpha, self.eta):
+            self.notes.append("alpha and eta are not learned, and stay: they need kept assignments")
         self.needs_optimizer = self.kept is None or self.warm > 0
         keep_weights(self, self.term_weights, shapes)
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
-
-    def _own_prior(
-        self, prior: PriorTable, seeds: NDArray[np.float32] | None, shapes: Shapes
-    ) -> Mat:
-        """Create the parameter `eta` [V x K], which no step changes; saved models have it.
-
-        seeds: tokens of seed words [V x K], which are added.
-        """
-        V, K = shapes.columns, self.topics
-        if "eta" in shapes.restored:
-            return self.parameter("eta", V, K, merge="same")
-        table = prior.numbers(shapes.names, V, K)
-        return self.parameter("eta", V, K, table if seeds is None else table + seeds, merge="same")
 
     def update(self, block: Block) -> None:
         """Run one E-step. The update is an estimate of lambda from this block alone.
 
         Kept assignments change counts instead, of which `end_pass` makes lambda.
         """
-        X, theta, phi = block.X, self.theta, self.phi
+        X, theta, phi, priors = block.X, self.theta, self.phi, self.priors
+        priors.begin()
         samples = self.inference == "gibbs" and block.phase >= min(self.warm, 1)
         if samples and self.kept is not None:
             sweeps = self.burn_in + self.sweeps
-            self.kept.redraw(block, phi, self.lam, self.eta_table, self.alpha_row, sweeps)
+            self.kept.redraw(block, phi, self.lam, priors.eta, priors.alpha, sweeps)
             return
         if samples:
             phi <<= self.mean_topics()
             drawn = sample_topics(
                 X,
                 phi,
-                self.alpha_row,
+                priors.alpha,
                 block.row_ids,
                 block.key,
                 burn=self.burn_in,
@@ -355,15 +343,19 @@ class LDA(Model):
             theta <<= 1.0
             phi <<= self.geometric_topics() if vb else self.mean_topics()
             infer, iterations = (infer_vb, 5) if vb else (infer_cvb0, 10)
-            ratio = infer(X, theta, phi, self.alpha_row, self.inner_iterations or iterations)
+            ratio = infer(X, theta, phi, priors.alpha, self.inner_iterations or iterations)
             statistics = phi * (ratio.T @ theta)
+            if self.inference != "gibbs":
+                found = priors.of_block(X, ratio, theta, phi, self.lam, collapsed=not vb)
+                self.updates.update(found)
         self.scale.set(self.total_rows / max(block.rows, 1))
-        self.updates["lambda"] = self.with_terms(self.eta_table + self.scale * statistics)
+        self.updates["lambda"] = self.with_terms(priors.eta + self.scale * statistics)
 
     def end_pass(self) -> None:
         """Average the counts of kept assignments over passes."""
         if self.kept is not None:
-            self.kept.average(self.lam, self.eta_table)
+            self.priors.end_pass(self.kept)
+            self.kept.average(self.lam, self.priors.eta)
 
     def with_terms(self, estimate: Table) -> Table:
         """Return an estimate of lambda [V x K] that lowers the terms of mixins, too.
@@ -395,15 +387,17 @@ class LDA(Model):
         An evaluation adds the quality of topics: u_mass, c_npmi, c_uci, c_v, distinct_words,
         topic_closeness. See `TopicQuality`.
         """
-        X, theta, phi = block.X, self.theta, self.phi
+        X, theta, phi, priors = block.X, self.theta, self.phi, self.priors
         theta <<= 1.0
         phi <<= self.mean_topics()
         seen, scored = split_tokens(X, block.row_ids, self.split_key)
-        likelihood = total(completion(seen, scored, theta, phi, self.alpha_row, SCORE_ITERATIONS))
+        likelihood = total(
+            completion(seen, scored, theta, phi, self.priors.alpha, SCORE_ITERATIONS)
+        )
         tokens = total(scored)
         theta <<= 1.0
         phi <<= self.geometric_topics()
-        elbo = total(bound(X, theta, phi, self.alpha_row, self.alpha_sum, SCORE_ITERATIONS))
+        elbo = total(bound(X, theta, phi, priors.alpha, priors.alpha_sum, SCORE_ITERATIONS))
         return {
             "perplexity": Sum(likelihood, tokens, "perplexity"),
             "elbo_per_token": Sum(elbo, total(X)),
@@ -421,7 +415,7 @@ class LDA(Model):
         theta, phi = self.theta, self.phi
         theta <<= 1.0
         phi <<= self.mean_topics()
-        return proportions(block.X, theta, phi, self.alpha_row, SCORE_ITERATIONS)  # type: ignore[no-any-return]
+        return proportions(block.X, theta, phi, self.priors.alpha, SCORE_ITERATIONS)  # type: ignore[no-any-return]
 
     @property
     def topic_names(self) -> list[str]:
@@ -438,16 +432,3 @@ class LDA(Model):
 
 
 SCORE_ITERATIONS = 50  # enough for theta to settle, as in the common evaluators
-
-
-def vector(value: float | Sequence[float], length: int, name: str, of: str) -> NDArray[np.float32]:
-    """Return `value` as float32 [length]. Raises ModelConfigError for another length."""
-    array = np.asarray(value, dtype=np.float32)
-    if array.ndim == 0:
-        return np.full(length, array, dtype=np.float32)
-    if array.shape != (length,):
-        raise ModelConfigError(
-            f"LDA: {name} has {array.size} numbers, but there are {length} {of}; give one number, "
-            "or one for each."
-        )
-    return array

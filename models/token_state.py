@@ -24,6 +24,7 @@ class TokenState:
     A learner keeps them as it keeps a `RowState`: in memory or in a file, and in checkpoints. They
     are no part of a saved model.
 
+    offsets: int64 [rows + 1], each row's first token in the list.
     tokens: [1 x tokens of a block], numbers of the present block's tokens, which an operation may
         change in place.
     """
@@ -42,7 +43,7 @@ class TokenState:
         block_rows: most rows of a block.
         init: the number of every token at first.
         """
-        self.name, self.init, self._offsets = name, init, offsets
+        self.name, self.init, self.offsets = name, init, offsets
         self.shape = (int(offsets[-1]), 1)
         longest = np.sort(np.diff(offsets))[::-1][:block_rows]
         self.block_shape = (1, max(int(longest.sum()), 1))
@@ -62,6 +63,11 @@ class TokenState:
     rows = tokens
 
     @property
+    def connected(self) -> bool:
+        """Whether there is a store; not while memory is planned."""
+        return self._store is not None
+
+    @property
     def kept(self) -> npt.NDArray[np.number]:
         """The numbers of all tokens in the store; do not write to it."""
         assert self._store is not None
@@ -79,24 +85,24 @@ class TokenState:
 
     def load(self, ids: npt.NDArray[np.int64]) -> None:
         """Load the numbers of the rows `ids` into `tokens`."""
-        take_tokens(ids, self._offsets, self.kept[:, 0], self._buffer[0])
+        take_tokens(ids, self.offsets, self.kept[:, 0], self._buffer[0])
         self._tokens.refill(self._buffer, self._where)
 
     def save(self, ids: npt.NDArray[np.int64]) -> None:
         """Write `tokens` to the store, as the numbers of the rows `ids`."""
         self._tokens.fetch(self._buffer)
-        put_tokens(ids, self._offsets, self._buffer[0], self.kept[:, 0])
+        put_tokens(ids, self.offsets, self._buffer[0], self.kept[:, 0])
 
     def of_rows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.number]:
         """Return the numbers of the tokens of the rows `ids`, one row after another."""
-        count = int((self._offsets[ids + 1] - self._offsets[ids]).sum())
+        count = int((self.offsets[ids + 1] - self.offsets[ids]).sum())
         found = np.empty(count, self.dtype)
-        take_tokens(ids, self._offsets, self.kept[:, 0], found)
+        take_tokens(ids, self.offsets, self.kept[:, 0], found)
         return found
 
     def set_rows(self, ids: npt.NDArray[np.int64], numbers: npt.NDArray[np.number]) -> None:
         """Set the tokens of the rows `ids` to `numbers`, which are as `of_rows` returns them."""
-        put_tokens(ids, self._offsets, numbers, self.kept[:, 0])
+        put_tokens(ids, self.offsets, numbers, self.kept[:, 0])
 
 
 @kernel

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from blocklearn.answers import answered
 from blocklearn.models import LDA
+from blocklearn.models.learned_priors import START
+from blocklearn.models.topic_priors import prior_of_topics
 from blocklearn.optimizers import Optimizer, StreamingAverage
 
 from .base import Array, Tensors
 from .decomposition import Decomposition
-from .parameters import configured
+from .parameters import configured, plain
 from .scikit import with_callbacks
 from .topics import TopicTables
 
@@ -28,8 +31,10 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
             and gensim).
         assignments: of gibbs: "fresh", "kept" (a pass is one sweep, so raise max_iter: 100 to 300)
             or "auto" (kept where the data allow). `partial_fit` draws them afresh.
-        doc_topic_prior: a number, or one for each topic; None: 0.05.
+        doc_topic_prior: a number, or one for each topic; None: 0.05. "auto": learned, one for each
+            topic; gibbs needs kept assignments for it.
         topic_word_prior: a number, one for each word, or an array [topics x words]; None: 0.05.
+            "auto": learned, one number.
         learning_offset: tau0 of the steps (tau0 + t)^-kappa; None: suits the inference.
         learning_decay: kappa of these steps; None: suits the inference.
         max_iter: passes.
@@ -44,6 +49,8 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
     ----------
         components_: float32 [topics x words], parameters of the Dirichlet posterior of each topic's
             words. Normalised rows are the topics: see `get_topics`.
+        doc_topic_prior_: float32 [topics], as given or learned.
+        topic_word_prior_: as given or learned: float, float32 [words] or [topics x words].
         n_iter_: number of passes.
         n_features_in_, feature_names_in_: as in scikit-learn.
 
@@ -135,14 +142,25 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
             "eta": "topic_word_prior",
             "inner_iterations": "max_doc_update_iter",
         }
-        if self._warm_up is None:  # `partial_fit` has other documents at each call
+        if self._warm_up is None:
             names["assignments"] = "assignments"
-        given: dict[str, Any] = {"warm_up": self._warm_up}
+        else:
+            self._check_stream(names)
+        fields: dict[str, Any] = {"warm_up": self._warm_up}
         prior = self.topic_word_prior
         if np.ndim(prior) == 2:
             del names["eta"]
-            given["eta"] = np.asarray(prior, np.float32).T
-        return configured(self, LDA, names, **given)
+            fields["eta"] = np.asarray(prior, np.float32).T
+        return configured(self, LDA, names, **fields)
+
+    def _check_stream(self, names: Mapping[str, str]) -> None:
+        """Raise ValueError where `partial_fit`, which sees new documents, cannot learn a prior."""
+        for name in (names["alpha"], names["eta"]):
+            if self.inference == "gibbs" and is_auto(getattr(self, name)):
+                raise ValueError(
+                    f"{type(self).__name__}: {name}='auto': must be numbers for partial_fit, which "
+                    "keeps no assignments. Call fit, or set inference='cvb0'."
+                )
 
     def _optimizer(self) -> Optimizer:
         """Return the model's own optimizer with the given offset and decay."""
@@ -154,10 +172,31 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         return configured(self, StreamingAverage, given, **rest)
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
-        return {"components_": tensors("lambda").T}
+        alpha, eta = self.doc_topic_prior, self.topic_word_prior
+        own = tensors("eta")[0, 0] if is_auto(eta) else given(eta)
+        topics = tensors("alpha")[0] if is_auto(alpha) else plain(given(alpha))
+        return {
+            "components_": tensors("lambda").T,
+            "doc_topic_prior_": prior_of_topics(topics, self.n_components),
+            "topic_word_prior_": np.asarray(own, np.float32) if np.ndim(own) else float(own),
+        }
 
     def _tensors(self, rows: int) -> dict[str, Array]:
         found = {"lambda": np.ascontiguousarray(self.components_.T, np.float32)}
         if np.ndim(self.topic_word_prior) == 2:
             found["eta"] = np.ascontiguousarray(np.transpose(self.topic_word_prior), np.float32)
+        if is_auto(self.topic_word_prior):
+            found["eta"] = np.full((1, 1), self.topic_word_prior_, np.float32)
+        if is_auto(self.doc_topic_prior):
+            found["alpha"] = self.doc_topic_prior_[None]
         return found
+
+
+def is_auto(prior: Any) -> bool:
+    """Return whether a prior is to be learned."""
+    return isinstance(prior, str) and prior == "auto"
+
+
+def given(prior: Any) -> Any:
+    """Return a prior that is not learned."""
+    return START if prior is None else prior

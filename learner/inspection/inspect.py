@@ -25,6 +25,7 @@ from ..conversion.display import Watch
 from ..conversion.folder import nbytes
 from ..runs.run_folder import RunFolder
 from ..storage import model_folder
+from ..storage.tensor_file import read_tensors
 from ..watch.events import evaluations
 from .advice import advise
 from .table_report import has_texts, spread, table_report
@@ -159,9 +160,28 @@ def model_report(folder: Path) -> Report:
         "config": manifest["config"],
         "created": manifest["created"],
         "arrays": {name: entry["shape"] for name, entry in manifest["tensors"].items()},
+        "ranges": ranges_of_rows(folder, manifest),
         "bytes": sum(entry["bytes"] for entry in manifest["files"].values()),
         "targets": manifest.get("targets", 0),
         "metrics": metrics,
+    }
+
+
+def ranges_of_rows(folder: Path, manifest: Report) -> Report:
+    """Return the bounds and the sum of each array of one row, such as intercepts and priors.
+
+    Raises:
+        ModelFolderError: the arrays are damaged.
+    """
+    tensors = manifest["tensors"]
+    rows = {name: e for name, e in tensors.items() if len(e["shape"]) == 2 and e["shape"][0] == 1}
+    if not rows:
+        return {}
+    found = read_tensors(folder / model_folder.WEIGHTS, rows, mapped=True)
+    return {
+        name: {"least": float(a.min()), "largest": float(a.max()), "sum": float(a.sum(dtype=float))}
+        for name, a in found.items()
+        if a.size
     }
 
 

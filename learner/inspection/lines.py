@@ -94,7 +94,10 @@ def block_pairs(report: Report) -> list[tuple[str, str]]:
 
 def model_pairs(report: Report) -> list[tuple[str, str]]:
     """Return names and texts on a model."""
-    arrays = (f"{name} {' x '.join(map(str, shape))}" for name, shape in report["arrays"].items())
+    arrays = (
+        f"{name} {' x '.join(map(str, shape))}{row_words(report['ranges'].get(name), shape)}"
+        for name, shape in report["arrays"].items()
+    )
     settings = (f"{name}={value}" for name, value in report["config"].items() if value is not None)
     scores = (
         f"{name} {f'{value:,}' if isinstance(value, int) else number(value)}"
@@ -109,6 +112,15 @@ def model_pairs(report: Report) -> list[tuple[str, str]]:
         ("at the end", ", ".join(scores)),
         *([] if lost is None else [("lost best model", lost)]),
     ]
+
+
+def row_words(found: Mapping[str, float] | None, shape: Sequence[int]) -> str:
+    """Return the range of an array of one row in brackets, or nothing."""
+    if found is None:
+        return ""
+    if shape[1] == 1:
+        return f" ({number(found['sum'])})"
+    return f" ({number(found['least'])} to {number(found['largest'])}, sum {number(found['sum'])})"
 
 
 def run_pairs(report: Report) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from ..drawing.maps import Disc, disc_map
 from ..drawing.markup import Markup, tag
 from ..evidence.documents import COHERENCE, Document, Periods, TopicEvidence, dated
 from ..learner import Learner
-from ..reports.lines import topic_names
+from ..reports.lines import learned_priors, topic_names
 from ..terminal import printable
 from .frame import data_for_script, figure, figures, folded, section
 from .topic_map import topic_plane
@@ -40,6 +40,7 @@ class Topics:
     called: a heading for each topic.
     table: [words x topics], the model's.
     mass: float64 [topics], the sums of its columns.
+    priors: what was learned: alpha of each topic, and eta.
     order: numbers of the topics in the order of the page.
     """
 
@@ -54,6 +55,7 @@ class Topics:
         ]
         self.table: NDArray[Any] = model.parameters["lambda" if is_lda else "H"].numpy()
         self.mass = self.table.sum(axis=0, dtype=np.float64)
+        self.priors = learned_priors(learner)
         self.order = np.argsort(-self.mass, kind="stable") if is_lda else np.arange(self.mass.size)
         self._lists = words_by_relevance(self.table, WORDS, RELEVANCES)
         self._sums = np.where(self.mass > 0, self.mass, 1.0)
@@ -127,6 +129,8 @@ def card_section(topics: Topics, found: TopicEvidence | None, *, shares: bool) -
     what, cards = topics.what, []
     for topic in topics.order.tolist():
         share = f"{topics.mass[topic] / topics.mass.sum():.1%} of words" if shares else ""
+        if "alpha" in topics.priors:
+            share += f", alpha {topics.priors['alpha'][topic]:.2g}"
         rows = [Bar(word, share, f"{share:.1%}") for word, share in topics.first(topic)]
         head = tag("h3", topics.called[topic], tag("small", share))
         documents = [] if found is None else list(document_list(found.typical[topic]))
@@ -137,6 +141,8 @@ def card_section(topics: Topics, found: TopicEvidence | None, *, shares: bool) -
     note = f"{WORDS} words of each, with their shares"
     if found is not None:
         note += f"; below them the documents with most of the {what}, among {read(found)}"
+    if "eta" in topics.priors:
+        note += f"; eta {topics.priors['eta'][0]:.2g} was learned"
     return section(
         f"{what.title()}s",
         slider(),

@@ -47,19 +47,37 @@ def topic_names(learner: Learner) -> list[str]:
 
 
 def topic_lines(learner: Learner, top: int, relevance: float = 1.0) -> Iterator[str]:
-    """Yield `  3  socket connection address ...`, one line per topic."""
-    names = topic_names(learner)
+    """Yield `  3  socket connection address ...`, one line per topic.
+
+    Where priors were learned, `alpha=0.12` of the topic comes before its words, and eta at the end.
+    """
+    names, priors = topic_names(learner), learned_priors(learner)
     width = max(4, *map(len, names))
-    for name, words in zip(names, topic_words(learner, top, relevance), strict=True):
-        yield f"{name:>{width}}  {' '.join(word for word, _ in words)}"
+    for k, words in enumerate(topic_words(learner, top, relevance)):
+        alpha = f"alpha={priors['alpha'][k]:<7.3g} " if "alpha" in priors else ""
+        yield f"{names[k]:>{width}}  {alpha}{' '.join(word for word, _ in words)}"
+    if "eta" in priors:
+        yield f"eta={priors['eta'][0]:.3g}"
+
+
+def learned_priors(learner: Learner) -> dict[str, list[float]]:
+    """Return the priors of LDA that were learned, by name: alpha of each topic, and eta."""
+    model = learner.model
+    return {
+        name: model.parameters[name].numpy()[0].tolist()
+        for name in ("alpha", "eta")
+        if isinstance(model, LDA) and getattr(model, name) == "auto"
+    }
 
 
 def topics_list(learner: Learner, top: int, relevance: float = 1.0) -> list[dict[str, Any]]:
-    """Return the number, the name and the first words of each topic."""
+    """Return the number, the name and the first words of each topic, and its alpha if learned."""
+    priors = learned_priors(learner)
     return [
         {
             "topic": index,
             "name": name,
+            **({"alpha": priors["alpha"][index]} if "alpha" in priors else {}),
             "words": [{"word": w, "probability": float(p)} for w, p in words],
         }
         for index, (name, words) in enumerate(

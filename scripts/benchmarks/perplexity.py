@@ -29,28 +29,30 @@ def halves(X: Any, seed: int = 1) -> tuple[Tokens, Tokens]:
 
 
 def completion(
-    phi: Any, parts: tuple[Tokens, Tokens], alpha: float, iters: int = 50, floor: float = 1e-12
+    phi: Any, parts: tuple[Tokens, Tokens], alpha: Any, iters: int = 50, floor: float = 1e-12
 ) -> tuple[float, int]:
     """Return the perplexity of the scored halves, and the number of tokens in them.
 
     phi: [K x V], topics, normalised here.
+    alpha: prior of topics: a number, or [K].
     parts: the observed and the scored halves.
 
     EM on its observed half finds theta of a document: q_wk ~ theta_k phi_kw, theta_k = (alpha +
-    sum_w c_w q_wk) / (K alpha + N). This is a Dirichlet posterior mean, since a MAP step would need
+    sum_w c_w q_wk) / (sum alpha + N). This is a Dirichlet posterior mean: a MAP step would need
     alpha >= 1.
     """
     phi = np.maximum(np.asarray(phi, dtype=np.float64), floor)
     phi /= phi.sum(1, keepdims=True)
     K = phi.shape[0]
     words = np.ascontiguousarray(phi.T)
+    whole = float(np.broadcast_to(alpha, K).sum())
     likelihood = tokens = 0.0
     for (w1, c1), (w2, c2) in zip(*parts, strict=True):
         if not len(w1) or not len(w2):
             continue
         seen, theta, N = words[w1], np.full(K, 1.0 / K), c1.sum()
         for _ in range(iters):
-            theta = (alpha + theta * ((c1 / (seen @ theta)) @ seen)) / (K * alpha + N)
+            theta = (alpha + theta * ((c1 / (seen @ theta)) @ seen)) / (whole + N)
         likelihood += float(c2 @ np.log(words[w2] @ theta))
         tokens += float(c2.sum())
     return float(np.exp(-likelihood / tokens)), int(tokens)

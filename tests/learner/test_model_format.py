@@ -170,7 +170,7 @@ def test_every_key_is_documented(als: Path) -> None:
 def test_every_tensor_is_documented(kind: str, tmp_path: Path) -> None:
     models = {"nmf": NMF(components=3), "als": ALS(rank=3), "glm": GLM()}
     models |= {"ranking": Ranking(rank=3), "kmeans": KMeans(clusters=3)}
-    models["lda"] = LDA(topics=3, eta=PRIOR)
+    models["lda"] = LDA(topics=3, inference="cvb0", alpha="auto", eta=PRIOR)
     targets = {"Y": counts(60)[:, :2] > 0} if kind == "glm" else {}
     trained(models[kind], tmp_path / "m", **targets)
     text = (ROOT / PAGE).read_text(encoding="utf-8")

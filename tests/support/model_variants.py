@@ -44,6 +44,9 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "gibbs": Variant(LDA(topics=3, inference="gibbs", sweeps=2)),
         "kept": Variant(LDA(topics=3, assignments="kept", sweeps=2), on_devices=False),
         "priors": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3, eta=PRIORS)),
+        "learned": Variant(
+            LDA(topics=3, inference="cvb0", inner_iterations=3, alpha="auto", eta="auto")
+        ),
         "cosines": Variant(
             LDA(topics=3, inference="cvb0", inner_iterations=3), mixins=[CosineSimilarity(weight=1)]
         ),
