@@ -168,15 +168,20 @@ class Row:
         return (self.builder.fpext if wider else self.builder.fptrunc)(x, self.vector)
 
     def store(self, x, place, v, whole=False):
-        """Store vector v of the row that starts at `place`, which has our floats."""
+        """Store vector v of the row that starts at `place`, converted to its floats."""
         pointer, dtype = place
-        at = self._at(pointer, v, self.vector)
+        element = self.context.get_data_type(dtype)
+        vector = ir.VectorType(element, self.lanes)
+        if element != self.number:
+            wider = element == _FLOAT[64]
+            x = (self.builder.fpext if wider else self.builder.fptrunc)(x, vector)
+        at = self._at(pointer, v, vector)
         align = dtype.bitwidth // 8
         if self._whole(v, whole):
             self.builder.store(x, at, align=align)
             return
         name = f"llvm.masked.store.v{self.lanes}{_short(dtype)}.p0"
-        arguments = [self.vector, self.vector.as_pointer(), _I32, self.mask.type]
+        arguments = [vector, vector.as_pointer(), _I32, self.mask.type]
         function = self._declare(name, ir.VoidType(), arguments)
         self.builder.call(function, [x, at, _I32(align), self.mask])
 

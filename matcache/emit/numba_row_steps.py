@@ -9,32 +9,27 @@ of other columns. Locals: i row, j column of the tables, t non-zero of the row.
 from __future__ import annotations
 
 from ..program.instructions import Kind
-from ..program.row_steps_plan import EntryProgram, RowStepsPlan
+from ..program.row_steps_plan import LANES, EntryProgram, RowStepsPlan
 from .entries import print_entry
 from .numba_rows import NumbaPrinter
-
-LANES = 4  # partial sums of a dot product over the non-zeros of a row
 
 HEADER = """\
 import numpy as np
 from blocklearn.matcache.cpu import math{bits} as m
 from blocklearn.matcache.cpu.access import make_reads, place1, put1, put2
 from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.strip_vectors import make_multiply_add, make_scale
+from blocklearn.matcache.cpu.vectors import fetch
 
 F = np.float{bits}
 get1, get2 = make_reads({bits})
-{constants}
+{made}{constants}
 
 @kernel("contract", "nsz")
 """
 
 
-def row_steps_source(plan: RowStepsPlan) -> str:
-    """Return the source of a module whose `run` executes `plan`."""
-    return _Printer(plan).source()
-
-
-class _Printer(NumbaPrinter):
+class RowStepsPrinter(NumbaPrinter):
     """Prints the residual as any row program, and the code around it."""
 
     def __init__(self, plan: RowStepsPlan) -> None:
@@ -42,6 +37,7 @@ class _Printer(NumbaPrinter):
         self.steps = plan
 
     def parameters(self) -> list[str]:
+        """Return the names of the kernel's parameters."""
         steps = self.steps
         names = ["rows", "indptr", "indices", "values", "weights", "rate_", "pace", "clock_"]
         names += ["seen"] if steps.seen else []
@@ -55,6 +51,7 @@ class _Printer(NumbaPrinter):
         return [*names, "strips"]
 
     def source(self) -> str:
+        """Return the whole module."""
         out, steps = self.out, self.steps
         out.line(f"def run({', '.join(self.parameters())}):")
         with out.block():
@@ -62,6 +59,7 @@ class _Printer(NumbaPrinter):
                 out.line(f"w{value} = scratch[{value}]")
             out.line("rate = F(rate_[0, 0])")
             out.line("now = clock_[0, 0]")
+            self.before_rows()
             out.line("for i in range(rows):")
             with out.block():
                 out.line("weight = F(weights[i, 0])")
@@ -77,10 +75,15 @@ class _Printer(NumbaPrinter):
                 out.line("clock = F(now)")
                 self.moves()
             out.line("clock_[0, 0] = now")
+        made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
         constants = "".join(f"{name} = {text}\n" for text, name in self.constants.items())
         return (
-            HEADER.format(bits=steps.dtype.removeprefix("float"), constants=constants) + out.text()
+            HEADER.format(bits=steps.dtype.removeprefix("float"), made=made, constants=constants)
+            + out.text()
         )
+
+    def before_rows(self) -> None:
+        """Print nothing: each column names its strips."""
 
     # -------------------------------------------------------------- scores and residuals
 
@@ -156,17 +159,18 @@ class _Printer(NumbaPrinter):
                         column = self.column(steps.step.tables[place])
                         out.line(f"{steps.step.array(place)}[c, {column}] = u{n}[t]")
             if steps.bias is not None:
-                bias = steps.bias
-                out.line("gradient = r")
-                self.numbers(bias)
-                columns = {place: self.column(bias.tables[place]) for place in bias.kept}
-                self.entry(
-                    bias, {place: f"{bias.array(place)}[0, {c}]" for place, c in columns.items()}
-                )
+                self.bias(steps.bias)
         if steps.seen:
             out.line("for t in range(n):")
             with out.block():
                 out.line("seen[np.uintp(cs[t]), 0] = now")
+
+    def bias(self, bias: EntryProgram) -> None:
+        """Print the step of the constants of column j, whose residual is r."""
+        self.out.line("gradient = r")
+        self.numbers(bias)
+        columns = {place: self.column(bias.tables[place]) for place in bias.kept}
+        self.entry(bias, {place: f"{bias.array(place)}[0, {c}]" for place, c in columns.items()})
 
     def take_strips(self) -> None:
         """Print names of the strips of column j."""

@@ -136,8 +136,7 @@ class StepsCompiled:
     written: numbers of the tables that change.
     scores, residuals: containers [rows x k].
     scratch: vectors of the residual.
-    strips: container with one strip for each table and column, and one for times. A strip is as
-    long as the longest row may be.
+    strips: container of `RowStepsPlan.strips`. A strip is as long as the longest row may be.
     """
 
     plan: RowStepsPlan
@@ -184,12 +183,14 @@ class StepsCompiled:
                 f"row_steps at {source_line()}: {residual.name} computes with whole tables. Pass "
                 "the result as an argument."
             )
-        strips = container("strips", 1 + k * len(step.kept), min(pattern.columns, pattern.capacity))
+        plan = RowStepsPlan(k, program, step, wake, constants, seen, dtype.name)
+        room = max(1, min(pattern.columns, pattern.capacity))
+        strips = container("strips", plan.strips(room), room)
         if cache.enabled and pattern.capacity < pattern.columns:
             pattern.dependents.setdefault(strips.guid, strips)  # grows with the capacity of blocks
         vectors = max(1, len(program.vectors)), max(1, program.scratch_length)
         return cls(
-            RowStepsPlan(k, program, step, wake, constants, seen, dtype.name),
+            plan,
             written,
             scores,
             container("residuals", rows, k),

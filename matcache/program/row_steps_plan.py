@@ -8,6 +8,8 @@ from .instructions import Program, walk, writes
 from .schedule import Schedule
 
 # Numbers of a row that a program which moves entries receives: their names, in argument order.
+LANES = 4  # partial sums of a dot product over the non-zeros of a row
+WIDTH = 8  # numbers of the narrowest vector that is worth its instructions
 SIGNALS = ("gradient", "rate", "weight", "clock", "elapsed")
 
 
@@ -75,6 +77,27 @@ class RowStepsPlan:
     bias: EntryProgram | None
     seen: bool
     dtype: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether loops over the columns are the inner ones: each table has all columns."""
+        return self.columns > 1 and all(n in (0, self.columns) for n in self.step.tables)
+
+    @property
+    def width(self) -> int:
+        """The columns of a strip's row: a multiple of `WIDTH` where `wide`."""
+        return -(-self.columns // WIDTH) * WIDTH if self.wide else self.columns
+
+    def strips(self, room: int) -> int:
+        """Return the number of strips of `room` numbers.
+
+        They are those of the tables and one for times. If `wide`, they are those of the tables, of
+        values, of residuals and of the numbers by column, and some for sums.
+        """
+        if not self.wide:
+            return 1 + self.columns * len(self.step.kept)
+        tables = len(self.step.kept) + 2 + sum(columns > 1 for columns in self.step.shared)
+        return self.width * tables - -(LANES + 2) * self.width // room
 
     @property
     def moved(self) -> set[int]:

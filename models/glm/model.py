@@ -36,7 +36,7 @@ from .scores import Measured, TargetTotals
 from .target_ranges import TargetRanges
 from .targets import ClassWeight, Fit, Target, Weight, Weights, fits_of
 
-FEW = 8  # up to so many columns, steps of single rows are faster
+FEW = 32  # up to so many columns, steps of single rows are faster
 
 
 class GLM(Model):

@@ -668,7 +668,7 @@ def test_the_default_optimizer_follows_the_data() -> None:
         return learner.optimizer
 
     X, Y = labels()
-    many = np.tile(Y, 3)
+    many = np.tile(Y, 12)
     assert chosen(GLM(l2=0.1), X, Y).takes_rows
     assert not chosen(GLM(), X, many).takes_rows
     assert not chosen(GLM(), X.toarray(), Y).takes_rows

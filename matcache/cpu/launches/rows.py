@@ -8,7 +8,7 @@ from ...containers.cache import MatCache
 from ...containers.dispatch import launches
 from ...containers.matrices import Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot
-from ...emit.numba_row_steps import row_steps_source
+from ...emit.numba_wide_row_steps import row_steps_source
 from ...operations.arguments import is_static
 from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
