@@ -4,8 +4,8 @@
 
 AMD EPYC 2.6 GHz, 2 threads, 2026-11-22, beside other programs (load 6), medians of three pairs:
 SGEMM of 2,048: 119 gflops, 1.35 times NumPy's seconds; a sparse matrix of 5 M non-zeros times 1 and
-256 columns: 0.66 and 0.09 of SciPy's; sampled products 0.05; sorts of rows 0.99; random numbers
-0.38; log(exp(x)) 1.57.
+256 columns: 0.66 and 0.09 of SciPy's; sampled products 0.05; sorts of rows 0.99 on one thread, on
+two 0.50 to 0.74 of that; random numbers 0.38; log(exp(x)) 1.57.
 """
 
 from __future__ import annotations

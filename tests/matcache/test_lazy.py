@@ -567,6 +567,18 @@ def test_sort(memory: MatCache) -> None:
         sort(from_sparse(memory, X))
 
 
+@pytest.mark.parametrize("shape", [(1, 20_000), (3, 9000), (33, 517), (700, 40), (0, 5), (5, 0)])
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_rows_are_sorted_by_any_number_of_threads(shape: tuple[int, int], threads: int) -> None:
+    data = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    data[:, ::7] = np.nan
+    data[1::3] = 0.0
+    with MatCache(threads=threads) as memory:
+        x = from_array(memory, data)
+        np.testing.assert_array_equal(sort(x).numpy(), np.sort(data, axis=1))
+        np.testing.assert_array_equal(x.numpy(), data)  # as it was
+
+
 # ---------------------------------------------------------------- random numbers
 
 

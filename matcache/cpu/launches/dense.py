@@ -54,9 +54,18 @@ def _dense(
 
 @launches("sort", "cpu")
 def _sort(cache: MatCache, source: Slot, out: Slot) -> None:
-    if not cache.reserving:
-        np.copyto(out.data(), source.data())
-        out.data().sort(axis=1)
+    if cache.reserving:
+        return
+    given, found, rows = source.data(), out.data(), out.shape[0]
+    chunks = max(1, min(ROW_CHUNKS, rows * out.shape[1] // CHUNK_ELEMENTS, rows))
+
+    def sort_rows(chunk: int, thread: int) -> None:
+        """Sort the rows of a chunk; NumPy releases the interpreter's lock."""
+        part = slice(rows * chunk // chunks, rows * (chunk + 1) // chunks)
+        np.copyto(found[part], given[part])
+        found[part].sort(axis=1)
+
+    cache.backend.pool.run(sort_rows, chunks)
 
 
 @launches("gather", "cpu")
