@@ -27,6 +27,7 @@ MODULES = {
         kernels.cholesky_source(100, gram=True, masked=False, scaled=False),
         kernels.gibbs_source(100),
     ),
+    "K = 65536": (kernels.gibbs_source(2**16),),
     "": (
         kernels.exact_source(),
         kernels.wide_source(),

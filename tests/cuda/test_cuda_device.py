@@ -29,9 +29,10 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.containers.dispatch import _launches, launch
 from blocklearn.matcache.cuda import Cuda
-from blocklearn.matcache.cuda.kernels import library_source
+from blocklearn.matcache.cuda.kernels import RESIDENT, library_source
 from blocklearn.matcache.notation.elementwise import ELEMENTWISE
 from blocklearn.matcache.notation.operand import apply
+from blocklearn.matcache.operations.sampling import sample_topics
 from tests.support import cuda_host
 from tests.support.cubin import ARCHITECTURES, nvrtc, resources
 from tests.support.cuda_device import HostDriver
@@ -333,3 +334,19 @@ def test_reads_in_the_middle_of_an_update_see_what_came_before(cache: MatCache) 
         A <<= A + 1.0
         cache.backend.end_block()
     assert seen == [8.0, 24.0, 56.0, 120.0, 248.0]
+
+
+def test_counts_of_many_topics_are_in_memory() -> None:
+    """The same draws as on the CPU, for more rows than there are groups of lanes."""
+    k, rng = RESIDENT + 6, np.random.default_rng(0)
+    X = sp.random(100, 9, 0.3, format="csr", random_state=0, dtype=np.float32)
+    X.data[:] = rng.integers(1, 12, X.nnz)
+    phi = rng.uniform(0.1, 1, (9, k)).astype(np.float32)
+    given = phi, np.full((1, k), 0.1, np.float32), np.arange(100)[:, None], np.array([[7, 0, 0]])
+    found = []
+    for memory in (MatCache(threads=1), MatCache(backend=Cuda(HostDriver()))):
+        with memory:
+            mats = [from_array(memory, array) for array in given]
+            samples = sample_topics(from_sparse(memory, X), *mats, burn=1, save=2)
+            found.append(samples.counts(k).numpy())
+    np.testing.assert_array_equal(found[1], found[0])

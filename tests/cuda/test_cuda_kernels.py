@@ -118,8 +118,11 @@ def test_top_products_are_those_of_the_cpu(
 
 
 @pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("k", [1, 16, 40])  # test_sampling.py has these, too
-def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int) -> None:
+@pytest.mark.parametrize(
+    ("k", "resident"),  # test_sampling.py has these k, too; counts in registers, and in memory
+    [(1, 1024), (16, 1024), (40, 1024), (1, 0), (40, 0)],
+)
+def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: int) -> None:
     X, rng = counts(23, 31), np.random.default_rng(k)
     phi = rng.uniform(0.1, 1, (31, k)).astype(np.float32)
     alpha = np.full((1, k), 0.1, np.float32)
@@ -133,7 +136,7 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int) -> None:
         flops = memory.stats().flops
     indptr, indices, values = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
     width = X.nnz * CAP
-    run = module(sources.gibbs_source(k), threads)
+    run = module(sources.gibbs_source(k, resident=resident), threads)
     sums, got_first = np.empty(1024, np.int64), np.empty(X.nnz, np.int64)
     run.call("count_sums", 23, indptr, values, sums, blocks=2)
     work = np.array([5])
@@ -145,7 +148,9 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int) -> None:
     order = np.arange(23, dtype=np.int32)[::-1].copy()
     call = [23, order, indptr, indices, values, first, ids, key, phi, alpha]
     call += [burn, save, width, got_z]
-    run.call("sample", *call, weights, words, topics, blocks=2)
+    memory_ = np.full((32, -(-k // 16) * 16), np.nan, np.float32)  # of both blocks
+    run.call("sample", *call, weights, words, topics, 0 if resident else memory_, blocks=2)
+    assert np.isnan(memory_).all() == bool(resident)
     particles = int(np.minimum(np.ceil(values), CAP).sum())
     assert work[0] == 5 + 7 * particles
     assert flops == 2 * k * (burn + save) * particles
@@ -372,6 +377,8 @@ EVERY = {
     "top": sources.top_source(),
     "gibbs": sources.gibbs_source(100),
     "draws": sources.draws_source(),
+    "gibbs, most in registers": sources.gibbs_source(sources.RESIDENT),
+    "gibbs, most topics": sources.gibbs_source(2**16),
     "algebra": sources.algebra_source(),
     "cholesky": sources.cholesky_source(100, gram=True, masked=True, scaled=True),
 }
@@ -394,7 +401,7 @@ def test_modules_compile_and_keep_to_registers(name: str, architecture: str) -> 
     assert needed
     for kernel, needs in needed.items():
         assert needs.frame == 0, (kernel, needs)
-        assert needs.registers <= 168, (kernel, needs)
+        assert needs.registers <= (240 if "most in registers" in name else 168), (kernel, needs)
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from pathlib import Path
 from ...emit.cuda_header import device_header, lanes_for, pack_for
 
 SORT_TILE = 1024  # numbers that one block of threads sorts
+GIBBS_LANES = 16  # of the sampler: lanes that have a row
+RESIDENT = 1024  # most topics of a sampler whose counts are in registers: more would spill
 SOLVERS = 128  # threads in a block of `cholesky.cu`: four blocks then share a processor
 
 
@@ -135,10 +137,14 @@ def top_source() -> str:
     return device_header() + _text("top")
 
 
-def gibbs_source(k: int, table: str = "float") -> str:
-    """Return the module of the topic sampler and of its counts, for k topics."""
-    lanes = "#ifndef BL_LANES\n#define BL_LANES 16\n#endif\n"
-    return lanes + device_header() + f"#define K {k}\ntypedef {table} T;\n" + _text("gibbs")
+def gibbs_source(k: int, table: str = "float", resident: int = RESIDENT) -> str:
+    """Return the module of the topic sampler and of its counts, for k topics.
+
+    resident: most topics whose counts are in registers; those of more are in device memory.
+    """
+    lanes = f"#ifndef BL_LANES\n#define BL_LANES {GIBBS_LANES}\n#endif\n"
+    facts = f"#define K {k}\n#define RESIDENT {resident}\ntypedef {table} T;\n"
+    return lanes + device_header() + facts + _text("gibbs")
 
 
 def cholesky_source(k: int, *, gram: bool, masked: bool, scaled: bool, table: str = "float") -> str:

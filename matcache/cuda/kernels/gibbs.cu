@@ -1,8 +1,15 @@
 // The sampler of topics: cpu_gibbs.py, to the last bit. K: the number of topics; T: type of the table.
-// A row belongs to 16 lanes, two rows to a warp. Topic 16 v + l is in lane l's register v.
+// A row belongs to 16 lanes, two rows to a warp. Topic 16 v + l is in lane l's register v; of more than
+// RESIDENT topics it is number 16 v + l of the row's counts in memory, which only lane l touches.
 
 #define VECTORS ((K + 15) / 16)
 #define LAST (K - (VECTORS - 1) * 16)
+#define PADDED (VECTORS * 16)
+#if K > RESIDENT
+#define AHEAD 8  // vectors whose loads are under way together
+#else
+#define AHEAD VECTORS
+#endif
 #define CAP 8
 #define LINE (128 / (int)sizeof(T))  // numbers of the table that arrive together
 #define OWN (16 / BL_LANES)  // of the 16 lanes, how many are this thread's: 1, and 16 on the host
@@ -83,19 +90,50 @@ __device__ __forceinline__ void shifted(float* x, int s) {
 #endif
 }
 
-// Draw a topic; `counts` are the row's, without the particle. f: the word's row of the table.
-__device__ __forceinline__ int draw(const float (*counts)[OWN], const T* f, float u) {
-  float sums[VECTORS][OWN], prefix[OWN], before[OWN], moved[OWN];
+// A row's counts of topics, without those of the particle that is drawn. `number`: of vector v, lane o.
+struct Counts {
+#if K > RESIDENT
+  float* x;
+  __device__ __forceinline__ float& number(int v, int o) { return x[v * 16 + BL_LANE + o]; }
+  __device__ __forceinline__ void add(int topic, float weight) {
+    const int lane = (topic & 15) - BL_LANE;
+    if (topic >= 0 && lane >= 0 && lane < OWN) x[topic] += weight;
+  }
+#else
+  float x[VECTORS][OWN];
+  __device__ __forceinline__ float& number(int v, int o) { return x[v][o]; }
+  __device__ __forceinline__ void add(int topic, float weight) {
+#pragma unroll
+    for (int v = 0; v < VECTORS; ++v)
+#pragma unroll
+      for (int o = 0; o < OWN; ++o)
+        if (topic == v * 16 + BL_LANE + o) x[v][o] += weight;
+  }
+#endif
+  // The sum of weights up to vector v. before: the same of the vector before; f: the word's row.
+  __device__ __forceinline__ float sum(const T* f, int v, int o, float before) {
+    const int topic = v * 16 + BL_LANE + o;
+    const float x = topic < K ? (float)f[topic] : 0.0f;
+    return v == 0 ? BL_TIMES(number(v, o), x) : fma(number(v, o), x, before);
+  }
+};
+
+// Draw a topic. f: the word's row of the table. Sums of vectors are kept in registers, or made again.
+__device__ __forceinline__ int draw(Counts& counts, const T* f, float u) {
+  float prefix[OWN], before[OWN], moved[OWN];
+#if K > RESIDENT
+#pragma unroll AHEAD
+  for (int v = 0; v < VECTORS; ++v)
+    for (int o = 0; o < OWN; ++o) prefix[o] = counts.sum(f, v, o, v ? prefix[o] : 0.0f);
+#else
+  float sums[VECTORS][OWN];
 #pragma unroll
   for (int v = 0; v < VECTORS; ++v)
 #pragma unroll
-    for (int o = 0; o < OWN; ++o) {
-      const int topic = v * 16 + BL_LANE + o;
-      const float x = topic < K ? (float)f[topic] : 0.0f;
-      sums[v][o] = v == 0 ? BL_TIMES(counts[v][o], x) : fma(counts[v][o], x, sums[v - 1][o]);
-    }
+    for (int o = 0; o < OWN; ++o) sums[v][o] = counts.sum(f, v, o, v ? sums[v ? v - 1 : 0][o] : 0.0f);
 #pragma unroll
   for (int o = 0; o < OWN; ++o) prefix[o] = sums[VECTORS - 1][o];
+#endif
 #pragma unroll
   for (int s = 1; s < 16; s <<= 1) {
     for (int o = 0; o < OWN; ++o) moved[o] = prefix[o];
@@ -112,20 +150,28 @@ __device__ __forceinline__ int draw(const float (*counts)[OWN], const T* f, floa
 #pragma unroll
   for (int o = 0; o < OWN; ++o) {
     const float left = t - before[o];
+    float sum = 0.0f;
     passed[o] = 0;
-#pragma unroll
-    for (int v = 0; v < VECTORS - 1; ++v)
-      if (!(v == VECTORS - 2 && BL_LANE + o >= LAST)) passed[o] += sums[v][o] <= left;
+#pragma unroll AHEAD
+    for (int v = 0; v < VECTORS - 1; ++v) {
+#if K > RESIDENT
+      sum = counts.sum(f, v, o, sum);
+#else
+      sum = sums[v][o];
+#endif
+      if (!(v == VECTORS - 2 && BL_LANE + o >= LAST)) passed[o] += sum <= left;
+    }
   }
   return OWN == 1 ? bl_from(passed[0], lane) * 16 + lane : passed[lane % OWN] * 16 + lane;
 }
 
 // Sweeps over the particles of each row, in `order`. z u16 [save x width]: topics after each of the last sweeps.
-// Scratch, one number for each particle: weights, words (columns), topics.
+// Scratch, one number for each particle: weights, words (columns), topics. memory [groups x PADDED]: of counts,
+// where K > RESIDENT.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const int* order,
     const i64* indptr, const int* indices, const float* values, const i64* first, const i64* row_ids, const i64* key,
     const T* phi, const float* alpha, i64 burn, i64 save, i64 width, unsigned short* z,
-    float* weights, int* words, int* topics) {
+    float* weights, int* words, int* topics, float* memory) {
   for (i64 turn = BL_WARP; turn < rows; turn += BL_WARPS) {
     const i64 row = order[turn], p = indptr[row], q = indptr[row + 1];
     float total = 0.0f;  // in order, as on the CPU
@@ -147,14 +193,17 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const
         topics[n] = -1;
       }
     }
-    float counts[VECTORS][OWN];
-#pragma unroll
+    Counts counts;
+#if K > RESIDENT
+    counts.x = memory + BL_WARP * PADDED;
+#endif
+#pragma unroll AHEAD
     for (int v = 0; v < VECTORS; ++v)
 #pragma unroll
       for (int o = 0; o < OWN; ++o) {
         const int topic = v * 16 + BL_LANE + o;
         const float parts = topic < K ? rint(alpha[topic] / grid) : 0.0f;
-        counts[v][o] = topic < K ? (parts > 1.0f ? parts : 1.0f) * grid : 0.0f;
+        counts.number(v, o) = topic < K ? (parts > 1.0f ? parts : 1.0f) * grid : 0.0f;
       }
     BL_SYNC();
     const i64 start = first[p];
@@ -170,17 +219,9 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const
           const int word = bl_from(own_word, l), old = bl_from(own_topic, l);
           const T* next = phi + (i64)bl_from(own_word, l + 1 < BL_LANES ? l + 1 : l) * K;
           for (int t = BL_LANE * LINE; t < K; t += BL_LANES * LINE) bl_ask_for(next + t);
-#pragma unroll
-          for (int v = 0; v < VECTORS; ++v)
-#pragma unroll
-            for (int o = 0; o < OWN; ++o)
-              if (old == v * 16 + BL_LANE + o) counts[v][o] -= weight;
+          counts.add(old, -weight);
           const int topic = draw(counts, phi + (i64)word * K, u);
-#pragma unroll
-          for (int v = 0; v < VECTORS; ++v)
-#pragma unroll
-            for (int o = 0; o < OWN; ++o)
-              if (topic == v * 16 + BL_LANE + o) counts[v][o] += weight;
+          counts.add(topic, weight);
           if (l == BL_LANE) drawn = topic;
         }
         if (n0 + BL_LANE < size) {

@@ -9,11 +9,13 @@ from ...containers.chunks import turned
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.sampling import Draws
-from ..kernels import gibbs_source, tokens_source
+from ..kernels import GIBBS_LANES, RESIDENT, gibbs_source, tokens_source
 from ..order import active_count, length_order
 from .common import WARPS, c_type, kernel, turned_name
 
 PARTS = 1024  # parts of a block's entries with separate particle counts
+COUNTING = 2  # blocks of threads for each processor, if counts are in memory
+GROUPS = 256 // GIBBS_LANES  # of lanes, in a block of threads
 WORK = "operations of samplers"
 
 
@@ -47,6 +49,7 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     count, start, particles, sample = (
         kernel(cache, name, (k, table), lambda: gibbs_source(k, table)) for name in names
     )
+    memory = _counts(cache, pattern.rows, k)
     by_length = length_order(cache, pattern, by_column=False)
     if cache.reserving:
         return
@@ -59,7 +62,19 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     call += [mat.slot.array for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
     call += [draws.burn, *z.shape]
     call += [z.array, weights.array, words.array, topics.array]
-    backend.launch(sample, pattern.rows, WARPS, *call)
+    if memory is None:
+        backend.launch(sample, pattern.rows, WARPS, *call, 0)
+    else:
+        backend.launch_blocks(sample, memory.shape[0] // GROUPS, *call, memory.array)
+
+
+def _counts(cache: MatCache, rows: int, k: int) -> Slot | None:
+    """Return room for the counts of each group of lanes; None: they are in registers."""
+    if k <= RESIDENT:
+        return None
+    blocks = min(-(-rows // GROUPS), COUNTING * cache.backend.processors)
+    shape = blocks * GROUPS, -(-k // GIBBS_LANES) * GIBBS_LANES
+    return cache.result(("cuda", "counts", shape), shape, np.float32, "counts of topics (sampler)")
 
 
 @launches("topic_counts", "cuda")
