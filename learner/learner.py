@@ -193,6 +193,8 @@ class Learner:
         if isinstance(row_folder, Path | str):
             row_folder = RowFolder(Path(row_folder), self.crew.folder_name("learner"))
         self.row_folder = row_folder
+        self.devices = one_each(device, replicas)
+        self.replicas, self.index, self.tables = len(self.devices), index, tables
         self.of_rows = of_rows
         self.optimizer, self._chosen = None, optimizer is not None
         if optimizer is not None:
@@ -200,8 +202,6 @@ class Learner:
         self._open(train, eval, size)
         if not self._chosen:
             self._take_default_optimizer()
-        self.devices = one_each(device, replicas)
-        self.replicas, self.index, self.tables = len(self.devices), index, tables
         self.sync_every, self.sync_weight = sync_every, sync_weight
         self.device_blocks = device_blocks
         self.verbose, self.history, self._shown = verbose, History(), Shown(None)
@@ -697,6 +697,7 @@ class Learner:
             self.targets,
             self.of_rows,
             self.passes,
+            on_gpu=self.devices[0] != "cpu",
         )
 
     def _check_columns(self, shape: BlockShape) -> None:

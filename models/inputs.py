@@ -91,6 +91,7 @@ class Shapes:
     restored: names of the parameters whose values a saved state replaces after `allocate`.
     sample: about `sample_rows` rows of training data; None where the model wants none, there are no
         data, or training resumes.
+    on_gpu: whether the model computes on a GPU, which takes one row after another slowly.
     """
 
     rows: int
@@ -109,6 +110,7 @@ class Shapes:
     why_no_tokens: str = ""
     restored: Collection[str] = ()
     sample: Sample | None = None
+    on_gpu: bool = False
 
     @property
     def whole_rows(self) -> int:

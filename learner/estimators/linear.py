@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -12,6 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 
+from blocklearn.matcache import resolve
 from blocklearn.models import GLM, Model, Shapes
 from blocklearn.models.glm.links import LinkName
 from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
@@ -172,7 +174,8 @@ class LinearEstimator(LearnerEstimator):
         if self.batch_size is not None:
             return super()._block_rows(data, model, optimizer)
         if optimizer is None:
-            own = model.optimizer_for(shapes_of(*data[:2]), ())
+            shapes = replace(shapes_of(*data[:2]), on_gpu=resolve(self.device) != "cpu")
+            own = model.optimizer_for(shapes, ())
             free = own is not None and own.takes_rows
         else:
             free = optimizer.steps_by_pass

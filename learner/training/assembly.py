@@ -46,6 +46,7 @@ class Facts:
     eval: the data for scores.
     targets: their number; None: unknown.
     of_rows: rows of the whole data, if the training data are one part of them.
+    on_gpu: whether replicas are on GPUs.
     """
 
     training: Sequence[DataSource]
@@ -55,12 +56,14 @@ class Facts:
     targets: int | None
     of_rows: int | None
     passes: int
+    on_gpu: bool
 
     def shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
         """Return the shapes for the model. found: sums over the data."""
         return Shapes(
             rows=blocks[0].rows,
             columns=blocks[0].columns,
+            on_gpu=self.on_gpu,
             total_rows=blocks[0].total_rows,
             of_rows=self.of_rows,
             targets=blocks[0].targets,

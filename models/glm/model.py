@@ -76,18 +76,20 @@ class GLM(Model):
     )
 
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer:
-        """Return AdaGrad by single rows for sparse data and few columns, else by blocks.
+        """Return AdaGrad by single rows for sparse data and few columns on the CPU, else by blocks.
 
         A pass of single rows learns several times as much as a pass of blocks, but its cost grows
-        with each column. It is not used with l1, which should make weights zero: the gradient of
-        a single row is mostly larger than l1.
+        with each column. On a GPU one row after another leaves all but a few lanes without work, so
+        blocks are used there. Nor are single rows used with l1, which should make weights zero: the
+        gradient of a single row is mostly larger than l1.
 
         `rate` and `initial` are the best of a grid on three sets of texts (tf-idf), for one pass or
         two.
         """
         fits = self.resolve(shapes)
         sparse = any(fit.l1 for fit in fits) or any(np.any(term.l1) for term in terms)
-        if fits[-1].columns.stop > FEW or shapes.dense or sparse:
+        many = fits[-1].columns.stop > FEW
+        if many or shapes.dense or shapes.on_gpu or sparse:
             return self.default_optimizer()
         return AdaGrad(rate=0.7, initial=0.1, step_per="row")
 

@@ -89,7 +89,11 @@ CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
         (counts(), labels()),
         {"optimizer": bl.optimizers.AdaGrad(rate=0.5)},
     ),
-    "glm, by row": lambda: (bl.models.GLM(), (counts(), labels()), {}),
+    "glm, by row": lambda: (
+        bl.models.GLM(),
+        (counts(), labels()),
+        {"optimizer": bl.optimizers.AdaGrad(rate=0.7, initial=0.1, step_per="row")},
+    ),
     "glm, dense": lambda: (bl.models.GLM(), (counts().toarray(), labels()), {}),
     "glm, dense, full passes": lambda: (
         bl.models.GLM(l2=1e-3),

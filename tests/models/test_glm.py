@@ -678,6 +678,7 @@ def test_the_default_optimizer_follows_the_data() -> None:
     assert chosen(GLM(targets=[Target(column=4)]), X, many).takes_rows
     assert chosen(GLM(), X, Y, optimizer=SGD()) == SGD()
     assert GLM().default_optimizer() == chosen(GLM(), X, many)
+    assert GLM().default_optimizer() == chosen(GLM(), X, Y, device="cuda")  # rows are slow there
 
 
 # ------------------------------------------------------------------ files
