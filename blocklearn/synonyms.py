@@ -87,6 +87,7 @@ kmeans k_means mini_batch_kmeans minibatchkmeans clustering;
 lda topic_model latent_dirichlet_allocation latentdirichletallocation;
 als matrix_factorization matrix_factorisation mf alternating_least_squares recommender svd;
 glm logistic_regression logistic linear linear_regression logreg lr regression classifier;
+fm factorization_machine factorisation_machine factorization_machines libfm;
 nmf non_negative_matrix_factorization nonnegative_matrix_factorization;
 """.rstrip(";\n").split(";")
 )

@@ -6,6 +6,7 @@ from .als import ALS as ALS
 from .base import Merge as Merge
 from .base import Model as Model
 from .factor_model import FactorModel as FactorModel
+from .fm import FM as FM
 from .glm import GLM as GLM
 from .glm import Target as Target
 from .inputs import Block as Block
@@ -29,6 +30,7 @@ from .token_state import TokenState as TokenState
 MODELS: dict[str, type[Model]] = {
     "lda": LDA,
     "glm": GLM,
+    "fm": FM,
     "nmf": NMF,
     "als": ALS,
     "ranking": Ranking,

@@ -24,7 +24,7 @@ Update: TypeAlias = Any
 
 @dataclass(frozen=True)
 class Gradient:
-    """The gradient `X.T @ R` of a block's mean loss, not yet computed.
+    """The gradient `X.T @ R`, or `X.T @ R + (X * X).T @ D * W`, of a mean loss, not yet computed.
 
     If the losses are functions of X W, use a `LinearLoss` instead: every optimizer takes it.
     The product reads R in full, also where X reads tables rounded.
@@ -33,11 +33,14 @@ class Gradient:
         of W whose features occur in the block.
     R: [rows x targets], derivative of the loss by X @ W.
     mask: [features x targets], 0 where W must stay 0, else 1; None: 1 everywhere.
+    D: [rows x targets] or [rows x 1], twice the derivative of the loss by (X * X) @ (W * W), for
+        losses of pairs of features; None: they have no such part.
     """
 
     X: Any
     R: Any
     mask: Any = None
+    D: Any = None
 
     def __post_init__(self) -> None:
         """Make X read in full."""
@@ -53,6 +56,12 @@ class Gradient:
     def product(self) -> Table:
         """`X.T @ R`, without the mask."""
         return self.X.T @ self.R
+
+    def at(self, W: Mat) -> Table:
+        """Return the gradient at W, without the mask."""
+        if self.D is None:
+            return self.product
+        return self.product + ((self.X * self.X).mat().T @ self.D) * W
 
 
 class Objective(NamedTuple):

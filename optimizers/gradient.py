@@ -227,13 +227,13 @@ class GradientOptimizer(GradientRule):
             if not p.sparse and p.seen is not None:
                 p.seen <<= self._before
             p.sparse = True
-            return {"XT": update.X.T, "R": update.R, "mask": update.mask}
+            return {"XT": update.X.T, "R": update.R, "mask": update.mask, "D": update.D}
         if p.sparse and self._before > 0 and p.rests:
             raise CombinationError(
                 f"{self.name}: the updates of {p.name!r} were sparse, and now one is dense. Keep "
                 "to one kind: rows that missed a penalty would miss it for good."
             )
-        g = update.product if isinstance(update, Gradient) else update
+        g = update.at(p.w) if isinstance(update, Gradient) else update
         for term in p.terms:
             if term.smooth:
                 g = g + term.gradient(p.w)

@@ -43,7 +43,7 @@ class PassSums:
 
     def __init__(self, cache: MatCache, parameters: Mapping[str, Mat]) -> None:
         """Make empty sums of the parameters' shapes."""
-        self.cache = cache
+        self.cache, self.parameters = cache, parameters
         self.state: dict[str, Mat] = {}
         self.masks: dict[str, Any] = {}
         self._sums = {name: self._sum(name, *w.shape) for name, w in parameters.items()}
@@ -88,10 +88,11 @@ class PassSums:
             s = self._sums[name].total
             if isinstance(update, Gradient) and update.sparse:
                 self._accumulate(
-                    XT=update.X.T, R=update.R, mask=update.mask, w=s, rate=objective.weight
-                )
+                    XT=update.X.T, R=update.R, mask=update.mask, D=update.D, w=s,
+                    state=(self.parameters[name],), rate=objective.weight,
+                )  # fmt: skip
             else:
-                g = update.product if isinstance(update, Gradient) else update
+                g = update.at(self.parameters[name]) if isinstance(update, Gradient) else update
                 if isinstance(update, Gradient) and update.mask is not None:
                     g = g * update.mask
                 s <<= s + objective.weight * g
@@ -148,5 +149,5 @@ class PassSums:
 
 
 def _accumulate_row(row: Row) -> None:
-    g = row.XT @ row.R
+    g = row.gradient(row.state[0])
     row.w <<= row.w + row.rate * (g if row.mask is None else g * row.mask)

@@ -17,6 +17,7 @@ class Row:
     w: Any = None  # the row of the parameter, [1 x columns]
     R: Any = None  # residuals, the table of the product XT @ R
     mask: Any = None  # 0 where w stays 0, else 1
+    D: Any = None  # factors of w, the table of the product (XT * XT) @ D
     g: Any = None  # the row of the gradient, where it is computed already
     shorten: Any = None  # factor of the gradient (clipping by its global norm)
     rate: Any = None
@@ -30,6 +31,11 @@ class Row:
     averaged: Any = None  # steps that the average includes
     count: Any = None  # steps that it should include
     state: tuple[Any, ...] = ()  # of the optimizer, in the order of `slots`
+
+    def gradient(self, w: Any) -> Any:
+        """Return the gradient of a sparse block at the row w of the parameter."""
+        g = self.XT @ self.R
+        return g if self.D is None else g + ((self.XT * self.XT) @ self.D) * w
 
     def missed(self) -> Any:
         """Return the time since the row was last exact."""

@@ -29,7 +29,7 @@ def kernels_of(rule: GradientRule, p: Managed) -> dict[str, Any]:
 
 def step_row(rule: GradientRule, p: Managed, row: Row) -> None:
     """Step a row: gradient, clipping, rule, penalties."""
-    g = row.g if row.XT is None else row.XT @ row.R
+    g = row.g if row.XT is None else row.gradient(row.w)
     if row.mask is not None:
         g = g * row.mask
     if row.shorten is not None:

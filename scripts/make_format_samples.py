@@ -23,7 +23,7 @@ from scipy import sparse
 
 import blocklearn as bl
 from blocklearn.datasources import HashedWords, MatrixSource, write_blocks
-from blocklearn.models import ALS, GLM, LDA, NMF, KMeans, Ranking, Target
+from blocklearn.models import ALS, FM, GLM, LDA, NMF, KMeans, Ranking, Target
 
 ROOT = Path(__file__).parents[1]
 WORDS = "anchor bread butter court flour harbour judge jury mast oven sailor Straße".split()
@@ -37,6 +37,7 @@ MODELS: dict[str, bl.Model] = {
     "lda": LDA(topics=3, alpha=[0.1, 0.2, 0.3]),
     "glm": GLM(targets=GLM_TARGETS),
     "glm-hashed": GLM(targets=[Target(column="pages", link="linear")]),
+    "fm": FM(factors=3, targets=[Target(column=0), Target(column=1)]),
     "nmf": NMF(components=3),
     "nmf-kl": NMF(components=3, loss="kullback-leibler"),
     "als": ALS(rank=2),

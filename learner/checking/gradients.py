@@ -44,7 +44,7 @@ class Probe(Optimizer):
             if isinstance(update, LinearLoss):
                 self._linear(name, update, alone=len(updates) == 1)
             elif isinstance(update, Gradient):
-                self.gradients[name] = update.product.mat()
+                self.gradients[name] = update.at(self.parameters[name]).mat()
             else:
                 self.gradients[name] = update.mat()
         self.steps += 1
@@ -52,7 +52,7 @@ class Probe(Optimizer):
     def _linear(self, name: str, update: LinearLoss, *, alone: bool) -> None:
         self._norm.set(update.block.weight or 1.0)
         R = update.derivatives(name, self.parameters, self._norm)
-        self.gradients[name] = Gradient(update.block.X, R).product.mat()
+        self.gradients[name] = (update.block.X.T @ R).mat()
         if update.bias is not None:
             self.gradients[update.bias] = colsum(R).mat()
         if alone:

@@ -35,6 +35,7 @@ class Start(StrEnum):
     als = "als"
     ranking = "ranking"
     glm = "glm"
+    fm = "fm"
     kmeans = "kmeans"
 
 
@@ -48,6 +49,7 @@ WHAT = {
     Start.glm: "Learn to predict a number or a class.\n\n"
     "FILE: a table, or LIBSVM text; the column to predict is called target, label or class, or is "
     "the last one.",
+    Start.fm: "Learn to predict from pairs of features.\n\nFILE: as for `learn glm`.",
     Start.kmeans: "Find clusters of rows.\n\n"
     "FILE: a table, LIBSVM text, or texts as for `learn lda`.",
 }
@@ -55,7 +57,7 @@ WHAT = {
 
 def init(
     model: Annotated[
-        Start, typer.Argument(metavar="MODEL", help="lda, nmf, als, ranking, glm or kmeans.")
+        Start, typer.Argument(metavar="MODEL", help="lda, nmf, als, ranking, glm, fm or kmeans.")
     ],
     file: Annotated[
         Path | None,

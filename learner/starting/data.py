@@ -255,5 +255,6 @@ STARTS: dict[str, Callable[[Path], Start]] = {
     "als": ratings,
     "ranking": rankings,
     "glm": targets,
+    "fm": targets,
     "kmeans": groups,
 }

@@ -46,6 +46,12 @@ BEGUN: dict[str, dict[str, Any]] = {
         "data": {"shuffle": "blocks"},
         "learner": {"passes": 10},
     },
+    "fm": {
+        "model": {"factors": 8},
+        "eval": {"kind": "holdout", "share": 0.1},
+        "data": {"shuffle": "blocks"},
+        "learner": {"passes": 10},
+    },
     "kmeans": {
         "model": {"clusters": 20},
         "eval": {"kind": "holdout", "share": 0.05},
@@ -58,6 +64,7 @@ TOLD = {
     "topics": "few for an overview, 100 and more for large collections",
     "inference": "sampled sweeps after one pass of cvb0: the best topics",
     "components": "the number of parts",
+    "factors": "numbers that describe a feature in pairs",
     "clusters": "the number of groups",
     "rank": "numbers that describe a user or an item",
     "reg": "tried on a part of the data first; or a number, larger for few ratings",

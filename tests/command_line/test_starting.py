@@ -93,6 +93,7 @@ def section(model: str, path: Path) -> RunConfig:
             {"link": "logistic"},
         ),
         ("glm", "x.svm", "1 1:2\n", {"kind": "libsvm", "classes": True}, {"link": "softmax"}),
+        ("fm", "c.csv", CLICKS, {"targets": ["click"], "numeric": ["price"]}, {"link": "logistic"}),
         (
             "kmeans", "f.csv", FLOWERS,
             {"kind": "table", "numeric": ["size", "age"], "categorical": ["country", "species"],

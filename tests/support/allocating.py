@@ -205,6 +205,7 @@ CASES: dict[str, Make] = {
     "als implicit": two_sided(M.ALS(rank=32, loss="implicit")),
     "als ranked": two_sided(M.ALS(rank=32, loss="implicit"), RankingEvaluation()),
     "ranking": two_sided(M.Ranking(rank=32), RankingEvaluation()),
+    "fm": labelled(M.FM(factors=8)),
     "kmeans": plain(M.KMeans(clusters=40)),
     "kmeans batch": plain(M.KMeans(clusters=40, update_centres="batch", spherical=True)),
     "nmf frobenius": plain(M.NMF(components=40)),

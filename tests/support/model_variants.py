@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.mixins import CosineSimilarity, Mixin
-from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, KMeans, Model, Ranking
+from blocklearn.models import ALS, FM, GLM, LDA, MODELS, NMF, KMeans, Model, Ranking
 from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
 
 ROWS, COLUMNS = 90, 20
@@ -56,6 +56,10 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "row": Variant(GLM(), AdaGrad(rate=0.5, step_per="row")),
         "full pass": Variant(GLM(l2=1e-2), LBFGS(memory=2)),
         "dense": Variant(GLM(l2=1e-2), AdaGrad(rate=0.5), "dense labelled"),
+    },
+    "fm": {
+        "block": Variant(FM(factors=3)),
+        "full pass": Variant(FM(factors=3, l2=1e-2), LBFGS(memory=2), "dense labelled"),
     },
     "als": {
         "explicit cg": Variant(ALS(rank=3)),

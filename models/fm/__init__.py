@@ -1,0 +1,3 @@
+"""Factorization machines."""
+
+from .model import FM as FM
