@@ -41,7 +41,7 @@ from .configuration.choices import evaluation_of, listed, made
 from .engines.alike import check_alike, check_share
 from .engines.crew import Crew
 from .engines.exchange import Exchange
-from .engines.open import EngineName, opened
+from .engines.open import EngineName, check_devices, crew_of
 from .exit_codes import exit_code
 from .files.row_folder import RowFolder
 from .hooks import Hook as Hook
@@ -125,6 +125,8 @@ class Learner:
       started this process with others, else "local". Or an `Exchange`. Worker w reads blocks w,
       w + workers, ... of each pass, and has so many replicas: the result has the bits that
       replicas * workers replicas in one process have. Worker 0 calls hooks and scores `eval`.
+      "ray": this process is worker 0, and Ray starts the others: on this machine, or in the
+      cluster of RAY_ADDRESS or of your `ray.init`. They end with `close`.
     - workers: how many there must be; None: those that were started.
     - of_rows: rows of the whole data, if `train` is one part of them; None: `train` is all.
     - verbose: whether `fit` shows its progress where that is seen: in a terminal or a notebook,
@@ -181,7 +183,7 @@ class Learner:
         check_fields(model)
         self.model = model.untrained()
         self.mixins = [made("mixins", MIXINS, mixin).model_copy() for mixin in listed(mixins)]
-        self.passes, self.seed, self.threads = passes, seed, threads
+        self.passes, self.seed = passes, seed
         size = self.model.rows_of_block if block_rows == "auto" else block_rows
         self.block_rows = Reading(size).rows_of_block()  # until there are data to train on
         self.hooks = listed(hooks)
@@ -189,16 +191,27 @@ class Learner:
         self.evaluation = evaluation_of(evaluation)
         if self.evaluation.metric is not None and eval is None:
             raise ValueError("Learner: evaluation.metric is a score of the eval data; pass eval=X.")
-        self.crew = engine if isinstance(engine, Crew) else Crew(opened(engine, workers))
+        if not isinstance(engine, Crew):
+            engine = crew_of(engine, workers, self._task, threads)
+        self.crew = engine
         if isinstance(row_folder, Path | str):
             row_folder = RowFolder(Path(row_folder), self.crew.folder_name("learner"))
         self.row_folder = row_folder
+        self.threads = self.crew.exchange.threads(threads)
         self.devices = one_each(device, replicas)
+        check_devices(self.crew, self.devices)
         self.replicas, self.index, self.tables = len(self.devices), index, tables
         self.of_rows = of_rows
+        starts = self.crew.exchange.starts  # else the data need not be kept
+        self._data = (train, share_of(eval)) if starts else (None, None)
         self.optimizer, self._chosen = None, optimizer is not None
         if optimizer is not None:
             self.optimizer = made("optimizer", OPTIMIZERS, optimizer).model_copy()
+        self._parts = {  # before training
+            "model": model.untrained(),
+            "optimizer": None if self.optimizer is None else self.optimizer.model_copy(),
+            "mixins": [mixin.model_copy() for mixin in self.mixins],
+        }
         self._open(train, eval, size)
         if not self._chosen:
             self._take_default_optimizer()
@@ -285,7 +298,7 @@ class Learner:
                 f"Learner.fit: passes={passes}: passes and eval must come with new data. Pass "
                 "train=X, or give them to the Learner: blocklearn.Learner(model, X, passes=3)."
             )
-        with self.crew.guard(exit_code):
+        with self.crew.guard(exit_code), self.crew.ordered("fit"):
             self._fit()
         return self
 
@@ -315,11 +328,33 @@ class Learner:
 
     def _orders(self) -> dict[str, Callable[[], Any]]:
         """Return what this worker does for the one that leads."""
-        team = self._live.ready()
+        live = self._live
         return {
-            "exact": partial(stand_by, team),
-            "state": partial(self._live.state, copy=False),
+            "fit": self._fit,
+            "exact": lambda: stand_by(live.ready()),
+            "state": lambda: live.state(copy=False),
         }
+
+    def _task(self) -> Callable[[Exchange], None]:
+        """Return what workers do that an engine starts itself: they make this learner, too."""
+        train, share = self._data
+        given = {
+            **self._parts,
+            "train": train,
+            "eval": share,
+            "passes": self.passes,
+            "block_rows": self.block_rows,
+            "seed": self.seed,
+            "threads": self.threads,
+            "row_folder": None if self.row_folder is None else self.row_folder.path.parent,
+            "replicas": self.replicas,
+            "sync_every": self.sync_every,
+            "sync_weight": self.sync_weight,
+            "index": self.index,
+            "tables": self.tables,
+            "of_rows": self.of_rows,
+        }
+        return partial(_train_along, given)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -378,6 +413,8 @@ class Learner:
         self._check_columns(source.shape)
         if self._live.team is not None:
             self._live.drop()
+        self.crew.exchange.renew()  # the next workers get the new data
+        self._data = (train, None) if self.crew.exchange.starts else (None, None)
         self._train_on(source)
         if eval is not None:
             self._score_on(self._source(eval, "eval"))
@@ -602,6 +639,7 @@ class Learner:
         too.
         """
         self._live.close()
+        self.crew.exchange.dismiss()
 
     # ------------------------------------------------------------- helpers
 
@@ -706,3 +744,13 @@ class Learner:
                 f"data of {shape.columns:,} columns, but the model knows {len(self.names):,} names "
                 "of columns. Rows are samples, columns features: check the orientation."
             )
+
+
+def _train_along(given: Mapping[str, Any], exchange: Exchange) -> None:
+    """Be a worker that the learner of another process has started: follow it.
+
+    given: arguments of the learner.
+    """
+    crew = Crew(exchange)
+    learner = Learner(**given, engine=crew, verbose=False)
+    crew.follow(learner._orders())

@@ -52,7 +52,7 @@ SeedOption = Annotated[int | None, typer.Option("--seed", help="Short for learne
 ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Short for learner.threads.")]
 EngineOption = Annotated[
     str | None,
-    typer.Option("--engine", help="Short for distributed.engine: local, mpi, or auto [auto]."),
+    typer.Option("--engine", help="Short for distributed.engine: local, mpi, ray, or auto [auto]."),
 ]
 WorkersOption = Annotated[
     int | None,
@@ -115,14 +115,11 @@ def execute(
         from ..reports.targets import check_plot
 
         check_plot(run.model)
-    from ..engines.crew import Crew
-    from ..engines.open import opened
     from ..errors import WorkerError
+    from ..runs.workers import crew_of, train_again
 
-    wanted = run.distributed
-    count = None if dry_run else wanted.workers
-    launch(wanted.engine, count)
-    crew = Crew(opened(wanted.engine, count, wanted.patience_seconds))
+    launch(run.distributed.engine, None if dry_run else run.distributed.workers)
+    crew = crew_of(run, alone=dry_run)
     if dry_run and crew.leads:
         from ..runs.dry_run import dry_run_lines
 
@@ -131,13 +128,12 @@ def execute(
         return
     from ..runs.run_folder import RunFolder
     from ..runs.training import RunOptions
-    from ..runs.training import train as train_run
 
     json = log_format is LogFormat.json
     options = RunOptions(overwrite, resume is not None, quiet or not crew.leads, json)
     folder = RunFolder(run.out)
     try:
-        trained = train_run(run, options, crew)
+        trained = train_again(run, options, crew)
     except WorkerError as error:
         if crew.leads:
             raise

@@ -10,7 +10,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ByteSize,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     PositiveFloat,
@@ -26,10 +25,10 @@ from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
-from ..engines.exchange import PATIENCE
-from ..engines.open import EngineName
 from ..training.evaluation import Evaluation
+from .distributed import DistributedConfig
 from .references import Referring
+from .section import Section
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +44,6 @@ class OneOf:
         """Return a tagged union of the choices, whatever the type of the annotated field."""
         schemas = {kind: handler.generate_schema(cls) for kind, cls in self.choices.items()}
         return core_schema.tagged_union_schema(schemas, discriminator="kind")
-
-
-class Section(BaseModel):
-    """A part of the configuration, without unknown keys, and immutable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class DataConfig(Section):
@@ -230,26 +223,6 @@ class LearnerConfig(Section):
         if file is not None and file.suffix != ".prom":
             raise ValueError(f"{file}: must end in .prom, or the collector does not read it")
         return file
-
-
-class DistributedConfig(Section):
-    """Several workers, processes on one or more machines, that train one model together."""
-
-    engine: EngineName = Field(
-        "auto",
-        description="how workers find each other: local: there is one; mpi: the processes that "
-        "mpirun or srun starts; auto: mpi if mpirun started this process with others, else local",
-    )
-    workers: PositiveInt | None = Field(
-        None,
-        description="how many there must be; null: those that were started. With mpi and no "
-        "launcher, the command starts so many on this machine",
-    )
-    patience_seconds: PositiveFloat = Field(
-        PATIENCE,
-        description="seconds that a worker waits for another before it gives up: more than the "
-        "longest evaluation or checkpoint takes",
-    )
 
 
 class RunConfig(Section, Referring):

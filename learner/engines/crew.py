@@ -26,17 +26,28 @@ class Crew:
     - exchange: the connection of this worker; None: it works alone.
     - wish: returns what this worker asks the leader for, such as the name of a signal that it
       received; None: nothing.
+    - followed: whether the others always `follow` this one, so that it orders what they take part
+      in; False: they do so in `lead` and `leading` only.
 
     asked: what any worker asked for, when all met the last time.
     """
 
     def __init__(
-        self, exchange: Exchange | None = None, wish: Callable[[], str | None] = lambda: None
+        self,
+        exchange: Exchange | None = None,
+        wish: Callable[[], str | None] = lambda: None,
+        *,
+        followed: bool = False,
     ) -> None:
         self.exchange = Alone() if exchange is None else exchange
         self.rank, self.size = self.exchange.rank, self.exchange.size
         self.wish, self.asked = wish, wish()
-        self._leading = False
+        self._leading = followed and self.size > 1
+
+    def restart(self) -> None:
+        """Begin afresh with other workers, which the engine starts."""
+        self.exchange.renew()
+        self.asked = None
 
     @property
     def leads(self) -> bool:
@@ -120,12 +131,13 @@ class Crew:
     @contextmanager
     def leading(self) -> Iterator[None]:
         """Lead in a `with` statement, while all other workers `follow`."""
-        self._leading = self.size > 1
+        before, self._leading = self._leading, self.size > 1
         try:
             yield
         finally:
-            self._leading = False
-        self.told("")
+            self._leading = before
+        if not before:
+            self.told("")
 
     def follow(self, orders: Mapping[str, Callable[[], Any]]) -> None:
         """Carry out orders of the worker that leads, until it is done. orders: see `lead`."""

@@ -34,6 +34,9 @@ class Exchange(Closing):
     failed: whether a failure of any worker has ended the exchanges.
     """
 
+    starts = False
+    """Whether it starts the other workers itself, at the first exchange."""
+
     def __init__(self, rank: int, size: int, patience: float = PATIENCE) -> None:
         self.rank, self.size, self.patience = rank, size, patience
         self.failed = False
@@ -50,6 +53,11 @@ class Exchange(Closing):
             WorkerError: another worker has failed.
             WorkerLostError: another worker did not answer in time.
         """
+        if self.failed:
+            raise WorkerLostError(
+                f"worker {self.rank}: a worker was lost before. Make the learner again: it resumes "
+                "from the files of its Checkpoints."
+            )
         dtype, own = parts[0].dtype, np.ascontiguousarray(parts[self.rank]).reshape(-1)
         given = [np.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in parts]
         try:
@@ -76,6 +84,16 @@ class Exchange(Closing):
         self.failed = True
         told = np.frombuffer(json.dumps({"code": code, "text": text}).encode(), np.uint8)
         self._swap([told] * self.size, True)
+
+    def threads(self, given: int | None) -> int | None:
+        """Return the threads that this worker may use; None: all. given: by the user."""
+        return given
+
+    def renew(self) -> None:
+        """End the workers that this one has started: the next exchange starts others."""
+
+    def dismiss(self) -> None:
+        """End the workers that this one has started, and their cluster; others go on."""
 
     @abstractmethod
     def _swap(self, parts: list[Bytes], failed: bool) -> tuple[list[bool], list[Bytes]]:

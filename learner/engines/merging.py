@@ -65,6 +65,8 @@ class CrewMerger:
             for arrays, own in zip(replicas, rows, strict=True):
                 if rule == "mean":
                     approach(merged.astype(np.float64, copy=False), 1.0 - weight, own)
+                    if merged.dtype != np.float64:  # what was rounded to zero keeps its sign
+                        np.copyto(own, merged, where=merged == 0)
                 else:
                     own[:] = merged
                 _unpack(own, arrays, spans)

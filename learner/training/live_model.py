@@ -94,7 +94,7 @@ class LiveModel:
             rows = {name: read_only(store.array) for name, store in self.stores.items()}
             state = take(self.team, rows, self._progress, copy=True)
             self.drop()
-            self.restored = state
+            self.restored = self._unshared = state
 
     def drop(self) -> None:
         """Free the memory, and keep nothing."""

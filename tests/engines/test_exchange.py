@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
@@ -101,10 +101,15 @@ def test_orders_of_the_leader_are_carried_out() -> None:
     assert sorted(done) == [(rank, name) for rank in (0, 1) for name in "abb"]
 
 
+def nothing() -> Any:
+    raise AssertionError("no worker starts")
+
+
 numbers = st.floats(-1e3, 1e3, width=32)
 
 
 @settings(deadline=None, max_examples=40)
+@example((2, 1), [31, 3, 32, 17], "mean", "f4", 1.0, 7, 0)  # a mean that is rounded to -0.0
 @given(
     st.sampled_from([(2, 1), (3, 1), (2, 3)]),
     st.lists(st.integers(1, 40), min_size=1, max_size=4),
@@ -185,14 +190,16 @@ def test_more_workers_than_blocks_are_refused() -> None:
 
 
 def test_the_engine_is_local_unless_the_environment_says_otherwise() -> None:
-    assert opened("local") is None
+    assert opened("local", task=nothing) is None
     assert not started_together({})
     assert not started_together({"PMI_SIZE": "1"})
     assert started_together({"OMPI_COMM_WORLD_SIZE": "3"})
-    assert chosen("auto", {}) == "local"
-    assert chosen("auto", {"PMI_SIZE": "2"}) == chosen("mpi", {}) == "mpi"
-    with pytest.raises(ConfigError, match="engine='mpj': must be one of local, auto, mpi"):
-        opened("mpj")  # type: ignore[arg-type]
+    joined = {"RAY_ADDRESS": "10.0.0.1:6379"}
+    assert chosen("auto", 4, {}) == chosen("auto", None, joined) == "local"
+    assert chosen("auto", None, {"PMI_SIZE": "2"}) == chosen("mpi", None, {}) == "mpi"
+    assert chosen("auto", 2, joined) == chosen("ray", 2, {}) == "ray"
+    with pytest.raises(ConfigError, match="engine='mpj': must be one of local, auto, mpi, ray"):
+        opened("mpj", task=nothing)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("engine", ["local", "auto"])
@@ -201,7 +208,7 @@ def test_another_number_of_workers_is_refused(engine: Any, monkeypatch: pytest.M
     message = f"workers=3: must be 1, so many run here by engine={engine}. Start the program with"
     with pytest.raises(ConfigError, match=re.escape(message)):
         bl.Learner("nmf", np.ones((20, 3), np.float32), engine=engine, workers=3)
-    assert opened(engine, 1) is None
+    assert opened(engine, 1, task=nothing) is None
 
 
 def test_a_launcher_is_known_by_its_variables() -> None:

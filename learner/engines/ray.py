@@ -1,0 +1,283 @@
+"""Workers that are actors of Ray. The program itself is worker 0, and Ray places the others.
+
+Imports ray.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from blocklearn.matcache import available_threads
+
+from ..errors import ConfigError, WorkerLostError
+from .exchange import PATIENCE, Exchange
+from .meeting import Meeting, MeetingExchange, Worker, imported
+
+Work = Callable[[Exchange], None]
+
+STORE = 2**27
+"""Bytes of the object store of a cluster on this machine, and twice as many for each worker."""
+
+LOCK = type(threading.Lock())
+
+ANSWER = 10.0  # seconds for a worker that hangs to tell its stacks
+
+log = logging.getLogger(__name__)
+
+
+class RayWorkers(MeetingExchange):
+    """The connection of the program that asks Ray for workers: it is worker 0.
+
+    The others start at the first exchange, and end when the connection is closed, or this process
+    ends. After `close`, the next exchange starts others.
+
+    task: returns what each of them does; asked when they start.
+    """
+
+    starts = True
+
+    def __init__(
+        self,
+        size: int,
+        task: Callable[[], Work],
+        *,
+        patience: float = PATIENCE,
+        threads: int | None = None,
+        address: str | None = None,
+    ) -> None:
+        """Start nothing yet.
+
+        - size: the number of workers, with this one.
+        - patience: seconds to wait for a place for the workers, and for their answers.
+        - threads: cores of a worker; None: all cores of the cluster, shared out.
+        - address: of a cluster, of which this machine is a part; None: a cluster of this machine.
+
+        Raises:
+            ModuleNotFoundError: ray is missing.
+            ConfigError: the address is that of a client.
+        """
+        super().__init__(0, size, None, patience)
+        self.task, self._threads = task, threads
+        self._address = None if address in (None, "", "local") else address
+        self._workers: list[Any] = []
+        self._runs: dict[Any, int] = {}  # what they do, and their ranks
+        self._group: Any = None
+        self._cluster = ExitStack()
+        if address is not None and address.startswith("ray://"):
+            raise ConfigError(
+                [
+                    f"address={address}: must be that of a cluster which this machine is a part "
+                    "of. Start the program on one of its machines, such as by `ray job submit`."
+                ]
+            )
+        imported_for(self._address)
+
+    def exchange(self, parts: Any) -> Any:
+        """See `Exchange`. The first one starts the workers."""
+        if self._meeting is None and not self.failed:
+            self._start()
+        return super().exchange(parts)
+
+    def fail(self, code: int, text: str) -> None:
+        """End the other workers, which then need not hear of an error."""
+        self.failed = True
+        self._end()
+
+    def threads(self, given: int | None) -> int | None:
+        """Return the threads of this worker: those of this machine are shared out."""
+        if given is not None or self._address is not None:
+            return given
+        return max(1, available_threads() // self.size)
+
+    def _start(self) -> None:
+        """Reserve cores, and start the other workers there.
+
+        Raises WorkerLostError if the cluster has no room, or is gone.
+        """
+        ray, task = imported(), pickled(self.task())
+        try:
+            self._cluster.enter_context(joined(self._address, self.size, len(task)))
+            self._start_with(task)
+        except ray.exceptions.RayError as error:
+            raise WorkerLostError(f"engine=ray: no workers: {_first_line(error)}") from None
+
+    def _start_with(self, task: bytes) -> None:
+        """task: what the workers do, pickled."""
+        from ray.util.placement_group import placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        ray = imported()
+        cores = int(ray.cluster_resources().get("CPU", 0))
+        each = self._threads or max(1, cores // self.size)
+        self._group = placement_group([{"CPU": each}] * (self.size - 1), strategy="SPREAD")
+        if not self._group.wait(self.patience):
+            raise WorkerLostError(
+                f"engine=ray: no room for {self.size - 1} more workers of {each} cores each within "
+                f"{self.patience:g} s: the cluster has {cores} cores. Lower threads or workers."
+            )
+        at_once = 2 * self.size  # calls that wait
+        meeting = ray.remote(num_cpus=0, max_concurrency=at_once)(Meeting).remote(self.size)
+        worker = ray.remote(max_concurrency=2)(Worker)
+        reference, folder = ray.put(task), os.getcwd()
+        for rank in range(1, self.size):
+            place = PlacementGroupSchedulingStrategy(self._group, rank - 1)
+            actor = worker.options(num_cpus=each, scheduling_strategy=place).remote()
+            run = actor.work.remote([reference], rank, self.size, meeting, folder)
+            self._workers.append(actor)
+            self._runs[run] = rank
+        self._meeting = meeting
+
+    def _answer(self, asked: Any) -> Any:
+        """Return the result of a call of the meeting, unless another worker has ended or hangs."""
+        ray = imported()
+        while True:
+            ready, _ = ray.wait([asked, *self._runs], timeout=self.patience)
+            if not ready:
+                raise WorkerLostError(self._hanging())
+            if asked in ready:
+                return ray.get(asked)
+            for run in ready:
+                rank = self._runs.pop(run)
+                try:
+                    ray.get(run)  # it has done its work, or told its error: the round completes
+                except ray.exceptions.RayError as error:
+                    why = _first_line(error)
+                    raise WorkerLostError(f"worker {rank} has ended: {why}") from None
+
+    def _hanging(self) -> str:
+        """Log the stacks of the workers that did not answer; return a message that names them."""
+        ray = imported()
+        absent = ray.get(self._meeting.absent.remote(), timeout=ANSWER)
+        for rank in absent:
+            try:
+                stacks = ray.get(self._workers[rank - 1].stacks.remote(), timeout=ANSWER)
+            except ray.exceptions.RayError:
+                stacks = "it does not answer: its process is stopped, or its machine is gone"
+            log.error("worker %d hangs. Stacks of its threads, latest call last:\n%s", rank, stacks)
+        names = " and ".join(f"worker {rank}" for rank in absent)
+        return f"{names} did not answer within {self.patience:g} s"
+
+    def renew(self) -> None:
+        """See `Exchange`. The cluster stays."""
+        self._end()
+        self.failed = False
+
+    def dismiss(self) -> None:
+        """See `Exchange`."""
+        self.renew()
+        self._cluster.close()
+
+    def close(self) -> None:
+        """End the other workers, and the cluster if it was started for them."""
+        self.dismiss()
+
+    def _end(self) -> None:
+        """End the other workers."""
+        from ray.util.placement_group import remove_placement_group
+
+        actors = [*self._workers, self._meeting]
+        for actor in actors if self._meeting is not None else []:
+            with suppress(Exception):  # its machine may be gone
+                imported().kill(actor)
+        if self._group is not None:
+            with suppress(Exception):
+                remove_placement_group(self._group)
+        super().close()
+        self._workers, self._runs, self._group, self._meeting = [], {}, None, None
+
+    def __del__(self) -> None:
+        """End the workers of a learner that is deleted."""
+        with suppress(Exception):
+            self._end()
+
+
+def imported_for(address: str | None) -> Any:
+    """Import ray, and return it.
+
+    A cluster that is started here (None) asks for its token, which Ray also does by itself, with a
+    warning. It reads the variable when it is imported.
+    """
+    if address is None and "ray" not in sys.modules:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    return imported()
+
+
+@contextmanager
+def joined(address: str | None, workers: int, nbytes: int = 0) -> Iterator[None]:
+    """Be connected to a cluster of Ray in a `with` statement. Nothing to do if it is already.
+
+    address: of the cluster; None: start one of this machine.
+    workers, nbytes: how many it must have room for, and the bytes of what they get.
+    """
+    ray = imported_for(address)
+    if ray.is_initialized():
+        yield
+        return
+    folder = None
+    given: dict[str, Any] = {"address": address or "local"}
+    if address is None:
+        folder = tempfile.mkdtemp(prefix="ray-")
+        given |= {
+            "num_cpus": max(workers, available_threads()),
+            "object_store_memory": STORE + 2 * STORE * workers + nbytes,
+            "include_dashboard": False,
+            "_temp_dir": folder,
+        }
+    try:
+        with _signals_kept():
+            ray.init(log_to_driver=False, configure_logging=False, **given)
+        yield
+    finally:
+        with _signals_kept():
+            ray.shutdown()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Restore the handler of SIGTERM after a `with` statement: Ray sets one of its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def pickled(task: Work) -> bytes:
+    """Return what a worker is to do, as bytes. Locks of sources become new ones.
+
+    Raises ConfigError if it has data that cannot be sent.
+    """
+    stream, base = io.BytesIO(), imported().cloudpickle.CloudPickler
+    table = base.dispatch_table.new_child({LOCK: _new_lock})
+    pickler: Any = type("Pickler", (base,), {"dispatch_table": table})
+    try:
+        pickler(stream).dump(task)
+    except Exception as error:
+        raise ConfigError(
+            [
+                "engine=ray: the data must be matrices, or sources that can be pickled "
+                f"({_first_line(error)}). Give paths or matrices, or train by a configuration."
+            ]
+        ) from error
+    return stream.getvalue()
+
+
+def _new_lock(lock: Any) -> tuple[Callable[[], Any], tuple[()]]:
+    return threading.Lock, ()
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]
