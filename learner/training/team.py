@@ -203,8 +203,9 @@ class Team:
 
     def _learned(self) -> Iterator[tuple[Merge, list[Mat]]]:
         """Yield the merge rule of each learned Mat, and that Mat of all replicas."""
-        for name in self.first.mats():
-            yield self.first.merge_rule(name), [r.mats()[name] for r in self.replicas]
+        found = [replica.mats() for replica in self.replicas]
+        for name in found[0]:
+            yield self.first.merge_rule(name), [mats[name] for mats in found]
 
     def _merging(self) -> Merger:
         if self._merger is None and self.crew.size > 1:
