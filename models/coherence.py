@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 EPSILON = 1e-12
+SCRATCH = 3  # tables of scratch for each topic
 
 Measure = Literal["u_mass", "c_npmi", "c_uci", "c_v"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
@@ -63,36 +64,45 @@ def coherence_of(
         if len(words) < 2:
             raise ValueError("coherence: a topic has fewer than two words; there are no pairs.")
         columns = occurs[:, list(words)]
-        found.append(coherence((columns.T @ columns).toarray() / occurs.shape[0], measure))
+        together = (columns.T @ columns).toarray()[None] / occurs.shape[0]
+        found.append(coherences(together, measure, np.empty((SCRATCH, *together.shape)))[0])
     return np.array(found)
 
 
-def coherence(together: Floats, measure: Measure) -> float:
-    """Return the coherence of one topic.
+def coherences(together: Floats, measure: Measure, scratch: Floats) -> Floats:
+    """Return the coherence of topics with equally many words, float64 [topics].
 
-    together: [words x words], p(w, v), with p(w) on the diagonal; the most probable word first.
+    together: [topics x words x words], p(w, v), with p(w) on the diagonal; the most probable word
+        first.
+    scratch: [SCRATCH x topics x words x words], so that little else is allocated.
     """
-    alone = np.diag(together)
+    found, smooth, apart = scratch
+    alone = np.diagonal(together, axis1=1, axis2=2)
     if measure == "u_mass":
-        return _mean_of_pairs(_log_ratio(together, np.broadcast_to(alone, together.shape)))
-    information = _log_ratio(together, np.outer(alone, alone))
-    if measure == "c_uci":
-        return _mean_of_pairs(information)
-    bits = np.maximum(-np.log(together + EPSILON), EPSILON)
-    normalised = information / bits
-    if measure == "c_npmi":
-        return _mean_of_pairs(normalised)
-    whole = normalised.sum(axis=0)
-    lengths = np.linalg.norm(normalised, axis=1) * np.linalg.norm(whole)
-    return float(np.mean(normalised @ whole / np.where(lengths > 0, lengths, 1.0)))
+        np.copyto(apart, alone[:, None, :])
+    else:
+        np.multiply(alone[:, :, None], alone[:, None, :], out=apart)
+    np.add(together, EPSILON, out=smooth)
+    found.fill(1.0)
+    np.divide(smooth, apart, out=found, where=apart > 0)
+    np.log(found, out=found)
+    if measure in ("c_npmi", "c_v"):
+        bits = np.negative(np.log(smooth, out=smooth), out=smooth)
+        np.divide(found, np.maximum(bits, EPSILON, out=bits), out=found)
+    if measure != "c_v":
+        return _means_of_pairs(found, apart)
+    whole = found.sum(axis=1)
+    squares = np.multiply(found, found, out=apart).sum(axis=2)
+    lengths = np.sqrt(squares) * np.sqrt((whole * whole).sum(axis=1))[:, None]
+    cosines = (found @ whole[:, :, None])[:, :, 0] / np.where(lengths > 0, lengths, 1.0)
+    return np.asarray(cosines.mean(axis=1))
 
 
-def _log_ratio(together: Floats, apart: Floats) -> Floats:
-    """Return log((together + e) / apart), 0 where apart is 0."""
-    ratio = np.divide(together + EPSILON, apart, out=np.ones_like(together), where=apart > 0)
-    return np.asarray(np.log(ratio))
-
-
-def _mean_of_pairs(values: Floats) -> float:
-    """Return the mean of values[w, v] over every w and every v before it."""
-    return float(values[np.tril_indices(len(values), -1)].mean())
+def _means_of_pairs(values: Floats, scratch: Floats) -> Floats:
+    """Return, for each topic, the mean of values[w, v] over every w and every v before it."""
+    topics, words, _ = values.shape
+    places = np.flatnonzero(np.tri(words, k=-1, dtype=bool))
+    pairs = scratch.reshape(topics, -1)[:, : places.size]
+    # with a mode, no copy is made first
+    values.reshape(topics, -1).take(places, axis=1, out=pairs, mode="clip")
+    return np.asarray(pairs.mean(axis=1))

@@ -15,10 +15,11 @@ from blocklearn.datasources import HostBlock
 from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import Mat
 
-from .coherence import MEASURES, Measure, coherence
+from .coherence import MEASURES, SCRATCH, Measure, coherences
 from .score import Room
 
 COMPARED = 20  # first words of a topic whose coherence is measured, as in gensim
+AT_ONCE = 16  # topics
 LISTED = 25  # first words of a topic, among which distinct words are counted
 
 DISTINCT, CLOSENESS = "distinct_words", "topic_closeness"
@@ -67,6 +68,8 @@ class _Memory(NamedTuple):
     sizes: Ints  # [K], their numbers
     touched: Ints  # [K], topics of a document
     lengths: Floats  # [K], lengths of topics
+    shares_of_pairs: Floats  # [t x n x n], of t topics at a time
+    scratch: Floats  # [SCRATCH x t x n x n]
 
 
 class TopicQuality:
@@ -81,7 +84,7 @@ class TopicQuality:
         """topics: float32 [words x topics], not negative, of any scale."""
         self._topics = topics
         words, K = topics.shape
-        n, listed = min(COMPARED, words), min(LISTED, words)
+        n, listed, at_once = min(COMPARED, words), min(LISTED, words), min(AT_ONCE, K)
         self.rooms = [
             Room("pairs of words of topics", (K, n, n), "int64"),
             Room("first words of topics", (K, listed), "int64"),
@@ -92,6 +95,8 @@ class TopicQuality:
             Room("words of a document in each topic", (K,), "int64"),
             Room("topics of a document", (K,), "int64"),
             Room("lengths of topics", (K,), "float64"),
+            Room("shares of pairs of words", (at_once, n, n), "float64"),
+            Room("scratch of coherence", (SCRATCH, at_once, n, n), "float64"),
         ]
         self._memory: _Memory | None = None
         self._documents = 0
@@ -136,10 +141,16 @@ class TopicQuality:
         That is so without documents, and for topics of a single word.
         """
         assert self._memory is not None
-        pairs = self._memory.pairs
-        if not self._documents or pairs.shape[1] < 2:
+        own, found = self._memory, np.empty(len(self._memory.pairs))
+        if not self._documents or own.pairs.shape[1] < 2:
             return None
-        return np.array([coherence(each / self._documents, measure) for each in pairs])
+        for start in range(0, found.size, AT_ONCE):
+            pairs = own.pairs[start : start + AT_ONCE]
+            together, scratch = own.shares_of_pairs[: len(pairs)], own.scratch[:, : len(pairs)]
+            np.copyto(together, pairs)
+            np.divide(together, self._documents, out=together)
+            found[start : start + AT_ONCE] = coherences(together, measure, scratch)
+        return found
 
 
 @kernel
