@@ -1,8 +1,9 @@
 """Train models one after another and write down what they allocate: a program, see `main`.
 
 It runs with `count_allocations.c` loaded before it (LD_PRELOAD), which sees the allocations of all
-threads. Counting begins after the first pass, whose end is an evaluation; of models with phases,
-after the first pass of the last one, whose recordings are compiled then.
+threads. Large ones are looked for after the first pass, whose end is an evaluation; of models with
+phases, after the first pass of the last one, whose recordings are compiled then. Bytes are counted
+in the second half of a training with many small blocks.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +29,14 @@ from blocklearn.datasources.data_kind import Reading
 from blocklearn.datasources.hugectr.kinds import HugeCTRRaw
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.recommendation.ranking_evaluation import RankingEvaluation
+from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.models.glm import ranking
 from tests.support.hugectr_files import write_raw
 
-LEAST = 2**16  # bytes of an allocation that counts; blocks, parameters and scores are larger
+LEAST = 2**16  # bytes of an allocation that is large; blocks, parameters and scores are larger
 ROWS, COLUMNS, BLOCK, TARGETS = 1500, 800, 512, 40
+SMALL_BLOCK = 16  # rows, where bytes are counted
+PASSES = 4
 HELD = 600  # rows that are evaluated
 
 Make = Callable[..., bl.Learner]
@@ -39,20 +44,27 @@ M = bl.models
 
 
 class Count(Hook):
-    """Counts from the end of the first pass of the last phase on."""
+    """Counts from the end of a pass on."""
 
-    def __init__(self, library: Any, file: int) -> None:
-        """library: the counter. file: descriptor that it writes to."""
-        self._library, self._file = library, file
+    def __init__(self, library: Any, file: int, after: int | None = None) -> None:
+        """library: the counter. file: descriptor that it writes to.
+
+        after: the pass; None: the first one of the last phase.
+        """
+        self._library, self._file, self._after = library, file, after
+        self.blocks = 0  # trained and scored, meanwhile
 
     def pass_end(self, learner: Any, progress: Any) -> None:
-        """Begins after the first one of the last phase."""
-        if progress.pass_ == max(learner.model.phases()):
+        """Begins after that pass."""
+        after = max(learner.model.phases()) if self._after is None else self._after
+        if progress.pass_ == after:
+            self.blocks = -progress.work.blocks - progress.scored
             self._library.armed_with(self._file, LEAST)
 
     def end(self, learner: Any, progress: Any) -> None:
         """Ends."""
         self._library.armed_with(-1, 0)
+        self.blocks += progress.work.blocks + progress.scored
 
 
 class Careless(M.LDA):
@@ -85,27 +97,30 @@ def many_rows() -> Any:
     return sp.csr_array(sp.random(9000, COLUMNS, 0.01, dtype=np.float32, random_state=0))
 
 
-def source(X: Any, Y: Any = None, weights: Any = None) -> MatrixSource:
+def source(X: Any, Y: Any = None, weights: Any = None, block: int = BLOCK) -> MatrixSource:
     """Shuffled blocks."""
-    return MatrixSource(X, targets=Y, weights=weights, block_rows=BLOCK, shuffle=True)
+    return MatrixSource(X, targets=Y, weights=weights, block_rows=block, shuffle=True)
 
 
 def plain(model: Any, held: Any = None, **fixed: Any) -> Make:
     """Learns rows without labels."""
-    return lambda **options: bl.Learner(
-        model, source(rows()), rows()[:HELD], block_rows=BLOCK, **fixed, **options
-    )
+
+    def make(block: int = BLOCK, **options: Any) -> bl.Learner:
+        data = source(rows(), block=block)
+        return bl.Learner(model, data, rows()[:HELD], block_rows=block, **fixed, **options)
+
+    return make
 
 
 def labelled(model: Any, *, dense: bool = False, **fixed: Any) -> Make:
     """Learns labels."""
 
-    def make(**options: Any) -> bl.Learner:
+    def make(block: int = BLOCK, **options: Any) -> bl.Learner:
         count = len(model.targets) if model.targets else TARGETS
         X, Y = (rows().toarray() if dense else rows()), labels(max(count, 6))
         weights = np.linspace(0.5, 1.5, ROWS).astype(np.float32)
-        held = source(X[:HELD], Y[:HELD], weights[:HELD])
-        return bl.Learner(model, source(X, Y, weights), held, **fixed, **options)
+        held = source(X[:HELD], Y[:HELD], weights[:HELD], block)
+        return bl.Learner(model, source(X, Y, weights, block), held, **fixed, **options)
 
     return make
 
@@ -161,9 +176,9 @@ def binned(**options: Any) -> bl.Learner:
 def two_sided(model: Any, *hooks: Hook) -> Make:
     """Learns rows, then columns."""
 
-    def make(hooks_: tuple[Hook, ...] = hooks, **options: Any) -> bl.Learner:
-        options["hooks"] = [*hooks_, *options["hooks"]]
-        return bl.Learner(model, rows(), rows(), block_rows=BLOCK, **options)
+    def make(block: int = BLOCK, **options: Any) -> bl.Learner:
+        options["hooks"] = [*hooks, *options["hooks"]]
+        return bl.Learner(model, rows(), rows(), block_rows=block, **options)
 
     return make
 
@@ -211,6 +226,17 @@ CASES: dict[str, Make] = {
     "nmf frobenius": plain(M.NMF(components=40)),
     "nmf kullback-leibler": plain(M.NMF(components=40, loss="kullback-leibler")),
 }
+IN_BYTES = [
+    "lda vb",
+    "lda cvb0",
+    "lda gibbs",
+    "glm logistic",
+    "glm lbfgs",
+    "als cg",
+    "als cholesky",
+    "als ranked",
+    "nmf frobenius",
+]
 CONTROL: dict[str, Make] = {
     "careless": plain(Careless(topics=40, inner_iterations=1, inference="vb"))
 }
@@ -238,14 +264,37 @@ def allocations(make: Make, library: Any, replicas: int) -> list[str]:
         return [allocation for allocation in found if not of_blas(allocation)]
 
 
+def bytes_a_block(make: Make, library: Any, replicas: int) -> float:
+    """What is allocated for a block in the second half, evaluations included.
+
+    Scores of training data are off: the clock decides which blocks they interpret.
+    """
+    off = patch.object(TrainingScores, "due", return_value=False)
+    with tempfile.TemporaryFile() as log, off:
+        count = Count(library, log.fileno(), after=PASSES // 2 - 1)
+        settings: Any = {"passes": PASSES, "threads": 2, "replicas": replicas, "hooks": [count]}
+        learner = make(block=SMALL_BLOCK, **settings)
+        learner.fit()
+        learner.close()
+        return float(library.allocated_bytes() / count.blocks)
+
+
 def main() -> None:
-    """Writes `{case: allocations}` as JSON. Arguments: number of replicas, and the cases."""
+    """Writes what cases allocate as JSON: `large` for all cases, `bytes` for some.
+
+    Argument: number of replicas.
+    """
     library = ctypes.CDLL(None)
     library.armed_with.argtypes = [ctypes.c_int, ctypes.c_size_t]
+    library.allocated_bytes.restype = ctypes.c_size_t
     pa.set_memory_pool(pa.system_memory_pool())  # so that each of its allocations is seen
-    replicas, *names = sys.argv[1:]
-    cases = CASES | CONTROL
-    found = {name: allocations(cases[name], library, int(replicas)) for name in names}
+    replicas, cases = int(sys.argv[1]), CASES | CONTROL
+    found = {
+        "large": {name: allocations(case, library, replicas) for name, case in cases.items()},
+        "bytes": {
+            name: bytes_a_block(cases[name], library, replicas) for name in [*IN_BYTES, *CONTROL]
+        },
+    }
     print(json.dumps(found))
 
 

@@ -1,7 +1,8 @@
 /* Counts the allocations of a process, in all threads, while a file descriptor is armed.
  *
  * Loaded by LD_PRELOAD. `armed_with(fd, least)` reports every allocation of `least` bytes or more,
- * with the Python lines of its thread, to `fd`; fd -1 ends it.
+ * with the Python lines of its thread, to `fd`; fd -1 ends it. `allocated_bytes()` are those of all
+ * allocations since it began that are no small objects of Python, which has pools for these.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,8 +19,11 @@ extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 
+#define POOLED 512
+
 static atomic_int armed = -1;
 static atomic_size_t least_bytes = 0;
+static atomic_size_t sum_of_bytes = 0;
 static _Thread_local int inside = 0;
 static void *(*state_of_thread)(void);
 static void (*dump)(int, void *);
@@ -29,12 +33,22 @@ void armed_with(int fd, size_t least) {
     state_of_thread = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
     dump = dlsym(RTLD_DEFAULT, "_Py_DumpTraceback");
     atomic_store(&least_bytes, least);
+    if (fd >= 0)
+        atomic_store(&sum_of_bytes, 0);
     atomic_store(&armed, fd);
+}
+
+size_t allocated_bytes(void) {
+    return atomic_load(&sum_of_bytes);
 }
 
 static void tell(const char *function, size_t size) {
     int fd = atomic_load(&armed);
-    if (fd < 0 || size < atomic_load(&least_bytes) || inside)
+    if (fd < 0 || inside)
+        return;
+    if (size > POOLED)
+        atomic_fetch_add(&sum_of_bytes, size);
+    if (size < atomic_load(&least_bytes))
         return;
     inside = 1;
     int kept = errno;
