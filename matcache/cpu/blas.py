@@ -28,6 +28,12 @@ def matmul(pool: Pool, left: Any, right: Any, out: Any) -> None:
     """Compute out = left @ right, in row chunks whose size depends only on the shape."""
     rows = out.shape[0]
     size = max(CHUNK_ROWS, -(-rows // CHUNKS))
+    if 0 < rows <= size:
+        pool.check_open()
+        with _library:
+            _library.lower_here()
+            np.matmul(left, right, out=out)
+        return
 
     def chunk(number: int, thread: int) -> None:
         _library.lower_here()
