@@ -208,9 +208,12 @@ class Model(Fields):
         return kept
 
     def untrained(self) -> Self:
-        """Return a copy that has the fields alone: neither parameters nor numbers of data."""
+        """Return a copy without parameters and numbers of data.
+
+        The fields are kept, and `recorded`, which `bl.check_model` sets on a copy.
+        """
         copy = self.model_copy()
-        for name in copy.__dict__.keys() - type(self).model_fields.keys():
+        for name in copy.__dict__.keys() - type(self).model_fields.keys() - {"recorded"}:
             del copy.__dict__[name]
         return copy
 
