@@ -67,6 +67,37 @@ def transposed_product(chunk, thread, bounds, active, starts, t_rows, t_pos, val
                 out[c, j] = 0
 
 
+@_ordered
+def transposed_column(chunk, thread, bounds, active, starts, t_rows, t_pos, values, table, out):
+    """Compute the same as `transposed_product` for a table of one column: [rows x 1].
+
+    A column adds up its entries one after another, to the bits of `scattered_column`.
+    """
+    first, last = bounds[chunk], bounds[chunk + 1]
+    begin = 0 if first == 0 else active[first - 1] + 1
+    for a in range(first, last):
+        column = active[a]
+        for c in range(begin, column + 1):
+            out[c, 0] = 0
+        begin = column + 1
+        for e in range(starts[a], starts[a + 1]):
+            out[column, 0] += values[np.uintp(t_pos[e])] * table[np.uintp(t_rows[e]), 0]
+    if last == bounds[bounds.size - 1] and (chunk == 0 or first < last):
+        for c in range(begin, out.shape[0]):
+            out[c, 0] = 0
+
+
+@_ordered
+def scattered_column(indptr, indices, values, table, out):
+    """Compute the same row by row, without the transposed index, on one thread."""
+    for c in range(out.shape[0]):
+        out[c, 0] = 0
+    for i in range(table.shape[0]):
+        x = table[i, 0]
+        for e in range(indptr[i], indptr[i + 1]):
+            out[np.uintp(indices[e]), 0] += values[e] * x
+
+
 @_kernel
 def copy(source, target):
     """Copy bytes."""
@@ -188,6 +219,8 @@ KERNELS: dict[str, Any] = {
     "add_exact_columns": add_exact_columns,
     "add_exact_product": add_exact_product,
     "keep_largest": keep_largest,
+    "scattered_column": scattered_column,
+    "transposed_column": transposed_column,
     "transposed_product": transposed_product,
     "add_partials": add_partials,
     "copy": copy,

@@ -54,16 +54,17 @@ def bind(block: SparseInput, X: sp.csr_array) -> Any:
 
 def test_programs_compute_what_their_calls_did(cache: MatCache) -> None:
     given = SparseInput(cache, "X", ROWS, COLUMNS, ROWS * COLUMNS)
-    W, out, sums = (named(cache, n, s) for n, s in (
-        ("W", (COLUMNS, K)), ("out", (ROWS, K)), ("sums", (COLUMNS, K))
+    W, out, sums, first = (named(cache, n, s) for n, s in (
+        ("W", (COLUMNS, K)), ("out", (ROWS, K)), ("sums", (COLUMNS, K)), ("first", (COLUMNS, 1))
     ))  # fmt: skip
     W.set(np.arange(COLUMNS * K, dtype=np.float32).reshape(W.shape))
 
     def program() -> None:
-        nonlocal out, sums
+        nonlocal out, sums, first
         X = given.handle()
         out <<= X @ W
         sums <<= X.T @ out
+        first <<= X.T @ out[:, 0]
 
     tape = Tape(cache, {})
     for number in range(2):  # the first run allocates
@@ -77,6 +78,7 @@ def test_programs_compute_what_their_calls_did(cache: MatCache) -> None:
         bind(given, X)
         tape.run({})
         found = out.numpy(), sums.numpy()
+        np.testing.assert_allclose(first.numpy(), sums.numpy()[:, :1], rtol=1e-5)
         program()
         np.testing.assert_array_equal(found[0], out.numpy())
         np.testing.assert_array_equal(found[1], sums.numpy())

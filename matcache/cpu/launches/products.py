@@ -16,6 +16,7 @@ from ..bounds import Work, column_bounds, even_bounds
 from ..top import GROUP, TILE
 
 FEWEST_ROWS = 8 * GROUP  # least rows in a chunk: each chunk transposes the whole table once
+SCATTERING = 4  # threads that add up a column no faster than one that goes through the rows
 MOST_CHUNKS = 4  # most chunks for each thread, to balance uneven ones
 
 
@@ -58,9 +59,14 @@ def _factors(weights: Slot | None) -> Any:
 def _transposed_product(
     cache: MatCache, pattern: PatternSlot, values: Slot, table: Slot, out: Slot
 ) -> None:
+    kernels, arrays = cache.backend.kernels, [values.data()[0], table.data(), out.data()]
+    one = table.shape[1] == 1
+    if one and cache.backend.threads <= SCATTERING:
+        cache.backend.call(kernels["scattered_column"], *pattern.offsets(), *arrays)
+        return
     work = Work(entry=table.shape[1], fixed=out.shape[0] * out.shape[1])
-    call = [*pattern.transposed(), values.data()[0], table.data(), out.data()]
-    kernel = cache.backend.kernels["transposed_product"]
+    call = [*pattern.transposed(), *arrays]
+    kernel = kernels["transposed_column" if one else "transposed_product"]
     cache.backend.run(kernel, column_bounds(cache, pattern, work), *call)
 
 
