@@ -17,6 +17,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba import njit, types
+from numba.core import ir
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.lowering import Lower
@@ -37,14 +38,20 @@ from numba.core.untyped_passes import (
 
 from .entry import entry_text, has_entry
 
+RAISE = ir.Raise | ir.StaticRaise | ir.DynamicRaise
+
 
 class KernelLower(Lower):
     """Numba's translation to LLVM, with our function for calls from Python."""
 
     def create_cpython_wrapper(self, release_gil=False):
-        """Add the function by which Python calls the kernel."""
+        """Add the function by which Python calls the kernel.
+
+        A kernel that raises errors keeps Numba's, which knows their messages.
+        """
         found = self.fndesc
-        if not release_gil or not has_entry(found.argtypes, found.restype):
+        raises = any(any(block.find_insts(RAISE)) for block in self.func_ir.blocks.values())
+        if raises or not release_gil or not has_entry(found.argtypes, found.restype):
             super().create_cpython_wrapper(release_gil)
             return
         shape = self.call_conv.get_function_type(found.restype, found.argtypes)
