@@ -390,16 +390,18 @@ class Model(Fields):
         assert isinstance(state, RowState)
         return state
 
-    def token_state(self, name: str, shapes: Shapes, init: int) -> TokenState:
-        """Return the state `name` of tokens: uint16, a number for each of `shapes.tokens`.
+    def token_state(
+        self, name: str, shapes: Shapes, dtype: type[np.uint16 | np.uint32]
+    ) -> TokenState:
+        """Return the state `name` of tokens: a number for each of `shapes.tokens`.
 
         Only checkpoints hold it. Training on other rows begins without it.
 
-        init: the number of every token at first.
+        dtype: of the numbers. At first, every token has the largest.
         """
         if name not in self.states:
             assert shapes.tokens is not None
-            self.states[name] = TokenState(self.cache, name, shapes.tokens, shapes.rows, init)
+            self.states[name] = TokenState(self.cache, name, shapes.tokens, shapes.rows, dtype)
         state = self.states[name]
         assert isinstance(state, TokenState)
         return state

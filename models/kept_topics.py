@@ -22,7 +22,7 @@ from blocklearn.matcache import (
     total,
     where,
 )
-from blocklearn.matcache.operations.kept_topics import NO_TOPIC, redraw_topics
+from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_topics
 
 from .base import Model
 from .errors import ModelConfigError
@@ -30,7 +30,8 @@ from .inputs import Block, Shapes
 
 FLOOR = 1e-15  # of phi
 WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT
-MOST_TOKENS = 2**29  # that "auto" keeps topics of: 1 GiB
+MOST_BYTES = 2**30  # of topics that "auto" keeps
+MOST_FRESH = 2**16  # topics that are drawn afresh
 MANY = 128  # topics from which lists of a short document's topics are faster than all topics
 
 
@@ -59,7 +60,7 @@ def topic_words(XT: Sparse, phi: Rows, counts: Rows, prior: Prior, one: Row) -> 
 class KeptTopics:
     """Topics of all tokens, and their counts.
 
-    topics: of each token, `NO_TOPIC` at first.
+    topics: of each token, none at first.
     counts: [V x K], tokens of each word in each topic; whole numbers, exact below 2^24.
     totals: float64 [1 x K], tokens of each topic.
     averaged: [1 x 1], passes in the mean.
@@ -71,7 +72,7 @@ class KeptTopics:
     def __init__(self, model: Model, shapes: Shapes, K: int, warm: int) -> None:
         """Make the state and the counts, as the model's. warm: passes before the first sweep."""
         V = shapes.columns
-        self.topics = model.token_state("assignments", shapes, NO_TOPIC)
+        self.topics = model.token_state("assignments", shapes, type_of_topics(K))
         self.counts = model.statistic("counts", V, K)
         self.totals = model.statistic("totals", 1, K, np.float64)
         self.averaged = model.parameter("averaged", 1, 1, merge="same", saved=False)
@@ -139,12 +140,16 @@ def kept_topics(
     Raises ModelConfigError if they must be kept, and cannot be.
     """
     why = shapes.why_no_tokens
-    if wanted == "auto" and shapes.tokens is not None and shapes.tokens[-1] > MOST_TOKENS:
-        why = f"there are {shapes.tokens[-1]:,} tokens, and auto keeps up to {MOST_TOKENS:,}"
-    elif wanted != "fresh" and K >= NO_TOPIC:
-        why = f"kept topics are up to {NO_TOPIC - 1:,}"
+    most = MOST_BYTES // np.dtype(type_of_topics(K)).itemsize
+    if wanted == "auto" and shapes.tokens is not None and shapes.tokens[-1] > most:
+        why = f"there are {shapes.tokens[-1]:,} tokens, and auto keeps up to {most:,}"
     if wanted == "kept" and why and shapes.of_rows is None:
         raise ModelConfigError(f"LDA: assignments=kept: must be fresh or auto: {why}.")
+    if wanted != "fresh" and why and K > MOST_FRESH:
+        raise ModelConfigError(
+            f"LDA: topics={K:,}: must be up to {MOST_FRESH:,} where assignments cannot be kept: "
+            f"{why}. Set fewer, or inference: cvb0."
+        )
     if wanted != "fresh" and why:
         model.notes.append(f"assignments of tokens are drawn afresh in each pass: {why}")
     kept = wanted != "fresh" and not why and shapes.tokens is not None

@@ -44,7 +44,7 @@ from blocklearn.optimizers import Meaning, Optimizer, StreamingAverage
 
 from .base import LARGEST, STEPS, Model, rows_for
 from .inputs import Block, Randomness, Shapes
-from .kept_topics import kept_topics
+from .kept_topics import MOST_FRESH, kept_topics
 from .prior_table import PriorTable
 from .relevance import relevant_words
 from .score import DataScore, Score, Sum
@@ -225,9 +225,10 @@ class LDA(Model):
                 f"assignments=kept: must be fresh with inference={self.inference}: only gibbs has "
                 "assignments of tokens"
             )
-        if self.inference == "gibbs" and self.topics > 2**16:
+        if (self.inference, self.assignments) == ("gibbs", "fresh") and self.topics > MOST_FRESH:
             raise ValueError(
-                f"gibbs takes up to 65,536 topics, not {self.topics:,}; use cvb0 or vb"
+                f"topics={self.topics:,}: must be up to {MOST_FRESH:,} with assignments=fresh. Set "
+                "assignments: kept, or inference: cvb0"
             )
         return self
 

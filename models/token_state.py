@@ -19,7 +19,7 @@ from .row_state import RowStore, check_store
 
 
 class TokenState:
-    """A model's view of the numbers of tokens, uint16.
+    """A model's view of the numbers of tokens, uint16 or uint32.
 
     A learner keeps them as it keeps a `RowState`: in memory or in a file, and in checkpoints. They
     are no part of a saved model.
@@ -29,21 +29,21 @@ class TokenState:
         change in place.
     """
 
-    dtype: ClassVar[npt.DTypeLike] = np.uint16
     saved: ClassVar[bool] = False
     side = 0
 
     def __init__(
         self, cache: MatCache, name: str, offsets: npt.NDArray[np.int64], block_rows: int,
-        init: int,
+        dtype: type[np.uint16 | np.uint32],
     ) -> None:  # fmt: skip
         """Create the view without a store: a memory plan needs none.
 
         offsets: [rows of the data + 1], each row's first token in the list.
         block_rows: most rows of a block.
-        init: the number of every token at first.
+        dtype: of the numbers. At first, every token has the largest.
         """
-        self.name, self.init, self.offsets = name, init, offsets
+        self.name, self.dtype, self.offsets = name, dtype, offsets
+        self.init = int(np.iinfo(dtype).max)
         self.shape = (int(offsets[-1]), 1)
         longest = np.sort(np.diff(offsets))[::-1][:block_rows]
         self.block_shape = (1, max(int(longest.sum()), 1))

@@ -25,7 +25,7 @@ from .allocated import free_bytes, new_array, too_little_room
 from .lock import HeldError, Lock, this_process
 
 LOCK = ".blocklearn-rows"
-ENDINGS = (".float32", ".uint16")
+ENDINGS = (".float32", ".uint16", ".uint32")
 TRIES = 100  # to make the folder while other processes remove it
 REMEDY = "Set learner.row_folder (row_folder of a Learner) to another folder."
 
@@ -90,7 +90,7 @@ class RowFolder:
     def new(self, name: str, rows: int, columns: int, dtype: Any = np.float32) -> NDArray[Any]:
         """Make the file of the state `name`, all zeros, with reserved disk space.
 
-        Returns numbers of float32 or uint16 [rows x columns], mapped into memory.
+        Returns numbers of float32, uint16 or uint32 [rows x columns], mapped into memory.
 
         Raises:
             RunFolderError: a file of this name exists.

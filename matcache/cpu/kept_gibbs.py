@@ -11,7 +11,6 @@ import numpy as np
 from numba import njit
 
 from ..errors import ShapeError
-from ..operations.kept_topics import NO_TOPIC
 from .gibbs import GROUP, LANES, grid_of, sample, uniforms
 from .jit import kernel
 
@@ -108,7 +107,7 @@ def end_row(start, size, topics, old, now, moved, thread):
         if before != after:
             topics[p] = after
             moved[thread, after] += 1.0
-            if before != NO_TOPIC:
+            if before < moved.shape[1]:
                 moved[thread, before] -= 1.0
 
 
@@ -166,7 +165,7 @@ def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indi
 def move_counts(chunk, thread, bounds, active, starts, t_pos, values, first, old, new, counts):
     """Move the tokens of columns from their old topics to the new ones.
 
-    old, new: uint16 [tokens].
+    old, new: [tokens], k or more for none.
     counts: float32 [columns x k], changed in place.
     """
     for a in range(bounds[chunk], bounds[chunk + 1]):
@@ -177,7 +176,7 @@ def move_counts(chunk, thread, bounds, active, starts, t_pos, values, first, old
                 before, after = old[p], new[p]
                 if before != after:
                     counts[word, after] += _f(1)
-                    if before != NO_TOPIC:
+                    if before < counts.shape[1]:
                         counts[word, before] -= _f(1)
 
 

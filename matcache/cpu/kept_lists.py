@@ -57,9 +57,9 @@ def begin_list(d, indptr, values, first, topics, own, k, old, held, counts, fact
         for i in range(at, at + (min(size, k) + LANES - 1) // LANES * LANES):
             held[i], counts[i], factors[i] = _i32(0), _f(0), _f(0)
         for p in range(start, start + size):
-            topic = _i32(topics[p])
             old[p] = topics[p]
-            if topic < k:
+            if topics[p] < k:
+                topic = _i32(topics[p])
                 place = find(held, counts, at, length, topic)
                 if place == length:
                     held[at + place], factors[at + place] = topic, own[topic]

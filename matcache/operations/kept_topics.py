@@ -14,8 +14,15 @@ from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from .rowwise import values_container
 
-NO_TOPIC = 2**16 - 1
-"""The topic of a token that has none yet."""
+MOST = 2**31 - 1  # topics
+
+
+def type_of_topics(topics: int) -> type[np.uint16 | np.uint32]:
+    """Return the dtype of numbers of topics: two bytes, or four from 65,536 topics on.
+
+    Its largest number, like any from `topics` on, says that a token has no topic yet.
+    """
+    return np.uint16 if topics < 2**16 else np.uint32
 
 
 @dataclass(frozen=True)
@@ -90,8 +97,8 @@ def redraw_topics(
     too, the token is left out of its present topic: `(phi - one) / (1 - one)` replaces phi there.
 
     X: float32 counts [n x m], whole numbers.
-    topics: uint16 [1 x tokens], changed in place, row after row and entry after entry. Where a row
-        begins with `NO_TOPIC`, its tokens have none.
+    topics: [1 x tokens], of `type_of_topics`, changed in place, row after row and entry after
+        entry. Where a row begins with k or more, its tokens have none.
     table: float32 [m x k], phi, positive; or with `extra`, counts. Rows of words that occur are
         read.
     one: float32 [1 x k], what one token adds to phi, below 1.
@@ -107,12 +114,12 @@ def redraw_topics(
     Steyvers, PNAS 2004, eq. 5, with counts of words that change after each block.
     """
     cache, k = X.cache, table.shape[1]
-    single, whole = np.float32, np.int64
+    single, whole, kind = np.float32, np.int64, type_of_topics(k)
     _check(
         "redraw_topics",
         [
             (X, X.shape, single),
-            (topics, (1, topics.shape[1]), np.uint16),
+            (topics, (1, topics.shape[1]), kind),
             (table, (X.shape[1], k), single),
             (one, (1, k), single),
             (alpha, (1, k), single),
@@ -121,13 +128,13 @@ def redraw_topics(
             *([] if extra is None else [(extra, (X.shape[1], 1), single)]),
         ],
     )
-    if not 1 <= k < NO_TOPIC:
-        raise ShapeError(f"redraw_topics: topics={k:,}: must be 1 to {NO_TOPIC - 1:,}.")
+    if not 1 <= k <= MOST:
+        raise ShapeError(f"redraw_topics: topics={k:,}: must be 1 to {MOST:,}.")
     if extra is not None and not lists:
         raise ShapeError("redraw_topics: extra: must be with lists=True. Make phi of the counts.")
     identity = ("redraw_topics", X.guid, topics.guid)
     first = values_container(cache, (*identity, "first"), X.pattern, np.int64, "tokens of entries")
-    old = cache.result((*identity, "old"), topics.shape, np.uint16, "topics before the sweep")
+    old = cache.result((*identity, "old"), topics.shape, kind, "topics before the sweep")
     threads = cache.backend.threads
     moved = cache.result((*identity, "moved"), (threads, k), np.float64, "tokens that topics gain")
     where = source_line()

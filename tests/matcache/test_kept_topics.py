@@ -9,7 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from blocklearn.matcache import MatCache, ShapeError, from_array, from_sparse, named
-from blocklearn.matcache.operations.kept_topics import NO_TOPIC, redraw_topics
+from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_topics
+
+NO_TOPIC = np.iinfo(np.uint16).max
 
 
 def words_of(X: Any) -> Any:
@@ -20,7 +22,7 @@ def words_of(X: Any) -> Any:
 
 def counted(words: Any, topics: Any, shape: tuple[int, int]) -> Any:
     """Tokens of each word in each topic; tokens without a topic are left out."""
-    counts, known = np.zeros(shape, np.float32), topics != NO_TOPIC
+    counts, known = np.zeros(shape, np.float32), topics < shape[1]
     np.add.at(counts, (words[known], topics[known].astype(int)), 1)
     return counts
 
@@ -33,9 +35,9 @@ def redrawn(
     X, k = sp.csr_array(X).astype(np.float32), len(alpha)
     with MatCache(threads=threads) as cache:
         x = from_sparse(cache, X)
-        kept = named(cache, "topics", (1, max(len(topics), 1)), np.uint16)
+        kept = named(cache, "topics", (1, max(len(topics), 1)), type_of_topics(k))
         if len(topics):
-            kept.set(topics[None].astype(np.uint16))
+            kept.set(topics[None].astype(type_of_topics(k)))
         before = counted(words_of(X)[: len(topics)], topics, (X.shape[1], k))
         counts = from_array(cache, before, "counts")
         totals = from_array(cache, before.sum(axis=0, dtype=np.float64), "totals")
@@ -86,6 +88,30 @@ def test_counts_are_those_of_the_new_topics(k: int, known: bool, lists: bool) ->
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_numbers_of_many_topics_have_four_bytes(lists: bool) -> None:
+    """All tokens go to three topics, one of which has the number that two bytes keep for none."""
+    assert (type_of_topics(2**16 - 1), type_of_topics(2**16)) == (np.uint16, np.uint32)
+    k, likely = 70_001, [7, 2**16 - 1, 70_000]
+    X = np.array([[3, 0, 40], [0, 0, 0], [200, 1, 0]])
+    words = words_of(X)
+    topics = np.resize(likely, words.size)
+    topics[X[0].sum() :] = np.iinfo(np.uint32).max  # the last row has none yet
+    phi = np.full((3, k), 1e-12)
+    phi[:, likely] = 0.3
+    one, alpha = np.full(k, 1e-13), np.full(k, 0.1)
+    one[likely] = 1e-3
+    results = [
+        redrawn(X, topics, phi, one, alpha, threads=threads, lists=lists) for threads in (1, 2)
+    ]
+    new, counts, totals = results[0]
+    assert set(new.tolist()) == set(likely)
+    np.testing.assert_array_equal(counts, counted(words, new, (3, k)))
+    np.testing.assert_array_equal(totals, counts.sum(axis=0))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("lists", [True, False])

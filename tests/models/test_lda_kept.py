@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import IterableSource
 from blocklearn.learner.training.data import count_tokens
-from blocklearn.matcache.operations.kept_topics import NO_TOPIC
+from blocklearn.matcache.operations import kept_topics as sampling
 from blocklearn.mixins import CosineSimilarity
 from blocklearn.models import LDA, kept_topics
 from blocklearn.models.errors import ModelConfigError
@@ -33,7 +33,7 @@ def learner(X: Any = None, **options: Any) -> bl.Learner:
 def counted(X: Any, topics: Any) -> Any:
     """Tokens of each word in each topic, without those that have none."""
     words = np.repeat(X.indices, X.data.astype(int))
-    found, known = np.zeros((X.shape[1], TOPICS)), topics != NO_TOPIC
+    found, known = np.zeros((X.shape[1], TOPICS)), topics < TOPICS
     np.add.at(found, (words[known], topics[known].astype(int)), 1)
     return found
 
@@ -195,6 +195,34 @@ def test_checkpoints_resume_to_the_same_bits(
 ) -> None:
     """In the pass of cvb0, in the first sweep and later; topics and counts, too."""
     check_stops(lambda hooks: learner(hooks=hooks, **replicas), tmp_path, blocks)
+
+
+@pytest.mark.parametrize("name", ["all topics", "lists"])
+def test_four_bytes_change_no_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As for many topics, here for a few: in the plan, in files, in checkpoints."""
+    monkeypatch.setattr(kept_topics, "suits_lists", lambda K, length: name == "lists")
+    two = learner().fit()
+    for module in (kept_topics, sampling):
+        monkeypatch.setattr(module, "type_of_topics", lambda _: np.uint32)
+    four = learner(row_folder=tmp_path / "rows")
+    assert four.plan().row_files == {"assignments.uint32": 4 * int(counts().sum())}
+    four.fit()
+    assert four.state().tensors["assignments"].dtype == np.uint32
+    for array, tensor in two.state().tensors.items():
+        np.testing.assert_array_equal(tensor, four.state().tensors[array], array)
+    four.close()
+    check_stops(lambda hooks: learner(hooks=hooks), tmp_path, [4])
+
+
+def test_many_topics_have_to_be_kept() -> None:
+    many = {"topics": 2**16 + 1, "alpha": 0.1}
+    with pytest.raises(ValueError, match="topics=65,537: must be up to 65,536 with assignments=fr"):
+        LDA(**many)
+    LDA(**many, inference="cvb0")
+    with pytest.raises(ModelConfigError, match="must be up to 65,536 where assignments cannot be"):
+        learner(IterableSource(stream, block_rows=40), **many | {"assignments": "auto"}).plan()
 
 
 def test_inferences_without_assignments_refuse_to_keep_them() -> None:

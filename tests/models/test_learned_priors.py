@@ -20,7 +20,6 @@ from blocklearn.learner.inspection.lines import model_pairs
 from blocklearn.learner.page.topic_sections import topic_sections
 from blocklearn.learner.reports.lines import topic_lines, topics_json
 from blocklearn.matcache import MatCache, from_array
-from blocklearn.matcache.operations.kept_topics import NO_TOPIC
 from blocklearn.models import LDA
 from blocklearn.models.learned_priors import (
     LEAST,
@@ -37,6 +36,8 @@ from blocklearn.optimizers import IncNorm
 from tests.support.model_variants import counts
 from tests.support.stops import check_stops
 
+NO_TOPIC = np.iinfo(np.uint16).max
+
 
 def value(expression: Any) -> Any:
     """The numbers of an expression."""
@@ -48,7 +49,7 @@ def stepped(alpha: Any, documents: list[Any], steps: int = 1) -> Any:
     offsets = np.concatenate([[0], np.cumsum([len(d) for d in documents])]).astype(np.int64)
     tokens = np.concatenate(documents).astype(np.uint16)[:, None]
     with MatCache(threads=1) as cache:
-        state = TokenState(cache, "topics", offsets, len(documents), NO_TOPIC)
+        state = TokenState(cache, "topics", offsets, len(documents), np.uint16)
         mat = from_array(cache, np.asarray(alpha, np.float32)[None], "alpha")
         learn_alpha(mat, state)  # as while memory is planned: it changes nothing
         np.testing.assert_array_equal(mat.numpy()[0], np.float32(alpha))
