@@ -103,7 +103,7 @@ def test_models_and_others_name_the_field_that_is_meant(made: Any, word: str, na
         (lambda: bl.models.LDA(topics="x"), "LDA: topics='x': must be an integer"),
         (lambda: bl.models.GLM(link="logit"), "link='logit': must be .* Did you mean 'logistic'"),
         (lambda: bl.models.GLM(targets=[{"column": 0, "lr": 1}]), "targets.0.lr=1: .* mean rate"),
-        (lambda: bl.models.LDA(alpha="x"), "alpha='x': must be a number.* or must be a list.$"),
+        (lambda: bl.models.LDA(alpha="x"), "alpha='x': must be a number.* or must be 'auto'.$"),
         (lambda: setattr(bl.models.LDA(), "topics", 0), "LDA: topics=0: must be greater"),
         (lambda: bl.Evaluation(patience=3), "Evaluation: patience needs a metric"),
         (lambda: MatrixSource(X, batch_size=3), "MatrixSource: batch_size=3: .* mean block_rows"),

@@ -104,6 +104,10 @@ model: {kind: als, rank: 3}
 data: {train: {kind: time-zones}, block_rows: 256}
 learner: {replicas: 2, sync_every: 1}
 """,
+    "fm, libsvm": """\
+model: {kind: fm, factors: 3, l2: 1.0e-2}
+data: {train: {kind: libsvm, path: x.svm}, eval: {kind: holdout}}
+""",
     "kmeans, file": """\
 model: {kind: kmeans, clusters: 4, update_centres: batch}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
