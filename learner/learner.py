@@ -57,6 +57,7 @@ from .training.data import check_labelled, open_parts, open_source, share_of
 from .training.devices import one_each
 from .training.evaluation import Evaluation, Evaluator
 from .training.further import further, other_names, rows_before
+from .training.gpu_time import Card, Update, pass_of
 from .training.leading import Leading, stand_by
 from .training.live_model import LiveModel
 from .training.loop import Training
@@ -585,6 +586,14 @@ class Learner:
         if draft is not None:
             draft.close()
         return plan
+
+    def gpu_floor(self, card: Card) -> Update:
+        """Return the least that a pass over the training data takes on a card; none is needed."""
+        draft = self._assembly().draft(self._training_source().shape, None)
+        try:
+            return pass_of(draft, self._training(), card)
+        finally:
+            draft.close()
 
     def trial(self, blocks: int = 3) -> Trial:
         """Estimate the cost of training from some blocks. Close the learner after it."""

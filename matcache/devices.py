@@ -54,6 +54,20 @@ def free_bytes(device: str) -> int | None:
         driver.close()
 
 
+def device_name(device: str) -> str:
+    """Return the name of a GPU with its number, such as `cuda:0 (NVIDIA H200)`.
+
+    Raises DeviceError if the device does not exist.
+    """
+    from .cuda import devices
+
+    driver = devices.open_driver(_number(device))
+    try:
+        return driver.limits().name
+    finally:
+        driver.close()
+
+
 def _number(device: str) -> int:
     return int(device.partition(":")[2])
 

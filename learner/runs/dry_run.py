@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from blocklearn.datasources import DataSource
+from blocklearn.matcache.devices import device_name
 
 from ..configuration.config import RunConfig
 from ..figures import duration, size
 from ..files.row_folder import RowFolder
 from ..learner import Learner
+from ..training.gpu_time import card_of
 from ..training.plan import Plan
 from .build import build
 from .decided import planned
@@ -105,5 +107,20 @@ def _time(config: RunConfig, learner: Learner) -> Iterator[str]:
     visits = config.evaluation.visits(passes) if learner.eval is not None else 0
     if visits:
         yield f"an evaluation: about {duration(trial.evaluation)}"
+    yield from _floor(learner)
     whole = trial.seconds(passes) + visits * trial.evaluation
     yield f"in all: about {duration(whole)}, estimated from {trial.blocks} blocks"
+
+
+def _floor(learner: Learner) -> Iterator[str]:
+    """Yield what a pass must take on the kind of the first GPU, if there is one."""
+    device = learner.devices[0]
+    if device == "cpu":
+        return
+    name, card = card_of(device_name(device))
+    update = learner.gpu_floor(card)
+    yield (
+        f"a pass on one {name}, calculated: at least {duration(update.seconds(card))} for "
+        f"{size(int(update.nbytes))} moved and {update.flops / 1e9:,.1f} Gflop in "
+        f"{update.launches:,.0f} launches, and {size(int(update.copied))} copied from the host"
+    )

@@ -27,6 +27,7 @@ from blocklearn.matcache import (
     named,
     plan_merge,
 )
+from blocklearn.matcache.containers.dispatch import Launched
 from blocklearn.matcache.containers.recording import Recording, recorded
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.mixins import Mixin
@@ -154,6 +155,17 @@ class Replica:
             check_repeats(self.model, *runs)
         self.end_pass()
         self._note("train")
+
+    def launches(self, side: int, phase: int = 0) -> list[Launched]:
+        """Return what an update of a full block launches, while memory is being planned."""
+        start = self.model.phases()[phase]
+        found: list[Launched] = []
+        self.cache.launched = found
+        try:
+            self._plan_update(self.intakes[side].blank(self._key, start, phase))
+        finally:
+            self.cache.launched = None
+        return found
 
     def _plan_scores(self) -> None:
         self.scores_of_mixins()

@@ -29,7 +29,7 @@ from ..errors import (
     source_line,
 )
 from .backend import Backend
-from .dispatch import make_backend
+from .dispatch import Launched, make_backend
 from .recording import Recording
 from .slots import PatternSlot, Slot, aligned, carve, type_name
 from .tape import Tape
@@ -113,6 +113,7 @@ class MatCache(Closing):
         self.edition = 0  # recordings of an earlier one are void; see `edit`
         self.tape: Tape | None = None  # records what runs, for running it again
         self.repeats = False  # whether a tape is run again
+        self.launched: list[Launched] | None = None  # launches, if they are to be looked at
         self.inputs: list[Slot | PatternSlot] = []  # containers that blocks are bound to
         self.sealed = False  # whether planning another container is an error
         self.programs: dict[Hashable, Any] = {}  # row-wise programs of expressions, by structure

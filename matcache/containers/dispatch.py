@@ -8,7 +8,7 @@ know neither operations nor devices.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..errors import MissingKernelError, source_line
 
@@ -56,6 +56,13 @@ def operate(name: str, *args: Any, **options: Any) -> Any:
     return _operations[name](*args, **options)
 
 
+class Launched(NamedTuple):
+    """A launch, to be looked at later."""
+
+    operation: str
+    args: tuple[Any, ...]
+
+
 def launches(operation: str, kind: str, *, only_calls: bool = False) -> Callable[[Launch], Launch]:
     """Register the decorated launch of `operation` for backends of `kind`.
 
@@ -91,6 +98,8 @@ def launch(cache: MatCache, operation: str, *args: Any) -> None:
             f"{operation} at {source_line()}: there is no kernel for device: "
             f"{cache.backend.kind} yet. Use device: cpu for this."
         )
+    if cache.launched is not None:
+        cache.launched.append(Launched(operation, args))
     if cache.tape is None:
         found(cache, *args)
     else:

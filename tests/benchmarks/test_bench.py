@@ -110,6 +110,15 @@ def test_table1(tmp_path: Path) -> None:
     assert all(row["quality"]["gb_per_s"] > 0 for row in report["rows"])
 
 
+def test_gpu_model(tmp_path: Path) -> None:
+    report = run(tmp_path, "gpu-model", "--card", "A100")
+    names = {row["settings"]["model"] for row in report["rows"]}
+    assert {"LDA vb", "LDA gibbs", "ALS cg", "NMF", "GLM 1 target"} <= names
+    for row in report["rows"]:
+        assert row["seconds"] >= row["quality"]["kernels"] > 0
+        assert row["quality"]["launches"] >= 1 and row["quality"]["copied"] > 0
+
+
 @pytest.mark.slow
 def test_kernels(tmp_path: Path) -> None:
     report = run(tmp_path, "kernels")

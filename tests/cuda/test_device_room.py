@@ -77,6 +77,8 @@ def test_a_limit_of_ones_own(learn: Any) -> None:
     code, out, _ = learn()
     needed = on_device(out)
     assert code == 0 and f"{1 << 30:,} bytes  free on cuda:0\n" in out
+    assert re.search(r"a pass on one H200, calculated: at least [\d.]+ .s for .* moved and ", out)
+    assert "calculated" not in learn("learner.device=cpu")[1]
     code, out, _ = learn(f"learner.memory_limit.device={needed}")
     assert (
         code == 0 and f"{needed:,} bytes  allowed by learner.memory_limit.device on cuda:0\n" in out
