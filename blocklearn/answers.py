@@ -125,13 +125,17 @@ def answered(function: Callable[P, R]) -> Callable[P, R]:
     Traceback (most recent call last):
     TypeError: train: epochs=3: unknown parameter; did you mean passes?
     """
-    names = [name for name in signature(function).parameters if name != "self"]
+    parameters = list(signature(function).parameters)
+    names = [name for name in parameters if name != "self"]
 
     @wraps(function)
     def checked(*args: P.args, **given: P.kwargs) -> R:
         for name, value in given.items():
             if name not in names:
-                owner = function.__qualname__.removesuffix(".__init__")
+                owner = function.__qualname__
+                if names != parameters:  # a method: name the class of the object
+                    owner = f"{type(args[0]).__name__}.{function.__name__}"
+                owner = owner.removesuffix(".__init__")
                 raise TypeError(unknown(owner, name, value, names))
         return function(*args, **given)
 

@@ -43,6 +43,7 @@ def curves(lines: Mapping[str, Points], x_label: str, path: str | Path | None = 
         axes.plot(x, y, marker="." if len(x) < 50 else "")
         axes.set_ylabel(name)
         axes.grid(alpha=0.3)
+        axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel(x_label)
     return written(figure, path)
 
