@@ -78,10 +78,10 @@ def coherences(together: Floats, measure: Measure, scratch: Floats) -> Floats:
     """
     found, smooth, apart = scratch
     alone = np.diagonal(together, axis1=1, axis2=2)
-    if measure == "u_mass":
-        np.copyto(apart, alone[:, None, :])
-    else:
-        np.multiply(alone[:, :, None], alone[:, None, :], out=apart)
+    np.copyto(apart, alone[:, None, :])
+    if measure != "u_mass":  # in place, or NumPy would copy its operands
+        np.copyto(smooth, alone[:, :, None])
+        np.multiply(smooth, apart, out=apart)
     np.add(together, EPSILON, out=smooth)
     found.fill(1.0)
     np.divide(smooth, apart, out=found, where=apart > 0)
