@@ -46,8 +46,20 @@ def open_source(
     side: 1 if the rows of the data are columns of its training data.
     """
     if is_source(data):
-        return data  # type: ignore[no-any-return]
+        return given_source(data, model)
     return _samples(data, model, known, side).source(reading)
+
+
+def given_source(source: DataSource, model: Model) -> DataSource:
+    """Return a source of the caller. Raises DataError if it is dense, and `model` counts."""
+    if model.takes_counts and source.shape.dense:
+        kind, name = type(model).__name__, type(source).__name__
+        raise DataError(
+            f"Learner: the blocks of the {name} are dense: must be sparse for {kind}, which works "
+            "on counts. Give scipy.sparse.csr_array(X), or convert the data with `learn convert` "
+            "from a sparse format, such as .npz or .mtx."
+        )
+    return source
 
 
 def open_parts(
@@ -61,6 +73,7 @@ def open_parts(
     """
     entries = of_entries(model)
     if is_source(data):
+        data = given_source(data, model)
         if entries:
             raise DataError(
                 f"Learner: eval={share}: entries of a {type(data).__name__} cannot be held out; "

@@ -142,6 +142,14 @@ def test_fractional_counts_are_accepted(inference: Any) -> None:
     assert np.isfinite(lam_of(learner)).all()
 
 
+def test_dense_blocks_are_refused() -> None:
+    source = bl.datasources.MatrixSource(np.ones((20, 3), np.float32), block_rows=10)
+    with pytest.raises(bl.datasources.DataError, match="MatrixSource are dense.*csr_array"):
+        bl.Learner(bl.models.LDA(topics=2), source)
+    with pytest.raises(bl.datasources.DataError, match="dense"):
+        bl.Learner(bl.models.LDA(topics=2), source, eval=0.5)
+
+
 def test_dense_counts_are_taken_and_negative_ones_refused() -> None:
     X, _ = planted(documents=50)
     model = bl.models.LDA(topics=3)
