@@ -306,7 +306,8 @@ class Learner:
     def _fit(self) -> None:
         source = self._training_source()
         team, progress = self._prepare(source.shape), self.progress
-        check_alike(self.crew, self._card())
+        if self.crew.size > 1:
+            check_alike(self.crew, self._card())
         check_share(self.crew, source.blocks)
         self._live.trained, progress.passes = True, self.passes
         lead = Leading(self.crew, progress, self._orders())

@@ -47,7 +47,7 @@ class WeightedSource(DerivedSource):
     >>> weighted = WeightedSource(source, "idf")
     >>> block = HostBlock(weighted.shape)
     >>> weighted.read(0, 0, block)
-    >>> block.values[:3].round(3).tolist()
+    >>> block.values[:3].astype(float).round(3).tolist()
     [3.0, 1.405, 2.0]
     """
 
