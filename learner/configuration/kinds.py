@@ -204,8 +204,9 @@ def _places(tree: Node, given: Any) -> Iterator[Place]:
             else:
                 section = None
         kind = section.get("kind") if isinstance(section, dict) else None
-        known = kind in GROUPS[group].kinds or (key == "data.eval" and kind == "holdout")
-        if isinstance(kind, str) and not known:
+        if not isinstance(kind, str):
+            continue
+        if kind not in GROUPS[group].kinds and (key, kind) != ("data.eval", "holdout"):
             yield Place(key, group, section, node)
 
 

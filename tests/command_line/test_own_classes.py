@@ -274,7 +274,8 @@ def test_settings_of_own_classes_are_checked_like_built_in_ones(
 
 
 @pytest.mark.parametrize(
-    "part", ["mixins: 3", "mixins: {a: 1}", "optimizer: [1]", "mixins: [1, b]"]
+    "part",
+    ["mixins: 3", "mixins: {a: 1}", "optimizer: [1]", "mixins: [1, b]", "optimizer: {kind: [1]}"],
 )
 def test_a_section_of_another_form_is_still_reported(
     command: Learn, project: Path, part: str

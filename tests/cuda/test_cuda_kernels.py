@@ -401,7 +401,7 @@ def test_modules_compile_and_keep_to_registers(name: str, architecture: str) -> 
     assert needed
     for kernel, needs in needed.items():
         assert needs.frame == 0, (kernel, needs)
-        assert needs.registers <= (240 if "most in registers" in name else 168), (kernel, needs)
+        assert needs.registers <= (250 if "most in registers" in name else 168), (kernel, needs)
 
 
 @pytest.mark.slow

@@ -151,7 +151,7 @@ class PageRun:
 
     def python(self, block: CodeBlock) -> str:
         """In this process; tracebacks name the lines of the page."""
-        code = compile("\n" * block.line + block.text, str(ROOT / block.page), "exec")
+        code = compile("\n" * block.line + block.text, str(ROOT / block.page), "exec", 0, True)
         printed, before = io.StringIO(), Path.cwd()
         os.chdir(self.folder)
         try:
