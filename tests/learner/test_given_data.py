@@ -324,7 +324,7 @@ def test_a_classifier_of_a_frame_knows_its_names() -> None:
 def test_a_share_of_the_rows_is_held_out() -> None:
     X = np.random.default_rng(0).poisson(1.0, (200, 5)) + 1.0
     train, held = split_rows(200, 0.1, seed=4)
-    for data in (X, sp.csc_array(X), MatrixSource(X, block_rows=1024)):
+    for data in (X, sp.csc_array(X), MatrixSource(sp.csr_array(X), block_rows=1024)):
         learner = bl.Learner(bl.models.LDA(topics=2), data, eval=0.1, seed=4)
         assert learner.train is not None and learner.eval is not None
         assert learner.train.shape.total_rows == len(train)
