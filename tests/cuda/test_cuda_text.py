@@ -292,8 +292,14 @@ def test_programs_on_the_host_match_the_definition(name: str, dtype: Any) -> Non
 
 
 @needs_compiler
-@pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("k", [5, 36, 100])
+@pytest.mark.parametrize(
+    ("k", "backwards"),
+    [
+        pytest.param(k, backwards, marks=[pytest.mark.slow] * (backwards != (k == 36)))
+        for k in (5, 36, 100)
+        for backwards in (False, True)
+    ],
+)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_with_all_threads_match_the_definition(name: str, k: int, backwards: bool) -> None:
     """8, 16 or 32 lanes for a row; short rows, and long ones that a block of threads shares."""

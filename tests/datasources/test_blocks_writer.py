@@ -129,6 +129,7 @@ with BlockWriter(sys.argv[1:], block_rows=4, columns=11, resume=True) as writer:
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_time(tmp_path: Path) -> None:
     """The process is killed several times, and resumes each time."""
     paths = folders(tmp_path, 2)

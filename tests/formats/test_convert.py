@@ -375,6 +375,7 @@ Silent.rows = lambda *given: (ready(), time.sleep(600))"""
     assert BlockSource([dst]).shape.total_rows == 100_000
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """Peak memory of a process that converts a file 8 times as long is about the same."""
     code = (

@@ -90,6 +90,7 @@ def test_a_block_dataset_has_the_same_rows(path: Path) -> None:
     assert ours == pytest.approx(theirs, rel=1e-4)  # so targets and weights are the same, too
 
 
+@pytest.mark.slow
 def test_samples_are_made_once(tmp_path: Path, page: dict[str, Any]) -> None:
     script = ["scripts/make_format_samples.py", "--to"]
     made = subprocess.run(

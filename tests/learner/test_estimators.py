@@ -70,10 +70,13 @@ SLOW_CHECKS = {
     "check_fit2d_1sample",
     "check_sample_weight_equivalence_on_sparse_data",  # as on dense data
 }
+OFTEN = {"GLMClassifier", "LatentDirichletAllocation", "ALS", "KMeans"}  # others share their code
 
 
 def all_checks() -> pytest.MarkDecorator:
-    """The parameters of scikit-learn's checks; SLOW_CHECKS are marked as such."""
+    """The parameters of scikit-learn's checks; those of SLOW_CHECKS and of estimators that are not
+    in OFTEN are marked as slow.
+    """
     checks = parametrize_with_checks(
         ESTIMATORS,
         expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(title(estimator), {}),
@@ -82,7 +85,8 @@ def all_checks() -> pytest.MarkDecorator:
     marked = []
     for case in cases:
         estimator, check = getattr(case, "values", case)  # of a check that is expected to fail
-        slow = getattr(check, "func", check).__name__ in SLOW_CHECKS
+        name = getattr(check, "func", check).__name__
+        slow = name in SLOW_CHECKS or title(estimator) not in OFTEN
         marks = [*getattr(case, "marks", ()), *[pytest.mark.slow] * slow]
         marked.append(pytest.param(estimator, check, marks=marks))
     return pytest.mark.parametrize(names, marked, **checks.kwargs)

@@ -65,6 +65,7 @@ def cycle(kind: int, folder: Path) -> None:
             learner.fit()
 
 
+@pytest.mark.slow
 def test_200_lives_leave_no_thread_file_or_memory(tmp_path: Path) -> None:
     def live(cycles: int) -> tuple[int, int, int]:
         for number in range(cycles):

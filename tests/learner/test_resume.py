@@ -87,14 +87,16 @@ def check(folder: Path, model: Any, data: Any, replicas: dict[str, Any], **setti
 @pytest.mark.parametrize(
     "optimizer",
     [
-        SGD(rate=0.3),
-        SGD(rate=0.3, momentum=0.5, nesterov=True, schedule=Falling(), clip_row_norm=0.5),
-        AdaGrad(rate=0.5),
-        RMSProp(rate=0.05),
-        Adam(rate=0.05),
-        FTRL(rate=0.5),
+        pytest.param(SGD(rate=0.3), id="sgd", marks=pytest.mark.slow),
+        pytest.param(
+            SGD(rate=0.3, momentum=0.5, nesterov=True, schedule=Falling(), clip_row_norm=0.5),
+            id="momentum",
+        ),
+        pytest.param(AdaGrad(rate=0.5), id="adagrad", marks=pytest.mark.slow),
+        pytest.param(RMSProp(rate=0.05), id="rmsprop", marks=pytest.mark.slow),
+        pytest.param(Adam(rate=0.05), id="adam", marks=pytest.mark.slow),
+        pytest.param(FTRL(rate=0.5), id="ftrl", marks=pytest.mark.slow),
     ],
-    ids=["sgd", "momentum", "adagrad", "rmsprop", "adam", "ftrl"],
 )
 def test_penalties_that_rows_have_missed(
     tmp_path: Path, optimizer: Any, dense: bool, replicas: Any

@@ -188,13 +188,14 @@ def both(rule: str, **options: Any) -> list[tuple[Array, Array]]:
 
 
 ALL = "each target its own"
+OFTEN = ("adagrad", "adam")  # rules with a state of one table, and of two
 ABSENT: list[Mixin] = [L1(weight=[0.0] * 3), L2(weight=[0.0] * 3)]  # by the same kernels as ALL
 
 
 @pytest.mark.parametrize(
     ("rule", "terms"),
     [
-        *((rule, ALL) for rule in RULES),
+        *(pytest.param(r, ALL, marks=[pytest.mark.slow] * (r not in OFTEN)) for r in RULES),
         *(("sgd", terms) for terms in TERMS if terms != ALL),
         *(pytest.param("ftrl", t, marks=pytest.mark.slow) for t in TERMS if t != ALL),
     ],
@@ -213,7 +214,9 @@ def test_every_optimizer_by_gradients_is_here() -> None:
     assert by_rows == {rule.split()[0] for rule in RULES}
 
 
-@pytest.mark.parametrize("rule", ["sgd", "adagrad", "ftrl"])
+@pytest.mark.parametrize(
+    "rule", ["adagrad", *(pytest.param(r, marks=pytest.mark.slow) for r in ("sgd", "ftrl"))]
+)
 def test_rates_masks_and_clipping(rule: str) -> None:
     mask = (np.random.default_rng(3).random((FEATURES, TARGETS)) < 0.6).astype(float)
     rates = np.array([0.5, 1.0, 3.0])
@@ -325,8 +328,9 @@ WITH_STATE = ["sgd momentum", "adagrad", "adam", "ftrl"]
 @pytest.mark.parametrize(
     ("targets", "rule"),
     [
-        *((3, rule) for rule in WITH_STATE),
-        *(pytest.param(17, r, marks=[pytest.mark.slow] * (r != "adagrad")) for r in WITH_STATE),
+        pytest.param(n, rule, marks=[pytest.mark.slow] * (rule != "adagrad"))
+        for n in (3, 17)
+        for rule in WITH_STATE
     ],
 )
 def test_many_targets_are_to_the_bit_as_each_alone(rule: str, targets: int) -> None:

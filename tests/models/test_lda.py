@@ -74,6 +74,7 @@ def test_planted_topics_are_recovered(inference: Any) -> None:
     assert best > 0.9
 
 
+@pytest.mark.slow
 def test_agrees_with_scikit_learn_in_the_limit() -> None:
     """Same priors, run until settled, best of four starts each: held-out perplexity within 1 %."""
     decomposition = pytest.importorskip("sklearn.decomposition")

@@ -234,9 +234,9 @@ BY_ROW: dict[str, tuple[list[Mixin], dict[str, Any]]] = {
         {"after": lambda w, time: group(np.maximum(w, 0), time)},
     ),
 }
-OFTEN = {"elastic net", "by target", "non-negative l1"}  # with each rule; "sgd" with all
+OFTEN = "elastic net"  # with each rule; "sgd" with all
 COMBINATIONS = [
-    pytest.param(rule, p, marks=[pytest.mark.slow] * (rule != "sgd" and p not in OFTEN))
+    pytest.param(rule, p, marks=[pytest.mark.slow] * (rule != "sgd" and p != OFTEN))
     for rule in RULES
     for p in (*AS_REFERENCE, *(BY_ROW if rule.startswith("sgd") else ()))
 ]
