@@ -3,7 +3,8 @@
     scripts/bench lda --data docword.npz --topics 100
 
 AMD EPYC 2.6 GHz (AVX-512), 2 threads, 2026-11-21, others 0 to 2 % of the machine. 36,824 abstracts,
-K=100, 98,866 tokens scored, one topic alone: 2294.
+K=100, 98,866 tokens scored, one topic alone: 2294. Peers had priors of 1/K (`--alpha 0.01 --eta
+0.01`); by default all systems have 0.05 now.
 
                          passes   seconds   perplexity   gibbs gets there in   times faster
     blocklearn vb             5      0.86         1464   (1448 at best)
@@ -30,15 +31,15 @@ import numpy as np
 from blocklearn.models.coherence import coherence_of
 from blocklearn.models.topic_quality import distinct_words, topic_closeness
 
+from .corpora import commonest, merged
 from .data import facts, load, split
 from .lda_systems import PEERS, Job, checkpoints, default_recipes, passes_of, read_recipe
 from .machine import describe, limits
-from .perplexity import completion, halves, unigram
+from .perplexity import Tokens, completion, halves, unigram
 from .report import Ratio, Report, Row, mib, others, reached, table
 from .system import reported, run_jobs, save
 
 PEER_NAMES = tuple(PEERS)
-EVALUATED = 5000  # at most so many held-out documents are scored
 TO_FINAL = "seconds to the peer's final perplexity"
 
 
@@ -48,10 +49,21 @@ def options(parser: argparse.ArgumentParser) -> None:
                         "the docstrings of Python's standard library")  # fmt: skip
     parser.add_argument("--topics", type=int, default=100)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--alpha", type=float, help="of peers and evaluator; default 1/K")
-    parser.add_argument("--eta", type=float, help="of the peers; default 1/K")
-    parser.add_argument("--batch", type=int, default=1024, help="documents of a mini-batch")
+    parser.add_argument("--alpha", type=float, default=0.05, help="of all, and of the evaluator")
+    parser.add_argument("--eta", type=float, default=0.05, help="of all")
+    parser.add_argument(
+        "--batch", type=int, default=1024, help="documents of a mini-batch of peers"
+    )
     parser.add_argument("--max-docs", type=int, default=0, help="use only the first N documents")
+    parser.add_argument("--words", type=int, default=0, help="use only the N commonest words")
+    parser.add_argument("--merge", type=int, default=1, help="make N documents one")
+    parser.add_argument("--scored", type=int, default=5000, help="score at most N documents")
+    parser.add_argument("--seeds", type=int, default=1, help="runs of each system, which differ in "
+                        "their random numbers; figures are means")  # fmt: skip
+    parser.add_argument("--most", type=int, default=1000, help="leave out checkpoints of peers "
+                        "after more than N passes or sweeps")  # fmt: skip
+    parser.add_argument("--keep", action="store_true", help="keep systems that are in the file of "
+                        "--json, of an earlier run on the same data")  # fmt: skip
     parser.add_argument("--ours", default="all", metavar="a,b", help="inferences of ours to run, "
                         "each with the package's defaults (all, none, or names)")  # fmt: skip
     parser.add_argument("--recipe", action="append", default=[], metavar="YAML", help="one of ours "
@@ -59,15 +71,18 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, peers: list[str]) -> Report:
-    """Run every system in turn, then find the perplexity of all kept topics."""
+    """Run every system in turn, and score its topics; the JSON file grows with each."""
     if args.quick:
         args.topics, args.max_docs, args.batch = 5, 400, 64
     X, name = load(args.data, args.max_docs)
+    if args.merge > 1:
+        X, name = merged(X, args.merge), f"{name}, {args.merge} documents as one"
+    if args.words:
+        X, name = commonest(X, args.words), f"{name}, {args.words} commonest words"
     train, held = split(X)
     if held.shape[0] == 0:
         raise ValueError(f"{name}: too few documents to hold some out; take at least 10.")
-    held = held[:EVALUATED]
-    alpha, eta = args.alpha or 1 / args.topics, args.eta or 1 / args.topics
+    held = held[: args.scored]
     parts = halves(held)
     report = Report(
         "lda",
@@ -75,26 +90,69 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
         facts(X, name) | {"train_documents": train.shape[0], "scored_documents": held.shape[0]},
         describe() | limits(quick=args.quick),
     )
-    baseline, tokens = completion(unigram(train, eta), parts, alpha)
+    baseline, tokens = completion(unigram(train, args.eta), parts, args.alpha)
     report.data |= {"scored_tokens": tokens, "unigram_perplexity": round(baseline, 1)}
+    report.data |= {n: getattr(args, n) for n in ("topics", "alpha", "eta", "threads", "seeds")}
+    if args.keep and args.json is not None and args.json.exists():
+        report.rows = kept_rows(args.json, report)
     for label, recipe, marks in jobs(args, peers):
-        with tempfile.TemporaryDirectory(prefix="bench-") as folder, reported(report, label):
-            job = Job(
-                system=label, folder=folder, data=save(folder, train=train), threads=args.threads,
-                checkpoints=marks, recipe=recipe, topics=args.topics, batch=args.batch, alpha=alpha,
-                eta=eta,
-            )  # fmt: skip
-            row = measure(job, cold=not args.quick)
-            if not recipe:
+        if label in {row.system for row in report.rows}:
+            continue
+        with reported(report, label):
+            flat = getattr(PEERS.get(label), "flat", False)
+            alpha, eta = [1 / args.topics] * 2 if flat else (args.alpha, args.eta)
+            runs = []
+            for seed in range(args.seeds):
+                with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+                    job = Job(
+                        system=label, folder=folder, data=save(folder, train=train),
+                        threads=args.threads, checkpoints=marks, recipe=recipe, topics=args.topics,
+                        batch=args.batch, alpha=alpha, eta=eta, seed=seed,
+                    )  # fmt: skip
+                    row = measure(job, cold=not args.quick and seed == 0)
+                    score(row, job, parts, args.alpha)
+                    row.curve[-1] |= quality(job.kept(len(row.curve) - 1)["phi"], train)
                 row.settings = {"alpha": alpha, "eta": eta} | row.settings
-            for number, point in enumerate(row.curve):
-                value = completion(job.kept(number)["phi"], parts, alpha)[0]
-                point["perplexity"] = round(value, 2)
-            row.curve[-1] |= quality(job.kept(len(row.curve) - 1)["phi"], train)
-            finish(row, train.shape[0])
-            report.rows.append(row)
+                runs.append(row)
+            report.rows.append(finish(mean_of(runs), train.shape[0]))
+        if args.json is not None:
+            report.write(args.json)
     report.ratios = ratios(report.rows)
     return report
+
+
+def kept_rows(path: Path, report: Report) -> list[Row]:
+    """Return the systems of an earlier report on the same data."""
+    found = Report.read(path)
+    if differ := [name for name in report.data if found.data.get(name) != report.data[name]]:
+        raise ValueError(f"--keep: {path} is of other data or settings: {', '.join(differ)} differ")
+    return found.rows
+
+
+def score(row: Row, job: Job, parts: tuple[Tokens, Tokens], alpha: float) -> None:
+    """Add to each point its perplexity by `alpha`, and by the alpha that the system trained with.
+
+    parts: the observed and the scored halves.
+    """
+    for number, point in enumerate(row.curve):
+        kept = job.kept(number)
+        own = kept.get("alpha", row.settings.get("alpha", job.alpha))
+        own = job.alpha if isinstance(own, str) else np.asarray(own, np.float64)
+        given = completion(kept["phi"], parts, alpha)[0]
+        by_own = given if np.all(own == alpha) else completion(kept["phi"], parts, own)[0]
+        point |= {"perplexity": round(given, 2), "by_own_alpha": round(by_own, 2)}
+
+
+def mean_of(runs: list[Row]) -> Row:
+    """Return one row: figures are means of the runs, and `spread` is largest minus smallest."""
+    last = [run.curve[-1]["perplexity"] for run in runs]
+    row = runs[0]
+    curves = zip(*(run.curve for run in runs), strict=True)
+    row.curve = [{n: round(float(np.mean([p[n] for p in at])), 4) for n in at[0]} for at in curves]
+    if None not in (memory := [run.memory for run in runs]):
+        row.memory = max(m for m in memory if m is not None)
+    row.curve[-1]["spread"] = round(max(last) - min(last), 2)
+    return row
 
 
 def jobs(
@@ -113,7 +171,7 @@ def jobs(
         passes = 2 if args.quick else passes_of(recipe)
         found.append((f"blocklearn {name}", recipe, checkpoints(passes)))
     for name in peers:
-        marks = [float(m) for m in PEERS[name].checkpoints]
+        marks = [float(m) for m in PEERS[name].checkpoints if m <= args.most]
         found.append((name, {}, [2.0] if args.quick else marks))
     return found
 
@@ -124,7 +182,7 @@ def measure(job: Job, *, cold: bool) -> Row:
     cold: compile kernels anew, to measure the time that this takes.
     """
     peer = PEERS.get(job.system)
-    blas = 1 if peer is not None and peer.by_processes else job.threads
+    blas = 1 if getattr(peer, "by_processes", False) else job.threads
     more = {"BLOCKLEARN_CACHE": str(job.path("kernels"))} if cold else {}
     memory, [done] = run_jobs(job.folder, [job], blas, more)
     if not cold and "compile_seconds" in done.settings:
@@ -133,15 +191,16 @@ def measure(job: Job, *, cold: bool) -> Row:
     return Row(job.system, done.version, settings, 0.0, {}, memory, done.curve)
 
 
-def finish(row: Row, documents: int) -> None:
-    """Fill in figures that follow from the curve."""
+def finish(row: Row, documents: int) -> Row:
+    """Fill in figures that follow from the curve; return the row."""
     last = row.curve[-1]
     for point in row.curve:
         speed = documents * point["passes"] / max(point["seconds"], 1e-9)
         point["documents_per_s"] = round(speed, 1)
     row.seconds = last["seconds"]
     names = ("perplexity", "passes", "documents_per_s", "own_cpu_seconds", "others_cpu_seconds")
-    row.quality = {name: last[name] for name in (*names, *TOPICS)}
+    row.quality = {name: last[name] for name in (*names, "by_own_alpha", "spread", *TOPICS)}
+    return row
 
 
 TOPICS = ("c_npmi", "c_v", "distinct_words", "topic_closeness")
@@ -197,8 +256,9 @@ def show(report: Report) -> str:
     for row in report.rows:
         if "compile_seconds" in row.settings:
             parts.append(f"{row.system}: kernels compiled in {row.settings['compile_seconds']} s")
-    of_topics = [[row.system, *(row.quality[name] for name in TOPICS)] for row in report.rows]
-    parts.append("\n" + table(["topics of", *TOPICS], of_topics))
+    shown = ("by_own_alpha", "spread", *TOPICS)
+    of_topics = [[row.system, *(row.quality[name] for name in shown)] for row in report.rows]
+    parts.append("\n" + table(["topics of", *shown], of_topics))
     times = [r for r in report.ratios if r.name == TO_FINAL]
     if times:
         final = {(r.of, r.to): r.value for r in report.ratios if r.name == "final perplexity"}

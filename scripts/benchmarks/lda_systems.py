@@ -1,4 +1,6 @@
-"""Systems of the LDA benchmark: ours by recipes, and other packages' LDA with the same priors.
+"""Systems of the LDA benchmark: ours by recipes, and other packages' LDA.
+
+All have the same priors; `tomotopy-best` learns alpha, and `NAME-flat` has priors of 1/K.
 
 A recipe is what a configuration file of `learn` says: `model`, `optimizer`, `data.block_rows`,
 `learner.passes`, `learner.seed`; other keys of such a file do not matter here.
@@ -12,15 +14,18 @@ that no package loses by a bad default. Perplexity after one pass over 36,824 ab
 gensim 1892 by default (decay 0.5, offset 1), 1585 with 0.7 and 10 (0.7, 1: 1901); VW 1667
 by default (power_t 0.5, initial_t 1), 1575 with 0.7 and 1 (0.6, 1: 1602; 0.8, 1: 1578; 0.7, 10:
 1924; 0.5, 10: 1705). Spark runs with its defaults: it was not at hand to try others.
+
+Longer than 300 lines: one function for each system.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from ruamel.yaml import YAML
@@ -29,17 +34,18 @@ import blocklearn as bl
 from blocklearn.models import LDA
 from blocklearn.optimizers import OPTIMIZERS
 
-from . import peer_tools, system
+from . import peer_tools, system, warplda
 from .process import Clock
 from .system import Keeper, train_ours
 
 PASSES = {"vb": 5, "cvb0": 5, "gibbs": 30}  # defaults of recipes
+KEPT = {"model": {"assignments": "kept"}, "learner": {"passes": 300}}
 
 
 def default_recipes() -> dict[str, dict[str, Any]]:
-    """Return a recipe for each inference, with the package's defaults."""
+    """Return a recipe for each inference, with the package's defaults, and for kept topics."""
     inferences = get_args(LDA.model_fields["inference"].annotation)
-    return {name: {"model": {"inference": name}} for name in inferences}
+    return {name: {"model": {"inference": name}} for name in inferences} | {"kept": KEPT}
 
 
 def read_recipe(text: str) -> tuple[str, dict[str, Any]]:
@@ -67,27 +73,34 @@ def passes_of(recipe: dict[str, Any]) -> int:
 def checkpoints(passes: int) -> list[float]:
     """Return passes after which topics are kept.
 
-    They are dense at first, when the peers' perplexity is reached.
+    They are dense at first, when the peers' perplexity is reached; later each is 15 % further.
 
     >>> checkpoints(3)
     [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0]
+    >>> checkpoints(30)[-4:]
+    [23.0, 26.0, 29.0, 30.0]
     """
-    marks = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, *(float(p) for p in range(3, passes + 1))]
-    return [m for m in marks if m <= passes]
+    marks, mark = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5], 3
+    while mark < passes:
+        marks.append(float(mark))
+        mark = max(mark + 1, int(1.15 * mark))
+    return [m for m in marks if m < passes] + [float(passes)]
 
 
 @dataclass(kw_only=True)
 class Job(system.Job):
     """A run of one system; a checkpoint counts passes, or sweeps.
 
-    alpha, eta: the priors of the peers; ours are in `recipe`.
-    batch: documents of a mini-batch.
+    alpha, eta: the priors; those in `recipe` replace them.
+    batch: documents of a mini-batch of peers.
+    seed: of all random numbers.
     """
 
     topics: int
     batch: int
     alpha: float
     eta: float
+    seed: int = 0
 
     @property
     def passes(self) -> int:
@@ -98,14 +111,15 @@ class Job(system.Job):
 def make_learner(job: Job, X: Any, passes: int, hooks: list[bl.Hook]) -> bl.Learner:
     """Return the learner that the job's recipe describes."""
     recipe = job.recipe
-    model = LDA(**({"kind": "lda"} | recipe["model"] | {"topics": job.topics}))
+    given = {"kind": "lda", "alpha": job.alpha, "eta": job.eta} | recipe["model"]
+    model = LDA(**(given | {"topics": job.topics}))
     step = recipe.get("optimizer")
     return bl.Learner(
         model,
         train=X,
         passes=passes,
-        block_rows=recipe.get("data", {}).get("block_rows", job.batch),
-        seed=recipe.get("learner", {}).get("seed", 0),
+        block_rows=recipe.get("data", {}).get("block_rows", "auto"),
+        seed=recipe.get("learner", {}).get("seed", 0) + job.seed,
         threads=job.threads,
         optimizer=OPTIMIZERS[step["kind"]](**step) if step else None,
         hooks=hooks,
@@ -113,9 +127,11 @@ def make_learner(job: Job, X: Any, passes: int, hooks: list[bl.Hook]) -> bl.Lear
 
 
 def learned(learner: bl.Learner) -> dict[str, Any]:
-    """Return the topics [K x V]: lambda, normalised."""
-    lam = learner.model.parameters["lambda"].numpy()
-    return {"phi": (lam / lam.sum(0)).T}
+    """Return the topics [K x V]: lambda, normalised; and alpha [K], if it is learned."""
+    found = learner.model.parameters
+    lam = found["lambda"].numpy()
+    learnt = {"alpha": found["alpha"].numpy()[0]} if "alpha" in found else {}
+    return {"phi": (lam / lam.sum(0)).T} | learnt
 
 
 def run_ours(job: Job, X: Any) -> None:
@@ -138,7 +154,7 @@ def run_sklearn(job: Job, X: Any) -> None:
     model = LatentDirichletAllocation(
         n_components=job.topics, doc_topic_prior=job.alpha, topic_word_prior=job.eta,
         learning_method="online", batch_size=job.batch, total_samples=X.shape[0],
-        evaluate_every=-1, n_jobs=job.threads, random_state=0, **own,
+        evaluate_every=-1, n_jobs=job.threads, random_state=job.seed, **own,
     )  # fmt: skip
     job.settings |= own | {"dtype": "float32"}
     clock = Clock()
@@ -174,7 +190,7 @@ def run_gensim(job: Job, X: Any) -> None:
     model = LdaMulticore(
         corpus=None, num_topics=job.topics, id2word={i: str(i) for i in range(X.shape[1])},
         workers=job.threads, passes=job.passes, alpha=job.alpha, eta=job.eta, eval_every=None,
-        random_state=0, dtype=np.float32, **own,
+        random_state=job.seed, dtype=np.float32, **own,
     )  # fmt: skip
     job.settings |= own | {"dtype": "float32"}
     corpus = Corpus(X.T.tocsc(), documents_columns=True)
@@ -183,18 +199,22 @@ def run_gensim(job: Job, X: Any) -> None:
     job.keep(job.passes, clock, phi=model.get_topics())
 
 
-def run_tomotopy(job: Job, X: Any) -> None:
-    """Run tomotopy: collapsed Gibbs sampling in memory. A checkpoint counts sweeps."""
+def run_tomotopy(job: Job, X: Any, optim_interval: int = 0) -> None:
+    """Run tomotopy: collapsed Gibbs sampling in memory. A checkpoint counts sweeps.
+
+    optim_interval: sweeps between two steps of alpha; 0: it stays.
+    """
     import tomotopy
 
-    model = tomotopy.LDAModel(k=job.topics, alpha=job.alpha, eta=job.eta, seed=0)
+    model = tomotopy.LDAModel(k=job.topics, alpha=job.alpha, eta=job.eta, seed=job.seed)
     names = np.array([str(i) for i in range(X.shape[1])], dtype=object)
     for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True):
         model.add_doc(list(np.repeat(names[X.indices[a:b]], np.rint(X.data[a:b]).astype(int))))
-    model.optim_interval = 0  # alpha stays, as for every other system
+    model.optim_interval = optim_interval
     model.burn_in = 0
     model.train(0, workers=job.threads)  # builds its tables
-    job.settings |= {"isa": tomotopy.isa, "optim_interval": 0, "pass": "one sweep of all documents"}
+    job.settings |= {"isa": tomotopy.isa, "optim_interval": optim_interval}
+    job.settings |= {"pass": "one sweep of all documents"}
     clock, done = Clock(), 0
     columns = np.array([int(word) for word in model.used_vocabs])
     unseen = np.setdiff1d(np.arange(X.shape[1]), columns)
@@ -207,7 +227,13 @@ def run_tomotopy(job: Job, X: Any) -> None:
             phi[k, columns] = model.get_topic_word_dist(k)
         if len(unseen):  # words of held-out documents only: the smoothing mass of the rarest word
             phi[:, unseen] = phi[:, columns].min(1, keepdims=True)
-        job.keep(sweeps, clock, phi=phi / phi.sum(1, keepdims=True))
+        learnt = {"alpha": np.asarray(model.alpha)} if optim_interval else {}
+        job.keep(sweeps, clock, phi=phi / phi.sum(1, keepdims=True), **learnt)
+
+
+def run_warplda(job: Job, X: Any) -> None:
+    """Run WarpLDA: Metropolis-Hastings sweeps, a constant time for a token."""
+    warplda.train(job, X, job.topics, job.alpha, job.eta)
 
 
 def run_vw(job: Job, X: Any) -> None:
@@ -217,7 +243,8 @@ def run_vw(job: Job, X: Any) -> None:
     common = ["--minibatch", job.batch, "--ring_size", 4 * job.batch, "-b", bits, "--quiet"]
     options = [
         "--lda", job.topics, "--lda_alpha", job.alpha, "--lda_rho", job.eta, "--lda_D", X.shape[0],
-        "--power_t", 0.7, "--initial_t", 1, "-l", 1, "--holdout_off", "--random_seed", 1, *common,
+        "--power_t", 0.7, "--initial_t", 1, "-l", 1, "--holdout_off", "--random_seed", 1 + job.seed,
+        *common,
     ]  # fmt: skip
     peer_tools.run_vw(
         job, X, [""] * X.shape[0],
@@ -259,7 +286,7 @@ def run_spark(job: Job, X: Any) -> None:
                 k=job.topics, maxIter=iterations, optimizer="online", learningOffset=1024.0,
                 subsamplingRate=min(1.0, job.batch / documents), learningDecay=0.51,
                 optimizeDocConcentration=False, docConcentration=[job.alpha],
-                topicConcentration=job.eta, seed=0, checkpointInterval=-1,
+                topicConcentration=job.eta, seed=job.seed, checkpointInterval=-1,
             ).fit(rows)  # fmt: skip
 
         fit(2)  # warms the JVM up
@@ -277,15 +304,25 @@ class Peer(system.Peer):
     """A package; checkpoints are passes or sweeps.
 
     by_processes: it starts processes; BLAS gets one thread in each.
+    flat: its priors are 1/K, the default of most packages.
     """
 
     by_processes: bool = False
+    flat: bool = False
 
 
-PEERS = {
+PEERS: dict[str, system.Peer] = {
     "sklearn": Peer("scikit-learn", "sklearn", run_sklearn, (1, 3), by_processes=True),
     "gensim": Peer("gensim", "gensim", run_gensim, (1, 2), by_processes=True),
-    "tomotopy": Peer("tomotopy", "tomotopy", run_tomotopy, (20, 50, 100, 200)),
+    "tomotopy": Peer("tomotopy", "tomotopy", run_tomotopy, (20, 50, 100, 200, 500)),
     "vw": Peer("vowpalwabbit", "vowpalwabbit", run_vw, (1, 3)),
     "spark": Peer("pyspark", "pyspark", run_spark, (1, 2)),
+    "warplda": warplda.Programs("warplda", "warplda", run_warplda, (20, 50, 100, 200, 500)),
+    "tomotopy-best": Peer(
+        "tomotopy", "tomotopy", partial(run_tomotopy, optim_interval=10), (100, 300, 1000)
+    ),
+}
+PEERS |= {
+    f"{name}-flat": replace(cast(Peer, PEERS[name]), flat=True)
+    for name in ("sklearn", "gensim", "vw")
 }

@@ -16,9 +16,10 @@ import pytest
 
 from scripts.benchmarks.__main__ import main
 from scripts.benchmarks.data import power_law, split
-from scripts.benchmarks.lda import ratios
+from scripts.benchmarks.lda import kept_rows, mean_of, ratios
+from scripts.benchmarks.lda_systems import PEERS as LDA_PEERS
 from scripts.benchmarks.perplexity import completion, halves, unigram
-from scripts.benchmarks.report import Row
+from scripts.benchmarks.report import Report, Row
 
 
 def run(tmp_path: Path, *arguments: str) -> dict[str, Any]:
@@ -149,12 +150,30 @@ def test_lda(tmp_path: Path) -> None:
         assert passes == sorted(passes) and passes[-1] == 2
 
 
+def test_lda_keeps_systems_of_an_earlier_run(tmp_path: Path) -> None:
+    path, data = tmp_path / "lda.json", {"topics": 5}
+    report = Report("lda", "training", data, {}, [Row("tomotopy", "1", {}, 2.0, {})])
+    report.write(path)
+    assert kept_rows(path, Report("lda", "training", data, {})) == report.rows
+    with pytest.raises(ValueError, match="topics differ"):
+        kept_rows(path, Report("lda", "training", {"topics": 6}, {}))
+
+
+def test_lda_runs_of_other_seeds_become_means() -> None:
+    runs = [
+        Row("a", "1", {}, 0.0, {}, memory, [{"seconds": s, "perplexity": p}])
+        for memory, s, p in [(10, 1.0, 90.0), (30, 2.0, 100.0)]
+    ]
+    row = mean_of(runs)
+    assert row.curve == [{"seconds": 1.5, "perplexity": 95.0, "spread": 10.0}]
+    assert row.memory == 30
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", ["sklearn", "gensim", "tomotopy", "vw"])
+@pytest.mark.parametrize("peer", ["sklearn", "gensim", "tomotopy", "vw", "warplda"])
 def test_lda_peer(tmp_path: Path, peer: str) -> None:
-    module = {"vw": "vowpalwabbit"}.get(peer, peer)
-    if find_spec(module) is None:
-        pytest.skip(f"{module} is not installed (extra `bench`)")
+    if not LDA_PEERS[peer].installed:
+        pytest.skip(f"{peer} is not installed (extra `bench`; WARPLDA)")
     report = run(tmp_path, "lda", "--ours", "cvb0", "--peers", peer)
     assert systems(report) == {"blocklearn cvb0", peer}
     assert len(report["ratios"]) == 2
@@ -226,7 +245,18 @@ def test_perplexity_of_the_true_topics_is_that_of_the_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["__main__", "data", "glm", "glm_systems", "lda_systems", "read", "report"]
+    "name",
+    [
+        "__main__",
+        "corpora",
+        "data",
+        "glm",
+        "glm_systems",
+        "lda_systems",
+        "read",
+        "report",
+        "warplda",
+    ],
 )
 def test_examples_in_docstrings(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"scripts.benchmarks.{name}"))
