@@ -2,7 +2,7 @@
 
 Configuration files name them by `kind`.
 
-- Gradients, block by block: sgd, adagrad, rmsprop, adam, ftrl.
+- Gradients, block by block: sgd, sgld, adagrad, rmsprop, adam, ftrl.
 - Gradients, pass by pass: conjugate-gradient, lbfgs.
 - Estimates: streaming-average, inc-norm, telescoping.
 """
@@ -29,6 +29,7 @@ from .linear_loss import LinearLoss as LinearLoss
 from .managed import Slot as Slot
 from .rmsprop import RMSProp as RMSProp
 from .sgd import SGD as SGD
+from .sgld import SGLD as SGLD
 from .streaming_average import StreamingAverage as StreamingAverage
 from .telescoping import Telescoping as Telescoping
 
@@ -37,6 +38,7 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
     "inc-norm": IncNorm,
     "telescoping": Telescoping,
     "sgd": SGD,
+    "sgld": SGLD,
     "adagrad": AdaGrad,
     "rmsprop": RMSProp,
     "adam": Adam,

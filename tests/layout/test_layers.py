@@ -29,7 +29,7 @@ ROOMS = {
     "optimizers": (
         "errors schedules flow line_search base linear_loss managed row rule row_programs by_row"
         " gradient pass_sums full_pass estimates adagrad adam conjugate_gradient ftrl inc_norm"
-        " lbfgs rmsprop sgd streaming_average telescoping"
+        " lbfgs rmsprop sgd sgld streaming_average telescoping"
     ),
     "learner": (
         "errors terminal exit_codes figures memory drawing files engines training showing"

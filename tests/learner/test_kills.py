@@ -37,6 +37,11 @@ optimizer: {kind: sgd, rate: 0.3, momentum: 0.5}
 data: {train: {kind: file, path: x.npz, targets: y.npy}, eval: {kind: holdout}}
 evaluation: {every_blocks: 7, metric: log_loss}
 """,
+    "glm, sgld, file": """\
+model: {kind: glm, l2: 1.0e-2}
+optimizer: {kind: sgld, rate: 0.1, rows: 240}
+data: {train: {kind: file, path: x.npz, targets: y.npy}, eval: {kind: holdout}}
+""",
     "glm, adagrad, blocks": """\
 model: {kind: glm}
 optimizer: {kind: adagrad, rate: 0.5, average_from: 9}

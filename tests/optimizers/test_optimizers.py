@@ -23,6 +23,7 @@ from blocklearn.optimizers import (
     LBFGS,
     OPTIMIZERS,
     SGD,
+    SGLD,
     AdaGrad,
     Adam,
     CombinationError,
@@ -143,6 +144,7 @@ HAND: dict[str, list[tuple[dict[str, Any], Hand]]] = {
         ({"rate": 0.1, "momentum": 0.9}, hand_momentum),
         ({"rate": 0.1, "momentum": 0.9, "nesterov": True}, hand_nesterov),
     ],
+    "sgld": [({"rate": 0.1, "rows": 1e24}, hand_sgd)],
     "adagrad": [({"rate": 0.1, "initial": 0.01}, hand_adagrad)],
     "rmsprop": [({"rate": 0.01}, hand_rmsprop)],
     "adam": [({"rate": 0.001}, hand_adam)],
@@ -248,10 +250,55 @@ def bfgs(steps: Array, differences: Array) -> Array:
     return H
 
 
+# ---------------------------------------------------------------- draws from a posterior
+
+
+def test_langevin_steps_draw_from_the_posterior_of_linear_regression() -> None:
+    """Each row is a chain, against the normal distribution that such steps have exactly."""
+    rng, n, rate, chains = np.random.default_rng(3), 50, 0.5, 2000
+    axes = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    curves = np.array([0.5, 0.8, 1.0])  # X.T @ X / n has these eigenvalues
+    mean = rng.normal(size=(1, 3))
+    optimizer = SGLD(rate=rate, rows=n, seed=7)
+    with MatCache(threads=1) as cache:
+        A, centre = from_array(cache, axes * curves @ axes.T), from_array(cache, mean)
+        w = from_array(cache, np.tile(mean, (chains, 1)), "W")
+        optimizer.attach(cache, {"W": w})
+        draws = []
+        for _ in range(30):
+            optimizer.step({"W": (w - centre).mat() @ A})
+            draws.append((w.numpy() - mean) @ axes)
+    before, last = draws[-2:]
+    variances = 1.0 / (n * curves) / (1.0 - rate * curves / 2.0)  # rate -> 0: the posterior's
+    np.testing.assert_allclose(last.var(axis=0), variances, rtol=0.12)
+    assert np.abs(np.corrcoef(last.T) - np.eye(3)).max() < 0.08
+    assert np.abs(last.mean(axis=0) / np.sqrt(variances / chains)).max() < 4.0
+    slopes = (before * last).sum(axis=0) / (before * before).sum(axis=0)
+    np.testing.assert_allclose(slopes, 1.0 - rate * curves, atol=0.08)  # noise is new in each step
+
+
+def test_langevin_steps_leave_masked_weights_alone() -> None:
+    w0, mask = initial(), (np.arange(36).reshape(12, 3) % 2).astype(float)
+    X, R = blocks(1)[0]
+    optimizer = SGLD(rows=10.0)
+    with MatCache(threads=1) as cache:
+        w, block = from_array(cache, w0, "W"), from_sparse(cache, X)
+        optimizer.attach(cache, {"W": w})
+        optimizer.step({"W": Gradient(block, from_array(cache, R), from_array(cache, mask))})
+        assert ((w.numpy() == w0) == (mask == 0.0)).all()  # others move, feature or not
+
+
+@pytest.mark.parametrize("clip", ["clip_value", "clip_row_norm", "clip_global_norm"])
+def test_langevin_steps_refuse_to_clip_their_noise(clip: str) -> None:
+    with pytest.raises(FieldError, match=f"{clip}=1.0: must be null.*Lower the rate"):
+        SGLD(**{clip: 1.0})
+
+
 # ---------------------------------------------------------------- convergence
 
 CONVERGES: dict[str, Optimizer] = {
     "sgd": SGD(rate=0.3, momentum=0.5),
+    "sgld": SGLD(rate=0.6, rows=1e24),
     "adagrad": AdaGrad(rate=1.0),
     "rmsprop": RMSProp(rate=0.2, schedule=Power(exponent=1.0, delay=5)),
     "adam": Adam(rate=0.2, schedule=Power(exponent=1.0, delay=50)),
