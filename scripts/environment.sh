@@ -70,7 +70,8 @@ make_environment() {
     fi
     say "installing blocklearn${extra:+ with the extra $extra} into .venv (some minutes, once)"
     rm -f "$venv/.installed$extra"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+    # Python compiles a module when it is first imported, in all processes at once; most never are.
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-compile \
         --editable "$root${extra:+[$extra]}" >&2 || {
         say "the installation failed; the lines above say why. Run it again to continue."
         return 69
