@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from .learner.choosing.choose import choose as choose
     from .learner.estimators import ALS as ALS
     from .learner.estimators import NMF as NMF
+    from .learner.estimators import PCA as PCA
     from .learner.estimators import GLMClassifier as GLMClassifier
     from .learner.estimators import GLMRegressor as GLMRegressor
     from .learner.estimators import KMeans as KMeans
     from .learner.estimators import LatentDirichletAllocation as LatentDirichletAllocation
     from .learner.estimators import Ranking as Ranking
+    from .learner.estimators import TruncatedSVD as TruncatedSVD
     from .learner.hooks import Hook as Hook
     from .learner.learner import Learner as Learner
     from .learner.page.report import write_report as write_report
@@ -73,9 +75,11 @@ _NAMES = {
     "LossModel": ".models.loss_model",
     "Model": ".models.base",
     "NMF": ".learner.estimators",
+    "PCA": ".learner.estimators",
     "Progress": ".learner.training.progress",
     "Ranking": ".learner.estimators",
     "RankingEvaluation": ".learner.recommendation.ranking_evaluation",
+    "TruncatedSVD": ".learner.estimators",
     "Sum": ".models.score",
     "check_model": ".learner.checking.check_model",
     "choose": ".learner.choosing.choose",
@@ -90,14 +94,18 @@ _NAMES = {
     "write_report": ".learner.page.report",
 }
 
-_LONGER = {"LDA": "LatentDirichletAllocation", "GLM": "GLMClassifier, GLMRegressor"}
+_LONGER = {
+    "LDA": "LatentDirichletAllocation",
+    "GLM": "GLMClassifier, GLMRegressor",
+    "SVD": "TruncatedSVD, PCA",
+}
 """Models whose estimators have longer names."""
 
 _ELSEWHERE = {
     "LatentDirichletAllocation": "LdaModel LdaMulticore OnlineLDA LDAModel",
     "GLMClassifier": "LogisticRegression SGDClassifier LinearSVC Classifier",
     "GLMRegressor": "LinearRegression SGDRegressor Ridge Lasso Regressor",
-    "ALS": "AlternatingLeastSquares MatrixFactorization SVD",
+    "ALS": "AlternatingLeastSquares MatrixFactorization",
     "KMeans": "MiniBatchKMeans",
     "Ranking": "BPR BayesianPersonalizedRanking",
     "Learner": "Trainer Model fit train",

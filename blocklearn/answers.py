@@ -35,6 +35,9 @@ MODELS = {
     "blocklearn.models.ALS({}=...)": "rank reg loss solver",
     "blocklearn.models.NMF({}=...)": "components",
     "blocklearn.models.GLM({}=...)": "link targets intercept class_weight l1 l2",
+    "blocklearn.models.KMeans({}=...)": "clusters spherical",
+    "blocklearn.models.FM({}=...)": "factors",
+    "blocklearn.models.SVD({}=...)": "center oversampling",
 }
 """Where parameters of single models are given, and their names."""
 

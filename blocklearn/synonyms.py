@@ -83,6 +83,8 @@ compare diff;
 doctor check version selftest;
 kinds models list plugins optimizers mixins;
 clusters n_clusters num_clusters n_components k;
+oversampling n_oversamples oversamples;
+svd pca truncated_svd truncatedsvd principal_component_analysis lsa lsi latent_semantic_analysis;
 kmeans k_means mini_batch_kmeans minibatchkmeans clustering;
 lda topic_model latent_dirichlet_allocation latentdirichletallocation;
 als matrix_factorization matrix_factorisation mf alternating_least_squares recommender svd;

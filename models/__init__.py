@@ -25,6 +25,7 @@ from .row_state import RowState as RowState
 from .row_state import RowStore as RowStore
 from .score import Score as Score
 from .score import Sum as Sum
+from .svd import SVD as SVD
 from .token_state import TokenState as TokenState
 
 MODELS: dict[str, type[Model]] = {
@@ -35,6 +36,7 @@ MODELS: dict[str, type[Model]] = {
     "als": ALS,
     "ranking": Ranking,
     "kmeans": KMeans,
+    "svd": SVD,
 }
 
 __all__ = _exported(globals())

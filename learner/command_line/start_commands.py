@@ -37,6 +37,7 @@ class Start(StrEnum):
     glm = "glm"
     fm = "fm"
     kmeans = "kmeans"
+    svd = "svd"
 
 
 WHAT = {
@@ -52,12 +53,14 @@ WHAT = {
     Start.fm: "Learn to predict from pairs of features.\n\nFILE: as for `learn glm`.",
     Start.kmeans: "Find clusters of rows.\n\n"
     "FILE: a table, LIBSVM text, or texts as for `learn lda`.",
+    Start.svd: "Find the directions in which rows differ.\n\nFILE: as for `learn kmeans`.",
 }
 
 
 def init(
     model: Annotated[
-        Start, typer.Argument(metavar="MODEL", help="lda, nmf, als, ranking, glm, fm or kmeans.")
+        Start,
+        typer.Argument(metavar="MODEL", help="lda, nmf, als, ranking, glm, fm, kmeans or svd."),
     ],
     file: Annotated[
         Path | None,

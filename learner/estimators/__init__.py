@@ -22,5 +22,7 @@ from .lda import LatentDirichletAllocation as LatentDirichletAllocation
 from .nmf import NMF as NMF
 from .ranking import Ranking as Ranking
 from .regressor import GLMRegressor as GLMRegressor
+from .svd import PCA as PCA
+from .svd import TruncatedSVD as TruncatedSVD
 
 __all__ = _exported(globals())

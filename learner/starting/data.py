@@ -257,4 +257,5 @@ STARTS: dict[str, Callable[[Path], Start]] = {
     "glm": targets,
     "fm": targets,
     "kmeans": groups,
+    "svd": groups,
 }

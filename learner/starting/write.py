@@ -57,13 +57,18 @@ BEGUN: dict[str, dict[str, Any]] = {
         "eval": {"kind": "holdout", "share": 0.05},
         "learner": {"passes": 10},
     },
+    "svd": {
+        "model": {"components": 20},
+        "eval": {"kind": "holdout", "share": 0.05},
+        "learner": {"passes": 8},
+    },
 }
 """Settings of each model that do not depend on the data."""
 
 TOLD = {
     "topics": "few for an overview, 100 and more for large collections",
     "inference": "sampled sweeps after one pass of cvb0: the best topics",
-    "components": "the number of parts",
+    "components": "the number of parts or directions",
     "factors": "numbers that describe a feature in pairs",
     "clusters": "the number of groups",
     "rank": "numbers that describe a user or an item",

@@ -219,6 +219,7 @@ def test_a_config_that_says_other_sizes(name: str, tmp_path: Path) -> None:
         "nmf": "components",
         "ranking": "rank",
         "kmeans": "clusters",
+        "svd": "components",
         "fm": "factors",
     }
     size = sizes.get(name)

@@ -40,6 +40,8 @@ ESTIMATORS = [
     bl.ALS(n_components=3, regularization=0.05, max_iter=5),
     bl.Ranking(n_components=3, regularization=0.1, max_iter=5),
     bl.KMeans(n_clusters=3, max_iter=5),
+    bl.TruncatedSVD(n_components=2),
+    bl.PCA(n_components=2),
 ]
 TRANSFORMERS = ESTIMATORS[2:]
 COUNTS = np.random.default_rng(0).poisson(0.4, (60, 12)) + np.eye(60, 12, dtype=np.int64)

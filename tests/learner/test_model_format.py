@@ -13,7 +13,7 @@ import xxhash
 from scipy import sparse
 
 import blocklearn as bl
-from blocklearn.models import ALS, FM, GLM, LDA, MODELS, NMF, KMeans, Ranking, Target
+from blocklearn.models import ALS, FM, GLM, LDA, MODELS, NMF, SVD, KMeans, Ranking, Target
 from tests.support.page_blocks import ROOT, CodeBlock, PageRun, code_blocks
 
 PAGE = "docs/model-format.md"
@@ -170,6 +170,7 @@ def test_every_key_is_documented(als: Path) -> None:
 def test_every_tensor_is_documented(kind: str, tmp_path: Path) -> None:
     models = {"nmf": NMF(components=3), "als": ALS(rank=3), "glm": GLM(), "fm": FM()}
     models |= {"ranking": Ranking(rank=3), "kmeans": KMeans(clusters=3)}
+    models["svd"] = SVD(components=3)
     models["lda"] = LDA(topics=3, inference="cvb0", alpha="auto", eta=PRIOR)
     targets = {"Y": counts(60)[:, :2] > 0} if MODELS[kind].needs_targets else {}
     trained(models[kind], tmp_path / "m", **targets)

@@ -223,6 +223,7 @@ CASES: dict[str, Make] = {
     "fm": labelled(M.FM(factors=8)),
     "kmeans": plain(M.KMeans(clusters=40)),
     "kmeans batch": plain(M.KMeans(clusters=40, update_centres="batch", spherical=True)),
+    "svd": plain(M.SVD(components=40, center=True)),
     "nmf frobenius": plain(M.NMF(components=40)),
     "nmf kullback-leibler": plain(M.NMF(components=40, loss="kullback-leibler")),
 }

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.mixins import CosineSimilarity, Mixin
-from blocklearn.models import ALS, FM, GLM, LDA, MODELS, NMF, KMeans, Model, Ranking
+from blocklearn.models import ALS, FM, GLM, LDA, MODELS, NMF, SVD, KMeans, Model, Ranking
 from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
 
 ROWS, COLUMNS = 90, 20
@@ -82,6 +82,10 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "online": Variant(KMeans(clusters=3)),
         "batch": Variant(KMeans(clusters=3, update_centres="batch"), None, "dense labelled"),
         "spherical": Variant(KMeans(clusters=3, spherical=True)),
+    },
+    "svd": {
+        "": Variant(SVD(components=3)),
+        "centered": Variant(SVD(components=3, center=True), None, "dense labelled"),
     },
     "ranking": {"softmax": Variant(Ranking(rank=3, negatives=5))},
 }

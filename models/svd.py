@@ -1,0 +1,139 @@
+"""Truncated singular value decomposition, and principal components, of blocks of rows.
+
+Each pass multiplies a basis by X.T X: Halko, Martinsson, Tropp, *Finding structure with
+randomness*, SIAM Review 53 (2011). The result is that of Nyström: Tropp, Yurtsever, Udell, Cevher,
+*Fixed-rank approximation of a positive-semidefinite matrix from streaming data*, NIPS 2017.
+Differs from scikit-learn's randomized_svd: it multiplies by X and X.T in one visit of the data, so
+a pass stands for one of its iterations, and X need not be in memory.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from blocklearn.matcache import (
+    Mat,
+    Rows,
+    eigh,
+    from_array,
+    maximum,
+    qr,
+    rowsum,
+    sqrt,
+    total,
+    where,
+)
+
+from .base import Model, rows_for
+from .errors import ModelConfigError
+from .inputs import Block, Randomness, Shapes
+from .score import Score, Sum
+
+TINY = 1e-30
+NOISE = 1e-7  # of the largest square: smaller ones are errors of float32
+STEPS, LARGEST = 8, 8192  # of a pass; rows of a block
+
+
+class SVD(Model):
+    """Finds the directions in which rows are largest: X [rows x columns] ~ Z @ V.T.
+
+    The parameter `components` [columns x k] is V, orthonormal, largest first; `singular_values`
+    [1 x k] are the lengths of the columns of Z = X @ V. If `center`, the mean of the rows is
+    subtracted, as in principal component analysis; sparse rows stay sparse.
+
+    Each pass makes the basis more exact; one already gives a result. Rows count by their weights.
+    """
+
+    scores_new_rows: ClassVar[bool] = True
+    kind: Literal["svd"] = "svd"
+    components: int = Field(20, ge=1, description="number of directions, k")
+    center: bool = Field(
+        False, description="subtract the mean of the rows: principal component analysis"
+    )
+    oversampling: int = Field(
+        10, ge=0, description="further directions while training: more need fewer passes"
+    )
+
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return large blocks: their size does not change the result."""
+        return LARGEST if rows is None else rows_for(STEPS, rows, largest=LARGEST)
+
+    def allocate(self, shapes: Shapes, rng: Randomness) -> None:
+        """Create the directions, a random basis, and the sums of a pass."""
+        d, k = shapes.columns, self.components
+        if k > d:
+            raise ModelConfigError(
+                f"SVD: components={k}, but the data have {d} columns; at most {d} are possible."
+            )
+        self.q = min(k + self.oversampling, d)
+        self.V = self.parameter("components", d, k)
+        self.lengths = self.parameter("singular_values", 1, k)
+        self.means = self.parameter("means", d, 1)
+        self.squares = self.parameter("sum_of_squares", 1, 1)
+        self.rows = self.parameter("rows", 1, 1)
+        self.basis = self.parameter("basis", d, self.q, rng.normal(d, self.q), saved=False)
+        self.products = self.statistic("products", d, self.q, np.float64)  # X.T X basis
+        self.sums = self.statistic("sums", d, 1, np.float64)
+        self.square = self.statistic("square", 1, 1, np.float64)
+        self.weight = self.statistic("weight", 1, 1, np.float64)
+        picks = np.eye(self.q)[:, ::-1][:, :k]  # eigenvalues rise
+        self.largest = from_array(self.cache, picks, "the largest k")
+
+    def update(self, block: Block) -> None:
+        """Add the block to the sums of the pass."""
+        X, weights = block.X, block.weights
+        self.products <<= self.products + X.T @ ((X @ self.basis) * weights)
+        self.sums <<= self.sums + X.T @ weights
+        self.square <<= self.square + total(rowsum(X * X) * weights)
+        self.weight <<= self.weight + total(weights)
+
+    def end_pass(self) -> None:
+        """Set directions and lengths, and the next basis, from the sums of the pass."""
+        weight, basis = maximum(self.weight, TINY), self.basis
+        self.means <<= self.sums / weight
+        self.squares <<= self.square
+        self.rows <<= self.weight
+        if self.center:
+            self.products <<= self.products - self.sums @ (self.sums.T @ basis / weight)
+            self.squares <<= maximum(self.square - total(self.sums * self.sums) / weight, 0.0)
+        values, vectors = eigh(basis.T @ self.products)
+        real = values > NOISE * total(where(values > 0.0, values, 0.0)) + TINY
+        root = where(real, 1.0 / sqrt(where(real, values, 1.0)), 0.0)
+        Q, R = qr(self.products @ (vectors * root))
+        values, turn = eigh(R @ R.T)
+        self.V <<= Q @ (turn @ self.largest)
+        self.lengths <<= sqrt(maximum(values, 0.0)) @ self.largest
+        self.basis <<= Q @ turn
+        for sums in (self.products, self.sums, self.square, self.weight):
+            sums <<= 0.0
+
+    def coordinates(self, block: Block) -> Rows:
+        """Return the rows in the directions [rows x k]."""
+        Z = block.X @ self.V
+        return Z - self.means.T @ self.V if self.center else Z
+
+    def score(self, block: Block) -> Score:
+        """Score what the directions leave of new rows.
+
+        rmse: root of the mean of the squared error over all entries.
+        explained: 1 - (squared error) / (square of the rows, or of their distances from the mean).
+        """
+        X, m, weights = block.X, self.means, block.weights
+        Z = self.coordinates(block).mat()
+        length = rowsum(X * X)
+        if self.center:
+            length = length - 2.0 * (X @ m) + total(m * m)
+        kept, whole = total(weights * rowsum(Z * Z)), total(weights * length)
+        entries = total(weights * float(self.V.shape[0]))
+        return {
+            "rmse": Sum(maximum(whole - kept, 0.0), entries, "root"),
+            "explained": Sum(kept, whole),
+        }
+
+    def predict(self, block: Block) -> Mat:
+        """Return the rows in the directions [rows x k]."""
+        found: Mat = self.coordinates(block).mat()
+        return found

@@ -1,0 +1,77 @@
+"""Singular values and directions against NumPy's, for hostile shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.models import SVD
+
+
+def falling(rows: int, columns: int, seed: int = 0) -> Any:
+    """Rows whose singular values fall by half; the last third of the rows is empty."""
+    rng = np.random.default_rng(seed)
+    r = min(rows, columns)
+    X = rng.normal(size=(rows, r)) * 0.5 ** np.arange(r) @ rng.normal(size=(r, columns))
+    X[-(rows // 3) :] = 0.0
+    X[0] += 1.0
+    return X.astype(np.float32)
+
+
+def trained(X: Any, k: int, center: bool, passes: int = 4, weights: Any = None) -> bl.Learner:
+    data = X if weights is None else (X, np.zeros((X.shape[0], 1)), weights)
+    model = SVD(components=k, center=center)
+    return bl.Learner(model, data, passes=passes, block_rows=32, threads=1, verbose=False).fit()
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_directions_are_numpys(sparse: bool, center: bool) -> None:
+    X = falling(90, 20)
+    given = sp.csr_array(X) if sparse else X
+    learner = trained(given, 4, center)
+    moved = (X - X.mean(axis=0) * center).astype(np.float64)
+    _, lengths, Vt = np.linalg.svd(moved, full_matrices=False)
+    V = learner.parameter("components").astype(np.float64)
+    np.testing.assert_allclose(learner.parameter("singular_values")[0], lengths[:4], rtol=1e-5)
+    np.testing.assert_allclose(np.abs((Vt[:4] @ V).diagonal()), 1.0, atol=1e-5)
+    np.testing.assert_allclose(V.T @ V, np.eye(4), atol=1e-6)
+    kept = (lengths[:4] ** 2).sum() / (lengths**2).sum()
+    assert learner.evaluate(given)["explained"] == pytest.approx(kept, rel=1e-5)
+    np.testing.assert_allclose(learner.predict(given), moved @ V, atol=1e-4)
+
+
+@pytest.mark.parametrize("k, rows", [(1, 40), (20, 40), (5, 3), (3, 1)])
+def test_more_directions_than_the_data_have(k: int, rows: int) -> None:
+    X = falling(rows, 20)
+    learner = trained(X, k, center=False)
+    lengths = np.zeros(k)
+    exact = np.linalg.svd(X.astype(np.float64), compute_uv=False)[:k]
+    lengths[: len(exact)] = exact
+    found = learner.parameter("singular_values")[0]
+    np.testing.assert_allclose(found, lengths, atol=1e-3 * lengths[0])
+    V = learner.parameter("components")
+    np.testing.assert_allclose(V.T @ V, np.eye(k), atol=1e-5)
+
+
+def test_nothing_has_no_length() -> None:
+    learner = trained(np.zeros((40, 6), np.float32), 2, center=True)
+    assert (learner.parameter("singular_values") == 0.0).all()
+    assert np.isfinite(learner.parameter("components")).all()
+
+
+def test_a_weight_is_a_repeated_row() -> None:
+    X, often = falling(60, 12), np.arange(60) % 3
+    weighed = trained(X, 3, center=True, weights=often.astype(np.float32))
+    repeated = trained(np.repeat(X, often, axis=0), 3, center=True)
+    for name in ("singular_values", "means", "rows", "sum_of_squares"):
+        np.testing.assert_allclose(weighed.parameter(name), repeated.parameter(name), rtol=1e-4)
+
+
+def test_more_directions_than_columns_are_refused() -> None:
+    with pytest.raises(ValueError, match="components=9, but the data have 6 columns; at most 6"):
+        trained(falling(20, 6), 9, center=False)
