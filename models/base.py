@@ -324,10 +324,12 @@ class Model(Fields):
         self.terms: dict[str, list[Term]] = {}  # penalties of the model's own, by parameter
         self.rates: dict[str, Mat] = {}  # factors of the rate [1 x columns], by parameter
         self.notes: list[str] = []  # what the model chose and why; shown when training starts
+        self.rests: dict[str, Mat] = {}  # estimates of rows that do not occur, by parameter
         self.needs_optimizer = True  # False: `update` assigns the parameters after all
 
         # The learner fills:
         self.split_terms: dict[str, list[SplitTerm]] = {}  # of mixins, by name in `takes_terms`
+        self.column_sums: dict[str, Mat] = {}  # column sums of parameters whose rows rest
 
         # `update` may fill:
         self.updates: dict[str, Update] = {}  # for the optimizer, by parameter
@@ -413,6 +415,11 @@ class Model(Fields):
         Mixins are weighed against the mean loss of the rows. docs/how-to/mixin.md has an example.
         """
         return slopes_of(self.split_terms.get(name, ()), self.parameters[name])
+
+    @property
+    def resting(self) -> dict[str, Mat]:
+        """The `rests` of parameters that no mixin moves: for `Optimizer.let_rest`."""
+        return {name: mat for name, mat in self.rests.items() if name not in self.split_terms}
 
     def scratch(self, name: str, rows: int, columns: int) -> Mat:
         """Create a float32 Mat to fill anew for each block, neither saved nor merged."""

@@ -40,7 +40,7 @@ from blocklearn.matcache import (
     total,
 )
 from blocklearn.matcache.operations.sampling import sample_topics
-from blocklearn.optimizers import Meaning, Optimizer, StreamingAverage
+from blocklearn.optimizers import Meaning, Optimizer, SparseEstimate, StreamingAverage
 
 from .base import LARGEST, STEPS, Model, rows_for
 from .inputs import Block, Randomness, Shapes
@@ -95,6 +95,18 @@ def infer_cvb0(X: Sparse, theta: Rows, phi: Table, alpha: Row, iters: Number) ->
     for _ in repeat(iters):
         theta <<= expected_counts(X, theta, phi) + alpha
     return ratios(X, theta, phi)
+
+
+@rowwise
+def geometric_topics_of(XT: Sparse, phi: Rows, lam: Rows, one: Row) -> None:
+    """Make phi = exp E[log beta] for words that occur. one: [1 x K], exppsi of a topic's sum."""
+    phi <<= maximum(exppsi(lam) / one, FLOOR)
+
+
+@rowwise
+def mean_topics_of(XT: Sparse, phi: Rows, lam: Rows, one: Row) -> None:
+    """Make phi = E[beta] for words that occur. one: [1 x K], the sum of a topic."""
+    phi <<= maximum(lam / one, FLOOR)
 
 
 @rowwise
@@ -304,6 +316,8 @@ class LDA(Model):
         if self.priors.own is not None:
             noise = noise + self.priors.own
         self.lam = self.parameter("lambda", V, K, noise)
+        if by_block and self.eta != "auto":
+            self.rests["lambda"] = self.priors.eta
         self.phi = self.scratch("phi", V, K)
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
@@ -327,6 +341,7 @@ class LDA(Model):
             sweeps = self.burn_in + self.sweeps
             self.kept.redraw(block, phi, self.lam, priors.eta, priors.alpha, sweeps)
             return
+        self.scale.set(self.total_rows / max(block.rows, 1))
         if samples:
             phi <<= self.mean_topics()
             drawn = sample_topics(
@@ -342,15 +357,27 @@ class LDA(Model):
         else:
             vb = self.inference == "vb"
             theta <<= 1.0
-            phi <<= self.geometric_topics() if vb else self.mean_topics()
+            self.make_phi(X, vb=vb)
             infer, iterations = (infer_vb, 5) if vb else (infer_cvb0, 10)
             ratio = infer(X, theta, phi, priors.alpha, self.inner_iterations or iterations)
-            statistics = phi * (ratio.T @ theta)
             if self.inference != "gibbs":
                 found = priors.of_block(X, ratio, theta, phi, self.lam, collapsed=not vb)
                 self.updates.update(found)
-        self.scale.set(self.total_rows / max(block.rows, 1))
+            if self.column_sums:
+                self.updates["lambda"] = SparseEstimate(ratio, theta, phi, self.scale)
+                return
+            statistics = phi * (ratio.T @ theta)
         self.updates["lambda"] = self.with_terms(priors.eta + self.scale * statistics)
+
+    def make_phi(self, X: Sparse, *, vb: bool) -> None:
+        """Make phi of lambda: for all words, or for those that occur in X if others rest."""
+        phi, lam = self.phi, self.lam
+        if not self.column_sums:
+            phi <<= self.geometric_topics() if vb else self.mean_topics()
+        elif vb:
+            geometric_topics_of(X.T, phi, lam, exppsi(self.column_sums["lambda"]))
+        else:
+            mean_topics_of(X.T, phi, lam, self.column_sums["lambda"])
 
     def end_pass(self) -> None:
         """Average the counts of kept assignments over passes."""

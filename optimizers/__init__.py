@@ -16,6 +16,7 @@ from .base import Meaning as Meaning
 from .base import Objective as Objective
 from .base import Optimizer as Optimizer
 from .base import Penalty as Penalty
+from .base import SparseEstimate as SparseEstimate
 from .base import Term as Term
 from .base import Update as Update
 from .conjugate_gradient import ConjugateGradient as ConjugateGradient

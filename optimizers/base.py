@@ -19,7 +19,7 @@ Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]
 """What the updates of a model are."""
 Update: TypeAlias = Any
-"""A model's update of a parameter: an expression, a `Gradient` or a `LinearLoss`."""
+"""A model's update: an expression, a `Gradient`, a `LinearLoss` or a `SparseEstimate`."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,28 @@ class Gradient:
         if self.D is None:
             return self.product
         return self.product + ((self.X * self.X).mat().T @ self.D) * W
+
+
+@dataclass(frozen=True)
+class SparseEstimate:
+    """The estimate `rest + scale * W * (X.T @ R)` of a parameter that rests, not yet computed.
+
+    Only rows whose features occur in X are computed. For `rest`, see `Optimizer.let_rest`.
+
+    X: [rows x features], sparse.
+    R: [rows x columns].
+    W: [features x columns], needed at the features that occur in X only.
+    scale: a number.
+    """
+
+    X: Any
+    R: Any
+    W: Any
+    scale: Any
+
+    def __post_init__(self) -> None:
+        """Make X read in full."""
+        object.__setattr__(self, "X", self.X.mat().reading("float32"))
 
 
 class Objective(NamedTuple):
@@ -207,6 +229,16 @@ class Optimizer(Fields):
         `steps`.
         """
         return None
+
+    def let_rest(self, values: Mapping[str, Mat]) -> dict[str, Mat]:
+        """Let rows of parameters rest while their features do not occur, if the optimizer can.
+
+        Their updates are then a `SparseEstimate` each. Called after `attach`. Returns the column
+        sums of the parameters that rest, by name, which the optimizer keeps up to date.
+
+        values: the estimate of a row that does not occur [features x 1 or columns], by parameter.
+        """
+        return {}
 
     def enter(self, phase: int) -> None:
         """Enter a phase: from now on the model's `update` computes something else."""

@@ -6,16 +6,20 @@ rho_t = (tau0 + t)^-kappa,   w <- (1 - rho_t) w + rho_t u,   t = 0, 1, ... block
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from math import log1p
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from blocklearn.matcache import scalar
+from blocklearn.matcache import Mat, Merge, scalar
 
-from .base import Objective
+from .base import Objective, SparseEstimate
+from .errors import CombinationError
 from .estimates import StatisticsOptimizer
+from .resting import Resting
 
 Delay = Annotated[float, Field(ge=0)]
+LARGEST = 1.0 - 2.0**-53  # rho whose logarithm of 1 - rho is finite
 
 
 class StreamingAverage(StatisticsOptimizer):
@@ -36,6 +40,16 @@ class StreamingAverage(StatisticsOptimizer):
         """Make the state: rho, which changes from step to step."""
         super().attach(*args, **kwargs)
         self._rho = scalar(self.cache, 0.0, "rho (streaming average)")
+        self._now = scalar(self.cache, 0.0, "clock of resting rows (streaming average)")
+        self._time = 0.0  # of the clock
+        self._resting: dict[str, Resting] = {}
+
+    def let_rest(self, values: Mapping[str, Mat]) -> dict[str, Mat]:
+        """Let rows rest: see `resting.py`."""
+        for name, value in values.items():
+            p = self._resting[name] = Resting(name, self.parameters[name], value)
+            self.state |= {f"{name}.seen": p.seen, f"{name}.sums": p.sums}
+        return {name: p.sums for name, p in self._resting.items()}
 
     def enter(self, phase: int) -> None:
         """Count steps from the beginning of the phase."""
@@ -47,16 +61,69 @@ class StreamingAverage(StatisticsOptimizer):
         """Always the same."""
         return ()
 
+    def begin(self, X: Any) -> None:
+        """Bring up to date the rows that the block will read."""
+        for p in self._resting.values():
+            p.wake(X, self._now)
+
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
         """Set w <- (1 - rho) w + rho u, in one kernel with the expression u."""
         self.cache.each_block(self._advance)
         for name, update in updates.items():
-            w = self.parameters[name]
-            w <<= w + self._rho * (update - w)
+            if isinstance(update, SparseEstimate):
+                self._resting[name].step(update, self._rho, self._now)
+            else:
+                w = self.parameters[name]
+                w <<= w + self._rho * (update - w)
 
     def _advance(self) -> None:
-        """Set rho, and count the step."""
+        """Set rho and the clock, and count the step."""
         delays = self.tau0 if isinstance(self.tau0, list) else [self.tau0]
         base = delays[min(self.phase, len(delays) - 1)] + self.steps
-        self._rho.set(1.0 if base <= 1.0 else base**-self.kappa)
+        rho = 1.0 if base <= 1.0 else base**-self.kappa
+        self._rho.set(rho)
+        if self._resting:
+            self._time += log1p(-min(rho, LARGEST))
+            self._now.set(self._time)
         self.steps += 1
+
+    def settle(self) -> None:
+        """Bring all rows up to date."""
+        if self.cache.reserving or self._time:
+            for p in self._resting.values():
+                p.wake_all(self._now)
+        self._set_clock(0.0)
+
+    def unsettled(self, *, ever: bool = False) -> list[Mat]:
+        """Return the resting parameters and their state."""
+        if not (ever or self._time):
+            return []
+        return [mat for p in self._resting.values() for mat in (p.w, p.seen, p.sums)]
+
+    def pause(self) -> dict[str, Any]:
+        """Return the steps, and the clock where rows rest."""
+        return super().pause() | ({"time": self._time} if self._resting else {})
+
+    def resume(self, paused: Mapping[str, Any]) -> None:
+        """Continue from `paused`; at time 0 all rows are up to date.
+
+        Raises CombinationError if rows of the state rest, but those of this run do not.
+        """
+        super().resume(paused)
+        self._set_clock(float(paused.get("time", 0.0)))
+        if self._time and not self._resting:
+            raise CombinationError(
+                "streaming-average: the state is from the middle of a pass, and rows rest in it; "
+                "here they do not. Continue with the same block_rows, data and mixins."
+            )
+        if not self._time:
+            for p in self._resting.values():
+                p.restart()
+
+    def _set_clock(self, time: float) -> None:
+        self._time = time
+        self._now.set(time)
+
+    def merge_rule(self, name: str) -> Merge:
+        """Return how replicas combine a state; at a merge no row has rested."""
+        return "same" if name.endswith(".seen") else "mean"

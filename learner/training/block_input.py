@@ -15,6 +15,7 @@ from blocklearn.models import Block
 
 Use = Literal["train", "score", "predict"]
 USES: tuple[Use, ...] = ("train", "score", "predict")
+FEW = 0.5  # share of the columns: up to here, steps of the rows that occur are cheaper than of all
 TRAINED_AHEAD = 2  # blocks that each of several replicas has: one at work, one that waits
 
 
@@ -72,6 +73,11 @@ class Intake:
         rows = self.shape.rows if full else max(1, self.shape.rows // 2)
         weight = float(rows if full else 0.5 * rows)
         return self._block(key, rows, pass_, weight, phase, labelled=True)
+
+    @property
+    def few_occur(self) -> bool:
+        """Whether most columns occur in no row of a block."""
+        return not self.shape.dense and self.shape.nnz <= FEW * self.shape.columns
 
     def note(self, use: Use) -> None:
         """Record whether the plan of `use`, made since the last note, reads the index."""

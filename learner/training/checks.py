@@ -15,7 +15,13 @@ from blocklearn.matcache.containers.recording import Recording, difference
 from blocklearn.models import Model
 from blocklearn.models.errors import UpdateError
 from blocklearn.models.score import Score
-from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, Optimizer
+from blocklearn.optimizers import (
+    CombinationError,
+    Gradient,
+    LinearLoss,
+    Optimizer,
+    SparseEstimate,
+)
 
 
 def check_whole(name: str, value: object, least: int = 1, remedy: str = "") -> None:
@@ -194,6 +200,8 @@ def check_update_shapes(model: Model) -> None:
             found = (update.block.X.shape[1], wanted[1])
         elif isinstance(update, Gradient):
             found = (update.X.shape[1], update.R.shape[1])
+        elif isinstance(update, SparseEstimate):
+            found = update.W.shape
         elif isinstance(update, Lazy | Transposed):
             found = update.shape
         else:

@@ -232,6 +232,8 @@ class Replica:
             self.optimizer.attach(
                 self.cache, self.model.parameters, terms=terms, rates=self.model.rates
             )
+            if self.intakes[0].few_occur:
+                self.model.column_sums = self.optimizer.let_rest(self.model.resting)
         self._key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
         self._key_array = np.array([[self.seed, 0, 0]], np.int64)
 

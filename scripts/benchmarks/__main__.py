@@ -23,6 +23,7 @@ from . import (
     read,
     ridge,
     table1,
+    tables,
 )
 from .als_systems import PEERS as ALS_PEERS
 from .glm_systems import PEERS as GLM_PEERS
@@ -44,6 +45,7 @@ TASKS = {
     "read": read,
     "ridge": ridge,
     "table1": table1,
+    "tables": tables,
 }
 PEERS = ALS_PEERS | GLM_PEERS | LDA_PEERS  # packages that may be missing
 

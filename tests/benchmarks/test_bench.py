@@ -79,6 +79,13 @@ def test_overhead(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_tables(tmp_path: Path) -> None:
+    rows = run(tmp_path, "tables")["rows"]
+    assert [row["system"] for row in rows] == ["whole", "resting"] * 2
+    assert all(row["seconds"] > 0 for row in rows)
+
+
+@pytest.mark.slow
 def test_lists(tmp_path: Path) -> None:
     report = run(tmp_path, "lists", "--peers", "none")
     assert systems(report) == {"blocklearn ALS", "blocklearn ranking"}

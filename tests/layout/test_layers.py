@@ -27,9 +27,9 @@ ROOMS = {
         " learned_priors topic_priors als glm fm kmeans lda nmf ranking svd ranking_metrics"
     ),
     "optimizers": (
-        "errors schedules flow line_search base linear_loss managed row rule row_programs by_row"
-        " gradient pass_sums full_pass estimates adagrad adam conjugate_gradient ftrl inc_norm"
-        " lbfgs rmsprop sgd sgld streaming_average telescoping"
+        "errors schedules flow line_search base linear_loss resting managed row rule row_programs"
+        " by_row gradient pass_sums full_pass estimates adagrad adam conjugate_gradient ftrl"
+        " inc_norm lbfgs rmsprop sgd sgld streaming_average telescoping"
     ),
     "learner": (
         "errors terminal exit_codes figures memory drawing files engines training showing"

@@ -41,6 +41,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
     "lda": {
         "vb": Variant(LDA(topics=3, inference="vb", inner_iterations=3)),
         "cvb0": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3)),
+        "wide": Variant(LDA(topics=3, inference="vb", inner_iterations=3), None, "wide"),
         "gibbs": Variant(LDA(topics=3, inference="gibbs", sweeps=2)),
         "kept": Variant(LDA(topics=3, assignments="kept", sweeps=2), on_devices=False),
         "priors": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3, eta=PRIORS)),
@@ -131,6 +132,8 @@ def data_for(variant: Variant) -> Any:
     """What `bl.Learner` takes as its training data."""
     if variant.data == "one-sided":
         return OneSided(MatrixSource(counts(), block_rows=30))
+    if variant.data == "wide":  # most columns rest during a block
+        return sp.csr_array(sp.hstack([counts(), sp.csr_array((ROWS, 10 * COLUMNS))]))
     X = counts().toarray() if variant.data == "dense labelled" else counts()
     return (X, labels()) if variant.model.needs_targets else X
 

@@ -1,0 +1,76 @@
+"""Rows of a streaming average that rest, against whole tables in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import digamma
+
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.learner.training import block_input
+from blocklearn.optimizers import CombinationError, StreamingAverage
+from tests.support.corpora import e_step, exp_e_log
+
+ROWS, WORDS, TOPICS, ETA = 7, 60, 3, 0.3
+
+
+def counts(words: int = WORDS) -> sp.csr_array:
+    """Four blocks: few words, none, all of them, and a ragged one."""
+    rng = np.random.default_rng(0)
+    dense = rng.poisson(0.1, (3 * ROWS + 2, words)).astype(np.float32)
+    dense[:ROWS, 9:] = 0
+    dense[ROWS : 2 * ROWS] = 0
+    dense[2 * ROWS] += 1
+    dense[-1] = 0
+    return sp.csr_array(dense)
+
+
+def learner(X: Any, **options: Any) -> bl.Learner:
+    model = bl.models.LDA(topics=TOPICS, inference="vb", eta=ETA, inner_iterations=8)
+    source = MatrixSource(X, block_rows=ROWS, shuffle=False)
+    optimizer = options.pop("optimizer", StreamingAverage(tau0=1.0, kappa=0.6))
+    return bl.Learner(model, source, optimizer=optimizer, seed=3, **{"threads": 1, **options})
+
+
+def lam_of(learner: bl.Learner) -> np.ndarray[Any, Any]:
+    return learner.model.parameters["lambda"].numpy().astype(np.float64)
+
+
+def test_rows_that_rest_are_those_of_whole_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_input, "FEW", 1e9)  # blocks of all words, too
+    X = counts()
+    trained = learner(X, passes=1).fit()
+    lam = lam_of(trained)
+    trained.passes = 3
+    trained.fit()
+    assert trained.model.column_sums.keys() == {"lambda"}
+    dense = X.toarray().astype(np.float64)
+    blocks = [dense[at : at + ROWS] for at in range(0, len(dense), ROWS)]
+    for t, block in enumerate(blocks * 2, start=len(blocks)):
+        phi = exp_e_log(lam.T)
+        e_theta = np.exp(digamma(e_step(block, phi, 0.05, 8)))
+        statistics = phi * (e_theta.T @ (block / (e_theta @ phi)))
+        rho = (1.0 + t) ** -0.6
+        lam += rho * (ETA + len(dense) / len(block) * statistics.T - lam)
+    np.testing.assert_allclose(lam_of(trained), lam, rtol=3e-3)
+    sums = trained.model.column_sums["lambda"].numpy()
+    np.testing.assert_allclose(sums[0], lam_of(trained).sum(axis=0), rtol=1e-6)
+
+
+def test_sizes_decide_whether_rows_rest() -> None:
+    assert not learner(counts(), passes=1).fit().model.column_sums
+    wide = sp.csr_array(sp.hstack([counts(), sp.csr_array((3 * ROWS + 2, 2000))]))
+    found = learner(wide, passes=1).fit()
+    assert found.model.column_sums
+    never = lam_of(found)[WORDS:]  # tau0 = 1: the first step forgets initial values
+    np.testing.assert_allclose(never, ETA, rtol=1e-6)
+
+
+def test_a_state_with_rows_that_rest_needs_rows_that_rest() -> None:
+    replica = learner(counts(), passes=1).fit().team.first  # type: ignore[union-attr]
+    with pytest.raises(CombinationError, match="rows rest in it"):
+        replica.resume({"steps": 2, "phase": 0, "time": -1.5})
