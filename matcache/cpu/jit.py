@@ -11,8 +11,10 @@ of garbage stays off meanwhile: it would look at millions of objects that all li
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 import gc
+import hashlib
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -38,6 +40,7 @@ from numba.core.untyped_passes import (
 
 from .entry import entry_text, has_entry
 
+FOLDER = Path(__file__).parent
 RAISE = ir.Raise | ir.StaticRaise | ir.DynamicRaise
 
 
@@ -164,9 +167,25 @@ def kernel(*fastmath: str) -> Callable[[Any], Any]:
 
     fastmath: what LLVM may do with sums and products: see its manual, "Fast-Math Flags".
 
-    A kernel neither makes arrays nor assigns slices.
+    A kernel neither makes arrays nor assigns slices. It is compiled anew when its file changes. One
+    of this folder calls helpers of other files: it is also compiled anew when any of them changes.
     """
-    decorated: Callable[[Any], Any] = _njit(
+    compile_later: Callable[[Any], Any] = _njit(
         nogil=True, cache=True, fastmath=set(fastmath), **_OPTIONS
     )
-    return decorated
+
+    def decorate(function: Any) -> Any:
+        found = compile_later(function)
+        if Path(function.__code__.co_filename).parent == FOLDER:
+            on_disk = found._cache._cache_file
+            on_disk._source_stamp = on_disk._source_stamp, sources()
+        return found
+
+    return decorate
+
+
+@cache
+def sources() -> str:
+    """Return a digest of all files of this folder."""
+    whole = b"".join(path.read_bytes() for path in sorted(FOLDER.glob("*.py")))
+    return hashlib.blake2b(whole, digest_size=8).hexdigest()

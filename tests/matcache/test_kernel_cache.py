@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from blocklearn.matcache import MatCache, from_array, total
+from blocklearn.matcache.cpu import jit
 from blocklearn.matcache.emit import source as codefiles
 from blocklearn.matcache.emit.kernel_cache import is_whole
 
@@ -77,6 +79,29 @@ def test_a_file_that_could_not_be_written_leaves_nothing(tmp_path: Path, monkeyp
     with pytest.raises(OSError, match="No space left"):
         codefiles.load_source("run = 1\n", "test")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_kernel_is_compiled_anew_when_a_file_of_helpers_changes(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Numba looks at the file of the kernel alone."""
+    path = tmp_path / "one_kernel.py"
+    path.write_text("def run(x):\n    return x + 1\n")
+    monkeypatch.setattr(jit, "FOLDER", tmp_path)
+    misses = []
+    for helper in ("3", "3", "4"):
+        (tmp_path / "helpers.py").write_text(f"x = {helper}\n")
+        jit.sources.cache_clear()
+        spec = importlib.util.spec_from_file_location("one_kernel", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "one_kernel", module)
+        spec.loader.exec_module(module)
+        found = jit.kernel()(module.run)
+        assert found(2) == 3
+        misses.append(sum(found.stats.cache_misses.values()))
+    assert misses == [1, 0, 1]
+    jit.sources.cache_clear()
 
 
 def test_long_compilations_are_logged(caplog: Any, monkeypatch: Any) -> None:
