@@ -113,6 +113,10 @@ learner: {replicas: 2, sync_every: 1}
 model: {kind: fm, factors: 3, l2: 1.0e-2}
 data: {train: {kind: libsvm, path: x.svm}, eval: {kind: holdout}}
 """,
+    "svd, file": """\
+model: {kind: svd, components: 4, center: true}
+data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
+""",
     "kmeans, file": """\
 model: {kind: kmeans, clusters: 4, update_centres: batch}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
