@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
+from ..remote import PATIENCE, Patience, Place, place_of
 from . import manifest
 from . import unfinished as journal
 from .manifest import FILE, HashedColumns, Manifest, Side, What, read_manifest, stripe_file
@@ -21,10 +22,10 @@ class Dataset:
     folders: ordered by stripe, whatever order they were named in.
     """
 
-    folders: Sequence[Path]
+    folders: Sequence[Place]
     manifest: Manifest
 
-    def files(self, side: Side) -> list[Path]:
+    def files(self, side: Side) -> list[Place]:
         """Return the files with the blocks of an orientation, by stripe."""
         n = len(self.folders)
         return [folder / stripe_file(side, i, n) for i, folder in enumerate(self.folders)]
@@ -39,16 +40,16 @@ class Dataset:
         return StoredNames(self.folders[0] / names_file(what), listed)
 
 
-def open_dataset(paths: Sequence[str | Path]) -> Dataset:
-    """Open the dataset in the folders `paths`, in any order.
+def open_dataset(paths: Sequence[str | Place], patience: Patience = PATIENCE) -> Dataset:
+    """Open the dataset in the folders `paths`, local or URLs, in any order.
 
     Raises `FileNotFoundError` if a folder has no dataset, and `DataError` unless the folders make
     one whole dataset.
     """
-    if isinstance(paths, str | Path) or not paths:
+    if isinstance(paths, str | Place) or not paths:
         raise DataError(f"BlockSource: paths={paths!r}: must be a list of folders.")
-    folders = [Path(path) for path in paths]
-    if (folders[0] / UNFINISHED).exists() and not (folders[0] / FILE).exists():
+    folders = [place_of(path, patience) for path in paths]
+    if not (folders[0] / FILE).exists() and (folders[0] / UNFINISHED).exists():
         raise DataError(
             f"{folders[0]}: an unfinished dataset: its conversion was interrupted. Resume it, or "
             "convert the data again."
@@ -65,12 +66,13 @@ def open_dataset(paths: Sequence[str | Path]) -> Dataset:
                 f"{folders[0]} to dataset {manifest.id} (origin {manifest.origin!r}); name the "
                 "folders of one dataset."
             )
-    found = {
-        stripe: folder
-        for stripe in range(manifest.stripes)
-        for folder in folders
-        if (folder / stripe_file("rows", stripe, manifest.stripes)).exists()
-    }
+    found = {}
+    for stripe in range(manifest.stripes):
+        file = stripe_file("rows", stripe, manifest.stripes)
+        likely = folders[stripe : stripe + 1] + folders  # a store is asked once in most cases
+        there = next((folder for folder in likely if (folder / file).exists()), None)
+        if there is not None:
+            found[stripe] = there
     missing = sorted(set(range(manifest.stripes)) - found.keys())
     if missing:
         file = stripe_file("rows", missing[0], manifest.stripes)

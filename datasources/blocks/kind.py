@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 
 from ..data_kind import DataKind
 from ..errors import DataError
 from ..holdout.samples import Reading
+from ..remote import Patience, place_of
 from ..source import DataSource
 from .manifest import FILE, read_manifest
 from .source import BlockSource
@@ -22,26 +23,31 @@ class BlocksData(DataKind):
     """
 
     kind: Literal["blocks"] = "blocks"
-    paths: list[Path] = Field(
-        min_length=1, description="folders of the dataset, one per stripe, in any order"
+    paths: list[str] = Field(
+        min_length=1,
+        description="folders of the dataset, one per stripe, in any order; local, or URLs (hdfs, "
+        "webhdfs, s3, gs, az, http, https, memory, ...)",
     )
     verify: bool | Literal["always"] = Field(
         True,
         description="compare the digest of a block; true: once, and when its file changes; always: "
-        "at each read; false: never",
+        "at each read, as it is always of stores; false: never",
     )
+    timeout: PositiveFloat = Field(30.0, description="seconds that a server may be silent")
+    attempts: PositiveInt = Field(10, description="requests to a server before giving up")
 
     @property
     def dense(self) -> bool:
         """Whether the manifest, if it still exists, says so."""
-        if not (self.paths[0] / FILE).is_file():
+        folder = place_of(self.paths[0], self._patience)
+        if not (folder / FILE).exists():
             return False
-        part = read_manifest(self.paths[0]).part("rows")
+        part = read_manifest(folder).part("rows")
         return part is not None and part.dense
 
     def files(self) -> Iterator[Path]:
-        """Yield the folders."""
-        yield from self.paths
+        """Yield the local folders."""
+        yield from (Path(path) for path in self.paths if "://" not in path)
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> BlockSource:
         """Open the dataset; data to evaluate on must have the columns of `like`."""
@@ -51,13 +57,25 @@ class BlocksData(DataKind):
             seed=reading.seed,
             verify=self.verify,
             block_rows=None if like is None else like.shape.rows,
+            patience=self._patience,
         )
         if like is not None:
             check_names(self.paths[0], source.names, like.names)
         return source
 
+    @field_validator("paths", mode="before")
+    @classmethod
+    def _as_text(cls, paths: Any) -> Any:
+        if not isinstance(paths, list | tuple):
+            return paths
+        return [str(path) if isinstance(path, Path) else path for path in paths]
 
-def check_names(path: Path, names: Sequence[str] | None, known: Sequence[str] | None) -> None:
+    @property
+    def _patience(self) -> Patience:
+        return Patience(self.timeout, self.attempts)
+
+
+def check_names(path: str, names: Sequence[str] | None, known: Sequence[str] | None) -> None:
     """Raise `DataError` if a column has another name than in the data to train on."""
     if names is None or known is None or len(names) != len(known):
         return

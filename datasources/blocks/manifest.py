@@ -17,6 +17,7 @@ from blocklearn.durable import write_file
 from ..arrays.feature_hashing import MOST_BITS
 from ..block import MAX_COLUMNS
 from ..errors import DataError
+from ..remote import Place
 from .arrow_file import Codec
 from .block_table import Blocks, Counts, NamesFile, first_fault
 from .layout import Kind
@@ -178,7 +179,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     write_file(folder / FILE, f'{{"digest": "{digest}",\n'.encode() + body)
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Place) -> Manifest:
     """Read the manifest in `folder`.
 
     Raises `FileNotFoundError` if it does not exist, and `DataError` if it is damaged or of another

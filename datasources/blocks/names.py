@@ -15,6 +15,7 @@ import xxhash
 
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
+from ..remote import Place, StoredPath
 from .arrow_file import ArrowFile
 from .block_table import NamesFile
 from .manifest import HashedColumns, What
@@ -93,7 +94,7 @@ class StoredNames(Sequence[str]):
     Raises `DataError` if the file is damaged.
     """
 
-    def __init__(self, path: Path, listed: NamesFile) -> None:
+    def __init__(self, path: Place, listed: NamesFile) -> None:
         """Read nothing yet: batches are read on demand."""
         self._path, self._listed = path, listed
         self._count = listed.count
@@ -143,8 +144,7 @@ class StoredNames(Sequence[str]):
         import pyarrow as pa
 
         listed = self._listed.batches[batch]
-        with self._path.open("rb", buffering=0) as file:
-            data = os.pread(file.fileno(), listed.bytes, listed.offset)
+        data = read_range(self._path, listed.offset, listed.bytes)
         if len(data) != listed.bytes or xxhash.xxh3_64_hexdigest(data) != listed.xxh3:
             raise DataError(
                 f"{self._path}: batch {batch} is damaged or cut off ({len(data)} of "
@@ -156,6 +156,15 @@ class StoredNames(Sequence[str]):
         except pa.ArrowException as error:
             raise DataError(f"{self._path}: batch {batch} cannot be read: {error}") from error
         return [str(name) for name in names]
+
+
+def read_range(path: Place, offset: int, length: int) -> bytes:
+    """Return `length` bytes of the file from `offset` on, fewer if it ends before."""
+    if isinstance(path, StoredPath):
+        with path.open() as file:
+            return bytes(file.read_at(min(length, max(0, file.size() - offset)), offset))
+    with path.open("rb", buffering=0) as file:
+        return os.pread(file.fileno(), length, offset)
 
 
 IdKind = Literal["none", "text", "numbers"]

@@ -1,10 +1,8 @@
 """Reads the blocks of one orientation into host blocks, in place."""
 
-import os
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,10 +12,12 @@ import xxhash
 from ..arrays.compiled import kernel
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
+from ..remote import Place, RemoteError, StoredPath
 from .arrow_file import Codec, padded
 from .layout import Arrays
 from .manifest import Part
-from .read_bytes import Stamp, byte_view, decode_lz4, open_for_reading, read_pieces, stamp_of
+from .read_bytes import LocalFile, Stamp, byte_view, decode_lz4
+from .stored_file import StoredFile
 
 Verify = bool | Literal["always"]
 DAMAGED = "Restore the file, or convert the data again."
@@ -35,12 +35,13 @@ class PartReader:
     A block with the right digest is checked number by number only the first time.
 
     The files stay open, so a file that is replaced under its name is still read as it was. Files
-    are not mapped into memory, because a file that is cut off would then end the process. Raises
-    `DataError` if a file does not match the manifest, else `OSError`.
+    are not mapped into memory, because a file that is cut off would then end the process. Blocks
+    of a store are verified at each read unless `verify` is False. Raises `DataError` if a file does
+    not match the manifest, else `OSError`.
     """
 
     def __init__(
-        self, paths: Sequence[Path], part: Part, codec: Codec, verify: Verify, block_rows: int
+        self, paths: Sequence[Place], part: Part, codec: Codec, verify: Verify, block_rows: int
     ) -> None:
         """Open the files; block_rows: rows of a host block, at least as stored."""
         self.kind, self.codec, self._verify = part.kind, codec, verify
@@ -62,10 +63,11 @@ class PartReader:
             weighted=part.weighted,
         )
         self._scratch: deque[Scratch] = deque()
-        self.paths, self._files = list(paths), list[int]()
+        self.paths, self._files = list(paths), list[LocalFile | StoredFile]()
         self.close = weakref.finalize(self, close_files, self._files)
         for path, size in zip(paths, part.files, strict=True):
-            self._files.append(open_for_reading(path, size))
+            file = StoredFile if isinstance(path, StoredPath) else LocalFile
+            self._files.append(file(path, size))  # type: ignore[arg-type]
 
     def read(self, number: int, into: HostBlock, *, pass_: int, index: int) -> None:
         """Fill `into` with block `number` and finish it as block `index` of pass `pass_`."""
@@ -76,15 +78,17 @@ class PartReader:
         scratch = self._scratch.pop() if self._scratch else self._make_scratch()
         into.write()
         try:
-            stamp = stamp_of(file)
+            stamp = file.stamp()
             trusted = self._verify is True and stamp is not None and known == stamp
             self._fill(number, file, into, scratch, bool(self._verify) and not trusted)
-            if trusted and stamp_of(file) != stamp:  # written to meanwhile
+            if trusted and file.stamp() != stamp:  # written to meanwhile
                 self._fill(number, file, into, scratch, verify=True)
             rows, checked = int(self.rows[number]), bool(self._verify) and known is not None
             into.finish(pass_=pass_, index=index, rows=rows, checked=checked)
         except DataError as error:
             raise DataError(f"{self.paths[stripe]}, block {number}: {error}") from error
+        except RemoteError:
+            raise
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.paths[stripe])) from error
         finally:
@@ -92,7 +96,12 @@ class PartReader:
         self._verified[number] = stamp or ()
 
     def _fill(
-        self, number: int, file: int, into: HostBlock, scratch: "Scratch", verify: bool
+        self,
+        number: int,
+        file: LocalFile | StoredFile,
+        into: HostBlock,
+        scratch: "Scratch",
+        verify: bool,
     ) -> None:
         rows, nnz = int(self.rows[number]), int(self.nnz[number])
         targets = self._targets(rows, nnz, into, scratch)
@@ -101,7 +110,7 @@ class PartReader:
         else:
             pieces = [scratch.message[: int(self._bytes[number])]]
         digest = xxhash.xxh3_64() if verify else None
-        if not read_pieces(file, int(self._offsets[number]), pieces, digest):
+        if not file.read(int(self._offsets[number]), pieces, digest):
             raise DataError(f"cut off: the file ends before the batch does. {DAMAGED}")
         if digest is not None and digest.intdigest() != int(self._digests[number]):
             raise DataError(
@@ -191,10 +200,10 @@ class Scratch:
         self.message = byte_view(np.empty(size, np.uint8))
 
 
-def close_files(files: list[int]) -> None:
+def close_files(files: list[LocalFile | StoredFile]) -> None:
     """Close all files and empty the list."""
     while files:
-        os.close(files.pop())
+        files.pop().close()
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Reads bytes of a file into existing buffers, and digests them."""
+"""Reads bytes of a local file into existing buffers, and digests them."""
 
 import os
 import time
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xxhash
 
 from ..errors import DataError
+from ..remote import Place
 from .lz4_frame import decode_frame
 
 CHUNK = 1 << 19  # bytes; larger chunks leave the second-level cache before they are digested
@@ -93,6 +94,41 @@ def decode_lz4(stored: memoryview, into: memoryview) -> None:
         raise ValueError(f"{length} bytes, not {len(into)}")
 
 
+class LocalFile:
+    """A local file that stays open and must have `size` bytes. Threads may share it."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Open the file. Raises `OSError`, and `DataError` if it has another size."""
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # opening a pipe must not block
+        self._file = os.open(path, flags)
+        found = os.fstat(self._file).st_size
+        if found != size:
+            self.close()
+            raise wrong_size(path, found, size)
+
+    def read(
+        self, offset: int, pieces: Sequence[memoryview], digest: xxhash.xxh3_64 | None
+    ) -> bool:
+        """Fill `pieces` with the bytes from `offset` on; see `read_pieces`."""
+        return read_pieces(self._file, offset, pieces, digest)
+
+    def stamp(self) -> Stamp | None:
+        """Return a stamp that changes whenever the file is written to; None: not known yet."""
+        return stamp_of(self._file)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def wrong_size(path: Place, found: int, size: int) -> DataError:
+    """Return the error for a file with another size than was written."""
+    return DataError(
+        f"{path}: {found:,} bytes, but {size:,} were written; it was cut off or replaced. "
+        "Restore the file, or convert the data again."
+    )
+
+
 def stamp_of(file: int) -> Stamp | None:
     """Return a stamp that changes whenever an open file is written to.
 
@@ -102,18 +138,3 @@ def stamp_of(file: int) -> Stamp | None:
     if time.time_ns() - found.st_ctime_ns < SETTLED_NS:
         return None
     return found.st_ctime_ns, found.st_mtime_ns, found.st_size
-
-
-def open_for_reading(path: Path, size: int) -> int:
-    """Open the file, which must have `size` bytes, and return its descriptor."""
-    file = os.open(
-        path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-    )  # opening a pipe must not block
-    found = os.fstat(file).st_size
-    if found != size:
-        os.close(file)
-        raise DataError(
-            f"{path}: {found:,} bytes, but {size:,} were written; it was cut off or replaced. "
-            "Restore the file, or convert the data again."
-        )
-    return file

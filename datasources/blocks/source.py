@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -14,15 +13,19 @@ from blocklearn.closing import Closing
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
 from ..memory.order import RowOrder
+from ..remote import PATIENCE, Patience, Place, StoredPath
 from ..source import Described, check_request
 from .folders import open_dataset
 from .manifest import Side
 from .part_reader import PartReader, Verify
 
+READ_AT_ONCE = 4  # blocks of a store, because each read waits for the network
+
 
 class BlockSource(Closing, Described):
     """The block dataset in the folders `paths`, one per stripe, as it was written.
 
+    - paths: local folders, or URLs of stores ("s3://bucket/clicks").
     - shuffle: False: blocks in the order of the rows. "blocks": a new order of the blocks in each
       pass, drawn from `(seed, pass)`. (Rows were dealt to blocks when they were written.)
     - verify: True: compare the digest of a block when it is read for the first time, and when its
@@ -31,12 +34,14 @@ class BlockSource(Closing, Described):
     - block_rows: rows of a block, if more than written, to agree with other data; the further rows
       stay empty.
     - side: "rows", or "columns" for the other orientation, if it is stored.
+    - patience: timeouts and retries with stores.
 
     If the dataset has both orientations, `transposed()` returns the other one; otherwise the method
     is missing. Blocks are read straight into the host block, by as many threads as stripes.
 
     Raises:
         FileNotFoundError: a folder has no dataset.
+        RemoteError: a store does not answer.
         DataError: the dataset is damaged, incomplete or of another version. The message gives
             file, block and row.
 
@@ -58,13 +63,14 @@ class BlockSource(Closing, Described):
     @answered
     def __init__(
         self,
-        paths: Sequence[str | Path],
+        paths: Sequence[str | Place],
         *,
         shuffle: Literal[False, "blocks"] = False,
         seed: int = 0,
         verify: Verify = True,
         block_rows: int | None = None,
         side: Side = "rows",
+        patience: Patience = PATIENCE,
     ) -> None:
         """Read the manifest and open the files."""
         if shuffle not in (False, "blocks"):
@@ -72,7 +78,7 @@ class BlockSource(Closing, Described):
                 f"BlockSource: shuffle={shuffle!r}: must be False or "
                 '"blocks", because rows stay in the block that they were written to.'
             )
-        dataset = open_dataset(paths)
+        dataset = open_dataset(paths, patience)
         part = dataset.manifest.part(side)
         if part is None:
             raise DataError(
@@ -109,8 +115,9 @@ class BlockSource(Closing, Described):
 
     @property
     def readers(self) -> int:
-        """The number of threads with which it reads fastest: one per stripe."""
-        return min(len(self._dataset.folders), self.blocks)
+        """The number of threads with which it reads fastest: one per stripe, more of stores."""
+        remote = any(isinstance(folder, StoredPath) for folder in self._dataset.folders)
+        return min(max(len(self._dataset.folders), READ_AT_ONCE if remote else 1), self.blocks)
 
     @property
     def scratch_bytes(self) -> int:

@@ -10,12 +10,12 @@ from ..errors import DataError
 from ..parquet import Dense, Nulls, ParquetSource, Sparse
 from ..parquet.files import BROKEN
 from ..parquet.footer import MAGIC, read_footer
-from ..parquet.source import ENDINGS, PATIENCE
+from ..parquet.source import ENDINGS
 from ..parquet.types import is_text
 from ..parquet.where import parse_condition
 from ..parsing.layout import COUNTED, Known, check_columns
 from ..parsing.scratch import Scratch
-from ..remote import find, resolve
+from ..remote import PATIENCE, find, resolve
 from .source_rows import SourceRows
 
 BLOCK_ROWS = 1024  # rows that are read at once

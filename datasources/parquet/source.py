@@ -14,7 +14,7 @@ from ..arrays.copy_rows import count_up
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
 from ..memory.order import Shuffle
-from ..remote import Files, HdfsDriver, Patience, Status, find, resolve
+from ..remote import PATIENCE, Files, HdfsDriver, Patience, Status, find, resolve
 from ..source import Described, check_request
 from .arrays import Fault
 from .block_order import Cut
@@ -29,7 +29,6 @@ from .where import Where
 
 MEMORY = 2**30
 ENDINGS = (".parquet", ".parq", ".pq")
-PATIENCE = Patience()
 
 
 class ParquetSource(Described):

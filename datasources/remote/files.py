@@ -46,7 +46,10 @@ class Files(Protocol):
         """List a folder, in any order. Raises as `status` does."""
 
     def open(self, status: Status) -> Any:
-        """Open the file for random access, as `pyarrow.parquet.ParquetFile` needs it."""
+        """Open the file for random access, as `pyarrow.parquet.ParquetFile` needs it.
+
+        Its `read_at(nbytes, offset)` may be called by several threads at once.
+        """
 
 
 class RangeFile(io.RawIOBase):
@@ -91,11 +94,16 @@ class RangeFile(io.RawIOBase):
         """Return the next `size` bytes, fewer only at the end of the file."""
         left = max(0, self._size - self._place)
         length = left if size is None or size < 0 else min(size, left)
-        data = self._fetch(self._place, length) if length else b""
-        if len(data) != length:
-            raise RemoteError(
-                f"{self._name}: {len(data):,} bytes came instead of the {length:,} from byte "
-                f"{self._place:,} on; the file or the connection is broken."
-            )
+        data = self.read_at(length, self._place)
         self._place += length
+        return data
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        """Return `nbytes` bytes from `offset` on; several threads may call it at once."""
+        data = self._fetch(offset, nbytes) if nbytes else b""
+        if len(data) != nbytes:
+            raise RemoteError(
+                f"{self._name}: {len(data):,} bytes came instead of the {nbytes:,} from byte "
+                f"{offset:,} on; the file or the connection is broken."
+            )
         return data

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from ..errors import DataError
+from .errors import Passing
 from .files import RangeFile, Status
 from .http_request import Patience
 
@@ -118,13 +119,14 @@ def check_options(scheme: str, options: dict[str, str], known: set[str]) -> None
 class FsspecFiles:
     """An fsspec file system. scheme: the start of its URLs, such as "memory".
 
-    Some of its drivers silently return fewer bytes than requested; `RangeFile` detects that.
+    Some of its drivers silently return fewer bytes than requested, and most do not retry: a request
+    whose bytes do not come is repeated.
     """
 
     quick = False
 
-    def __init__(self, filesystem: Any, scheme: str) -> None:
-        self._filesystem, self._scheme = filesystem, scheme
+    def __init__(self, filesystem: Any, scheme: str, patience: Patience) -> None:
+        self._filesystem, self._scheme, self._patience = filesystem, scheme, patience
 
     def name(self, path: str) -> str:
         """Return the URL."""
@@ -144,7 +146,18 @@ class FsspecFiles:
         return RangeFile(self.name(status.path), status.size, partial(self._fetch, status.path))
 
     def _fetch(self, path: str, offset: int, length: int) -> bytes:
-        return bytes(self._filesystem.cat_file(path, start=offset, end=offset + length))
+        def attempt() -> bytes:
+            try:
+                data = bytes(self._filesystem.cat_file(path, start=offset, end=offset + length))
+            except (FileNotFoundError, PermissionError):
+                raise
+            except OSError as error:
+                raise Passing(str(error) or type(error).__name__) from error
+            if len(data) != length:
+                raise Passing(f"{len(data):,} bytes came instead of the {length:,} from {offset:,}")
+            return data
+
+        return self._patience.keep_trying(self.name(path), attempt)
 
 
 def to_status(info: dict[str, Any]) -> Status:

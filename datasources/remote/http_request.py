@@ -151,3 +151,7 @@ class Patience:
             time.sleep(pause * random.uniform(0.5, 1.0))  # spread the tries of many workers
             pause = min(2 * pause, LONGEST_PAUSE)
         raise RemoteError(f"{name}: attempts={self.attempts}: must be at least 1.")
+
+
+PATIENCE = Patience()
+"""The timeouts and retries where none are given."""

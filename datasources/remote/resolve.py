@@ -55,7 +55,7 @@ def resolve(url: str, patience: Patience, hdfs: HdfsDriver | None = None) -> tup
         options = dict(parse_qsl(parts.query))
         filesystem = BUCKETS[parts.scheme](parts.netloc, options, patience)
         return ArrowFiles(filesystem, f"{parts.scheme}://"), parts.netloc + path, URL_WILD
-    return *open_fsspec(url), URL_WILD
+    return *open_fsspec(url, patience), URL_WILD
 
 
 def open_hdfs(authority: str, driver: HdfsDriver | None, patience: Patience) -> Files:
@@ -92,7 +92,7 @@ def libhdfs_is_set_up() -> bool:
     return there and "hadoop" in os.environ.get("CLASSPATH", "")
 
 
-def open_fsspec(url: str) -> tuple[Files, str]:
+def open_fsspec(url: str, patience: Patience) -> tuple[Files, str]:
     """Return fsspec's file system for a URL, and the path in it."""
     scheme = url.partition("://")[0]
     try:
@@ -107,4 +107,4 @@ def open_fsspec(url: str) -> tuple[Files, str]:
         raise DriverMissingError(f"{scheme}://: {error}") from error
     except ValueError as error:
         raise DataError(f"{scheme}://: unknown file system ({error}).") from error
-    return FsspecFiles(filesystem, scheme), str(path)
+    return FsspecFiles(filesystem, scheme, patience), str(path)

@@ -210,7 +210,7 @@ def open_dataset(learner: Learner, folders: list[Path], targets: Path | None) ->
         raise DataError(f"{targets}: the targets of a dataset are part of it; leave them out.")
     source = BlockSource(folders)
     check_columns(learner, source, str(folders[0]))
-    check_names(folders[0], source.names, learner.names)
+    check_names(str(folders[0]), source.names, learner.names)
     return source
 
 

@@ -12,7 +12,7 @@ import pytest
 from blocklearn.datasources import DataError, HostBlock, ParquetSource
 from blocklearn.datasources.remote import DriverMissingError, Patience, RemoteError, find, resolve
 from blocklearn.datasources.remote.files import RangeFile
-from tests.support.web_servers import FakeHdfs, Handler, closed_port, serving
+from tests.support.web_servers import FakeHdfs, FileServer, Handler, closed_port, serving
 
 DATA = np.random.default_rng(0).bytes(300_000)
 QUICK = Patience(timeout=10.0, attempts=4, pause=0.001)
@@ -160,33 +160,8 @@ def test_drip_is_not_forever():
 # ------------------------------------------------------------- web servers
 
 
-class Files:
-    """Plain files by ranges, as good servers do it."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.tag, self.faults = data, '"1"', list[int]()
-
-    def __call__(self, request: Handler) -> None:
-        if request.parts.path == "/moved":
-            return request.say(302, Location="/file")
-        if request.parts.path != "/file":
-            return request.say(404)
-        if self.faults:
-            return request.say(self.faults.pop(), b"sorry")
-        if request.headers.get("If-Match", self.tag) != self.tag:
-            return request.say(412)
-        start, stop = request.headers["Range"].removeprefix("bytes=").split("-")
-        part = self.data[int(start) : int(stop) + 1]
-        if not part:
-            return request.say(416, Content_Range=f"bytes */{len(self.data)}", ETag=self.tag)
-        last = int(start) + len(part) - 1
-        place = f"bytes {start}-{last}/{len(self.data)}"
-        request.say(206, part, Content_Range=place, ETag=self.tag)
-        return None
-
-
 def test_http_reads_ranges():
-    fake = Files(DATA)
+    fake = FileServer({"/file": DATA})
     with serving(fake) as server:
         for name in ("file", "moved"):
             url = f"http://{server.address}/{name}"
@@ -201,12 +176,12 @@ def test_http_reads_ranges():
         fake.faults = [403]
         with pytest.raises(PermissionError):
             read(f"http://{server.address}/file")
-        fake.data = b""
+        fake.files["/file"] = b""
         assert read(f"http://{server.address}/file") == b""
 
 
 def test_http_notices_another_file():
-    fake = Files(DATA)
+    fake = FileServer({"/file": DATA})
     with serving(fake) as server:
         files, path, _ = resolve(f"http://{server.address}/file", QUICK)
         with files.open(files.status(path)) as file:

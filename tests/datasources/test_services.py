@@ -21,7 +21,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from blocklearn.datasources import DataError, HostBlock, ParquetSource, Sparse
+from blocklearn.datasources import (
+    BlockSource,
+    DataError,
+    DataSource,
+    HostBlock,
+    ParquetSource,
+    Sparse,
+    write_blocks,
+)
 from blocklearn.datasources.remote import Patience, RemoteError
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.learner import Learner
@@ -53,7 +61,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def blocks_of(source: ParquetSource, visit: Callable[[int], None] = lambda index: None) -> list:
+def blocks_of(source: DataSource, visit: Callable[[int], None] = lambda index: None) -> list:
     """Everything in the blocks of a pass; visit: called before each block is read."""
     block, found = HostBlock(source.shape), []
     for index in range(source.blocks):
@@ -310,3 +318,19 @@ def test_s3_notices_another_file(s3: str, local: Path) -> None:
         blocks_of(source, replace)
     with pytest.raises(FileNotFoundError, match="s3://corpus/none"):
         open_s3(s3, "none")
+
+
+@pytest.mark.parametrize("fault", ["503", "broken-off"])
+def test_s3_has_block_datasets(s3: str, local: Path, tmp_path: Path, fault: str) -> None:
+    write_blocks(ParquetSource(local, FEATURES, block_rows=1000), [tmp_path])
+    for path in tmp_path.iterdir():
+        put(s3, f"corpus/blocks/{path.name}", path.read_bytes())
+    between = Between(s3, fault, every=5)
+    with serving(between) as server:
+        options = f"region=us-east-1&scheme=http&endpoint_override={server.address}"
+        url = f"s3://corpus/blocks?{options}"
+        assert_same(
+            blocks_of(BlockSource([url], patience=Patience(10, 8))),
+            blocks_of(BlockSource([tmp_path])),
+        )
+    assert between.failed >= 3

@@ -17,8 +17,8 @@ ROOMS = {
         "errors threads notation program containers emit operations cpu merge cuda devices"
     ),
     "datasources": (
-        "errors secrets separators arrays block source read_ahead reader memory holdout sampling"
-        " weighting data_kind blocks tables packed ids parsing text ratings given examples remote"
+        "errors secrets remote separators arrays block source read_ahead reader memory holdout"
+        " sampling weighting data_kind blocks tables packed ids parsing text ratings given examples"
         " parquet formats hugectr config"
     ),
     "models": (

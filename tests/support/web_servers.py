@@ -170,3 +170,29 @@ def refuse(request: Handler, status: int, exception: str, text: str) -> None:
     """What a namenode says when it does not want to."""
     found = {"exception": exception, "javaClassName": f"org.x.{exception}", "message": text}
     request.say_json(status, {"RemoteException": found})
+
+
+class FileServer:
+    """Plain `files` (by path) by ranges, as good servers do it; /moved leads to /file."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files, self.tag, self.faults = files, '"1"', list[int]()
+
+    def __call__(self, request: Handler) -> None:
+        if request.parts.path == "/moved":
+            return request.say(302, Location="/file")
+        data = self.files.get(unquote(request.parts.path))
+        if data is None:
+            return request.say(404)
+        if self.faults:
+            return request.say(self.faults.pop(), b"sorry")
+        if request.headers.get("If-Match", self.tag) != self.tag:
+            return request.say(412)
+        start, stop = request.headers["Range"].removeprefix("bytes=").split("-")
+        part = data[int(start) : int(stop) + 1]
+        if not part:
+            return request.say(416, Content_Range=f"bytes */{len(data)}", ETag=self.tag)
+        last = int(start) + len(part) - 1
+        place = f"bytes {start}-{last}/{len(data)}"
+        request.say(206, part, Content_Range=place, ETag=self.tag)
+        return None
