@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from . import bounds
+from .access import place1, put1
 from .exact import add_exact_columns, add_exact_product, keep_largest
 from .random import random_bits
 from .top import top_products
@@ -90,12 +91,14 @@ def transposed_column(chunk, thread, bounds, active, starts, t_rows, t_pos, valu
 @_ordered
 def scattered_column(indptr, indices, values, table, out):
     """Compute the same row by row, without the transposed index, on one thread."""
-    for c in range(out.shape[0]):
-        out[c, 0] = 0
+    sums = out.reshape(-1)
+    for c in range(sums.size):
+        sums[c] = 0
     for i in range(table.shape[0]):
         x = table[i, 0]
         for e in range(indptr[i], indptr[i + 1]):
-            out[np.uintp(indices[e]), 0] += values[e] * x
+            c = place1(indices, e)
+            put1(sums, c, sums[c] + values[np.uintp(e)] * x)
 
 
 @_kernel
