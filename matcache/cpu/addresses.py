@@ -30,12 +30,14 @@ class Call(NamedTuple):
     bounds: of its chunks, after their number; `kernel(chunk, thread, bounds[1:], *args)` is called
         for each of them. None: `kernel(*args)` is called once.
     alone: whether one thread runs all chunks, which are too little work for threads.
+    blas: whether the kernel calls BLAS, which must then have no threads of its own.
     """
 
     kernel: Kernel
     bounds: Array | None
     args: tuple[Any, ...]
     alone: bool = False
+    blas: bool = False
 
     @property
     def given(self) -> tuple[Any, ...]:

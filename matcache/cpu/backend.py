@@ -17,7 +17,7 @@ from ..emit.source import cache_folder
 from . import kernels as cpu_kernels
 from . import launches as launches
 from .addresses import Call
-from .blas import matmul
+from .blas import UNLIMITED, limited, matmul
 from .compiled import Kernel, type_of
 from .executor import joined
 from .pool import Pool
@@ -71,13 +71,17 @@ class CPU:
         """Run the same on the calling thread: the chunks are too little work for threads."""
         self._do(Call(kernel, bounds, args, alone=True))
 
+    def run_blas(self, kernel: Kernel, bounds: Array, *args: Any) -> None:
+        """Run a kernel that calls BLAS, like `run`, while BLAS has no threads of its own."""
+        self._do(Call(kernel, bounds, args, blas=True))
+
     def call(self, kernel: Kernel, *args: Any) -> None:
         """Call `kernel(*args)`."""
         self._do(Call(kernel, None, args))
 
     def _do(self, call: Call) -> None:
         """Run a call of a kernel, or prepare it while memory is being planned."""
-        kernel, bounds, args, alone = call
+        kernel, bounds, args = call[:3]
         if self.planning:
             self.expect(kernel, *(() if bounds is None else (0, 0)), *call.given)
             return
@@ -87,10 +91,11 @@ class CPU:
             kernel(*args)
             return
         given, chunks = call.given, int(bounds[0])
-        if alone:
+        if call.alone:
             for chunk in range(chunks):
                 kernel(chunk, 0, *given)
-        else:
+            return
+        with limited if call.blas else UNLIMITED:
             self.pool.run(lambda chunk, thread: kernel(chunk, thread, *given), chunks)
 
     def joined(self, steps: Sequence[Any], owners: Sequence[Any]) -> list[Callable[[], None]]:

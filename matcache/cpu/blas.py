@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,23 +24,22 @@ CHUNK_ROWS = 128  # least rows in a chunk
 CHUNKS = 32  # most chunks
 
 
+def rows_of_chunk(rows: int) -> int:
+    """Return the rows of a product that one thread computes at a time."""
+    return max(CHUNK_ROWS, -(-rows // CHUNKS))
+
+
 def matmul(pool: Pool, left: Any, right: Any, out: Any) -> None:
-    """Compute out = left @ right, in row chunks whose size depends only on the shape."""
+    """Compute out = left @ right by NumPy, in row chunks whose size depends only on the shape."""
     rows = out.shape[0]
-    size = max(CHUNK_ROWS, -(-rows // CHUNKS))
-    if 0 < rows <= size:
-        pool.check_open()
-        with _library:
-            _library.lower_here()
-            np.matmul(left, right, out=out)
-        return
+    size = rows_of_chunk(rows)
 
     def chunk(number: int, thread: int) -> None:
-        _library.lower_here()
+        limited.lower_here()
         part = slice(number * size, min(rows, (number + 1) * size))
         np.matmul(left[part], right, out=out[part])
 
-    with _library:
+    with limited:
         pool.run(chunk, -(-rows // size))
 
 
@@ -55,14 +54,14 @@ def add_turned(pool: Pool, left: Any, right: Any, wide: Any, parts: Any, out: An
     columns = out.shape[0]
 
     def chunk(number: int, thread: int) -> None:
-        _library.lower_here()
+        limited.lower_here()
         part = slice(number * CHUNK_ROWS, min(columns, (number + 1) * CHUNK_ROWS))
         mine = wide[thread, :, : part.stop - part.start]
         np.copyto(mine, left[:, part])
         np.matmul(mine.T, right, out=parts[part])
         np.add(out[part], parts[part], out=out[part])
 
-    with _library:
+    with limited:
         pool.run(chunk, -(-columns // CHUNK_ROWS))
 
 
@@ -140,17 +139,20 @@ def _functions_of(library: Any) -> tuple[Callable[[int], None], Callable[[], int
     return put, library.get_num_threads
 
 
-_library = _Library()
+limited = _Library()
+"""Limits BLAS to one thread within a `with` block. Threads of a pool call `lower_here`, too."""
+
+UNLIMITED: Any = nullcontext()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Run BLAS on the calling thread alone, within this `with` block."""
-    with _library:
-        _library.lower_here()
+    with limited:
+        limited.lower_here()
         yield
 
 
 def look_again() -> None:
     """Look for libraries before the next product: another may have been loaded."""
-    _library.look_again()
+    limited.look_again()

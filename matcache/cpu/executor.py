@@ -25,6 +25,7 @@ from numba import extending, njit, types
 
 from ..errors import ShapeError
 from .addresses import Call, address_of, has_address, trampoline_of, words_of
+from .blas import UNLIMITED, limited
 from .pool import Pool
 
 Array = np.ndarray[Any, Any]
@@ -136,6 +137,7 @@ class Program:
             row[:] = trampoline_of(call), first + 8 * start, bounds, alone
         self._put, self._seen = self._code[SIZES:].data, state.data
         self._most = pool.threads  # chunks of the call with most, in the last run
+        self._within = limited if any(call.blas for call in calls) else UNLIMITED
 
     def run(self) -> None:
         """Run all calls, for the arrays that blocks have brought."""
@@ -145,12 +147,13 @@ class Program:
             if array is None:
                 raise ShapeError(f"{owner.label}: this block has no {name}.")
             put[number] = id(array)
-        if self._pool.threads == 1 or self._most == 1:
-            self._pool.check_open()
-            _run(self._code)
-        else:
-            _begin(self._code)
-            self._pool.run(self._task, min(self._pool.threads, self._most))
+        with self._within:
+            if self._pool.threads == 1 or self._most == 1:
+                self._pool.check_open()
+                _run(self._code)
+            else:
+                _begin(self._code)
+                self._pool.run(self._task, min(self._pool.threads, self._most))
         self._most = self._seen[1]
         if failed := self._seen[0]:
             self._again[failed - 1]()

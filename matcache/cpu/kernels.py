@@ -15,6 +15,7 @@ from numba import njit
 from . import bounds
 from .access import place1, put1
 from .exact import add_exact_columns, add_exact_product, keep_largest
+from .gemm import product
 from .random import random_bits
 from .top import top_products
 
@@ -229,6 +230,7 @@ KERNELS: dict[str, Any] = {
     "copy": copy,
     "gather": gather,
     "max_partials": max_partials,
+    "product": product,
     "scatter": scatter,
     "round_table": round_table,
     "split_tokens": split_tokens,

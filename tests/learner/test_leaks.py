@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import hashlib
 import os
@@ -22,6 +23,8 @@ from threadpoolctl import threadpool_info
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.learner.memory import resident_bytes
+from blocklearn.matcache.cpu import gemm
+from blocklearn.matcache.cpu.launches import dense
 from tests.support.own_threads import Started
 
 CYCLES = 200
@@ -192,6 +195,12 @@ def test_learners_in_threads_do_not_disturb_each_other(digest: Any, fresh: dict[
 # ---- as many threads as are allowed --------------------------------------------------------------
 
 
+GEMM = ctypes.CFUNCTYPE(
+    None, *[ctypes.c_int] * 3, *[ctypes.c_int64] * 3, ctypes.c_float, *[ctypes.c_int64] * 4,
+    ctypes.c_float, *[ctypes.c_int64] * 2,
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 def test_blas_numba_and_replicas_share_the_threads(
     replicas: int, monkeypatch: pytest.MonkeyPatch
@@ -201,12 +210,19 @@ def test_blas_numba_and_replicas_share_the_threads(
     """
     blas: list[int] = []
     workers: set[str] = set()
-    multiply = np.matmul
+    known = gemm.routines(np.dtype(np.float32))
+    if known is None:
+        pytest.skip("needs a NumPy that brings its own BLAS")
+    multiply = GEMM(known.gemm)
 
-    def matmul(*arguments: Any, **more: Any) -> Any:
+    @GEMM
+    def noted(*arguments: Any) -> None:
         libraries = [each for each in threadpool_info() if each["user_api"] == "blas"]
         blas.append(max(library["num_threads"] for library in libraries))
-        return multiply(*arguments, **more)
+        multiply(*arguments)
+
+    address = ctypes.cast(noted, ctypes.c_void_p).value
+    monkeypatch.setattr(dense, "routines", lambda dtype: known._replace(gemm=address))
 
     class Look(bl.Hook):
         def block(self, learner: Any, progress: Any) -> None:
@@ -227,7 +243,6 @@ def test_blas_numba_and_replicas_share_the_threads(
             return (block.X @ self.G).mat()
 
     started = Started()
-    monkeypatch.setattr(np, "matmul", matmul)
     X = np.random.default_rng(0).random((600, 30), np.float32)
     learner = bl.Learner(
         Products(), X, block_rows=100, threads=6, replicas=replicas, sync_every=1, hooks=[Look()]

@@ -14,8 +14,10 @@ from ...containers.slots import Slot
 from ...operations.compiled import Compiled
 from ...operations.dense import CHUNK_ELEMENTS, COLSUM_ROWS, WAKE_WORK
 from ...operations.indexing import out_of_range
+from ..blas import rows_of_chunk
 from ..bounds import even_bounds
 from ..compiled import kernel_of
+from ..gemm import routines
 
 
 @launches("dense", "cpu", only_calls=True)
@@ -103,14 +105,21 @@ def _scatter(
         out_of_range(Mat(cache, target), int(_line(rows)[0][place - 1]), 0, target.where)
 
 
-@launches("product", "cpu")
+@launches("product", "cpu", only_calls=True)
 def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> None:
-    if cache.reserving:
+    backend, (rows, columns) = cache.backend, out.shape
+    turned_left, turned_right = op == "transposed_matmul", op == "matmul_transposed"
+    x, y, size = left.data(), right.data(), rows_of_chunk(rows)
+    inner = left.shape[0] if turned_left else left.shape[1]
+    found = routines(out.dtype)
+    if found is None or min(rows % size or size, columns, inner) < 2:
+        if not cache.reserving:
+            turned = x.T if turned_left else x, y.T if turned_right else y
+            backend.call(backend.matmul, *turned, out.data())
         return
-    x, y = left.data(), right.data()
-    x = x.T if op == "transposed_matmul" else x
-    y = y.T if op == "matmul_transposed" else y
-    cache.backend.matmul(x, y, out.data())
+    chunks = -(-rows // size)
+    call = [*found, x, turned_left, y, turned_right, out.data()]
+    backend.run_blas(backend.kernels["product"], even_bounds(cache, chunks * size, chunks), *call)
 
 
 @launches("transpose", "cpu")
