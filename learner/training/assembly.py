@@ -129,8 +129,6 @@ class Assembly:
             return None, ""
         if any(mixin.acts for mixin in self.parts.mixins):
             return None, "terms of mixins act on sums, not on single tokens"
-        if any(device != "cpu" for device in self.devices):
-            return None, "devices have no such sampler yet"
         if self.facts.of_rows is not None:
             return None, "the data are a part of those that are trained on"
         return count_tokens(self.facts.training[0])

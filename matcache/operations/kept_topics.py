@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..containers.cache import MatCache
 from ..containers.chunks import turned
 from ..containers.dispatch import launch
 from ..containers.matrices import Mat, SparseMat
@@ -27,7 +28,7 @@ def type_of_topics(topics: int) -> type[np.uint16 | np.uint32]:
 
 @dataclass(frozen=True)
 class Redraws:
-    """Operands of `redraw_topics` and its results `first`, `old` and `moved`, for a launch."""
+    """Operands of `redraw_topics` and its results `first` and `old`, for a launch."""
 
     X: SparseMat
     topics: Mat
@@ -40,7 +41,6 @@ class Redraws:
     extra: Mat | None
     first: Slot
     old: Slot
-    moved: Slot
 
     def scratch(self, name: str, dtype: Any, more: int = 0) -> Slot:
         """Return a container with one number for each token, and `more`."""
@@ -60,14 +60,12 @@ class Moves:
 
     first: number of each entry's first token [nnz].
     old, topics: topics of the tokens before and after [1 x tokens].
-    moved: float64 [threads x topics], tokens that each topic has gained.
     """
 
     X: SparseMat
     first: Slot
     old: Slot
     topics: Mat
-    moved: Slot
 
     def apply(self, counts: Mat, totals: Mat) -> None:
         """Move the counts of the tokens, in place. Whole numbers stay exact.
@@ -76,14 +74,14 @@ class Moves:
         totals: float64 [1 x topics], tokens of each topic.
         """
         X, where = self.X, source_line()
-        shape = (X.shape[1], self.moved.shape[1])
+        shape = (X.shape[1], totals.shape[1])
         expected = [(counts, shape, np.float32), (totals, (1, shape[1]), np.float64)]
         _check("Moves.apply", expected)
         turned(X.cache, X.pattern)
         for mat in (counts, totals):
             mat.slot.written(where)
             mat.follow()
-        operands = (X.pattern, X.slot, self.first, self.old, self.topics.slot, self.moved)
+        operands = (X.pattern, X.slot, self.first, self.old, self.topics.slot)
         launch(X.cache, "move_counts", *operands, counts.slot, totals.slot)
 
 
@@ -135,15 +133,19 @@ def redraw_topics(
     identity = ("redraw_topics", X.guid, topics.guid)
     first = values_container(cache, (*identity, "first"), X.pattern, np.int64, "tokens of entries")
     old = cache.result((*identity, "old"), topics.shape, kind, "topics before the sweep")
-    threads = cache.backend.threads
-    moved = cache.result((*identity, "moved"), (threads, k), np.float64, "tokens that topics gain")
     where = source_line()
-    for slot in (first, old, moved, topics.slot):
+    for slot in (first, old, topics.slot):
         slot.written(where)
     topics.follow()
-    draws = Redraws(X, topics, table, one, alpha, row_ids, key, sweeps, extra, first, old, moved)
+    draws = Redraws(X, topics, table, one, alpha, row_ids, key, sweeps, extra, first, old)
     launch(cache, "redraw_lists" if lists else "redraw_topics", draws)
-    return Moves(X, first, old, topics, moved)
+    return Moves(X, first, old, topics)
+
+
+def gains(cache: MatCache, old: Slot, shape: tuple[int, int], dtype: Any) -> Slot:
+    """Return the container of what topics gain, for launches: [parts x topics]."""
+    label = "tokens that topics gain"
+    return cache.result((label, old.guid), shape, dtype, label)
 
 
 def _check(name: str, expected: list[tuple[Mat, tuple[int, int], Any]]) -> None:

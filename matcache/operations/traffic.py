@@ -99,6 +99,18 @@ def _sampled(args: Any, nnz: float) -> Moved:
     return Moved(nnz * sweeps * width + 12 * nnz, nnz * draws.flops_each)
 
 
+def _listed(args: Any, nnz: float) -> Moved:
+    """Count the table once, and one topic of a list for one token of each non-zero."""
+    draws: Redraws = args[0]
+    return Moved(_held(draws.table.slot, nnz) + 24 * nnz, 2.0 * prod(draws.table.shape))
+
+
+def _moves(args: Any, nnz: float) -> Moved:
+    """Count one token for each non-zero, with counts of two topics that are read and written."""
+    topics = args[3].dtype.itemsize
+    return Moved((12 + 2 * topics + 16) * nnz, 2 * nnz)
+
+
 _RULES: dict[str, Rule] = {
     "rowwise": _rowwise,
     "dense": _dense,
@@ -109,7 +121,8 @@ _RULES: dict[str, Rule] = {
     "solve_rows": _solve_rows,
     "sample_topics": _sampled,
     "redraw_topics": _sampled,
-    "redraw_lists": _sampled,
+    "redraw_lists": _listed,
+    "move_counts": _moves,
 }
 
 

@@ -22,12 +22,21 @@ SIZED = 4
 # shared memory, of which each block takes 1,024 more than it asks for.
 ALL_REGISTERS, ALL_THREADS, ALL_BLOCKS, ALL_SHARED, OF_EACH = 65536, 2048, 32, 233472, 1024
 MODULES = {
-    "K = 256": (kernels.transposed_source(256), kernels.gibbs_source(256)),
+    "K = 256": (
+        kernels.transposed_source(256),
+        kernels.gibbs_source(256),
+        kernels.kept_source(256),
+    ),
     "K = 100": (
         kernels.cholesky_source(100, gram=True, masked=False, scaled=False),
         kernels.gibbs_source(100),
     ),
-    "K = 65536": (kernels.gibbs_source(2**16),),
+    "K = 65536": (
+        kernels.gibbs_source(2**16),
+        kernels.kept_source(2**16),
+        kernels.lists_source(2**16),
+        kernels.moves_source(2**16),
+    ),
     "": (
         kernels.exact_source(),
         kernels.wide_source(),

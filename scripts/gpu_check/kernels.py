@@ -24,6 +24,9 @@ FLOORS: dict[str, Floor] = {
     "infer_cvb0": lambda n, r, v, k: (4 * n * k * 11 + 12 * n + 8 * r * k, 4 * n * k * 11),
     "conjugate_gradients": lambda n, r, v, k: (16 * n * k, 16 * n * k),
     "sample": lambda n, r, v, k: (2 * n * k * 10, 2 * n * k * 10),
+    "redraw_topics": lambda n, r, v, k: (4 * n * k + 12 * n, 2 * n * k),
+    "sum_words": lambda n, r, v, k: (5 * v * k, 2 * v * k),
+    "move_counts": lambda n, r, v, k: (32 * n, 2 * n),
     "topic_counts": lambda n, r, v, k: (34 * n + 4 * v * k, 9 * n),
     "transposed_product": lambda n, r, v, k: (4 * n * k + 4 * v * k + 16 * n, 2 * n * k),
     "solve_rows": lambda n, r, v, k: (4 * n * k + 8 * r * k, n * k * k + r * k**3 / 3),
@@ -56,9 +59,16 @@ def models(scale: Scale) -> dict[str, tuple[Any, Any, int, dict[str, Any]]]:
     Y = (rng.random((X.shape[0], targets)) < 0.1).astype(np.float32)
     by_block = {"optimizer": bl.optimizers.AdaGrad()}
     made = {
-        f"LDA {way}": (bl.models.LDA(topics=k, inference=way), X, k, {})
+        f"LDA {way}": (bl.models.LDA(topics=k, inference=way, assignments="fresh"), X, k, {})
         for way in ("vb", "cvb0", "gibbs")
     }
+    many = scale.of(1000, 130)
+    made |= {
+        f"LDA kept, {topics} topics": (
+            bl.models.LDA(topics=topics, assignments="kept", warm_up=0), X, topics, {}
+        )
+        for topics in (k, many)
+    }  # fmt: skip
     made |= {
         f"ALS {solver}": (bl.models.ALS(rank=rank, solver=solver), R, rank, {})
         for solver in ("cg", "cholesky")

@@ -113,20 +113,12 @@ def test_numbers_of_another_type_are_read_as_they_are(cache: MatCache) -> None:
     np.testing.assert_allclose((A * half + ids).numpy(), expected, rtol=1e-6)
 
 
-# As docs/gpu.md says of kept assignments.
-ON_THE_CPU_ALONE = {"redraw_topics", "redraw_lists", "move_counts"}
-
-
 def test_every_operation_has_a_kernel_on_every_kind_of_backend() -> None:
     kinds: dict[str, set[str]] = {}
     for operation, kind in _launches:
         kinds.setdefault(operation, set()).add(kind)
     assert {"rowwise", "dense", "top_products", "row_steps"} <= kinds.keys()
-    assert {name for name, found in kinds.items() if found == {"cpu"}} == ON_THE_CPU_ALONE
-    assert {frozenset(found) for found in kinds.values()} <= {
-        frozenset({"cpu"}),
-        frozenset({"cpu", "cuda"}),
-    }
+    assert {frozenset(found) for found in kinds.values()} == {frozenset({"cpu", "cuda"})}
 
 
 def test_an_operation_without_a_kernel_says_so(cache: MatCache) -> None:

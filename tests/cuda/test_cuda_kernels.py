@@ -379,6 +379,12 @@ EVERY = {
     "draws": sources.draws_source(),
     "gibbs, most in registers": sources.gibbs_source(sources.RESIDENT),
     "gibbs, most topics": sources.gibbs_source(2**16),
+    "kept topics": sources.kept_source(100),
+    "kept topics, most in registers": sources.kept_source(sources.RESIDENT_KEPT),
+    "kept topics, most topics": sources.kept_source(2**16),
+    "lists of topics": sources.lists_source(100),
+    "lists of topics, most topics": sources.lists_source(2**16),
+    "moves": sources.moves_source(100),
     "algebra": sources.algebra_source(),
     "cholesky": sources.cholesky_source(100, gram=True, masked=True, scaled=True),
 }

@@ -61,14 +61,14 @@ def drivers(monkeypatch: pytest.MonkeyPatch) -> list[HostDriver]:
 def learnt(learner: bl.Learner, data: Any) -> dict[str, Any]:
     """All that comes out of a training."""
     found: dict[str, Any] = {p: learner.parameter(p) for p in learner.model.parameters}
-    found |= {s: learner.row_state(s).copy() for s in learner.model.states}
+    found |= {s: learner.row_state(s).copy() for s in learner.model.row_states}
     found["predicted"] = learner.predict(features_of(data))
     found["scores"] = np.array(list(learner.evaluate(data).values()))
     return found
 
 
 @pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
-@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].on_devices])
+@pytest.mark.parametrize("name", CASES)
 def test_a_device_learns_what_the_cpu_learns(
     name: str, drivers: list[HostDriver], every_block_is_scored: None
 ) -> None:

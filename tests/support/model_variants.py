@@ -27,14 +27,12 @@ class Variant(NamedTuple):
 
     data: one of `data_for`; None: what the class says that it needs.
     mixins: terms added to the objective.
-    on_devices: whether GPUs have it, too.
     """
 
     model: Model
     optimizer: Optimizer | None = None
     data: str | None = None
     mixins: Sequence[Mixin] = ()
-    on_devices: bool = True
 
 
 VARIANTS: dict[str, dict[str, Variant]] = {
@@ -43,7 +41,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "cvb0": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3)),
         "wide": Variant(LDA(topics=3, inference="vb", inner_iterations=3), None, "wide"),
         "gibbs": Variant(LDA(topics=3, inference="gibbs", sweeps=2)),
-        "kept": Variant(LDA(topics=3, assignments="kept", sweeps=2), on_devices=False),
+        "kept": Variant(LDA(topics=3, assignments="kept", sweeps=2)),
         "priors": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3, eta=PRIORS)),
         "learned": Variant(
             LDA(topics=3, inference="cvb0", inner_iterations=3, alpha="auto", eta="auto")

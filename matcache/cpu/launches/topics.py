@@ -10,7 +10,7 @@ from ...containers.cache import MatCache
 from ...containers.chunks import turned
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
-from ...operations.kept_topics import Redraws
+from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
 from ..bounds import Work, column_bounds, row_bounds
 from ..gibbs import GROUP, LANES, count_draws, count_particles, padded, sample_rows, topic_counts
@@ -85,7 +85,7 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     counts = cache.result(("sampler counts", k), shape, np.float32, "counts")
     state = cache.result(("sampler rows",), (backend.threads, 3 * GROUP), np.int64, "rows in work")
     call = [*_tokens(cache, draws), draws.X.pattern.offsets()[1], *_tables(draws)]
-    call += [draws.sweeps, draws.old.data()[0], draws.moved.data(), counts.data()]
+    call += [draws.sweeps, draws.old.data()[0], _gains(cache, draws.old, k), counts.data()]
     call += [state.data().reshape(-1, GROUP, 3)]
     call += [slot.data()[0] for slot in (u, words, now, shares)]
     work = Work(fixed=draws.topics.shape[1] * k)
@@ -110,7 +110,7 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     call = [*_tokens(cache, draws), X.pattern.numbers(), *turned(cache, X.pattern)]
     added = draws.one if extra is None else extra
     call += [*_tables(draws), added.slot.data(), int(extra is not None)]
-    call += [draws.sweeps, draws.old.data()[0], draws.moved.data(), sums.data()]
+    call += [draws.sweeps, draws.old.data()[0], _gains(cache, draws.old, k), sums.data()]
     call += [slot.data()[0] for slot in (u, held, counts, factors, *of_rows)]
     work = Work(fixed=draws.topics.shape[1] * EACH)
     chunks = 1 << (backend.threads - 1).bit_length()  # more of them would share fewer words
@@ -122,7 +122,8 @@ def _tokens(cache: MatCache, draws: Redraws) -> list[Any]:
     X, topics = draws.X, draws.topics
     indptr, values, first = X.pattern.offsets()[0], X.slot.data()[0], draws.first.data()[0]
     of_topics, backend = topics.slot.data()[0], cache.backend
-    numbering = (indptr, X.shape[0], values, of_topics, first, draws.moved.data())
+    moved = _gains(cache, draws.old, draws.table.shape[1])
+    numbering = (indptr, X.shape[0], values, of_topics, first, moved)
     backend.call(count_tokens, *numbering, draws.flops_each, backend.operations)
     return [indptr, values, first, draws.row_ids.slot.data(), draws.key.slot.data()]
 
@@ -136,11 +137,17 @@ def _tables(draws: Redraws) -> list[Any]:
 @launches("move_counts", "cpu", only_calls=True)
 def _move_counts(
     cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, old: Slot, topics: Slot,
-    moved: Slot, counts: Slot, totals: Slot,
+    counts: Slot, totals: Slot,
 ) -> None:  # fmt: skip
     active, starts, _, positions = pattern.transposed()
     call = [active, starts, positions, values.data()[0], first.data()[0], old.data()[0]]
     call += [topics.data()[0], counts.data()]
     work = Work(fixed=2 * old.shape[1])
     cache.backend.run(move_counts, column_bounds(cache, pattern, work), *call)
-    cache.backend.call(add_moved, moved.data(), totals.data())
+    moved = _gains(cache, old, totals.shape[1])
+    cache.backend.call(add_moved, moved, totals.data())
+
+
+def _gains(cache: MatCache, old: Slot, topics: int) -> Any:
+    """Return what topics gain, by threads."""
+    return gains(cache, old, (cache.backend.threads, topics), np.float64).data()

@@ -15,6 +15,7 @@ from ...emit.cuda_header import device_header, lanes_for, pack_for
 SORT_TILE = 1024  # numbers that one block of threads sorts
 GIBBS_LANES = 16  # of the sampler: lanes that have a row
 RESIDENT = 1024  # most topics of a sampler whose counts are in registers: more would spill
+RESIDENT_KEPT = 896  # the same of the sampler of kept topics, which needs some registers more
 SOLVERS = 128  # threads in a block of `cholesky.cu`: four blocks then share a processor
 
 
@@ -142,9 +143,37 @@ def gibbs_source(k: int, table: str = "float", resident: int = RESIDENT) -> str:
 
     resident: most topics whose counts are in registers; those of more are in device memory.
     """
-    lanes = f"#ifndef BL_LANES\n#define BL_LANES {GIBBS_LANES}\n#endif\n"
     facts = f"#define K {k}\n#define RESIDENT {resident}\ntypedef {table} T;\n"
-    return lanes + device_header() + facts + _text("gibbs")
+    return _sampler("#define KEPT 0\n" + facts, "draw", "gibbs")
+
+
+def kept_source(k: int, resident: int = RESIDENT_KEPT) -> str:
+    """Return the module of `redraw_topics`, for k topics whose tokens are kept.
+
+    resident: see `gibbs_source`.
+    """
+    facts = f"#define K {k}\n#define RESIDENT {resident}\ntypedef float T;\n"
+    return _sampler(_tokens(k) + facts, "draw", "kept")
+
+
+def lists_source(k: int) -> str:
+    """Return the module of `sum_words` and `redraw_lists`; only the type depends on k."""
+    return _sampler(_tokens(k), "lists")
+
+
+def moves_source(k: int) -> str:
+    """Return the module of `move_counts` and `add_moved`; only the type depends on k."""
+    return device_header() + _tokens(k) + _text("moves")
+
+
+def _tokens(k: int) -> str:
+    """Return the facts of modules for tokens whose topics are kept, as `type_of_topics` says."""
+    return f"#define KEPT 1\ntypedef unsigned {'short' if k < 2**16 else 'int'} Z;\n"
+
+
+def _sampler(facts: str, *names: str) -> str:
+    lanes = f"#ifndef BL_LANES\n#define BL_LANES {GIBBS_LANES}\n#endif\n"
+    return lanes + device_header() + facts + "".join(map(_text, ("samplers", *names)))
 
 
 def cholesky_source(k: int, *, gram: bool, masked: bool, scaled: bool, table: str = "float") -> str:

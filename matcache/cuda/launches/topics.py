@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from ...containers.cache import MatCache
 from ...containers.chunks import turned
 from ...containers.dispatch import launches
-from ...containers.slots import PatternSlot, Slot
+from ...containers.matrices import SparseMat
+from ...containers.slots import PatternSlot, Slot, type_name
+from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
-from ..kernels import GIBBS_LANES, RESIDENT, gibbs_source, tokens_source
+from ..kernels import (
+    GIBBS_LANES,
+    RESIDENT,
+    RESIDENT_KEPT,
+    gibbs_source,
+    kept_source,
+    lists_source,
+    moves_source,
+    tokens_source,
+)
 from ..order import active_count, length_order
 from .common import WARPS, c_type, kernel, turned_name
 
 PARTS = 1024  # parts of a block's entries with separate particle counts
 COUNTING = 2  # blocks of threads for each processor, if counts are in memory
-GROUPS = 256 // GIBBS_LANES  # of lanes, in a block of threads
+THREADS = 256  # in a block
+GROUPS = THREADS // GIBBS_LANES  # of lanes, in a block of threads
+SPAN = 64  # topics of a group; as in `lists.cu`
 WORK = "operations of samplers"
 
 
@@ -42,22 +59,14 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     pattern, k, backend = X.pattern, phi.shape[1], cache.backend
     weights = draws.scratch("weights", np.float32)
     words, topics = draws.scratch("words", np.int32), draws.scratch("topics", np.int32)
-    sums = cache.result(("cuda", "particles"), (1, PARTS), np.int64, "particles of parts")
-    work = cache.result(("named", WORK), (1, 1), np.int64, WORK)
-    names = ("count_sums", "count_starts", "count_particles", "sample")
     table = c_type(phi.dtype)
-    count, start, particles, sample = (
-        kernel(cache, name, (k, table), lambda: gibbs_source(k, table)) for name in names
-    )
-    memory = _counts(cache, pattern.rows, k)
+    facts, module = ("sampler", k, table), partial(gibbs_source, k, table)
+    sample = kernel(cache, "sample", facts, module)
+    _number(cache, X, first, draws.flops_each, facts, module)
+    memory = _counts(cache, pattern.rows, k, RESIDENT)
     by_length = length_order(cache, pattern, by_column=False)
     if cache.reserving:
         return
-    entries = [pattern.rows, pattern.indptr, X.slot.array]
-    backend.launch(count, PARTS, WARPS, *entries, sums.array)
-    backend.launch_blocks(start, 1, sums.array, draws.flops_each, work.array)
-    backend.tally.counted_in(work.array)
-    backend.launch(particles, PARTS, WARPS, *entries, sums.array, first.array)
     call = [pattern.rows, by_length[0], *pattern.offsets(), X.slot.array, first.array]
     call += [mat.slot.array for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
     call += [draws.burn, *z.shape]
@@ -68,9 +77,31 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
         backend.launch_blocks(sample, memory.shape[0] // GROUPS, *call, memory.array)
 
 
-def _counts(cache: MatCache, rows: int, k: int) -> Slot | None:
+def _number(
+    cache: MatCache, X: SparseMat, first: Slot, each: int, facts: tuple[Any, ...],
+    module: Callable[[], str],
+) -> None:  # fmt: skip
+    """Give particles or tokens their numbers, and count `each` operations for all of them.
+
+    facts: everything that the text which `module` makes depends on.
+    """
+    pattern, backend = X.pattern, cache.backend
+    sums = cache.result(("cuda", "particles"), (1, PARTS), np.int64, "particles of parts")
+    work = cache.result(("named", WORK), (1, 1), np.int64, WORK)
+    names = ("count_sums", "count_starts", "count_particles")
+    count, start, number = (kernel(cache, name, facts, module) for name in names)
+    if cache.reserving:
+        return
+    entries = [pattern.rows, pattern.indptr, X.slot.array]
+    backend.launch(count, PARTS, WARPS, *entries, sums.array)
+    backend.launch_blocks(start, 1, sums.array, each, work.array)
+    backend.tally.counted_in(work.array)
+    backend.launch(number, PARTS, WARPS, *entries, sums.array, first.array)
+
+
+def _counts(cache: MatCache, rows: int, k: int, resident: int) -> Slot | None:
     """Return room for the counts of each group of lanes; None: they are in registers."""
-    if k <= RESIDENT:
+    if k <= resident:
         return None
     blocks = min(-(-rows // GROUPS), COUNTING * cache.backend.processors)
     shape = blocks * GROUPS, -(-k // GIBBS_LANES) * GIBBS_LANES
@@ -89,3 +120,82 @@ def _topic_counts(
     call = [active_count(pattern), pattern.columns, active, starts, positions, values.array]
     call += [first.array, z.shape[0], z.shape[1], z.array, out.array]
     cache.backend.launch(text, pattern.columns, 1, *call)
+
+
+@launches("redraw_topics", "cuda")
+def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
+    X, k, backend = draws.X, draws.table.shape[1], cache.backend
+    pattern, facts, module = X.pattern, ("kept", k), partial(kept_source, k)
+    redraw = kernel(cache, "redraw_topics", facts, module)
+    words = draws.scratch("words", np.int32)
+    memory = _counts(cache, pattern.rows, k, RESIDENT_KEPT)
+    _number(cache, X, draws.first, draws.flops_each, facts, module)
+    by_length = length_order(cache, pattern, by_column=False)
+    if cache.reserving:
+        return
+    call = [*_rows(draws, by_length[0]), draws.topics.slot.array]
+    call += [mat.slot.array for mat in (draws.table, draws.one, draws.alpha)]
+    call += [draws.sweeps, draws.old.array, words.array]
+    if memory is None:
+        backend.launch(redraw, pattern.rows, WARPS, *call, 0)
+    else:
+        backend.launch_blocks(redraw, memory.shape[0] // GROUPS, *call, memory.array)
+
+
+@launches("redraw_lists", "cuda")
+def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
+    X, (columns, k), backend = draws.X, draws.table.shape, cache.backend
+    pattern, module, rows = X.pattern, partial(lists_source, k), draws.X.shape[0]
+    facts = ("lists", type_name(draws.old.dtype))
+    add, redraw = (kernel(cache, name, facts, module) for name in ("sum_words", "redraw_lists"))
+    words = draws.scratch("words", np.int32)
+    lists = [
+        draws.scratch(f"{name} of lists", dtype, GIBBS_LANES * rows)
+        for name, dtype in (
+            ("topics", np.int32), ("counts", np.float32), ("scales", np.float32),
+            ("sums", np.float32),
+        )
+    ]  # fmt: skip
+    shape = (columns, GIBBS_LANES * (-(-k // SPAN) + 1))
+    label = "sums of words (sampler)"
+    sums = cache.result(("cuda", label, shape), shape, np.float32, label)
+    _number(cache, X, draws.first, draws.flops_each, facts, module)
+    by_length = length_order(cache, pattern, by_column=False)
+    active = turned(cache, pattern)
+    if cache.reserving:
+        return
+    extra = 0 if draws.extra is None else draws.extra.slot.array
+    tables = [k, *(mat.slot.array for mat in (draws.table, draws.one, draws.alpha))]
+    tables += [extra, int(draws.extra is not None)]
+    call = [active_count(pattern), active[0], *tables, sums.array]
+    backend.launch(add, columns, GROUPS, *call)
+    call = [*_rows(draws, by_length[0]), draws.topics.slot.array, *tables]
+    call += [draws.sweeps, draws.old.array, sums.array, words.array]
+    backend.launch(redraw, rows, GROUPS, *call, *(slot.array for slot in lists))
+
+
+def _rows(draws: Redraws, order: Any) -> list[Any]:
+    """Return the first arguments of both samplers."""
+    X, pattern = draws.X, draws.X.pattern
+    call = [pattern.rows, order, *pattern.offsets(), X.slot.array, draws.first.array]
+    return [*call, draws.topics.shape[1], draws.row_ids.slot.array, draws.key.slot.array]
+
+
+@launches("move_counts", "cuda")
+def _move_counts(
+    cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, old: Slot, topics: Slot,
+    counts: Slot, totals: Slot,
+) -> None:  # fmt: skip
+    k, backend, module = totals.shape[1], cache.backend, partial(moves_source, totals.shape[1])
+    facts = (type_name(old.dtype),)
+    move, add = (kernel(cache, name, facts, module) for name in ("move_counts", "add_moved"))
+    moved = gains(cache, old, (1, k), np.int64)
+    if cache.reserving:
+        return
+    indptr, indices = pattern.offsets()
+    backend.clear(moved.array)
+    call = [pattern.rows, indptr, indices, values.array, first.array, old.shape[1], k]
+    call += [old.array, topics.array, counts.array, moved.array]
+    backend.launch_blocks(move, COUNTING * backend.processors, *call)
+    call = [pattern.rows, indptr, values.array, first.array, old.shape[1], k]
+    backend.launch(add, k, THREADS, *call, moved.array, totals.array)
