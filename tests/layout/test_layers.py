@@ -1,6 +1,7 @@
 """Imports point one way: between the folders, and between the rooms of each folder."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ SHARED = {"learner": {"hooks": "learner"}}
 FOLDERS_OF_THE_PACKAGE = tuple(f"blocklearn.{folder}" for folder in FOLDERS)
 
 
+@cache
 def imports(path: Path, root: Path = ROOT) -> list[tuple[int, str]]:
     """Line and absolute module of every import in `path`, also type-only ones and in functions."""
     here = ["blocklearn", *path.relative_to(root).with_suffix("").parts]

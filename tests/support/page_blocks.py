@@ -29,6 +29,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,12 @@ def check_mention(text: str) -> None:
 
 def known_command(name: str) -> Any:
     """A command of `learn`."""
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    assert name in commands, f"learn {name}: there is no such command"
-    return commands[name]
+    known = commands_of_learn()
+    assert name in known, f"learn {name}: there is no such command"
+    return known[name]
+
+
+@cache
+def commands_of_learn() -> dict[str, Any]:
+    """All commands of `learn`, by name."""
+    return typer.main.get_command(app).commands  # type: ignore[attr-defined, no-any-return]
