@@ -123,7 +123,10 @@ def execute(
     if dry_run and crew.leads:
         from ..runs.dry_run import dry_run_lines
 
-        show_lines(dry_run_lines(run, overwrite=overwrite, resume=resume is not None), flush=True)
+        show_lines(
+            dry_run_lines(run, overwrite=overwrite, resume=resume is not None, workers=crew.size),
+            flush=True,
+        )
     if dry_run:
         return
     from ..runs.run_folder import RunFolder

@@ -37,6 +37,9 @@ class Exchange(Closing):
     starts = False
     """Whether it starts the other workers itself, at the first exchange."""
 
+    by_pairs = False
+    """Whether each pair of workers exchanges a message of its own, empty ones left out."""
+
     def __init__(self, rank: int, size: int, patience: float = PATIENCE) -> None:
         self.rank, self.size, self.patience = rank, size, patience
         self.failed = False

@@ -2,7 +2,8 @@
 
 Every worker owns a part of the numbers. It receives them from all replicas, adds them up in the
 order of the replicas in float64, and gives the result to all. So a merge sends each number about
-twice, whatever the number of workers.
+twice, whatever the number of workers. Of large tables in which replicas differ little, only what
+differs is sent: see `sparse_merging.py`. The bits are the same.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.matcache import Mat, Merge
-from blocklearn.matcache.merge import add, add_growth, approach, put, scale
 
+from .choice import Choice
+from .combine import combined, take_over
 from .crew import Crew, bounds
+from .lines import LINE, Lines
+from .sparse_merging import compare, merge_alike, merge_differing
 
 PIECE = 2**22
 """Numbers that are merged at a time: this bounds the memory of a merge."""
@@ -34,6 +38,7 @@ class CrewMerger:
         """Allocate nothing yet."""
         self._crew = crew
         self._bases: dict[int, NDArray[Any]] = {}  # by the GUID of the first Mat
+        self._choice = Choice(crew.exchange)
 
     def begin(self, sums: Iterable[Sequence[Mat]]) -> None:
         """See `Merger`."""
@@ -58,21 +63,43 @@ class CrewMerger:
                 mat.version = mat.slot.version
         replicas = [[_on_host(mats[i]) for mats in groups] for i in range(len(groups[0]))]
         before = [self._bases[mats[0].guid] for mats in groups] if rule == "sum" else None
+        if weight == 1.0 and self._choice.sparse((rule, replicas[0][0].dtype.str), replicas[0]):
+            self._merge_lines(rule, replicas, before)
+        else:
+            self._merge_all(rule, replicas, before, weight)
+        for i, arrays in enumerate(replicas):
+            for mats, array in zip(groups, arrays, strict=True):
+                mats[i].cache.backend.put_back(mats[i].slot.data(), array)
+
+    def _merge_lines(
+        self, rule: Merge, replicas: list[list[NDArray[Any]]], before: list[NDArray[Any]] | None
+    ) -> None:
+        """Merge, and exchange the lines in which replicas differ."""
+        crew, total = self._crew, len(replicas) * self._crew.size
+        lines = [Lines(arrays) for arrays in replicas]
+        base = None if before is None else Lines(before)
+        found = compare(lines, self._choice.swap(8 * lines[0].count), crew.rank, crew.size)
+        self._choice.note((rule, replicas[0][0].dtype.str), found)
+        nbytes = LINE * replicas[0][0].itemsize * int(np.count_nonzero(found.differ))
+        swap = self._choice.swap(nbytes)
+        merge_differing(rule, lines, base, found, swap, crew.rank, PIECE)
+        merge_alike(rule, lines, base, found, total, PIECE)
+
+    def _merge_all(
+        self,
+        rule: Merge,
+        replicas: list[list[NDArray[Any]]],
+        before: list[NDArray[Any]] | None,
+        weight: float,
+    ) -> None:
+        """Merge, and exchange all numbers."""
         for spans in _pieces([array.size for array in replicas[0]]):
             rows = np.array([_packed(arrays, spans) for arrays in replicas])
             base = None if before is None else _packed(before, spans)
             merged = self._piece(rule, rows, base, weight)
             for arrays, own in zip(replicas, rows, strict=True):
-                if rule == "mean":
-                    approach(merged.astype(np.float64, copy=False), 1.0 - weight, own)
-                    if merged.dtype != np.float64:  # what was rounded to zero keeps its sign
-                        np.copyto(own, merged, where=merged == 0)
-                else:
-                    own[:] = merged
+                take_over(rule, merged, own, weight)
                 _unpack(own, arrays, spans)
-        for i, arrays in enumerate(replicas):
-            for mats, array in zip(groups, arrays, strict=True):
-                mats[i].cache.backend.put_back(mats[i].slot.data(), array)
 
     def _piece(
         self, rule: Merge, rows: NDArray[Any], base: NDArray[Any] | None, weight: float
@@ -88,40 +115,12 @@ class CrewMerger:
         by_worker = [part.reshape(len(rows), -1) for part in found]
         parts = [worker[i] for i in range(len(rows)) for worker in by_worker]  # in order
         own = spans[crew.rank]
-        merged = _combined(rule, parts, None if base is None else base[own], weight)
+        merged = combined(rule, parts, None if base is None else base[own], weight)
         return np.concatenate(crew.exchange.exchange([merged] * crew.size))
 
     def close(self) -> None:
         """See `Merger`."""
         self._bases.clear()
-
-
-def _combined(
-    rule: Merge, parts: list[NDArray[Any]], base: NDArray[Any] | None, weight: float
-) -> NDArray[Any]:
-    """Merge the same numbers of all replicas; see `HostMerger`, whose bits these are."""
-    if rule == "max":
-        found = parts[0].copy()
-        for part in parts[1:]:
-            np.maximum(found, part, out=found)
-        return found
-    total = np.empty(parts[0].size)
-    if base is not None:
-        put(base, total)
-        for part in parts:
-            add_growth(part, base, total)
-        return _rounded(total, parts[0].dtype)
-    put(parts[0], total)
-    for part in parts[1:]:
-        add(part, total)
-    scale(weight / len(parts), total)
-    return _rounded(total, parts[0].dtype) if weight == 1.0 else total
-
-
-def _rounded(total: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Round to `dtype`; what is too large becomes infinite, as in the kernels of `HostMerger`."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return total.astype(dtype)
 
 
 Span = tuple[int, int, int]

@@ -40,6 +40,8 @@ def connect(patience: float) -> Exchange:
 class MPIExchange(Exchange):
     """The connection of a process of MPI, through a communicator of its own."""
 
+    by_pairs = True
+
     def __init__(self, mpi: Any, patience: float) -> None:
         """mpi: the module `mpi4py.MPI`."""
         self._mpi, self._comm = mpi, mpi.COMM_WORLD.Dup()

@@ -18,6 +18,7 @@ from ..training.gpu_time import card_of
 from ..training.plan import Plan
 from .build import build
 from .decided import planned
+from .exchange_plan import exchange_lines
 from .inputs import open_data, sized
 from .memory_check import array_lines, check_room, device_rooms, room
 from .run_folder import RunFolder
@@ -27,8 +28,12 @@ BLOCKS = 3
 SMALL = 0.001  # share of all memory; smaller arrays get no line of their own
 
 
-def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterator[str]:
+def dry_run_lines(
+    config: RunConfig, *, overwrite: bool, resume: bool, workers: int = 1
+) -> Iterator[str]:
     """Yield the memory plan by array, the blocks of a pass, and the expected time.
+
+    workers: that have been started; the configuration may name more.
 
     Raises:
         MemoryPlanError: memory does not suffice; the message says which settings to lower.
@@ -48,6 +53,7 @@ def dry_run_lines(config: RunConfig, *, overwrite: bool, resume: bool) -> Iterat
         check_room(plan, config)
         yield from _blocks(train, learner, chosen=chosen)
         yield from _time(config, learner)
+        yield from exchange_lines(learner, max(workers, config.distributed.workers or 1))
         learner.close()
 
 

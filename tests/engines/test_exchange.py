@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import blocklearn as bl
 from blocklearn.learner.command_line.launching import launched, mpiexec
-from blocklearn.learner.engines import merging
+from blocklearn.learner.engines import choice, merging
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.merging import CrewMerger
@@ -109,21 +109,26 @@ numbers = st.floats(-1e3, 1e3, width=32)
 
 
 @settings(deadline=None, max_examples=40)
-@example((2, 1), [31, 3, 32, 17], "mean", "f4", 1.0, 7, 0)  # a mean that is rounded to -0.0
+@example((2, 1), [31, 3, 32, 17], "mean", "f4", 1.0, 7, 0, 0.0, False)  # a mean rounded to -0.0
 @given(
     st.sampled_from([(2, 1), (3, 1), (2, 3)]),
-    st.lists(st.integers(1, 40), min_size=1, max_size=4),
+    st.lists(st.integers(1, 200), min_size=1, max_size=4),
     st.sampled_from(["mean", "sum", "max", "same"]),
     st.sampled_from(["f4", "f8"]),
     st.sampled_from([1.0, 0.3]),
     st.sampled_from([7, 2**22]),
     st.integers(0, 2**31),
+    st.sampled_from([0.0, 0.9, 1.0]),
+    st.booleans(),
 )
 def test_a_merge_of_workers_has_the_bits_of_one_process(
     crew: tuple[int, int], sizes: list[int], rule: Any, dtype: str, weight: float, piece: int,
-    seed: int,
+    seed: int, alike: float, sparse: bool,
 ) -> None:  # fmt: skip
-    """Also with fewer numbers than workers, and with numbers that are not finite."""
+    """Also with fewer numbers than workers, and with numbers that are not finite.
+
+    alike: share of numbers that are the same in all replicas. sparse: compare lines first.
+    """
     workers, each = crew
     total, rng = workers * each, np.random.default_rng(seed)
     odd = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38]
@@ -131,7 +136,11 @@ def test_a_merge_of_workers_has_the_bits_of_one_process(
     for draw in draws:
         strange = rng.random(draw.shape) < 0.1
         draw[strange] = rng.choice(odd, strange.sum())
+        rest = rng.random(draw.shape[1]) < alike
+        draw[:, rest] = draw[0, rest]
     values, bases = [x.astype(dtype) for x in draws], [x[0].astype(dtype) for x in draws]
+    for base in bases:
+        base[: rng.integers(base.size + 1)] += 1
     caches = [MatCache(threads=1) for _ in range(total)]
     groups = [
         [from_array(cache, base[None], f"x{i}") for cache in caches] for i, base in enumerate(bases)
@@ -155,14 +164,15 @@ def test_a_merge_of_workers_has_the_bits_of_one_process(
         for mats, base in zip(groups, bases, strict=True):
             for mat in mats:
                 mat.set(base[None])
-        before, merging.PIECE = merging.PIECE, piece
+        before = merging.PIECE, choice.FEW
+        merging.PIECE, choice.FEW = piece, 0 if sparse else 2**20
         try:
             results(
                 workers,
                 lambda own: merged(CrewMerger(Crew(own)), list(range(own.rank, total, workers))),
             )
         finally:
-            merging.PIECE = before
+            merging.PIECE, choice.FEW = before
     assert bits() == expected
 
 

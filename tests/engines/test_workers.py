@@ -9,6 +9,7 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
+from blocklearn.learner.engines import choice
 from blocklearn.learner.engines.exchange import Exchange
 from tests.support.model_variants import (
     OneSided,
@@ -153,3 +154,13 @@ def test_checkpoints_of_worker_0_resume_all(tmp_path: Any) -> None:
     assert not (tmp_path / "of-1").exists()
     resumed = trained(variant, replicas=2, hooks=[bl.Checkpoints(tmp_path / "of-0")])
     assert learnt(resumed) == expected
+
+
+@pytest.mark.parametrize("name", ["lda vb", "glm row", "als explicit cg", "kmeans online"])
+def test_workers_that_exchange_what_differs_learn_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "FEW", 0)
+    variant = CASES[name]
+    expected = learnt(trained(variant, replicas=3))
+    assert results(3, lambda own: learnt(trained(variant, engine=own))) == [expected] * 3
