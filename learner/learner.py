@@ -35,7 +35,7 @@ from blocklearn.matcache import IndexedBy, ShapeError, Tables, make_backend
 from blocklearn.matcache.containers.backend import Backend
 from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
-from blocklearn.optimizers import OPTIMIZERS, Optimizer
+from blocklearn.optimizers import OPTIMIZERS, CombinationError, Optimizer
 
 from .configuration.choices import evaluation_of, listed, made
 from .engines.alike import check_alike, check_share
@@ -44,6 +44,7 @@ from .engines.exchange import Exchange
 from .engines.open import EngineName, check_devices, crew_of
 from .exit_codes import exit_code
 from .files.row_folder import RowFolder
+from .files.table_files import TableFiles, table_files_of
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
 from .showing.facts import learner_html, learner_text
@@ -103,6 +104,11 @@ class Learner:
       memory; None: in memory. One learner at a time holds that folder. The files are removed by
       `close`, when the learner is deleted, and when the process ends; after a kill, by the next
       learner there. Other files are never touched.
+    - table_folder: keeps parameters and optimizer state that have a row for each column of the
+      data in files of `table_folder/learner-tables`, or of several folders in turn, which may lie
+      on several disks; None: in memory. The bits are the same. It is for sparse data and models
+      whose steps change only the rows that occur in a block; others are refused. The folder is
+      held, and left, like `row_folder`. `parameter` and `state` return the files, read-only.
     - replicas: copies of the model, each with a thread and a share of `threads`, or a device. Block
       i goes to replica i mod replicas. "auto": one for each device of a list, or for each GPU that
       CuPy sees if `device` is "cuda" or "auto"; else one.
@@ -156,6 +162,7 @@ class Learner:
         hooks: Sequence[Hook] = (),
         evaluation: Evaluation | str | Mapping[str, Any] | None = None,
         row_folder: Path | str | RowFolder | None = None,
+        table_folder: Path | str | Sequence[Path | str] | TableFiles | None = None,
         replicas: int | Literal["auto"] = 1,
         sync_every: int = 8,
         sync_weight: float = 1.0,
@@ -198,11 +205,14 @@ class Learner:
         if isinstance(row_folder, Path | str):
             row_folder = RowFolder(Path(row_folder), self.crew.folder_name("learner"))
         self.row_folder = row_folder
+        self.table_files = table_files_of(table_folder)
         self.threads = self.crew.exchange.threads(threads)
         self.devices = one_each(device, replicas)
         check_devices(self.crew, self.devices)
         self.replicas, self.index, self.tables = len(self.devices), index, tables
         self.of_rows = of_rows
+        if self.table_files is not None:
+            self._check_table_files()
         starts = self.crew.exchange.starts  # else the data need not be kept
         self._data = (train, share_of(eval)) if starts else (None, None)
         self.optimizer, self._chosen = None, optimizer is not None
@@ -274,7 +284,7 @@ class Learner:
         """Begin at the first pass of the data, without any learned numbers."""
         blocks = sum(source.blocks for source in self._training())
         self.progress = Progress(self.passes, blocks)
-        self._live = LiveModel(self.progress, self.row_folder)
+        self._live = LiveModel(self.progress, self.row_folder, self.table_files)
         self._best = BestModel(self._live, self.progress, self.evaluation)
 
     # ------------------------------------------------------------- training
@@ -603,7 +613,7 @@ class Learner:
         return try_blocks(team, self._training(), self.eval, blocks)
 
     def parameter(self, name: str) -> np.ndarray[Any, Any]:
-        """Return a copy of the parameter `name`.
+        """Return a copy of the parameter `name`; if it lies in a file, the file itself, read-only.
 
         Raises KeyError if the model does not have it.
         """
@@ -625,7 +635,8 @@ class Learner:
 
         In the middle of a pass its parameters may be inexact: read them with `parameter`.
 
-        copy: False returns the arrays of training itself, which will change.
+        copy: False returns the arrays of training itself, which will change. Tables in files are
+            never copied.
         """
         return self._live.state(copy=copy)
 
@@ -711,7 +722,12 @@ class Learner:
         self.block_rows = shape.rows
         if side == 0:
             self._check_columns(shape)
-        replicas = self._assembly().replicas(shape, side, self._live.restored)
+        try:
+            replicas = self._assembly().replicas(shape, side, self._live.restored)
+        except BaseException:
+            if self.table_files is not None:
+                self.table_files.release()
+            raise
         every, weight = self.sync_every, self.sync_weight
         team = Team(replicas, sync_every=every, sync_weight=weight, crew=self.crew)
         self._live.open(team, seed=self.seed)
@@ -733,6 +749,7 @@ class Learner:
             self.tables,
             self.device_blocks,
             [partial(hook.plan, self) for hook in self.hooks],
+            self.table_files,
         )
 
     def _facts(self) -> Facts:
@@ -747,6 +764,24 @@ class Learner:
             self.passes,
             on_gpu=self.devices[0] != "cpu",
         )
+
+    def _check_table_files(self) -> None:
+        """Raise CombinationError for settings that need whole tables in memory."""
+        for wrong, setting, remedy in [
+            (self.devices != ["cpu"], "device and replicas", "one replica on the CPU"),
+            (self.crew.size > 1, "engine", "one worker"),
+            (self.tables != "float32", "tables", "tables='float32'"),
+            (
+                self.evaluation.keep_best and self.evaluation.metric is not None,
+                "evaluation.keep_best",
+                "keep_best=False",
+            ),
+        ]:
+            if wrong:
+                raise CombinationError(
+                    f"Learner: table_folder: {setting} would need whole tables in memory. Choose "
+                    f"{remedy}, or leave out table_folder."
+                )
 
     def _check_columns(self, shape: BlockShape) -> None:
         if self.names is not None and len(self.names) != shape.columns:

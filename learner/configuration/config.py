@@ -165,6 +165,12 @@ class LearnerConfig(Section):
         description="keep the state of rows in files of ROW_FOLDER/NAME during the run, with the "
         "NAME of the run folder; null: in memory",
     )
+    table_folder: Path | list[Path] | None = Field(
+        None,
+        description="keep parameters and optimizer state that have a row for each column of the "
+        "data in files of TABLE_FOLDER/NAME-tables during the run; a list: in turn, for several "
+        "disks; null: in memory",
+    )
     ranking: RankingConfig | None = Field(
         None, description="null: ranking is scored for implicit feedback only"
     )

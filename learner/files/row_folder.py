@@ -1,4 +1,4 @@
-"""A folder in which one learner keeps its state of rows in files.
+"""A folder in which one learner keeps its state of rows, or its tables, in files.
 
     FOLDER/NAME/.blocklearn-rows    the lock: holder of the folder, and the files that it has made
     FOLDER/NAME/users.float32       numbers [rows x columns], C-contiguous, mapped into memory
@@ -25,9 +25,8 @@ from .allocated import free_bytes, new_array, too_little_room
 from .lock import HeldError, Lock, this_process
 
 LOCK = ".blocklearn-rows"
-ENDINGS = (".float32", ".uint16", ".uint32")
+ENDINGS = (".float32", ".float64", ".uint16", ".uint32")
 TRIES = 100  # to make the folder while other processes remove it
-REMEDY = "Set learner.row_folder (row_folder of a Learner) to another folder."
 
 
 class RowFolder:
@@ -36,13 +35,17 @@ class RowFolder:
     It is also released when this object is deleted, and when the process exits normally.
     """
 
-    def __init__(self, folder: Path, name: str = "learner", owner: str = "") -> None:
+    def __init__(
+        self, folder: Path, name: str = "learner", owner: str = "", *, setting: str = "row_folder"
+    ) -> None:
         """Name the folder, without touching the disk.
 
         owner: text after the name of this process, for messages of other processes.
+        setting: the setting of a learner that chooses `folder`, for messages.
         """
         self.path = folder / name
         self.owner = owner
+        self._remedy = f"Set learner.{setting} ({setting} of a Learner) to another folder."
         self._held: _Held | None = None
 
     def check(self, states: Mapping[str, int]) -> None:
@@ -88,9 +91,9 @@ class RowFolder:
         self._held, self._finalizer = held, weakref.finalize(self, held.release)
 
     def new(self, name: str, rows: int, columns: int, dtype: Any = np.float32) -> NDArray[Any]:
-        """Make the file of the state `name`, all zeros, with reserved disk space.
+        """Make the file `name.DTYPE`, all zeros, with reserved disk space.
 
-        Returns numbers of float32, uint16 or uint32 [rows x columns], mapped into memory.
+        Returns numbers [rows x columns] of a dtype of `ENDINGS`, mapped into memory.
 
         Raises:
             RunFolderError: a file of this name exists.
@@ -132,14 +135,14 @@ class RowFolder:
             except HeldError as error:
                 raise RunFolderError(
                     f"{self.path}: must be held by one learner at a time, and {error.owner} holds "
-                    f"it. Wait until that run ends (in Python: close() the learner). {REMEDY}"
+                    f"it. Wait until that run ends (in Python: close() the learner). {self._remedy}"
                 ) from None
         raise FileNotFoundError(f"{self.path}: cannot be made, it is removed again and again")
 
     def _foreign(self, name: str) -> RunFolderError:
         return RunFolderError(
             f"{self.path / name}: must not exist. No run has made it, so it is left as "
-            f"it is. {REMEDY}"
+            f"it is. {self._remedy}"
         )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +16,27 @@ from ..storage.outputs import fits_of
 from ..storage.predictions import Predicted
 
 PATH_METRICS = ("auc", "accuracy", "r2", "log_loss", "squared_error", "deviance", "hinge_loss")
+ROWS = 2**16  # of a table that are looked at together
 MENTIONED = 5  # targets shown for a row, at most
 
 
 def target_lines(learner: Learner) -> Iterator[str]:
     """Yield a table: a line for each fit and class of a group, a column for each figure."""
-    weights: NDArray[Any] = learner.model.parameters["W"].numpy()
-    used = np.count_nonzero(weights, axis=0)
+    used = used_weights(learner)
     counts: dict[str, str] = {}
     for fit in fits_of(learner):
         counts[fit.name] = f"{used[fit.columns].sum():,}"
         counts |= {name: f"{used[fit.start + i]:,}" for i, name in enumerate(fit.names)}
     yield from score_table(learner.progress.scores, {"weights": counts})
+
+
+def used_weights(learner: Learner) -> NDArray[np.int64]:
+    """Count the weights of each column that are not 0; the table may be larger than memory."""
+    table = learner.model.parameters["W"].shown()
+    used = np.zeros(table.shape[1], np.int64)
+    for start in range(0, len(table), ROWS):
+        used += np.count_nonzero(table[start : start + ROWS], axis=0)
+    return used
 
 
 def score_table(
@@ -110,7 +118,7 @@ def plot_path(learner: Learner, file: Path) -> None:
 
     fits = fits_of(learner)
     axis = "l1" if any("l1" in fit.grid for fit in fits) else "l2"
-    used = np.count_nonzero(learner.model.parameters["W"].numpy(), axis=0)
+    used = used_weights(learner)
     figure = Figure(figsize=(7, 6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     scores, drawn = learner.progress.scores, ""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 from ..configuration.config import RunConfig
 from ..engines.alike import check_alike
 from ..engines.crew import Crew
 from ..watch.watchdog import watching
-from .build import build, row_folder_of
+from .build import build, state_files_of
 from .decided import planned, with_model
 from .inputs import open_data, settled, sized
 from .memory_check import check_room
@@ -20,15 +18,15 @@ def assist(config: RunConfig, requests: Requests, crew: Crew) -> None:
     config = settled(config)
     train_data, _ = open_data(config)
     config = sized(config, train_data)
-    rows = row_folder_of(config, crew)
+    files = state_files_of(config, crew)
     check_alike(crew, {"data.train": train_data.fingerprint})
-    check_room(build(planned(config), train_data, None, [], rows, crew).plan(), config)
+    check_room(build(planned(config), train_data, None, [], files, crew).plan(), config)
     model = crew.told()
     if model is None:
         return  # the run was finished already
     config = with_model(config, model)
-    with rows or nullcontext():
-        learner = build(config, train_data, None, [], rows, crew)
+    with files.held():
+        learner = build(config, train_data, None, [], files, crew)
         requests.deferred = True  # the one that leads hears of a signal between two blocks
         patience = config.learner.watchdog_seconds, config.learner.watchdog_exit_seconds
         with watching(learner.progress, *patience):

@@ -1,26 +1,61 @@
 """Make the learner of a run from its configuration."""
 
-from typing import Literal
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from blocklearn.datasources import DataSource
 
 from ..configuration.config import RunConfig
 from ..engines.crew import Crew
 from ..files.row_folder import RowFolder
+from ..files.table_files import TableFiles
 from ..hooks import Hook
-from ..learner import Learner
+from ..learner import Learner, Plan
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 
 
-def row_folder_of(config: RunConfig, crew: Crew) -> RowFolder | None:
-    """Return the folder for row state, named after the run.
+class StateFiles(NamedTuple):
+    """Where a run keeps what may be larger than memory.
 
-    None: the model has no row state, or keeps it in memory.
+    rows: the folder for the state of rows; None: the model has none, or keeps it in memory.
+    tables: the files of tables; None: they are in memory.
     """
+
+    rows: RowFolder | None = None
+    tables: TableFiles | None = None
+
+    def check(self, plan: Plan) -> None:
+        """Check that the files of `plan` can be made: see `RowFolder.check`."""
+        if self.rows is not None:
+            self.rows.check(plan.row_files)
+        if self.tables is not None:
+            self.tables.check(plan.table_files)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folders in a `with` statement."""
+        with self.rows or nullcontext(), self.tables or nullcontext():
+            yield
+
+
+def state_files_of(config: RunConfig, crew: Crew) -> StateFiles:
+    """Return where a run keeps what may be larger than memory, named after the run."""
     folder, out = config.learner.row_folder, config.out.resolve()
-    if folder is None or not (config.model.row_states or config.model.needs_tokens):
-        return None
-    return RowFolder(folder, crew.folder_name(out.name), f" (run {out})")
+    name, owner = crew.folder_name(out.name), f" (run {out})"
+    rows, tables = None, None
+    if folder is not None and (config.model.row_states or config.model.needs_tokens):
+        rows = RowFolder(folder, name, owner)
+    if folders := table_folders(config):
+        tables = TableFiles(folders, name, owner)
+    return StateFiles(rows, tables)
+
+
+def table_folders(config: RunConfig) -> list[Path]:
+    """Return the folders for tables; none: they are in memory."""
+    found = config.learner.table_folder
+    return found if isinstance(found, list) else [] if found is None else [found]
 
 
 def device_blocks_of(config: RunConfig) -> int | Literal["auto"]:
@@ -40,7 +75,7 @@ def build(
     train: DataSource,
     eval: DataSource | None,
     hooks: list[Hook],
-    rows: RowFolder | None = None,
+    files: StateFiles = StateFiles(),  # noqa: B008 (immutable)
     crew: Crew | None = None,
 ) -> Learner:
     """Return the learner that `config` describes.
@@ -50,7 +85,7 @@ def build(
         train: the open training data.
         eval: the open held-out data; None: there are none.
         hooks: hooks of the learner; the evaluation of rankings is added if configured.
-        rows: the folder for row state; None: in memory.
+        files: where it keeps what may be larger than memory.
         crew: the workers of the run; None: there is one.
     """
     ranking = ranking_of(config)
@@ -68,7 +103,8 @@ def build(
         mixins=config.mixins,
         hooks=hooks,
         evaluation=config.evaluation.model_copy(update={"keep_best": False}),  # checkpoints do
-        row_folder=rows,
+        row_folder=files.rows,
+        table_folder=files.tables,
         replicas=config.learner.replicas,
         sync_every=config.learner.sync_every,
         sync_weight=config.learner.sync_weight,

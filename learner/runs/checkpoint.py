@@ -43,6 +43,7 @@ FREE = (
     "learner.index",
     "learner.device_blocks",
     "learner.row_folder",
+    "learner.table_folder",
     "learner.ranking",
     "learner.log_every_seconds",
     "learner.watchdog_seconds",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from blocklearn.datasources import DataSource
@@ -13,10 +13,11 @@ from blocklearn.matcache.devices import device_name
 from ..configuration.config import RunConfig
 from ..figures import duration, size
 from ..files.row_folder import RowFolder
+from ..files.table_files import TableFiles
 from ..learner import Learner
 from ..training.gpu_time import card_of
 from ..training.plan import Plan
-from .build import build
+from .build import StateFiles, build, table_folders
 from .decided import planned
 from .exchange_plan import exchange_lines
 from .inputs import open_data, sized
@@ -45,8 +46,8 @@ def dry_run_lines(
     if config.model.undecided is not None:
         yield f"{config.model.undecided}: chosen when the run starts; its time is not counted here"
         config = planned(config)
-    with _rows_elsewhere(config) as rows:
-        learner = build(config, train, eval, [], rows)
+    with _files_elsewhere(config) as files:
+        learner = build(config, train, eval, [], files)
         plan = learner.plan()
         yield summary(config, learner, plan)
         yield from _memory(config, plan, learner.replicas)
@@ -58,18 +59,20 @@ def dry_run_lines(
 
 
 @contextmanager
-def _rows_elsewhere(config: RunConfig) -> Iterator[RowFolder | None]:
-    """Yield a temporary folder for row state, on the disk of the configured one.
+def _files_elsewhere(config: RunConfig) -> Iterator[StateFiles]:
+    """Yield temporary folders for row state and tables, on the disks of the configured ones."""
+    with ExitStack() as stack:
 
-    None: the state of rows is in memory.
-    """
-    folder = config.learner.row_folder
-    if folder is None:
-        yield None
-        return
-    there = next(path for path in [folder, *folder.absolute().parents] if path.is_dir())
-    with tempfile.TemporaryDirectory(dir=there, prefix=".dry-run-") as temporary:
-        yield RowFolder(Path(temporary))
+        def beside(folder: Path) -> Path:
+            there = next(path for path in [folder, *folder.absolute().parents] if path.is_dir())
+            made = tempfile.TemporaryDirectory(dir=there, prefix=".dry-run-")
+            return Path(stack.enter_context(made))
+
+        rows, tables = config.learner.row_folder, table_folders(config)
+        yield StateFiles(
+            None if rows is None else RowFolder(beside(rows)),
+            TableFiles([beside(folder) for folder in tables]) if tables else None,
+        )
 
 
 def _memory(config: RunConfig, plan: Plan, copies: int) -> Iterator[str]:

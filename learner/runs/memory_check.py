@@ -45,6 +45,11 @@ def check_room(plan: Plan, config: RunConfig) -> None:
     lines += _settings(growing(plan.rows, config, lambda row: row.held))
     if any(row.of == "rows" and not row.in_file for row in plan.rows):
         lines.append("learner.row_folder: DIR keeps the state of rows in files.")
+    if config.learner.table_folder is None:
+        lines.append(
+            "learner.table_folder: DIR keeps tables of the data's columns in files (sparse data "
+            "and optimizers that step by block)."
+        )
     raise MemoryPlanError("\n".join(lines))
 
 

@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -36,7 +36,7 @@ from ..watch.trackers import MLflow, WeightsAndBiases
 from ..watch.watchdog import watching
 from . import checkpoint
 from .assisting import assist
-from .build import build, row_folder_of
+from .build import build, state_files_of
 from .checkpoint import Checkpoint
 from .decided import as_one_process, decided, planned
 from .inputs import open_data, settled, sized
@@ -113,18 +113,17 @@ def _train(
     warn_of_secrets(config)
     train_data, eval_data = open_data(config)
     config = sized(config, train_data)
-    rows = row_folder_of(config, crew)
+    files = state_files_of(config, crew)
     check_alike(crew, {"data.train": train_data.fingerprint})
-    plan = build(planned(config), train_data, eval_data, [], rows, crew).plan()
+    plan = build(planned(config), train_data, eval_data, [], files, crew).plan()
     check_room(plan, config)  # fail before any file is written
-    if rows is not None:
-        rows.check(plan.row_files)
-    with folder.opened(overwrite=options.overwrite, resume=options.resume), rows or nullcontext():
+    files.check(plan)
+    with folder.opened(overwrite=options.overwrite, resume=options.resume), files.held():
         last = checkpoint.newest(folder.checkpoints)
         config = decided(
             config,
             last.config if last else None,
-            partial(build, config, train_data, None, [], rows),
+            partial(build, config, train_data, None, [], files),
             folder,
             options.say,
         )
@@ -164,7 +163,7 @@ def _train(
             stop = StopOnSignal(requests, saver.save, crew)
             hooks = [SayNotes(options), *shown, events, saver, stop]
             crew.told(config.model.model_dump(mode="json"))
-            learner = build(config, train_data, eval_data, hooks, rows, crew)
+            learner = build(config, train_data, eval_data, hooks, files, crew)
             options.say(f"{summary(config, learner, plan)}; to {config.out}")
             if last:
                 learner.restore(last.state)

@@ -16,6 +16,7 @@ from blocklearn.mixins import Mixin
 from blocklearn.models import Model, Shapes
 from blocklearn.optimizers import Optimizer
 
+from ..files.table_files import TableFiles
 from .data import count_labels, count_tokens, sum_values
 from .devices import Kept, share
 from .replica import Replica
@@ -95,6 +96,7 @@ class Assembly:
     threads: of all replicas; None: all that the process may use.
     index, tables, device_blocks: see `Learner`.
     extras: computations beside training: see `Replica`.
+    files: keep the tables; None: they are in memory.
     """
 
     parts: Parts
@@ -106,6 +108,7 @@ class Assembly:
     tables: Tables
     device_blocks: int | Literal["auto"]
     extras: Sequence[Callable[[Replica], None]]
+    files: TableFiles | None = None
 
     def replicas(self, shape: BlockShape, side: int, restored: State | None) -> list[Replica]:
         """Return one replica for each device; the first has `parts`, the others copies.
@@ -177,5 +180,6 @@ class Assembly:
             replicas=len(self.devices),
             kept=self._kept(self.devices[number]),
             extras=self.extras,
+            files=self.files,
             commit=commit,
         )

@@ -25,8 +25,10 @@ class FiniteCheck:
 
     Sizes alone decide which blocks are checked, never the clock or the place where a run was
     stopped. So the load of a machine does not decide whether a run diverges. The check covers
-    parameters and the state of rows: of the present block, and of all rows at the end of a pass. It
-    does not cover the state of optimizers, where an infinite number may have a meaning.
+    parameters and the state of rows: of the present block, and of all rows at the end of a pass. Of
+    tables in files it covers the rows of the present block, and at the end of a pass those that
+    have changed. It does not cover the state of optimizers, where an infinite number may have a
+    meaning.
     """
 
     def __init__(self, every: int) -> None:
@@ -46,6 +48,8 @@ class FiniteCheck:
     def now(self, team: Team, progress: Progress) -> None:
         """Check everything. Raises DivergedError."""
         check_finite(learnt(team.first, whole=True), progress)
+        if team.first.files is not None:
+            team.first.files.unchecked[:] = False
 
 
 def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
@@ -60,6 +64,11 @@ def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
     model = replica.model
     arrays = [*model.parameters.values(), *(state.rows for _, state in _states(model))]
     looked = sum(mat.slot.nbytes for mat in arrays)
+    if replica.files is not None:  # of these, the rows of a block
+        tables = [replica.files.tables[name].array for name in model.parameters.keys()
+                  & replica.files.tables.keys()]  # fmt: skip
+        entries = max(_entries(shape) for shape in shapes)
+        looked += sum(entries * table.itemsize * table.shape[1] - table.nbytes for table in tables)
     width = max((mat.shape[1] for mat in arrays), default=0) if replica.device == "cpu" else 0
     trained = min(shape.nbytes + 4 * width * _entries(shape) for shape in shapes)
     return max(1, math.ceil(looked / (SHARE * trained)))
@@ -97,11 +106,18 @@ def _since(progress: Progress) -> str:
 def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, Any]]:
     """Yield parameters and states of rows by name, without padding.
 
-    whole: whether states are of all rows; otherwise of the present block.
+    whole: whether states, and tables in files, are of all rows that may have changed; otherwise of
+        the present block.
     """
-    model, shown = replica.model, replica.cache.backend.host
+    model, shown, files = replica.model, replica.cache.backend.host, replica.files
     for name, mat in model.parameters.items():
-        yield name, shown(mat.slot.data())
+        if files is None or name not in files.tables:
+            yield name, shown(mat.slot.data())
+        elif whole:
+            for rows in files.runs(files.unchecked):
+                yield name, files.tables[name].array[rows]
+        else:
+            yield name, files.tables[name].array[replica.occurring]
     for name, state in _states(model):
         yield name, state.kept if whole else shown(state.rows.slot.data())[: state.count]
 

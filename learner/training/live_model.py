@@ -10,7 +10,9 @@ import numpy as np
 from blocklearn.matcache import DeviceLostError
 from blocklearn.models import RowStore
 
+from ..files.paging import map_of
 from ..files.row_folder import RowFolder
+from ..files.table_files import TableFiles
 from .progress import Progress
 from .state import State, give, make_stores, read_only, set_progress, shared, take
 from .team import Team
@@ -29,13 +31,18 @@ class LiveModel:
     trained: whether parameters come from training or a restored state.
     """
 
-    def __init__(self, progress: Progress, row_folder: RowFolder | None) -> None:
-        """progress: of the run. row_folder: keeps the states of rows; None: in memory."""
+    def __init__(
+        self, progress: Progress, row_folder: RowFolder | None, tables: TableFiles | None = None
+    ) -> None:
+        """progress: of the run. row_folder: keeps the states of rows; None: in memory.
+
+        tables: keep the tables; None: in memory.
+        """
         self.team: Team | None = None
         self.stores: dict[str, RowStore] = {}
         self.restored: State | None = None
         self.trained = False
-        self._progress, self._row_folder = progress, row_folder
+        self._progress, self._row_folder, self._tables = progress, row_folder, tables
         self._unshared: State | None = None  # was given to this worker, perhaps not to others
 
     # ------------------------------------------------------------- replicas
@@ -101,8 +108,9 @@ class LiveModel:
         self.ready().close()
         self.team = None
         self.stores = {}
-        if self._row_folder is not None:
-            self._row_folder.release()
+        for folder in (self._row_folder, self._tables):
+            if folder is not None:
+                folder.release()
 
     # ------------------------------------------------------------- states
 
@@ -153,13 +161,20 @@ class LiveModel:
         self.check_trained()
         if self.team is None and self.restored is not None:
             if not self.restored.position.get("block"):
-                return self.restored.tensors[name].copy()
+                kept = self.restored.tensors[name]
+                return kept if self._in_file(kept) else kept.copy()
             return self._read(prepare(), name)  # within a pass parameters are inexact
         return self._read(self.ready(), name)
 
     def _read(self, team: Team, name: str) -> np.ndarray[Any, Any]:
         with team.exact():
-            return team.first.model.parameters[name].numpy()
+            mat = team.first.model.parameters[name]
+            shown = read_only(mat.shown())
+            return shown if self._in_file(shown) else mat.numpy()
+
+    def _in_file(self, array: np.ndarray[Any, Any]) -> bool:
+        """Return whether an array may be larger than memory, and is never copied."""
+        return self._tables is not None and map_of(array) is not None
 
     def row_state(self, name: str) -> np.ndarray[Any, Any]:
         """Return the state `name` of all rows: see `Learner.row_state`."""

@@ -19,6 +19,7 @@ from blocklearn.matcache.merge import CHUNK
 from blocklearn.models.score import Tally
 
 from .block_input import Use, lent
+from .paged_tables import tables_of
 from .replica import Replica
 
 Of = Literal["model", "block", "rows", "kept", "hooks", "scores"]
@@ -113,7 +114,16 @@ class Plan:
         return {
             f"{row.name.removesuffix(ROW_STATE)}.{row.dtype}": row.nbytes
             for row in self.rows
-            if row.in_file
+            if row.in_file and row.of == "rows"
+        }
+
+    @property
+    def table_files(self) -> dict[str, int]:
+        """The bytes of each table that is kept in a file, by the file's name, largest first."""
+        return {
+            f"{row.name}.{row.dtype}": row.nbytes
+            for row in self.rows
+            if row.in_file and row.of == "model"
         }
 
     def json(self) -> str:
@@ -191,6 +201,7 @@ def _free(replica: Replica, device: str) -> int:
 
 
 def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
+    tables = {} if replica.files is None else tables_of(replica)
     block_rows = {intake.shape.rows for intake in replica.intakes}
     entries = {intake.shape.nnz for intake in replica.intakes}
     device = "" if replica.cache.backend.kind == "cpu" else replica.device
@@ -198,8 +209,10 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
         of: Of = "block" if array.shape[0] in block_rows or array.shape[1] in entries else "model"
         of = "hooks" if array.label in replica.of_extras else of
         of = "kept" if array.label in replica.of_kept else of
+        in_file = array.label in tables
+        of = "model" if in_file else of
         yield Planned(
-            array.label, array.shape, array.dtype, array.nbytes, of, replicas, device=device
+            array.label, array.shape, array.dtype, array.nbytes, of, replicas, in_file, device
         )
     if replicas > 1 and not device:  # on a device, the cache plans the arrays of merges
         yield Planned("room to merge replicas", (CHUNK,), "float64", 8 * CHUNK)

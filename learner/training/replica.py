@@ -9,6 +9,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from blocklearn.models import Block, Model, Randomness, RowState, RowStore, Shap
 from blocklearn.models.score import Score
 from blocklearn.optimizers import Optimizer
 
+from ..files.table_files import TableFiles
 from .block_input import Intake, Use, check_nonnegative
 from .checks import (
     check_meaning,
@@ -46,6 +48,7 @@ from .checks import (
     computed,
 )
 from .devices import Kept
+from .paged_tables import check_tables, tables_of
 from .replay import NotedBlock, Replays
 from .terms import terms_of
 from .work import Counter
@@ -87,6 +90,7 @@ class Replica:
         replicas: int = 1,
         kept: Kept = Kept(),  # noqa: B008 (immutable)
         extras: Sequence[Callable[[Replica], None]] = (),
+        files: TableFiles | None = None,
         commit: bool = True,
     ) -> None:
         """Plan the memory of the model, and allocate it.
@@ -99,12 +103,13 @@ class Replica:
         kept: blocks to keep on the device.
         extras: add computations beside training to the plan; `of_extras` gets the labels of their
             arrays, as `of_kept` those of kept blocks.
+        files: keep the tables of `tables_of`; None: they are in memory.
         commit: whether to allocate the memory; False plans only.
         """
         check_meaning(model, optimizer)
         self.model, self.optimizer, self.mixins = model, optimizer, mixins
         self.shapes, self.seed, self.device = shapes, seed, device
-        self.tables = tables
+        self.tables, self.files = tables, files
         self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
         self.complete = True  # whether the plan covers everything
         self.counter = Counter()  # of training
@@ -123,11 +128,20 @@ class Replica:
         if replicas > 1:
             plan_merge(self.cache, self.learned(), replicas)
         self._plan_kept(kept)
+        if files is not None:
+            check_tables(self)
         if commit:
-            self.cache.commit()
+            self.cache.commit(elsewhere={} if files is None else self._in_files(files))
             self._allocate()
             if self.complete:
                 self.cache.freeze()
+
+    def _in_files(self, files: TableFiles) -> dict[int, Callable[[], NDArray[Any]]]:
+        """Return what makes the arrays of tables in files, by the GUID of their container."""
+        return {
+            mat.guid: partial(files.new, name, mat.shape, mat.dtype)
+            for name, mat in tables_of(self).items()
+        }
 
     def _plan(self) -> None:
         """Run the whole program on shapes: the cache notes the arrays it needs."""
@@ -334,6 +348,15 @@ class Replica:
             self.replays.interpret(now, kind, self._interpret)
         for state in self._states():
             state.save(self._row_ids)
+        if self.files is not None:
+            self.files.note(self.occurring)
+
+    @property
+    def occurring(self) -> NDArray[np.int32]:
+        """The columns of the present block's entries, which must be sparse and on the host."""
+        pattern = self.intakes[self._side].block(self._key).X.pattern
+        found: NDArray[np.int32] = pattern.indices[: pattern.nnz]
+        return found
 
     def _interpret(self, tape: Tape | None, look: Look | None = None) -> None:
         """Run the update of the present block. tape: records it."""

@@ -50,14 +50,19 @@ def take(
 ) -> State:
     """Return the state of `team`, with `rows` as the state of rows.
 
-    copy: False takes the arrays of `team` itself, which training will change.
+    copy: False takes the arrays of `team` itself, which training will change. Tables in files are
+        never copied.
     into: an earlier state, whose arrays receive the copies, also of `rows`.
     """
     paused = team.paused()
     tensors = {_name(number, name): array for number, name, array in _learnt(team)}
     given = {} if into is None else into.tensors
     if copy:
-        tensors = {name: _copied(array, given.get(name)) for name, array in tensors.items()}
+        in_files = () if team.first.files is None else team.first.files.tables
+        tensors = {
+            name: read_only(array) if name in in_files else _copied(array, given.get(name))
+            for name, array in tensors.items()
+        }
     if into is not None:
         rows = {name: _copied(array, given.get(name)) for name, array in rows.items()}
     tensors |= rows
@@ -115,7 +120,9 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
         for name, mat in replica.mats().items():
             own = _name(number, name)
             own = own if own in state.tensors else name
-            if own in state.tensors:
+            if own in state.tensors and replica.files and name in replica.files.tables:
+                replica.files.restore(name, state.tensors[own])
+            elif own in state.tensors:
                 mat.set(state.tensors[own])
             elif not name.startswith(OPTIMIZER) and name not in replica.model.unsaved:
                 raise ShapeError(f"restore: the state has no parameter {name!r}.")

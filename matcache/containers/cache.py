@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -241,9 +241,18 @@ class MatCache(Closing):
 
     # ------------------------------------------------------------------ phases
 
-    def commit(self) -> None:
-        """End the reserve phase: compile kernels, allocate one slab for all containers."""
+    def commit(self, elsewhere: Mapping[int, Callable[[], Any]] | None = None) -> None:
+        """End the reserve phase: compile kernels, allocate one slab for all containers.
+
+        elsewhere: makes the array of a named container that is not to lie in the slab, by GUID: of
+            its shape and dtype, all zeros.
+        """
         self.backend.compile_expected()  # first, because kernels take device memory too
+        elsewhere = elsewhere or {}
+        outside = [slot for slot in self._planned if slot.guid in elsewhere]
+        self._planned = [slot for slot in self._planned if slot.guid not in elsewhere]
+        for slot in outside:
+            slot.array, slot.computed, slot.cleared = elsewhere[slot.guid](), -1, slot.version
         size = sum(aligned(s.nbytes) for s in self._planned)
         try:
             slab = self.backend.allocate(size)
@@ -260,6 +269,7 @@ class MatCache(Closing):
             slot.in_slab = True
             if slot.named:
                 self.backend.clear(slot.array)
+                slot.cleared = slot.version
             slot.computed = -1  # nothing was really computed while reserving
             offset += aligned(slot.nbytes)
         self.nbytes += size

@@ -49,6 +49,7 @@ class Slot:
     named: bool = False  # a new one is filled with zeros
     known: tuple[int, float] = (-1, 0.0)  # a version, and the number that the host wrote then
     padding: Padding = Padding()  # contents of a block's padding rows
+    cleared: int = -1  # the version at which a new one was filled with zeros
 
     @property
     def nbytes(self) -> int:

@@ -129,6 +129,11 @@ def _rowlocal(roots: tuple[Any, ...], then: Callable[..., Any], name: str, label
 # ---------------------------------------------------------------- assignment
 
 
+def _is_zero(value: Any) -> bool:
+    """Return whether `value` is the number 0.0, and not -0.0."""
+    return isinstance(value, float | int) and str(float(value)) == "0.0"
+
+
 @operation("assign")
 def assign(target: Mat, value: Any) -> None:
     """Compute `value` into the target's own container: target <<= value.
@@ -139,6 +144,8 @@ def assign(target: Mat, value: Any) -> None:
     cache.require_open(f"{target.label} <<=")
     value = _operand(cache, "<<=", value)
     _noted(cache, "<<=", (target, value), None)
+    if _is_zero(value) and target.slot.cleared == target.slot.version and cache.tape is None:
+        return  # a new table may be larger than memory
     if isinstance(target, SparseMat) or (isinstance(value, Lazy) and value.pattern is not None):
         _assign_sparse(target, value)
         return

@@ -1,0 +1,105 @@
+"""Ask the operating system for pages of mapped files before they are read.
+
+Reading a page that is not in memory waits for the disk, one page after another. If a disk is asked
+for many pages at once, it delivers several times as many in the same time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+PAGE = mmap.PAGESIZE
+PROCESS_MADVISE = 440  # its number on all processors that Linux added system calls to since 2019
+MOST = 1024  # ranges of one call, as Linux defines them (UIO_MAXIOV)
+
+Ranges = NDArray[np.int64]
+"""Ranges of bytes [n x 2]: offset and length, in whole pages, ascending."""
+
+
+def pages_of(parts: NDArray[np.integer[Any]], part_bytes: int, nbytes: int) -> Ranges:
+    """Return the pages of a file that hold these parts; neighbours are one range.
+
+    parts: their numbers, ascending. part_bytes: of one part. nbytes: of all; the last part may be
+        shorter.
+
+    >>> pages_of(np.array([0, 4, 20]), PAGE // 4, 10 * PAGE) // PAGE
+    array([[0, 2],
+           [5, 1]])
+    """
+    if not parts.size:
+        return np.empty((0, 2), np.int64)
+    begin = parts.astype(np.int64) * part_bytes
+    first, last = begin // PAGE, np.minimum(begin + part_bytes, nbytes) - 1
+    last //= PAGE
+    gaps = np.flatnonzero(first[1:] > last[:-1] + 1)
+    first, last = first[np.append(0, gaps + 1)], last[np.append(gaps, len(last) - 1)]
+    return np.stack([first, last - first + 1], axis=1) * PAGE
+
+
+class PagedArray:
+    """An array that is mapped from a file, whose pages can be asked for.
+
+    array: of the whole file.
+    """
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        """Tell the system that pages are read in no order: it then reads none but these."""
+        self.array, self._map = array, map_of(array)
+        self._row_bytes = array.nbytes // max(1, len(array))
+        self._address = array.ctypes.data
+        if self._map is not None and hasattr(self._map, "madvise"):
+            self._map.madvise(mmap.MADV_RANDOM)
+
+    def fetch(self, groups: NDArray[np.integer[Any]], rows: int) -> None:
+        """Ask for the pages of these groups of rows, without waiting for them.
+
+        groups: their numbers, ascending. rows: of each group.
+
+        Pages that are in memory stay there. Nothing happens if the system cannot be asked.
+        """
+        if self._map is None or not hasattr(mmap, "MADV_WILLNEED"):
+            return
+        ranges = pages_of(groups, rows * self._row_bytes, self.array.nbytes)
+        for start in range(0, len(ranges), MOST):
+            part = ranges[start : start + MOST]
+            if not _advise(self._address, part):
+                for offset, length in part.tolist():
+                    left = min(length, len(self._map) - offset)
+                    self._map.madvise(mmap.MADV_WILLNEED, offset, left)
+
+
+def map_of(array: Any) -> mmap.mmap | None:
+    """Return the map that an array is a view of; None: it lies in memory."""
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = getattr(array, "base", None)
+    return array
+
+
+def _advise(address: int, ranges: Ranges) -> bool:
+    """Ask for up to MOST ranges in one call; return whether the system knows that call."""
+    if _process is None:
+        return False
+    vector = (ranges + np.array([address, 0])).astype(np.uintp)  # struct iovec
+    given = ctypes.c_void_p(vector.ctypes.data), ctypes.c_size_t(len(vector))
+    done: int = _system.syscall(
+        PROCESS_MADVISE, _process, *given, mmap.MADV_WILLNEED, ctypes.c_uint(0)
+    )
+    return done >= 0
+
+
+def _own_handle() -> int | None:
+    """Return a file descriptor of this process; None where the system has no such thing."""
+    try:
+        return os.pidfd_open(os.getpid())
+    except (AttributeError, OSError):
+        return None
+
+
+_system = ctypes.CDLL(None)
+_process = _own_handle()

@@ -1,0 +1,259 @@
+"""Tables in files: the bits of memory, refusals, the plan, and who holds the folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.errors import DivergedError, RunFolderError
+from blocklearn.learner.exit_codes import ExitCode
+from blocklearn.learner.files.paging import PAGE, PagedArray, map_of, pages_of
+from blocklearn.learner.files.row_folder import LOCK
+from blocklearn.learner.files.table_files import TableFiles
+from blocklearn.optimizers import CombinationError
+
+FEATURES, ROWS = 3000, 200
+
+
+def clicks() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = sp.random_array((ROWS, FEATURES), density=0.003, rng=rng, dtype=np.float32, format="csr")
+    return X, (rng.random((ROWS, 2)) < 0.3).astype(np.float32)
+
+
+def glm(folder: Any, optimizer: Any = "adagrad", model: Any = "glm", **settings: Any) -> bl.Learner:
+    X, Y = clicks()
+    given: dict[str, Any] = {"block_rows": 64, "passes": 2, "threads": 2, **settings}
+    return bl.Learner(
+        model, (X, Y), (X[:50], Y[:50]), optimizer=optimizer, table_folder=folder, **given
+    )
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "adagrad",
+        {"kind": "adagrad", "step_per": "row", "initial": 0.1},
+        pytest.param("sgd", marks=pytest.mark.slow),
+        pytest.param("adam", marks=pytest.mark.slow),
+        pytest.param("rmsprop", marks=pytest.mark.slow),
+        pytest.param({"kind": "ftrl", "l1": 0.01, "l2": 0.1}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_tables_in_files_have_the_bits_of_memory(optimizer: Any, tmp_path: Path) -> None:
+    memory = glm(None, optimizer).fit()
+    learner = glm([tmp_path / "a", tmp_path / "b"], optimizer).fit()
+    W = learner.parameter("W")
+    assert map_of(W) is not None and not W.flags.writeable
+    assert W.tobytes() == memory.parameter("W").tobytes()
+    assert learner.progress.scores == memory.progress.scores
+    X, _ = clicks()
+    assert learner.predict(X).tobytes() == memory.predict(X).tobytes()
+    assert {"a/learner-tables/W.float32"} < set(files(tmp_path))
+    learner.close()
+    assert files(tmp_path) == []
+    assert learner.parameter("W").tobytes() == W.tobytes()
+
+
+def test_zeros_of_a_new_table_are_not_written(tmp_path: Path) -> None:
+    learner = glm(tmp_path, {"kind": "ftrl"}, passes=1)
+    team = learner._prepare(learner._training_source().shape)
+    replica = team.first
+    names = replica.files.tables.keys()  # type: ignore[union-attr]
+    assert names == {"W", "optimizer.W.z", "optimizer.W.n"}
+    for name in names:
+        slot = replica.mats()[name].slot
+        assert slot.version == slot.cleared
+    learner.close()
+
+
+def test_a_state_is_set_in_the_parts_that_differ(tmp_path: Path) -> None:
+    with TableFiles([tmp_path]) as tables:
+        array = tables.new("W", (5000, 2), np.float32)
+        wanted = np.zeros((5000, 2), np.float32)
+        wanted[4321] = -0.0, 7.0
+        tables.restore("W", wanted)
+        assert array.tobytes() == wanted.tobytes()
+
+
+def test_training_continues_from_a_state(tmp_path: Path) -> None:
+    first = glm(tmp_path, passes=1).fit()
+    state = first.state()
+    first.close()
+    second = glm(tmp_path, passes=2)
+    second.restore(state)
+    assert second.fit().parameter("W").tobytes() == glm(None).fit().parameter("W").tobytes()
+
+
+def test_a_number_that_is_not_finite_is_found_in_a_file(tmp_path: Path) -> None:
+    class Break(bl.Hook):
+        def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
+            if progress.block == 2:
+                team = learner.team
+                assert team is not None
+                row = int(team.first.occurring[0])
+                team.first.model.parameters["W"].slot.array[row, 1] = np.nan
+
+    with pytest.raises(DivergedError, match="W is not finite"):
+        glm(tmp_path, hooks=[Break()]).fit()
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+
+
+def test_pages_of_parts() -> None:
+    found = pages_of(np.array([0, 1, 3, 9]), PAGE, 9 * PAGE + 1)
+    assert (found // PAGE).tolist() == [[0, 2], [3, 1], [9, 1]]
+    assert pages_of(np.array([2]), 3 * PAGE // 2, 9 * PAGE)[0].tolist() == [3 * PAGE, 2 * PAGE]
+    assert pages_of(np.array([], np.int64), 8, 80).shape == (0, 2)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_pages_are_asked_for(known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without the call that takes many ranges; contents stay."""
+    if not known:
+        monkeypatch.setattr("blocklearn.learner.files.paging._process", None)
+    with TableFiles([tmp_path]) as tables:
+        array = tables.new("W", (2000, 3), np.float32)
+        array[:] = 5.0
+        tables.fetch(np.array([1999, 0, 700], np.int32))
+        assert (array == 5.0).all()
+    PagedArray(np.zeros((3, 3))).fetch(np.array([1]), 1)  # in memory: nothing to do
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"optimizer": "lbfgs"}, "lbfgs steps once a pass"),
+        ({"model": {"kind": "glm", "l2": 0.1}}, "penalties and averages change rows of 'W'"),
+        ({"optimizer": {"kind": "sgd", "average_from": 2}}, "penalties and averages"),
+        ({"replicas": 2}, "one replica on the CPU"),
+        ({"evaluation": "auc"}, "keep_best=False"),
+        ({"tables": "bfloat16"}, "tables='float32'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_needs_whole_tables_is_refused(
+    settings: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CombinationError, match=text):
+        glm(tmp_path, **settings).fit()
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [("nmf", "no optimizer"), ("als", "row for each column"), ("lda", "'lambda' is a whole table")],
+)
+def test_models_that_change_whole_tables_are_refused(model: str, text: str, tmp_path: Path) -> None:
+    X = abs(clicks()[0][:, :300])
+    with pytest.raises(CombinationError, match=text):
+        bl.Learner(model, X, table_folder=tmp_path, threads=1).fit()
+
+
+def test_dense_data_are_refused(tmp_path: Path) -> None:
+    X, Y = clicks()
+    with pytest.raises(CombinationError, match="data are dense"):
+        bl.Learner("glm", (X[:, :40].toarray(), Y), table_folder=tmp_path, threads=1).plan()
+
+
+# ---- the plan, and the folder --------------------------------------------------------------------
+
+
+def test_tables_in_files_are_no_memory_of_the_plan(tmp_path: Path) -> None:
+    memory, paged = glm(None).plan(), glm(tmp_path).plan()
+    wanted = {"W.float32": 8 * FEATURES, "optimizer.W.G.float32": 8 * FEATURES}
+    assert paged.table_files == wanted
+    assert memory.total - paged.total == sum(wanted.values())
+    assert files(tmp_path) == []
+
+
+def test_one_learner_holds_the_folder(tmp_path: Path) -> None:
+    first = glm(tmp_path, passes=1).fit()
+    with pytest.raises(RunFolderError, match=r"learner-tables: must be held .*learner\.table_fol"):
+        glm(tmp_path).fit()
+    first.close()
+    glm(tmp_path).fit().close()
+
+
+def test_a_disk_with_too_little_room_is_found_before_files_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables go to the folders in turn: the second one gets 8 bytes."""
+    folders = [tmp_path / "a", tmp_path / "b"]
+    monkeypatch.setattr(
+        "blocklearn.learner.files.row_folder.free_bytes",
+        lambda path: 100 if path.parent == folders[0] else 7,
+    )
+    TableFiles(folders).check({"W.float32": 100})
+    with pytest.raises(OSError, match="8 bytes are needed, 7 bytes are free"):
+        TableFiles(folders).check({"W.float32": 100, "optimizer.W.G.float32": 8})
+    assert list(tmp_path.iterdir()) == []
+
+
+CONFIG = """\
+model: {kind: glm}
+optimizer: {kind: adagrad}
+data: {train: {kind: file, path: x.npz, targets: y.npy}, block_rows: 64}
+learner: {passes: 2, threads: 1, table_folder: [tables]}
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    X, Y = clicks()
+    sp.save_npz("x.npz", sp.csr_matrix(X))
+    np.save("y.npy", Y)
+    Path("run.yaml").write_text(CONFIG)
+    return tmp_path
+
+
+def learn(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--config", "run.yaml", *arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+@pytest.mark.slow
+def test_a_run_has_the_bits_of_memory_and_leaves_no_files(run: Path) -> None:
+    assert learn("--out", "a", "-q") == ExitCode.DONE
+    assert learn("--out", "b", "-q", "--set", "learner.table_folder=null") == ExitCode.DONE
+    weights = [(run / out / "weights.safetensors").read_bytes() for out in "ab"]
+    assert weights[0] == weights[1]
+    assert not (run / "tables" / "a-tables").exists()
+
+
+def test_a_dry_run_says_what_lies_in_files(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert learn("--out", "a", "--dry-run") == ExitCode.DONE
+    found = capsys.readouterr()
+    assert f"W: float32 {FEATURES:,} x 2, in a file" in found.out + found.err
+    assert not (run / "tables").exists()
+
+
+def test_files_of_others_are_left_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run / "tables" / "a-tables"
+    folder.mkdir(parents=True)
+    (folder / "W.float32").write_text("mine")
+    assert learn("--out", "a", "-q") == ExitCode.USAGE
+    assert "must not exist" in capsys.readouterr().err
+    assert not (run / "a").exists() and LOCK not in files(folder)
+    assert (folder / "W.float32").read_text() == "mine"
