@@ -16,7 +16,7 @@ import numpy as np
 from .gibbs import LANES, uniforms
 from .jit import helper, kernel
 from .kept_gibbs import end_row
-from .list_vectors import count_up_to, find, sum_word, weigh
+from .list_vectors import ALPHA, ENDS, PHI, SUMS, choose, count_up_to, fetch, find, sum_word
 
 SPAN = 4 * LANES  # topics of a group, see `sum_word`
 _f, _i32 = np.float32, np.int32
@@ -44,88 +44,80 @@ def tokens_of(d, indptr, values, first):
 
 
 @_plain
-def begin_list(d, indptr, values, first, topics, own, k, old, held, counts, factors, sizes):
+def begin_list(d, indptr, values, first, topics, k, old, held, counts, sizes, places):
     """Make the list of a document's topics; return the number of its tokens.
 
-    own[:k]: scales of topics.
-    held, counts, factors: from `list_at` on, the topics, their tokens and their scales.
+    held, counts: from `list_at` on, the topics and their tokens.
     """
     start, size = tokens_of(d, indptr, values, first)
     length = np.int64(0)
     if size > 0:
         at = list_at(d, indptr, first)
         for i in range(at, at + (min(size, k) + LANES - 1) // LANES * LANES):
-            held[i], counts[i], factors[i] = _i32(0), _f(0), _f(0)
+            held[i], counts[i] = _i32(0), _f(0)
         for p in range(start, start + size):
             old[p] = topics[p]
             if topics[p] < k:
                 topic = _i32(topics[p])
-                place = find(held, counts, at, length, topic)
-                if place == length:
-                    held[at + place], factors[at + place] = topic, own[topic]
+                place = np.int64(places[topic])
+                if place >= length or held[at + place] != topic:
+                    place = length
+                    places[topic] = place
+                    held[at + place] = topic
                     length += 1
                 counts[at + place] += _f(1)
     sizes[d] = length
     return size
 
 
-@_plain
-def search(t, table, word, extra, own, weights, sums, lanes):
+@helper(inline=True)
+def search(t, k, own, width):
     """Return the topic in whose part of a word's sum t lies, how far t is in it, and the part.
 
-    own, weights, sums, lanes: see `sum_word`.
+    own, width: see `redraw_lists`.
     """
-    k = table.shape[1]
-    lane = min(count_up_to(own, lanes, LANES, t), min(k, LANES) - 1)
-    left = t - own[lanes + lane - 1] if lane > 0 else t
+    alpha, phi, sums, ends = ALPHA * width, PHI * width, SUMS * width, ENDS * width
+    lane = min(count_up_to(own, ends, LANES, t), min(k, LANES) - 1)
+    left = t - own[ends + lane - 1] if lane > 0 else t
     group = np.int64(0)
     for n in range((k - 1 - lane) // SPAN):
         group += 1 if own[sums + n * LANES + lane] <= left else 0
     if group > 0:
         left -= own[sums + (group - 1) * LANES + lane]
     topic = group * SPAN + lane
-    part = own[weights + topic] * (table[word, topic] + extra)
+    part = own[alpha + topic] * own[phi + topic]
     while left >= part and topic + LANES < min(k, (group + 1) * SPAN):
         left -= part
         topic += LANES
-        part = own[weights + topic] * (table[word, topic] + extra)
+        part = own[alpha + topic] * own[phi + topic]
     return topic, left, part
 
 
-@_plain
-def draw(p, u, known, start, length, table, word, extra, one, own, at, total, topics, held, counts,
-         factors):  # fmt: skip
+@helper(inline=True)
+def draw(p, u, known, start, length, k, one, own, width, total, topics, held, counts):
     """Draw the topic of token p anew; return the length of its document's list.
 
     known: whether the token is in the table's counts at its present topic.
-    own, at: scratch of the thread, and the width of its parts; see `redraw_lists`.
+    own, width: scratch of the thread, and the width of its parts; see `redraw_lists`.
     total: of `sum_word`.
     """
-    weights, sums, parts, lanes = at, 2 * at, 3 * at, 4 * at
-    k = table.shape[1]
     z, share, less = _i32(-1), _f(1), _f(0)
     if topics[p] < k:
         z = _i32(topics[p])
         if known:
-            f, lost = table[word, z] + extra, one[0, z]
-            phi = own[z] * f
+            phi, lost = own[PHI * width + z], one[0, z]
             share = max((phi - lost) / ((_f(1) - lost) * phi), _f(0))
-            less = own[weights + z] * f * (_f(1) - share)
-    mass, mine = weigh(
-        held, counts, factors, start, length, table, word * k, extra, z, share, own, parts
-    )
+            less = own[ALPHA * width + z] * phi * (_f(1) - share)
     rest = max(total - less, _f(0))
-    t = u * (mass + rest)
-    if t < mass:
-        place = min(count_up_to(own, parts, length, t), length - 1)
+    place, t, mine = choose(held, counts, start, length, z, share, rest, u, own, width)
+    if place >= 0:
         topic = held[start + place]
     else:
-        t -= mass
-        found, inside, part = search(t, table, word, extra, own, weights, sums, lanes)
+        found, inside, part = search(t, k, own, width)
         if found == z and inside >= part * share:
             # what the token takes from its topic stands for what lies behind the rest of the sum
             t = max(t - inside + part, rest) + (inside - part * share)
-            found, inside, part = search(t, table, word, extra, own, weights, sums, lanes)
+            found, inside, part = search(t, k, own, width)
         topic = _i32(found)
         place = find(held, counts, start, length, topic)
     if place != mine:
@@ -136,10 +128,9 @@ def draw(p, u, known, start, length, table, word, extra, one, own, at, total, to
                 held[start + mine] = held[start + length]
                 counts[start + mine] = counts[start + length]
                 held[start + length], counts[start + length] = _i32(0), _f(0)
-                factors[start + mine] = factors[start + length]
                 place = mine if place == length else min(place, length)
         if place == length:
-            held[start + place], factors[start + place] = topic, own[topic]
+            held[start + place] = topic
             length += 1
         counts[start + place] += _f(1)
         topics[p] = topic
@@ -161,28 +152,28 @@ def first_entry(t_rows, begin, end, row):
 @kernel()
 def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, numbers, active,
                  starts, t_rows, t_pos, topics, table, one, alpha, extra, counted, sweeps, old,
-                 moved, scratch, u, held, counts, factors, sizes, due):  # fmt: skip
+                 moved, scratch, places, u, held, counts, sizes, due):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
     numbers: the block's numbers of non-zeros and of active columns.
     extra, counted: where counted, phi = (table + extra) one, with extra [columns x 1]; else
         phi = table.
-    scratch: float32 [threads x 5 widened(k)]: scales of phi, alpha times scales, sums of lanes,
-        sums of a document, and the lanes of `sum_word`.
-    u, held, counts, factors: scratch float32, int32, float32 and float32, one number per token.
+    scratch: float32 [threads x 6 widened(k)]: scales of phi, alpha, phi of a word, its sums of
+        lanes, sums of a document, and the word's sums of all lanes up to each.
+    u, held, counts: scratch float32, int32 and float32, one number per token.
     sizes, due: scratch int64, one number per row: topics in its list, and its sweeps.
     """
     k, begin, end = alpha.shape[1], bounds[chunk], bounds[chunk + 1]
-    own, width = scratch[thread], scratch.shape[1] // 5
+    own, width = scratch[thread], scratch.shape[1] // 6
     for j in range(width):
         own[j] = own[width + j] = _f(0)
     for j in range(k):
         own[j] = one[0, j] if counted else _f(1)
-        own[width + j] = alpha[0, j] * own[j]
+        own[width + j] = alpha[0, j]
     most = np.int64(0)
     for d in range(begin, end):
         size = begin_list(
-            d, indptr, values, first, topics, own, k, old, held, counts, factors, sizes
+            d, indptr, values, first, topics, k, old, held, counts, sizes, places[thread]
         )
         due[d] = np.int64(1) if sizes[d] > 0 else np.int64(sweeps) if size > 0 else np.int64(0)
         most = max(most, due[d])
@@ -194,6 +185,8 @@ def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, num
         for a in range(numbers[1]):
             word, stop, total = np.int64(active[a]), starts[a + 1], _f(-1)
             more = extra[word, 0] if counted else _f(0)
+            if a + 1 < numbers[1]:
+                fetch(table, np.int64(active[a + 1]) * k, k)
             for entry in range(first_entry(t_rows, starts[a], stop, begin), stop):
                 d = t_rows[entry]
                 if d >= end:
@@ -201,13 +194,13 @@ def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, num
                 if sweep >= due[d]:
                     continue
                 if total < 0:
-                    total = sum_word(table, word * k, k, more, own, width, 2 * width, 4 * width)
+                    total = sum_word(table, word * k, k, more, own, width)
                 i = t_pos[entry]
                 start, length = list_at(d, indptr, first), sizes[d]
                 for p in range(first[i], first[i] + np.int64(values[i])):
                     length = draw(
-                        p, u[p], old[p] < k, start, length, table, word, more, one, own, width,
-                        total, topics, held, counts, factors,
+                        p, u[p], old[p] < k, start, length, k, one, own, width, total, topics, held,
+                        counts,
                     )  # fmt: skip
                 sizes[d] = length
     for d in range(begin, end):

@@ -22,6 +22,22 @@ _F, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _VF, _VI, _VB = (ir.VectorType(t, LANES) for t in (_F, _I32, ir.IntType(1)))
 _ZERO = ir.Constant(_VF, [0.0] * LANES)
 
+SCALES, ALPHA, PHI, SUMS, PARTS, ENDS = range(6)  # parts of a thread's scratch
+
+
+class Places(ir.Instruction):  # type: ignore[misc]
+    """The addresses of 16 elements behind a pointer: LLVM's getelementptr of a vector."""
+
+    def __init__(self, parent, pointer, columns):
+        self.element = pointer.type.pointee
+        kind = ir.VectorType(pointer.type, LANES)
+        super().__init__(parent, kind, "getelementptr", [pointer, columns])
+
+    def descr(self, buf):
+        """Write the instruction."""
+        listed = ", ".join(f"{x.type} {x.get_reference()}" for x in self.operands)
+        buf.append(f"getelementptr {self.element}, {listed}\n")
+
 
 class Vectors:
     """Instructions on vectors of 16 numbers, of a function with these arguments."""
@@ -52,6 +68,19 @@ class Vectors:
         first = self.b.insert_element(undefined, x, _I32(0))
         return self.b.shuffle_vector(first, undefined, ir.Constant(_VI, [0] * LANES))
 
+    def gather(self, pointer, columns):
+        """Return the numbers at these places behind `pointer`."""
+        gather = declare(
+            self.b.module,
+            "llvm.masked.gather.v16f32.v16p0",
+            _VF,
+            [ir.VectorType(pointer.type, LANES), _I32, _VB, _VF],
+        )
+        places = Places(self.b.block, pointer, columns)
+        self.b._insert(places)
+        every = ir.Constant(_VB, [True] * LANES)
+        return self.b.call(gather, [places, _I32(4), every, _ZERO])
+
     def prefix(self, x):
         """Return sums of lanes, each of all up to it."""
         for s in (1, 2, 4, 8):
@@ -78,28 +107,46 @@ class Vectors:
 
 
 @instruction
-def sum_word(typingctx, table, w, k, extra, own, weights, sums, lanes):
-    """Sum alpha phi over all topics of a word; return the total.
+def fetch(typingctx, table, w, k):
+    """Fetch table[w : w + k] into the second cache."""
+    signature = types.void(table, types.intp, types.intp)
+
+    def codegen(context, b, sig, args):
+        row = Vectors(context, b, sig, args).pointer(0, args[1])
+        line = [row.type, _I32, _I32, _I32]
+        prefetch = declare(b.module, "llvm.prefetch.p0", ir.VoidType(), line)
+        with cgutils.for_range(b, b.lshr(b.add(args[2], _I64(LANES - 1)), _I64(4))) as loop:
+            place = b.gep(row, [b.shl(loop.index, _I64(4))])
+            b.call(prefetch, [place, _I32(0), _I32(2), _I32(1)])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@instruction
+def sum_word(typingctx, table, w, k, extra, own, width):
+    """Make phi of a word, and sum alpha phi over all topics; return the total.
 
     Topic 16 v + l is in lane l of vector v; four vectors are a group.
 
-    table, w: table[w : w + k] is the word's row, of which phi is made by adding `extra`.
-    own: scratch. own[weights : weights + k] are alpha times the scales of topics, then zeros up to
-        whole groups. own[sums + 16 g + l] becomes the sum of lane l up to group g, and
-        own[lanes + l] the sum of all lanes up to l.
+    table, w: table[w : w + k] is the word's row; phi is (table + extra) times the scales of topics.
+    own: scratch, parts of `width` numbers: see `redraw_lists`.
     """
     number = types.float32
-    signature = number(table, *[types.intp] * 2, number, own, *[types.intp] * 3)
+    signature = number(table, *[types.intp] * 2, number, own, types.intp)
 
     def codegen(context, b, sig, args):
         vectors = Vectors(context, b, sig, args)
-        _, w, k, extra, _, weights, sums, lanes = args
+        _, w, k, extra, _, width = args
         masked = declare(
             b.module, "llvm.masked.load.v16f32.p0", _VF, [_VF.as_pointer(), _I32, _VB, _VF]
         )
         fma = declare(b.module, "llvm.fma.v16f32", _VF, [_VF] * 3)
         order = ir.Constant(_VI, list(range(LANES)))
-        row, at, out = vectors.pointer(0, w), vectors.pointer(4, weights), vectors.pointer(4, sums)
+        row = vectors.pointer(0, w)
+        scales, alpha, phi, out, lanes = (
+            vectors.pointer(4, b.mul(width, _I64(n))) for n in (SCALES, ALPHA, PHI, SUMS, ENDS)
+        )
         more, running = vectors.splat(extra), cgutils.alloca_once_value(b, _ZERO)
         last = b.lshr(b.sub(k, _I64(1)), _I64(6))  # the last group, which may not be full
 
@@ -110,12 +157,12 @@ def sum_word(typingctx, table, w, k, extra, own, weights, sums, lanes):
             return b.call(masked, [vectors.place(row, v), _I32(4), valid, _ZERO])
 
         def add(group, load):
-            found = []
+            total = b.load(running)
             for n in range(4):
                 v = b.add(b.shl(group, _I64(2)), _I64(n))
-                found.append((b.fadd(load(v), more), vectors.load(at, v)))
-            halves = [b.call(fma, [*found[n], b.fmul(*found[n + 1])]) for n in (0, 2)]
-            total = b.fadd(b.load(running), b.fadd(*halves))
+                f = b.fmul(b.fadd(load(v), more), vectors.load(scales, v))
+                vectors.store(f, phi, v)
+                total = b.call(fma, [f, vectors.load(alpha, v), total])
             b.store(total, running)
             vectors.store(total, out, group)
             return total
@@ -123,53 +170,73 @@ def sum_word(typingctx, table, w, k, extra, own, weights, sums, lanes):
         with cgutils.for_range(b, last) as loop:
             add(loop.index, lambda v: vectors.load(row, v))
         prefix = vectors.prefix(add(last, within))
-        vectors.store(prefix, vectors.pointer(4, lanes), _I64(0))
+        vectors.store(prefix, lanes, _I64(0))
         return b.extract_element(prefix, _I32(LANES - 1))
 
     return signature, codegen
 
 
 @instruction
-def weigh(typingctx, held, counts, factors, at, length, table, w, extra, z, share, own, parts):
-    """Set own[parts + i] to the sum of n phi over the topics up to i of a list.
+def choose(typingctx, held, counts, at, length, z, share, rest, u, own, width):
+    """Draw a topic of a list by n phi, or none by `rest`.
 
-    Returns the whole sum, and the place of z in the list; -1: it is not there.
+    Returns its place in the list or -1, what is left of the threshold, and the place of z or -1.
 
-    held, counts, factors: a document's list begins at `at`; where a count is 0, the topic is valid.
-    table, w, extra: as for `sum_word`.
+    held, counts: a document's list begins at `at`; behind its end, counts are 0.
     z: the token's topic, of which its own count is left out and phi is multiplied by `share`;
         negative: none.
+    rest: the weight of everything else.
+    u: a uniform number.
+    own, width: as for `sum_word`.
     """
     number, index = types.float32, types.intp
-    signature = types.Tuple((number, index))(
-        held, counts, factors, index, index, table, index, number, types.int32, number, own, index
+    signature = types.Tuple((index, number, index))(
+        held, counts, index, index, types.int32, number, number, number, own, index
     )
 
     def codegen(context, b, sig, args):
         vectors = Vectors(context, b, sig, args)
-        at, length, w, extra, z, share, parts = (args[n] for n in (3, 4, 6, 7, 8, 9, 11))
-        lists = [vectors.pointer(n, at) for n in range(3)]
-        row, out = vectors.pointer(5, w), vectors.pointer(10, parts)
-        more, shares, topic = vectors.splat(extra), vectors.splat(share), vectors.splat(z, _VI)
+        _, _, at, length, z, share, rest, u, _, width = args
+        fma = declare(b.module, "llvm.fma.v16f32", _VF, [_VF] * 3)
+        topics_at, counts_at = (vectors.pointer(n, at) for n in range(2))
+        phi, out = (vectors.pointer(8, b.mul(width, _I64(n))) for n in (PHI, PARTS))
+        shares, topic = vectors.splat(share), vectors.splat(z, _VI)
         ones = ir.Constant(_VF, [1.0] * LANES)
-        mass = cgutils.alloca_once_value(b, _F(0.0))
+        running = cgutils.alloca_once_value(b, _ZERO)
         mine = cgutils.alloca_once_value(b, _I64(-1))
-        with cgutils.for_range(b, b.lshr(b.add(length, _I64(15)), _I64(4))) as loop:
+        full = b.lshr(b.add(length, _I64(15)), _I64(4))
+        with cgutils.for_range(b, full) as loop:
             v = loop.index
-            topics = vectors.load(lists[0], v, _VI)
-            n, scales = (vectors.load(pointer, v) for pointer in lists[1:])
-            f = ir.Constant(_VF, ir.Undefined)
-            for lane in map(_I32, range(LANES)):
-                column = b.zext(b.extract_element(topics, lane), _I64)
-                f = b.insert_element(f, b.load(b.gep(row, [column])), lane)
+            topics = vectors.load(topics_at, v, _VI)
+            n = vectors.load(counts_at, v)
+            f = vectors.gather(phi, topics)
             here = b.and_(b.icmp_signed("==", topics, topic), b.fcmp_ordered(">", n, _ZERO))
             b.store(vectors.first(here, v, b.load(mine)), mine)
             n = b.select(here, b.fmul(b.fsub(n, ones), shares), n)
-            part = vectors.prefix(b.fmul(b.fmul(n, scales), b.fadd(f, more)))
-            part = b.fadd(part, vectors.splat(b.load(mass)))
-            vectors.store(part, out, v)
-            b.store(b.extract_element(part, _I32(LANES - 1)), mass)
-        return context.make_tuple(b, sig.return_type, [b.load(mass), b.load(mine)])
+            total = b.call(fma, [n, f, b.load(running)])
+            vectors.store(total, out, v)
+            b.store(total, running)
+        whole = b.load(running)
+        prefix = vectors.prefix(whole)
+        mass = b.extract_element(prefix, _I32(LANES - 1))
+        t = b.fmul(u, b.fadd(mass, rest))
+        inside = b.fcmp_ordered("<", t, mass)
+        lane = vectors.count(b.fcmp_ordered("<=", prefix, vectors.splat(t)))
+        lane = b.select(inside, lane, _I64(LANES - 1))
+        before = b.fsub(prefix, whole)
+        narrow = b.trunc(lane, _I32)
+        left = b.fsub(t, b.extract_element(before, narrow))
+        most = b.extract_element(whole, narrow)
+        passed = cgutils.alloca_once_value(b, _I64(0))
+        with cgutils.for_range(b, b.sub(full, _I64(1))) as loop:
+            found = b.load(b.gep(out, [b.add(b.shl(loop.index, _I64(4)), lane)]))
+            smaller = b.and_(b.fcmp_ordered("<=", found, left), b.fcmp_ordered("<", found, most))
+            b.store(b.add(b.load(passed), b.zext(smaller, _I64)), passed)
+        place = b.add(b.shl(b.load(passed), _I64(4)), lane)
+        end = b.sub(length, _I64(1))
+        place = b.select(b.icmp_signed("<", place, end), place, end)
+        place = b.select(inside, place, _I64(-1))
+        return context.make_tuple(b, sig.return_type, [place, b.fsub(t, mass), b.load(mine)])
 
     return signature, codegen
 

@@ -108,7 +108,7 @@ def redrawn(run: Any, found: Case, k: int, *, lists: bool, counted: bool, room: 
     sums = np.full((WORDS, 16 * (-(-k // 64) + 1)), np.nan, np.float32)
     run.call("sum_words", *active_words(found.X), *tables, sums, blocks=2)
     size = topics.size + 16 * ROWS
-    scratch = [np.full(size, 7, t) for t in (np.int32, np.float32, np.float32, np.float32)]
+    scratch = [np.full(size, 7, t) for t in (np.int32, np.float32, np.float32)]
     run.call("redraw_lists", *call, *tables, SWEEPS, old, sums, words, *scratch, blocks=2)
     return topics, old
 

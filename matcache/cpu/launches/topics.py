@@ -97,12 +97,13 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     X, backend, extra = draws.X, cache.backend, draws.extra
     k, rows = draws.table.shape[1], X.shape[0]
     u, room = draws.scratch("uniform numbers", np.float32), LANES * rows
-    held, counts, factors = (
+    held, counts = (
         draws.scratch(f"{name} of lists", dtype, room)
-        for name, dtype in (("topics", np.int32), ("counts", np.float32), ("scales", np.float32))
+        for name, dtype in (("topics", np.int32), ("counts", np.float32))
     )
-    shape = (backend.threads, 5 * widened(k))
+    shape = (backend.threads, 6 * widened(k))
     sums = cache.result(("sampler sums", k), shape, np.float32, "sums of topics")
+    places = cache.result(("sampler places", k), (backend.threads, k), np.int32, "places in lists")
     of_rows = [
         cache.result(("sampler lists", name, rows), (1, rows), np.int64, f"{name} of lists")
         for name in ("sizes", "sweeps")
@@ -110,8 +111,9 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     call = [*_tokens(cache, draws), X.pattern.numbers(), *turned(cache, X.pattern)]
     added = draws.one if extra is None else extra
     call += [*_tables(draws), added.slot.data(), int(extra is not None)]
-    call += [draws.sweeps, draws.old.data()[0], _gains(cache, draws.old, k), sums.data()]
-    call += [slot.data()[0] for slot in (u, held, counts, factors, *of_rows)]
+    gains = _gains(cache, draws.old, k)
+    call += [draws.sweeps, draws.old.data()[0], gains, sums.data(), places.data()]
+    call += [slot.data()[0] for slot in (u, held, counts, *of_rows)]
     work = Work(fixed=draws.topics.shape[1] * EACH)
     chunks = 1 << (backend.threads - 1).bit_length()  # more of them would share fewer words
     backend.run(redraw_lists, row_bounds(cache, rows, X.pattern, work, chunks), *call)

@@ -5,13 +5,16 @@
 
 #define SPAN 64  // topics of a group, see `sum_word` of cpu/list_vectors.py
 
-// A table of phi: (table + extra) scale, where counted; else the table itself.
+// A table of phi: (table + extra) one, where counted; else the table itself.
 struct Phi {
   const float *table, *one, *alpha, *extra;
   i64 k, counted;
   __device__ __forceinline__ float more(i64 word) const { return counted ? extra[word] : 0.0f; }
   __device__ __forceinline__ float scale(i64 topic) const { return counted ? one[topic] : 1.0f; }
-  __device__ __forceinline__ float weight(i64 topic) const { return BL_TIMES(alpha[topic], scale(topic)); }
+  // Of a word: its row of the table, and its `more`.
+  __device__ __forceinline__ float of(const float* row, float more, i64 topic) const {
+    return BL_TIMES(row[topic] + more, scale(topic));
+  }
 };
 // A word's sums of alpha phi: those of lane l up to each group of topics begin at l * groups, and those of the
 // lanes up to each lane behind all of them.
@@ -32,14 +35,11 @@ extern "C" __global__ void sum_words(const i64* count, const int* active, i64 k,
 #pragma unroll 4
     for (i64 g = 0; g < groups; ++g)
       for (int o = 0; o < OWN; ++o) {
-        float f[4], w[4];
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
           const i64 topic = g * SPAN + n * 16 + BL_LANE + o;
-          f[n] = (topic < k ? row[topic] : 0.0f) + more;
-          w[n] = topic < k ? phi.weight(topic) : 0.0f;
+          if (topic < k) running[o] = fma(phi.of(row, more, topic), alpha[topic], running[o]);
         }
-        running[o] += fma(f[0], w[0], BL_TIMES(f[1], w[1])) + fma(f[2], w[2], BL_TIMES(f[3], w[3]));
         out[(BL_LANE + o) * groups + g] = running[o];
       }
     sums_of_lanes(running);
@@ -68,21 +68,21 @@ __device__ __forceinline__ Found search(float t, const Phi& phi, i64 word, const
   if (group) found.left -= column[group - 1];
   i64 topic = group * SPAN + lane;
   const i64 end = k < (group + 1) * SPAN ? k : (group + 1) * SPAN;
-  found.part = BL_TIMES(phi.weight(topic), row[topic] + more);
+  found.part = BL_TIMES(phi.alpha[topic], phi.of(row, more, topic));
   while (found.left >= found.part && topic + 16 < end) {
     found.left -= found.part;
     topic += 16;
-    found.part = BL_TIMES(phi.weight(topic), row[topic] + more);
+    found.part = BL_TIMES(phi.alpha[topic], phi.of(row, more, topic));
   }
   found.topic = (int)topic;
   return found;
 }
 
-// A document's topics, with their counts and scales; from `length` to the end of the vector, counts are 0.
-// parts: sums of n phi up to each topic.
+// A document's topics, with their counts; from `length` to the end of the vector, counts are 0.
+// parts: sums of n phi of each lane, up to each topic.
 struct List {
   int* held;
-  float *counts, *scales, *parts;
+  float *counts, *parts;
   int length;
   // The place of a topic, or the length.
   __device__ __forceinline__ int find(int topic) const {
@@ -99,12 +99,9 @@ struct List {
   }
   __device__ __forceinline__ bool owns(int i) const { return OWN == 16 || i % 16 == BL_LANE; }
   // Count one token more of the topic at a place, which may be new.
-  __device__ __forceinline__ void add(int place, int topic, float scale) {
+  __device__ __forceinline__ void add(int place, int topic) {
     if (owns(place)) {
-      if (place == length) {
-        held[place] = topic;
-        scales[place] = scale;
-      }
+      if (place == length) held[place] = topic;
       counts[place] += 1.0f;
     }
     length += place == length;
@@ -117,12 +114,11 @@ struct List {
     if (counts[mine] == 0.0f) {
       length -= 1;
       const int last = held[length];
-      const float count = counts[length], scale = scales[length];
+      const float count = counts[length];
       BL_SYNC();
       if (owns(mine)) {
         held[mine] = last;
         counts[mine] = count;
-        scales[mine] = scale;
       }
       BL_SYNC();
       if (owns(length)) {
@@ -134,39 +130,47 @@ struct List {
     BL_SYNC();
     return place;
   }
-  // Set parts; return their sum, and in `mine` the place of topic z or -1. share: of phi that is left to z. next:
-  // the row of the table that is read next.
-  __device__ __forceinline__ float weigh(const float* row, float more, int z, float share, const float* next,
-      int* mine) {
-    float mass = 0.0f;
+  // Draw a topic by n phi, or none by `rest`: return its place or -1. t: what is left of the threshold behind all
+  // of them. mine: the place of topic z or -1. share: of phi that is left to z. next: the row that is read next.
+  __device__ __forceinline__ int choose(const Phi& phi, const float* row, float more, int z, float share, float rest,
+      float u, const float* next, float* t, int* mine) {
+    float whole[OWN], prefix[OWN];
+    for (int o = 0; o < OWN; ++o) whole[o] = 0.0f;
     *mine = -1;
 #pragma unroll 2
     for (int i0 = 0; i0 < length; i0 += 16) {
-      float part[OWN];
       u32 bits = 0;
       for (int o = 0; o < OWN; ++o) {
         const int i = i0 + BL_LANE + o, topic = held[i];
-        const float f = row[topic] + more;
+        const float f = phi.of(row, more, topic);
         float n = counts[i];
         bl_ask_for(next + topic);
         const bool here = topic == z && n > 0.0f;
         bits |= bl_ballot(here) << o;
         if (here) n = BL_TIMES(n - 1.0f, share);
-        part[o] = BL_TIMES(BL_TIMES(n, scales[i]), f);
+        parts[i] = whole[o] = fma(n, f, whole[o]);
       }
       if (bits) *mine = i0 + __ffs(bits) - 1;
-      sums_of_lanes(part);
-      for (int o = 0; o < OWN; ++o) parts[i0 + BL_LANE + o] = part[o] += mass;
-      mass = of_lane(part, 15);
     }
-    return mass;
-  }
-  // How many parts are t or less.
-  __device__ __forceinline__ int up_to(float t) const {
-    int found = 0;
-    for (int i0 = 0; i0 < length; i0 += 16)
-      for (int o = 0; o < OWN; ++o) found += __popc(bl_ballot(parts[i0 + BL_LANE + o] <= t));
-    return found;
+    for (int o = 0; o < OWN; ++o) prefix[o] = whole[o];
+    sums_of_lanes(prefix);
+    const float mass = of_lane(prefix, 15), goal = BL_TIMES(u, mass + rest);
+    *t = goal - mass;
+    u32 bits = 0;
+    for (int o = 0; o < OWN; ++o) bits |= bl_ballot(prefix[o] <= goal) << o;
+    if (!(goal < mass)) return -1;
+    const int lane = __popc(bits);
+    int passed[OWN];
+    for (int o = 0; o < OWN; ++o) {
+      const float left = goal - (prefix[o] - whole[o]);
+      passed[o] = 0;
+      for (int i0 = 0; i0 + 16 < length; i0 += 16) {
+        const float sum = parts[i0 + BL_LANE + o];
+        passed[o] += sum <= left && sum < whole[o];
+      }
+    }
+    const int place = of_lane(passed, lane) * 16 + lane;
+    return place < length ? place : length - 1;
   }
 };
 
@@ -174,11 +178,11 @@ struct List {
 __device__ __forceinline__ i64 list_at(i64 row, i64 start) { return (start + 16 * row) / 16 * 16; }
 
 // A sweep over the tokens of each row, in `order`; several where they have no topics. room, old, words: as in
-// kept.cu. sums: of sum_words. held, counts, scales, parts: scratch, a number for each token and 16 for each row.
+// kept.cu. sums: of sum_words. held, counts, parts: scratch, a number for each token and 16 for each row.
 extern "C" __global__ void redraw_lists(i64 rows, const int* order, const i64* indptr, const int* indices,
     const float* values, const i64* first, i64 room, const i64* row_ids, const i64* key, Z* topics, i64 k,
     const float* table, const float* one, const float* alpha, const float* extra, i64 counted, i64 sweeps,
-    Z* old, const float* sums, int* words, int* held, float* counts, float* scales, float* parts) {
+    Z* old, const float* sums, int* words, int* held, float* counts, float* parts) {
   const Phi phi = {table, one, alpha, extra, k, counted};
   const i64 width = width_of(k);
   for (i64 turn = BL_WARP; turn < rows; turn += BL_WARPS) {
@@ -189,23 +193,21 @@ extern "C" __global__ void redraw_lists(i64 rows, const int* order, const i64* i
     for (i64 i = p + BL_LANE; i < q; i += BL_LANES)
       for (i64 n = first[i]; n < first[i] + particles(values[i]); ++n) words[n] = indices[i];
     const i64 at = list_at(row, start), most = size < k ? size : k;
-    List list = {held + at, counts + at, scales + at, parts + at, 0};
+    List list = {held + at, counts + at, parts + at, 0};
     for (i64 i0 = 0; i0 < most; i0 += 16)
       for (int o = 0; o < OWN; ++o) {
         const i64 i = i0 + BL_LANE + o;
         list.held[i] = 0;
-        list.counts[i] = list.scales[i] = 0.0f;
+        list.counts[i] = 0.0f;
       }
     for (i64 n0 = 0; n0 < size; n0 += BL_LANES) {
       const i64 mine = start + (n0 + BL_LANE < size ? n0 + BL_LANE : size - 1);
       const Z own = topics[mine];
       if (n0 + BL_LANE < size) old[mine] = own;
       const int own_topic = own < k ? (int)own : -1;
-      const float own_scale = own < k ? phi.scale(own) : 0.0f;
       for (int l = 0; l < BL_LANES && n0 + l < size; ++l) {
         const int topic = bl_from(own_topic, l);
-        const float scale = bl_from(own_scale, l);
-        if (topic >= 0) list.add(list.find(topic), topic, scale);
+        if (topic >= 0) list.add(list.find(topic), topic);
       }
     }
     BL_SYNC();
@@ -219,10 +221,9 @@ extern "C" __global__ void redraw_lists(i64 rows, const int* order, const i64* i
         const float own_more = phi.more(own_word), own_total = sums[own_word * width + width - 1];
         float own_share = 1.0f, own_less = 0.0f;  // the token is left out of its present topic
         if (own < k && old[start + mine] < k) {
-          const float f = table[(i64)own_word * k + own] + own_more, lost = one[own];
-          const float here = BL_TIMES(phi.scale(own), f);
+          const float here = phi.of(table + (i64)own_word * k, own_more, own), lost = one[own];
           own_share = bl_maximum((here - lost) / BL_TIMES(1.0f - lost, here), 0.0f);
-          own_less = BL_TIMES(BL_TIMES(phi.weight(own), f), 1.0f - own_share);
+          own_less = BL_TIMES(BL_TIMES(alpha[own], here), 1.0f - own_share);
         }
         const float own_rest = bl_maximum(own_total - own_less, 0.0f);
         int drawn = 0;
@@ -231,15 +232,13 @@ extern "C" __global__ void redraw_lists(i64 rows, const int* order, const i64* i
           const float more = bl_from(own_more, l);
           const i64 word = bl_from(own_word, l), next = bl_from(own_word, l + 1 < BL_LANES ? l + 1 : l);
           const int z = bl_from(own_topic, l);
-          int before, place, topic;
-          const float mass = list.weigh(table + word * k, more, z, share, table + next * k, &before);
-          float t = BL_TIMES(u, mass + rest);
-          if (t < mass) {
-            place = list.up_to(t);
-            place = place < list.length ? place : list.length - 1;
+          int before, topic;
+          float t;
+          int place = list.choose(
+              phi, table + word * k, more, z, share, rest, u, table + next * k, &t, &before);
+          if (place >= 0) {
             topic = list.held[place];
           } else {
-            t -= mass;
             Found found = search(t, phi, word, sums + word * width);
             const float kept = BL_TIMES(found.part, share);
             if (found.topic == z && found.left >= kept) {
@@ -253,7 +252,7 @@ extern "C" __global__ void redraw_lists(i64 rows, const int* order, const i64* i
           if (place != before) {
             BL_SYNC();  // all have read the list
             if (before >= 0) place = list.drop(before, place);
-            list.add(place, topic, phi.scale(topic));
+            list.add(place, topic);
             BL_SYNC();
           }
           if (l == BL_LANE) drawn = topic;

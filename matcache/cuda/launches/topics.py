@@ -151,11 +151,8 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     words = draws.scratch("words", np.int32)
     lists = [
         draws.scratch(f"{name} of lists", dtype, GIBBS_LANES * rows)
-        for name, dtype in (
-            ("topics", np.int32), ("counts", np.float32), ("scales", np.float32),
-            ("sums", np.float32),
-        )
-    ]  # fmt: skip
+        for name, dtype in (("topics", np.int32), ("counts", np.float32), ("sums", np.float32))
+    ]
     shape = (columns, GIBBS_LANES * (-(-k // SPAN) + 1))
     label = "sums of words (sampler)"
     sums = cache.result(("cuda", label, shape), shape, np.float32, label)
