@@ -38,6 +38,7 @@ MODELS = {
     "blocklearn.models.KMeans({}=...)": "clusters spherical",
     "blocklearn.models.FM({}=...)": "factors",
     "blocklearn.models.SVD({}=...)": "center oversampling",
+    "blocklearn.models.GaussianMixture({}=...)": "covariance reg_covar",
 }
 """Where parameters of single models are given, and their names."""
 

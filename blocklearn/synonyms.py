@@ -85,6 +85,7 @@ kinds models list plugins optimizers mixins;
 clusters n_clusters num_clusters n_components k;
 oversampling n_oversamples oversamples;
 svd pca truncated_svd truncatedsvd principal_component_analysis lsa lsi latent_semantic_analysis;
+gaussian_mixture gmm mixture mixture_of_gaussians gaussianmixture em bayesiangaussianmixture;
 kmeans k_means mini_batch_kmeans minibatchkmeans clustering;
 lda topic_model latent_dirichlet_allocation latentdirichletallocation;
 als matrix_factorization matrix_factorisation mf alternating_least_squares recommender svd;

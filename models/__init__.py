@@ -19,6 +19,7 @@ from .inputs import ValueSums as ValueSums
 from .kmeans import KMeans as KMeans
 from .lda import LDA as LDA
 from .loss_model import LossModel as LossModel
+from .mixture import GaussianMixture as GaussianMixture
 from .nmf import NMF as NMF
 from .ranking import Ranking as Ranking
 from .row_state import RowState as RowState
@@ -37,6 +38,7 @@ MODELS: dict[str, type[Model]] = {
     "ranking": Ranking,
     "kmeans": KMeans,
     "svd": SVD,
+    "gaussian-mixture": GaussianMixture,
 }
 
 __all__ = _exported(globals())

@@ -21,8 +21,8 @@ LOWER = frozenset(
     " topic_closeness mean_squared_distance mean_cosine_distance".split()
 )
 HIGHER = frozenset(
-    "elbo_per_token explained accuracy r2 auc auc_4096 average_precision average_precision_4096"
-    " top_precision top_precision_4096 ndcg precision recall map mrr"
+    "elbo_per_token log_likelihood explained accuracy r2 auc auc_4096 average_precision"
+    " average_precision_4096 top_precision top_precision_4096 ndcg precision recall map mrr"
     " above_random c_npmi c_v c_uci u_mass distinct_words".split()
 )
 """Scores that are better when they are lower, and when they are higher."""

@@ -220,6 +220,7 @@ def test_a_config_that_says_other_sizes(name: str, tmp_path: Path) -> None:
         "ranking": "rank",
         "kmeans": "clusters",
         "svd": "components",
+        "gaussian-mixture": "components",
         "fm": "factors",
     }
     size = sizes.get(name)

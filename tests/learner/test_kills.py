@@ -117,6 +117,10 @@ data: {train: {kind: libsvm, path: x.svm}, eval: {kind: holdout}}
 model: {kind: svd, components: 4, center: true}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
 """,
+    "mixture, file": """\
+model: {kind: gaussian-mixture, components: 3, covariance: full, reg_covar: 0.1}
+data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
+""",
     "kmeans, file": """\
 model: {kind: kmeans, clusters: 4, update_centres: batch}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}

@@ -13,7 +13,19 @@ import xxhash
 from scipy import sparse
 
 import blocklearn as bl
-from blocklearn.models import ALS, FM, GLM, LDA, MODELS, NMF, SVD, KMeans, Ranking, Target
+from blocklearn.models import (
+    ALS,
+    FM,
+    GLM,
+    LDA,
+    MODELS,
+    NMF,
+    SVD,
+    GaussianMixture,
+    KMeans,
+    Ranking,
+    Target,
+)
 from tests.support.page_blocks import ROOT, CodeBlock, PageRun, code_blocks
 
 PAGE = "docs/model-format.md"
@@ -78,6 +90,8 @@ def test_the_page_needs_no_blocklearn() -> None:
         ALS(rank=3),
         ALS(rank=3, biases=False, weighted=False, solver="cholesky"),
         ALS(rank=2, loss="implicit", alpha=4.0),
+        GaussianMixture(components=3, reg_covar=0.1),
+        GaussianMixture(components=3, reg_covar=0.1, covariance="full"),
     ],
     ids=repr,
 )
@@ -87,7 +101,8 @@ def test_predictions(model: bl.Model, tmp_path: Path, page: dict[str, Any]) -> N
     X = counts(9, seed=1)
     X[3] = 0.0
     ours = learner.predict(sparse.csr_array(X))
-    theirs = page[f"predict_{found['kind']}"](found, tensors, X.astype(np.float64))
+    kind = found["kind"].replace("-", "_")
+    theirs = page[f"predict_{kind}"](found, tensors, X.astype(np.float64))
     np.testing.assert_allclose(theirs, ours, rtol=2e-3, atol=2e-4)
     assert page["read_names"](tmp_path / "m") == WORDS
 
@@ -171,6 +186,7 @@ def test_every_tensor_is_documented(kind: str, tmp_path: Path) -> None:
     models = {"nmf": NMF(components=3), "als": ALS(rank=3), "glm": GLM(), "fm": FM()}
     models |= {"ranking": Ranking(rank=3), "kmeans": KMeans(clusters=3)}
     models["svd"] = SVD(components=3)
+    models["gaussian-mixture"] = GaussianMixture(components=3)
     models["lda"] = LDA(topics=3, inference="cvb0", alpha="auto", eta=PRIOR)
     targets = {"Y": counts(60)[:, :2] > 0} if MODELS[kind].needs_targets else {}
     trained(models[kind], tmp_path / "m", **targets)

@@ -224,6 +224,8 @@ CASES: dict[str, Make] = {
     "kmeans": plain(M.KMeans(clusters=40)),
     "kmeans batch": plain(M.KMeans(clusters=40, update_centres="batch", spherical=True)),
     "svd": plain(M.SVD(components=40, center=True)),
+    "mixture": plain(M.GaussianMixture(components=40)),
+    "mixture full": plain(M.GaussianMixture(components=3, covariance="full")),
     "nmf frobenius": plain(M.NMF(components=40)),
     "nmf kullback-leibler": plain(M.NMF(components=40, loss="kullback-leibler")),
 }

@@ -15,7 +15,19 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.mixins import CosineSimilarity, Mixin
-from blocklearn.models import ALS, FM, GLM, LDA, MODELS, NMF, SVD, KMeans, Model, Ranking
+from blocklearn.models import (
+    ALS,
+    FM,
+    GLM,
+    LDA,
+    MODELS,
+    NMF,
+    SVD,
+    GaussianMixture,
+    KMeans,
+    Model,
+    Ranking,
+)
 from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
 
 ROWS, COLUMNS = 90, 20
@@ -85,6 +97,16 @@ VARIANTS: dict[str, dict[str, Variant]] = {
     "svd": {
         "": Variant(SVD(components=3)),
         "centered": Variant(SVD(components=3, center=True), None, "dense labelled"),
+    },
+    "gaussian-mixture": {
+        "": Variant(GaussianMixture(components=3)),
+        "dense": Variant(GaussianMixture(components=3, reg_covar=0.1), None, "dense labelled"),
+        "spherical": Variant(
+            GaussianMixture(components=3, covariance="spherical", update_components="online")
+        ),
+        "full": Variant(
+            GaussianMixture(components=3, covariance="full", update_components="online")
+        ),
     },
     "ranking": {"softmax": Variant(Ranking(rank=3, negatives=5))},
 }

@@ -1,0 +1,3 @@
+"""Mixtures of Gaussian distributions."""
+
+from .model import GaussianMixture as GaussianMixture

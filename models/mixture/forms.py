@@ -1,0 +1,105 @@
+"""What depends on the form of the covariances of a mixture.
+
+Sums over rows are those of differences from the present means: nothing large cancels.
+"""
+
+from __future__ import annotations
+
+from blocklearn.matcache import (
+    Mat,
+    Row,
+    Rows,
+    Table,
+    cholesky,
+    colsum,
+    concatenate,
+    diagonal,
+    gram,
+    log,
+    lower,
+    maximum,
+    mean,
+    rowsum,
+    solve,
+    sqrt,
+)
+
+TINY = 1e-30
+RIDGE = 1e-6  # of a variance, added to it: a matrix of float32 sums may else not be definite
+
+
+class Diagonal:
+    """Covariances without correlations.
+
+    covariances, factors: [columns x k], variances and 1 / standard deviation.
+    """
+
+    def __init__(self, columns: int, components: int, *, equal: bool) -> None:
+        """equal: whether all columns of a component have the same variance."""
+        self.shape, self.equal = (columns, components), equal
+
+    def distances(self, Z: Table, M: Table, P: Mat) -> Rows:
+        """Return (z - m)' C^-1 (z - m) of rows and components [rows x k].
+
+        Z: [rows x columns]. M: [columns x k], means. P: factors.
+        """
+        Q = P * P
+        return (Z * Z) @ Q - 2.0 * (Z @ (M * Q)) + colsum(M * M * Q)
+
+    def add(self, S: Mat, Z: Table, M: Table, R: Rows, n: Row) -> None:
+        """Add to S the sums of r (z - m)^2. n: [1 x k], colsum(R)."""
+        S <<= S + (Z * Z).mat().T @ R - 2.0 * M * (Z.T @ R) + n * M * M
+
+    def move(self, C: Mat, S: Mat, N: Row, share: Row, shift: Table) -> None:
+        """Mix C with the mean square S / N around the old mean, which then moves by `shift`."""
+        new = maximum(C + S / N - share * C - shift * shift, 0.0)
+        C <<= mean(new, 0) if self.equal else new
+
+    def factorize(self, C: Mat, P: Mat, logs: Mat, ridge: float) -> None:
+        """Set the factors of C + ridge, and the logarithms of their determinants [1 x k]."""
+        P <<= 1.0 / sqrt(maximum(C + ridge, TINY))
+        logs <<= colsum(log(P))
+
+
+class Full:
+    """Covariances with correlations.
+
+    covariances, factors: [columns x (k columns)], a matrix for each component, side by side. The
+    factors are inverses of the Cholesky factors, transposed: upper triangular.
+    """
+
+    def __init__(self, identity: Mat, components: int) -> None:
+        """identity: [columns x columns]."""
+        columns = identity.shape[0]
+        self.identity, self.shape = identity, (columns, columns * components)
+        self.parts = [slice(c * columns, (c + 1) * columns) for c in range(components)]
+
+    def distances(self, Z: Table, M: Table, P: Mat) -> Rows:
+        """Return (z - m)' C^-1 (z - m) of rows and components [rows x k]: see `Diagonal`."""
+        means, found = M.T.mat(), []
+        for c, part in enumerate(self.parts):
+            factor = P[:, part].mat()
+            apart = Z @ factor - (means[c] @ factor).mat()
+            found.append(rowsum(apart * apart))
+        return concatenate(found, axis=1)
+
+    def add(self, S: Mat, Z: Table, M: Table, R: Rows, n: Row) -> None:
+        """Add to S the sums of r (z - m) (z - m)'."""
+        means = M.T.mat()
+        for c, part in enumerate(self.parts):
+            S[:, part] += gram((Z - means[c]) * sqrt(R[:, c]))
+
+    def move(self, C: Mat, S: Table, N: Row, share: Row, shift: Table) -> None:
+        """Mix C with the mean square S / N around the old mean, which then moves by `shift`."""
+        steps = shift.T.mat()
+        for c, part in enumerate(self.parts):
+            new = C[:, part] * (1.0 - share[:, c]) + S[:, part] / N[:, c]
+            C[:, part] <<= new - steps[c].T @ steps[c]
+
+    def factorize(self, C: Mat, P: Mat, logs: Mat, ridge: float) -> None:
+        """Set the factors of C + ridge, and the logarithms of their determinants [1 x k]."""
+        for c, part in enumerate(self.parts):
+            found = C[:, part] + self.identity * (RIDGE * C[:, part] + ridge)
+            factor = solve(lower(cholesky(found)), self.identity).mat()
+            P[:, part] <<= factor.T.mat()
+            logs[:, c] <<= rowsum(log(diagonal(factor)))

@@ -1,0 +1,183 @@
+"""Describe rows by a mixture of Gaussian distributions.
+
+Expectation maximization: Dempster, Laird, Rubin, JRSS B 39 (1977), with all rows before each step.
+Block by block: Cappé, Moulines, *On-line expectation-maximization algorithm for latent data
+models*, JRSS B 71 (2009); here earlier blocks are forgotten at a constant rate, as in `kmeans`.
+Differs from scikit-learn's GaussianMixture: sums are taken around the present means, all components
+begin with one covariance, and a component without rows stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from blocklearn.matcache import (
+    Column,
+    Mat,
+    Matrix,
+    Number,
+    Row,
+    Rows,
+    Table,
+    colsum,
+    exp,
+    from_array,
+    full,
+    log,
+    maximum,
+    rowmax,
+    rowsum,
+    rowwise,
+    total,
+)
+
+from ..base import Model, rows_for
+from ..inputs import Block, Randomness, Shapes
+from ..score import Score, Sum
+from .forms import TINY, Diagonal, Full
+from .start import first_components
+
+EACH, LEAST = 100, 10_000  # rows of the sample for each component, and in all
+STEPS, LARGEST = 16, 4096  # of a pass; rows of a block
+
+
+@rowwise
+def posterior(distances: Rows, constants: Row, weights: Column) -> tuple[Rows, Column]:
+    """Return the weighted probability of each component [rows x k], and log p of each row.
+
+    distances: [rows x k], squared, in units of the component's deviations.
+    constants: [1 x k], log density at the mean, times the component's weight.
+    """
+    joint = constants - 0.5 * distances
+    top = rowmax(joint)
+    parts = exp(joint - top)
+    whole = rowsum(parts)
+    return parts * (weights / whole), top + log(whole)
+
+
+class GaussianMixture(Model):
+    """Describes rows by k Gaussian distributions: p(x) = sum of w_c N(x; m_c, C_c).
+
+    Parameters: `weights` [1 x k]; `means` [columns x k], one a column; `covariances`, without
+    `reg_covar`, [columns x k] variances, or if full [columns x (k columns)], matrices side by side;
+    `factors`, shaped like them, whose product with its transpose is the inverse of a covariance.
+    """
+
+    scores_new_rows: ClassVar[bool] = True
+    kind: Literal["gaussian-mixture"] = "gaussian-mixture"
+    components: int = Field(8, ge=1, description="number of distributions, k")
+    covariance: Literal["diagonal", "spherical", "full"] = Field(
+        "diagonal", description="of each component: variances, one variance, or a matrix"
+    )
+    reg_covar: float = Field(1e-6, ge=0, description="added to each variance")
+    update_components: Literal["batch", "online"] = Field(
+        "batch", description="once a pass, which is exact; or after each block"
+    )
+    forget: float = Field(
+        0.3, gt=0, le=1, description="online: share of a block's weight that remains a pass later"
+    )
+
+    @property
+    def sample_rows(self) -> int:
+        """Enough rows to find the first components in."""
+        return max(EACH * self.components, LEAST)
+
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return about 16 blocks a pass; in batch mode their size does not change the result."""
+        return LARGEST if rows is None else rows_for(STEPS, rows, largest=LARGEST)
+
+    def allocate(self, shapes: Shapes, rng: Randomness) -> None:
+        """Create the components, from a sample of the rows, and the sums of their rows."""
+        d, k = shapes.columns, self.components
+        self.total_rows = shapes.whole_rows
+        whole = self.covariance == "full"
+        self.form: Diagonal | Full
+        if whole:
+            self.form = Full(from_array(self.cache, np.eye(d, dtype=np.float32), "identity"), k)
+        else:
+            self.form = Diagonal(d, k, equal=self.covariance == "spherical")
+        self.weights = self.parameter("weights", 1, k, 1.0 / k)
+        self.means = self.parameter("means", d, k)
+        self.covariances = self.parameter("covariances", *self.form.shape)
+        self.factors = self.parameter("factors", *self.form.shape)
+        self.logs = self.parameter("log_determinants", 1, k)
+        self.counts = self.parameter("counts", 1, k)
+        self.members = self.statistic("members", 1, k, np.float64)
+        self.sums = self.statistic("sums", d, k, np.float64)
+        self.squares = self.statistic("squares", *self.form.shape, np.float64)
+        self.keep = self.number("what is kept of the counts")
+        if shapes.sample is not None:
+            start = first_components(shapes.sample, k, rng.seed, full=whole)
+            self.weights.set(start.weights[None])
+            self.means.set(start.means.T)
+            self.covariances.set(np.tile(start.covariance.reshape(d, -1), k))
+            self.form.factorize(self.covariances, self.factors, self.logs, self.reg_covar)
+
+    def update(self, block: Block) -> None:
+        """Add the block's rows to the sums of their components; online, move these."""
+        Z, M = self.centred(block.X)
+        R, _ = self.posterior(Z, M, block.weights)
+        n = colsum(R)
+        self.members <<= self.members + n
+        self.sums <<= self.sums + Z.T @ R - n * M
+        self.form.add(self.squares, Z, M, R, n)
+        if self.update_components == "online":
+            self.keep.set(self.forget ** (block.rows / self.total_rows))
+            self.move(self.keep)
+
+    def end_pass(self) -> None:
+        """Move the components, in batch mode."""
+        if self.update_components == "batch":
+            self.move(0.0)
+        self.form.factorize(self.covariances, self.factors, self.logs, self.reg_covar)
+
+    def move(self, keep: Number) -> None:
+        """Move the components to the moments of their rows, and clear the sums.
+
+        keep: the share of earlier rows' weight that remains.
+        """
+        self.counts <<= keep * self.counts + self.members
+        N = maximum(self.counts, TINY)
+        share, shift = self.members / N, self.sums / N
+        self.form.move(self.covariances, self.squares, N, share, shift)
+        self.form.factorize(self.covariances, self.factors, self.logs, self.reg_covar)
+        self.means <<= self.means + shift
+        self.weights <<= self.counts / total(self.counts)
+        for sums in (self.members, self.sums, self.squares):
+            sums <<= 0.0
+
+    def centred(self, X: Matrix) -> tuple[Table, Table]:
+        """Return the rows and the means, both without the mean of the mixture, where X is dense.
+
+        Numbers around 0 keep more digits. Sparse rows become dense for full covariances.
+        """
+        if X.pattern is not None:
+            if isinstance(self.form, Diagonal):
+                return X, self.means
+            X = X @ self.form.identity
+        origin = (self.weights @ self.means.T).mat()
+        return (X - origin).mat(), (self.means - origin.T.mat()).mat()
+
+    def posterior(self, Z: Table, M: Table, weights: Column) -> tuple[Rows, Column]:
+        """Return the weighted probability of each component, and log p of each row."""
+        constants = log(maximum(self.weights, TINY)) + self.logs
+        constants = constants - 0.5 * math.log(2.0 * math.pi) * float(M.shape[0])
+        distances = self.form.distances(Z, M, self.factors)
+        found: tuple[Rows, Column] = posterior(distances, constants, weights)
+        return found
+
+    def score(self, block: Block) -> Score:
+        """Score log_likelihood: the mean of log p over rows; larger is better."""
+        logs = self.posterior(*self.centred(block.X), block.weights)[1]
+        weights = block.weights
+        return {"log_likelihood": Sum(total(weights * logs), total(weights))}
+
+    def predict(self, block: Block) -> Mat:
+        """Return the probability of each component [rows x k]."""
+        ones = full(block.weights, 1.0)
+        found: Mat = self.posterior(*self.centred(block.X), ones)[0].mat()
+        return found
