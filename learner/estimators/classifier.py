@@ -15,7 +15,8 @@ from blocklearn.models.glm.links import LinkName
 from ..learner import Learner
 from .base import Array
 from .classes import Classes
-from .linear import LinearEstimator, Solver, with_weights
+from .dual import DualProblem, by_dual, may_ascend
+from .linear import GRADIENTS, LinearEstimator, Solver, with_weights
 from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
 
 
@@ -66,6 +67,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     >>> bl.GLMClassifier(random_state=0).fit(X, ["no", "no", "yes", "yes"]).predict([[2.5, 0.5]])
     array(['yes'], dtype='<U3')
     """
+
+    SOLVERS = ("dual", *GRADIENTS)
 
     @answered
     def __init__(
@@ -177,6 +180,20 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
             "log_loss": "softmax" if self._classes.kind == "classes" else "logistic",
             "hinge": "hinge",
         }
+
+    def _ascend(self, data: Any, told: dict[str, Any]) -> bool:
+        named = isinstance(self.solver, str) and self.solver == "dual"
+        if not named and not may_ascend(self, data[0]):
+            return False
+        self._model()  # checks the parameters
+        problem = DualProblem.of(self, *data)
+        why = problem.obstacle(self)
+        if named and why is not None:
+            raise ValueError(f'GLMClassifier: solver="dual" {why}. Use solver="lbfgs".')
+        if why is not None or not (named or problem.suits):
+            return False
+        by_dual(self, problem, told)
+        return True
 
     def _model(self, output: Any = "score", **labels: Any) -> GLM:
         weights = self._class_weights

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +39,7 @@ class LinearEstimator(LearnerEstimator):
     l1_ratio: float
     solver: Solver
     tol: float
+    SOLVERS: ClassVar[Sequence[str]] = GRADIENTS
 
     @abstractmethod
     def _links(self) -> Mapping[str, LinkName]:
@@ -126,14 +127,19 @@ class LinearEstimator(LearnerEstimator):
         if isinstance(solver, str) and solver == "auto":
             smooth = self.loss not in KINKED and not self._checked_alpha() * self.l1_ratio
             solver = "lbfgs" if passes and smooth else "adagrad"
-        if isinstance(solver, str) and solver not in GRADIENTS:
+        if isinstance(solver, str) and solver not in self.SOLVERS:
             raise ValueError(
-                f"{name}: solver={solver!r}: must be auto, {', '.join(GRADIENTS)}, or an "
+                f"{name}: solver={solver!r}: must be auto, {', '.join(self.SOLVERS)}, or an "
                 "optimizer such as blocklearn.optimizers.AdaGrad(rate=0.5)."
             )
         if solver == "adagrad":
             return None
-        if solver == "lbfgs":
+        if solver == "dual" and not passes:
+            raise ValueError(
+                f'{name}: solver="dual" needs all rows in every pass, so it has no partial_fit; '
+                'use solver="adagrad".'
+            )
+        if solver in ("lbfgs", "dual"):  # dual ascent is for `fit` alone
             chosen: Optimizer = configured(self, LBFGS, {"tolerance": "tol"})
         else:
             chosen = OPTIMIZERS[solver]() if isinstance(solver, str) else solver
@@ -154,8 +160,11 @@ class LinearEstimator(LearnerEstimator):
         """Fit the targets Y, which are y in the form that a model learns."""
         told = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         optimizer = self._solver(passes=True)
-        self._fit(with_weights(X, Y, sample_weight), told, optimizer)
-        full_pass = optimizer is not None and optimizer.steps_by_pass
+        data = with_weights(X, Y, sample_weight)
+        by_dual = self._ascend(data, told)
+        if not by_dual:
+            self._fit(data, told, optimizer)
+        full_pass = by_dual or (optimizer is not None and optimizer.steps_by_pass)
         if full_pass and self.n_iter_ >= whole(self, "max_iter"):
             warnings.warn(
                 f"{type(self).__name__}: not converged after max_iter={self.max_iter} passes; "
@@ -164,6 +173,10 @@ class LinearEstimator(LearnerEstimator):
                 stacklevel=4 if HAS_CALLBACKS else 3,
             )
         return self
+
+    def _ascend(self, data: Any, told: dict[str, Any]) -> bool:
+        """Fit by dual ascent, if the estimator has it and it suits; return whether it did."""
+        return False
 
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
         """Return the number of rows in a training block.

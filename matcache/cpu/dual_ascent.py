@@ -1,0 +1,119 @@
+"""Kernels of stochastic dual coordinate ascent for linear models: see `models/glm/dual.py`.
+
+A pass visits the rows one after another. Each moves its dual variables, one for each column of W,
+and with them W and b.
+"""
+
+# Numba infers the types.
+# mypy: allow-untyped-defs
+
+import numpy as np
+
+from .jit import kernel
+from .math32 import exp
+
+_F = np.float32
+_ONE, _SMALLEST = _F(1), _F(-3e38)
+
+_fast = kernel("contract", "reassoc", "nsz", "arcp")
+
+
+@_fast
+def ascend_logistic(
+    order, starts, columns, values, Y, weights, squares, bias, W, b, A, moved, eta, gaps
+):
+    """Visit rows once, for logistic losses.
+
+    order: int64 [n], the rows to visit.
+    starts, columns, values: X, CSR of float32; its numbers are int32 or int64.
+    Y: float32 [n x k] of 0 and 1.
+    weights: float32 [n], weight of a row / (l2 * sum of all weights); 0 is skipped.
+    squares: float32 [n], squared lengths of the rows of X.
+    bias: what the constant feature of b adds to each squared length; 0: b stays.
+    W: float32 [features x k]. b: float32 [k]. A: float32 [n x k], the dual variables.
+    moved: float32 [k], grows by what the dual variables move, times weights.
+    eta: float32 [k], scratch.
+    gaps: float64 [k], grows by weight * (derivative of the loss - dual variable)^2.
+    """
+    k = W.shape[1]
+    for o in range(order.shape[0]):
+        i = np.uintp(order[o])
+        weight = weights[i]
+        if weight == _F(0):
+            continue
+        share = _ONE / (_ONE + _F(0.25) * (squares[i] + bias) * weight)
+        first, last = np.uintp(starts[i]), np.uintp(starts[i + np.uintp(1)])
+        if k == 1:
+            score = _F(0)
+            for e in range(first, last):
+                score += values[e] * W[np.uintp(columns[e]), 0]
+            d = _ONE / (_ONE + exp(-(score + b[0]))) - Y[i, 0] - A[i, 0]
+            gaps[0] += np.float64(weight * d * d)
+            d *= share
+            A[i, 0] += d
+            d *= weight
+            moved[0] += d
+            b[0] -= bias * d
+            for e in range(first, last):
+                W[np.uintp(columns[e]), 0] -= values[e] * d
+            continue
+        for j in range(k):
+            eta[j] = b[j]
+        for e in range(first, last):
+            c, x = np.uintp(columns[e]), values[e]
+            for j in range(k):
+                eta[j] += x * W[c, j]
+        for j in range(k):
+            d = _ONE / (_ONE + exp(-eta[j])) - Y[i, j] - A[i, j]
+            gaps[j] += np.float64(weight * d * d)
+            d *= share
+            A[i, j] += d
+            d *= weight
+            moved[j] += d
+            b[j] -= bias * d
+            eta[j] = d
+        for e in range(first, last):
+            c, x = np.uintp(columns[e]), values[e]
+            for j in range(k):
+                W[c, j] -= x * eta[j]
+
+
+@_fast
+def ascend_softmax(
+    order, starts, columns, values, Y, weights, squares, bias, W, b, A, moved, eta, gaps
+):
+    """Visit rows once, for a softmax of all columns; see `ascend_logistic`."""
+    k = W.shape[1]
+    for o in range(order.shape[0]):
+        i = np.uintp(order[o])
+        weight = weights[i]
+        if weight == _F(0):
+            continue
+        share = _ONE / (_ONE + _F(0.5) * (squares[i] + bias) * weight)
+        first, last = np.uintp(starts[i]), np.uintp(starts[i + np.uintp(1)])
+        for j in range(k):
+            eta[j] = b[j]
+        for e in range(first, last):
+            c, x = np.uintp(columns[e]), values[e]
+            for j in range(k):
+                eta[j] += x * W[c, j]
+        top, total = _SMALLEST, _F(0)
+        for j in range(k):
+            top = max(top, eta[j])
+        for j in range(k):
+            eta[j] = exp(eta[j] - top)
+            total += eta[j]
+        part = _ONE / total
+        for j in range(k):
+            d = eta[j] * part - Y[i, j] - A[i, j]
+            gaps[j] += np.float64(weight * d * d)
+            d *= share
+            A[i, j] += d
+            d *= weight
+            moved[j] += d
+            b[j] -= bias * d
+            eta[j] = d
+        for e in range(first, last):
+            c, x = np.uintp(columns[e]), values[e]
+            for j in range(k):
+                W[c, j] -= x * eta[j]

@@ -1,0 +1,160 @@
+"""Logistic and softmax regression of rows in memory, by stochastic dual coordinate ascent.
+
+Shalev-Shwartz, Zhang, JMLR 14 (2013); with the fixed step of Math. Programming 155 (2016),
+"option V". Weights are tied to dual variables a, one for each row and column:
+
+    W = -sum_i c_i x_i a_i,  c_i = w_i / (l2 sum w);  at the optimum a_i = d loss / d eta_i.
+
+A visit of row i moves a_i towards its derivative, by the share 1 / (1 + L c_i (x_i'x_i + B)). L
+bounds the second derivatives of the loss: 1/4, and 1/2 for softmax. No rate needs to be chosen.
+
+Differs:
+
+- b has no penalty. Within a pass it is the weight of a constant feature of square B, whose penalty
+  is on its way from where it was when the pass began (a proximal step).
+- Labels are solved in groups of columns, each for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from blocklearn.matcache.cpu.dual_ascent import ascend_logistic, ascend_softmax
+from blocklearn.matcache.cpu.pool import Pool
+
+FloatArray = NDArray[np.float32]
+Labels: TypeAlias = NDArray[np.generic] | sp.sparray  # [n x k] of 0 and 1
+
+GROUP = 32  # labels that a kernel solves together: a row of W is then two lines of the cache
+BIAS = 0.1  # square of the constant feature, at most
+NOISE = 1e-8  # mean squares that are the rounding of float32
+
+
+class DualAscent:
+    """Solves for W and b, pass by pass; labels on several threads, with the same bits on any.
+
+    converged: whether a further pass would gain nothing.
+    """
+
+    def __init__(
+        self,
+        X: sp.csr_array,
+        Y: Labels,
+        weights: FloatArray,
+        *,
+        l2: float,
+        softmax: bool,
+        intercept: bool,
+    ) -> None:
+        """Start at W = 0, with b the best constants.
+
+        X: CSR, float32 [n x features], no column twice in a row. Y: [n x k] of 0 and 1, dense or
+        sparse; softmax: of the k classes. weights: [n], not all 0. l2: above 0.
+        """
+        self.X, self.intercept = X, intercept
+        total = float(weights.sum(dtype=np.float64))
+        self._weights = np.asarray(weights / (l2 * total), np.float32)
+        self._squares = squares_of(X)
+        self._bias = np.float32(intercept * BIAS * min(1.0, l2 * total / weights.max()))
+        columns = Y.shape[1]
+        parts = 1 if softmax else -(-columns // GROUP)
+        bounds = np.linspace(0, columns, parts + 1).round().astype(int)
+        Y = sp.csc_array(Y) if sp.issparse(Y) else np.asarray(Y)
+        self._groups = [
+            _Group(self, Y[:, start:stop], weights, softmax=softmax)
+            for start, stop in pairwise(bounds)
+        ]
+
+    @property
+    def W(self) -> FloatArray:
+        """The weights [features x k]."""
+        return np.concatenate([group.W for group in self._groups], axis=1)
+
+    @property
+    def b(self) -> FloatArray:
+        """The intercepts [k]."""
+        return np.concatenate([group.b for group in self._groups])
+
+    @property
+    def converged(self) -> bool:
+        """Whether all groups have converged."""
+        return all(group.converged for group in self._groups)
+
+    def passes(self, most: int, tolerance: float, seed: int, threads: int) -> Iterator[int]:
+        """Make passes until all columns have converged; yield the number of each, from 1.
+
+        tolerance: a column has converged when the squares of (derivative - dual variable), summed
+        over a pass, have fallen to this share of those of the first pass. The gap between the
+        objective and that of the dual problem falls with them.
+        """
+        random = np.random.default_rng(seed)
+        pool = Pool(threads)
+        try:
+            for number in range(1, most + 1):
+                order = random.permutation(self.X.shape[0])
+                left = [group for group in self._groups if not group.converged]
+
+                pool.run(partial(ascend, left, order, tolerance), len(left))
+                yield number
+                if self.converged:
+                    return
+        finally:
+            pool.close()
+
+
+def ascend(
+    groups: Sequence[_Group], order: NDArray[np.int64], tolerance: float, number: int, thread: int
+) -> None:
+    """Make a pass for one of the groups."""
+    groups[number].ascend(order, tolerance)
+
+
+class _Group:
+    """Columns that one kernel solves together."""
+
+    def __init__(self, of: DualAscent, Y: Labels, weights: FloatArray, *, softmax: bool) -> None:
+        rows, k = Y.shape
+        dense = Y.toarray() if isinstance(Y, sp.sparray) else Y
+        self._of, self._kernel = of, ascend_softmax if softmax else ascend_logistic
+        self._Y = np.ascontiguousarray(dense, np.float32)
+        self.W = np.zeros((of.X.shape[1], k), np.float32)
+        self.b = np.zeros(k, np.float32)
+        if of.intercept:
+            mean = np.average(self._Y, axis=0, weights=weights).clip(0.5 / rows, 1.0 - 0.5 / rows)
+            self.b[:] = np.log(mean) if softmax else np.log(mean / (1.0 - mean))
+        self._A = np.zeros((rows, k), np.float32)
+        self._moved, self._eta = np.zeros(k, np.float32), np.zeros(k, np.float32)
+        self._gaps, self._first = np.zeros(k), np.zeros(k)
+        self.converged = False
+
+    def ascend(self, order: NDArray[np.int64], tolerance: float) -> None:
+        """Make a pass."""
+        X, of, first = self._of.X, self._of, not self._first.any()
+        self.b -= of._bias * self._moved  # the proximal step's new centre
+        self._gaps[:] = 0.0
+        self._kernel(
+            order, X.indptr, X.indices, X.data, self._Y, of._weights, of._squares, of._bias,
+            self.W, self.b, self._A, self._moved, self._eta, self._gaps,
+        )  # fmt: skip
+        if first:
+            self._first[:] = np.maximum(self._gaps, NOISE * of._weights.sum(dtype=np.float64))
+        self.converged = bool((self._gaps <= tolerance * self._first).all())
+
+
+def squares_of(X: sp.csr_array) -> FloatArray:
+    """Return the squared lengths of the rows of a CSR matrix.
+
+    >>> squares_of(sp.csr_array(np.float32([[1, 2], [0, 0], [3, 0]]))).tolist()
+    [5.0, 0.0, 9.0]
+    """
+    lengths = np.diff(X.indptr)
+    found = np.zeros(len(lengths), np.float32)
+    found[lengths > 0] = np.add.reduceat(X.data * X.data, X.indptr[:-1][lengths > 0])
+    return found

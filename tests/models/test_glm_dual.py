@@ -1,0 +1,151 @@
+"""Dual ascent finds the optimum of plain NumPy, and the estimator uses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.models.glm import dual
+from blocklearn.models.glm.dual import DualAscent
+
+pytest.importorskip("sklearn", reason="needs scikit-learn")
+
+RNG = np.random.default_rng(0)
+N = 1200
+X = sp.random_array((N, 20), density=0.3, rng=RNG, format="csr").astype(np.float32)
+SCORES = X @ RNG.normal(size=(20, 3)) + 0.3 * RNG.normal(size=(N, 3)) - 0.4
+LABELS = (SCORES > 0.0).astype(np.float32)
+CLASSES = np.eye(3, dtype=np.float32)[SCORES.argmax(axis=1)]
+ONES = np.ones(N, np.float32)
+
+
+def solved(Y: Any, weights: Any = ONES, softmax: bool = False, **how: Any) -> DualAscent:
+    found = DualAscent(
+        X, Y, weights, l2=1e-3, softmax=softmax, intercept=how.get("intercept", True)
+    )
+    for _ in found.passes(how.get("most", 60), 1e-9, how.get("seed", 0), how.get("threads", 1)):
+        pass
+    return found
+
+
+def slopes(found: DualAscent, Y: Any, weights: Any, softmax: bool) -> tuple[Any, Any]:
+    """The gradient by W and by b, in float64: both are 0 at the optimum."""
+    eta = X.astype(np.float64) @ found.W + found.b
+    if softmax:
+        means = np.exp(eta - eta.max(axis=1, keepdims=True))
+        means /= means.sum(axis=1, keepdims=True)
+    else:
+        means = 1 / (1 + np.exp(-eta))
+    rest = (means - Y) * weights[:, None] / weights.sum()
+    return X.T @ rest + 1e-3 * found.W, rest.sum(axis=0)
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+def test_the_gradient_is_zero(softmax: bool) -> None:
+    Y = CLASSES if softmax else LABELS
+    for weights in (ONES, RNG.integers(0, 4, N).astype(np.float32)):
+        found = solved(sp.csr_array(Y), weights, softmax)
+        by_W, by_b = slopes(found, Y, weights, softmax)
+        assert found.converged
+        assert abs(by_W).max() < 1e-5 and abs(by_b).max() < 1e-5
+
+
+def test_without_an_intercept_it_stays_zero() -> None:
+    found = solved(LABELS[:, :1], intercept=False)
+    assert found.b.tolist() == [0.0]
+    assert abs(slopes(found, LABELS[:, :1], ONES, False)[0]).max() < 1e-5
+
+
+def test_labels_are_solved_in_groups_on_any_threads(monkeypatch: Any) -> None:
+    whole = solved(LABELS, most=3)
+    monkeypatch.setattr(dual, "GROUP", 1)
+    for threads in (1, 2):
+        apart = solved(LABELS, most=3, threads=threads)
+        np.testing.assert_allclose(apart.W, whole.W, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(apart.b, whole.b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_label_that_no_row_has_is_no_obstacle() -> None:
+    found = solved(np.zeros((N, 1), np.float32))
+    assert np.isfinite(found.W).all() and found.b[0] < -5
+
+
+def test_the_estimator_weighs_rows_and_classes() -> None:
+    """As a learner does: factors of classes are in the numerator of the mean loss alone."""
+    weights, factors = RNG.integers(0, 3, N), np.array([1.0, 2.0, 0.5])
+    how = {"alpha": 1e-3, "tol": 1e-8, "random_state": 0}
+    classes, two = CLASSES.argmax(axis=1), LABELS[:, 0].astype(int)
+    of_classes = bl.GLMClassifier(class_weight=dict(enumerate(factors)), **how)
+    of_two = bl.GLMClassifier(class_weight={0: 1.0, 1: 3.0}, **how)
+    for found, y, Y, each in (
+        (of_classes, classes, CLASSES, factors[classes]),
+        (of_two, two, LABELS[:, :1], 1.0 + 2.0 * two),
+    ):
+        found.fit(X, y, sample_weight=weights)
+        eta = X @ found.coef_.T.astype(np.float64) + found.intercept_
+        if Y.shape[1] == 1:
+            means = 1 / (1 + np.exp(-eta))
+        else:
+            means = np.exp(eta) / np.exp(eta).sum(axis=1, keepdims=True)
+        rest = (means - Y) * (weights * each / weights.sum())[:, None]
+        assert abs(X.T @ rest + 1e-3 * found.coef_.T).max() < 1e-4
+        assert abs(rest.sum(axis=0)).max() < 1e-4
+        assert not found._stream.tensors  # no learner took part
+
+
+def test_what_dual_ascent_cannot_solve_says_so() -> None:
+    y = LABELS[:, 0]
+    for how, why in (
+        ({"loss": "hinge"}, "log_loss"),
+        ({"alpha": 0.0}, "alpha > 0"),
+        ({"l1_ratio": 0.5}, "l1_ratio=0"),
+    ):
+        with pytest.raises(ValueError, match=f'solver="dual" .*{why}.* Use solver="lbfgs"'):
+            bl.GLMClassifier(solver="dual", **how).fit(X, y)
+    with pytest.raises(ValueError, match='solver="dual" needs all rows'):
+        bl.GLMClassifier(solver="dual").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="must be auto, sgd"):
+        bl.GLMRegressor(solver="dual").fit(X, y)
+
+
+def test_a_fit_by_dual_ascent_may_go_on_as_a_stream_and_to_a_learner() -> None:
+    y = LABELS[:, 0].astype(int)
+    found = bl.GLMClassifier(solver="dual", random_state=0, alpha=1e-2).fit(X.toarray(), y)
+    learner = found.to_learner()
+    np.testing.assert_allclose(
+        learner.predict(X).ravel(), found.predict_proba(X)[:, 1], rtol=1e-4, atol=1e-5
+    )
+    passes = found.n_iter_
+    found.set_params(solver="auto").partial_fit(X, y)
+    assert found.n_iter_ == passes + 1
+
+
+def test_callbacks_hear_of_its_passes_and_may_stop_it() -> None:
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    heard = []
+
+    class Listener:
+        def setup(self, estimator: Any, context: Any) -> None:
+            pass
+
+        def teardown(self, estimator: Any, context: Any) -> None:
+            pass
+
+        def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+            pass
+
+        def on_fit_task_end(
+            self, estimator: Any, context: Any, *, X: Any = None, fitted_estimator: Any = None
+        ) -> bool:
+            heard.append(context.task_name)
+            if context.task_name == "pass":
+                assert fitted_estimator.predict(X).shape == (N,)
+            return len(heard) == 2
+
+    found = bl.GLMClassifier(solver="dual", random_state=0).set_callbacks(Listener())
+    found.fit(X, LABELS[:, 0])
+    assert found.n_iter_ == 2 and heard == ["pass", "pass", "fit"]
