@@ -121,9 +121,9 @@ class Learner:
     - index: where to make the transposed index of blocks, if the model reads it. "host": in the
       reader's threads; it is then copied with the block. "device": on the GPU, which takes less
       work of the host and less copying. The bits are the same; the CPU always uses "host".
-    - device_blocks: bytes of each GPU for blocks that are the same in every pass: they stay there.
-      "auto": half of what is free beside the plan. Such blocks are of sparse matrices that are not
-      shuffled, or of `MatrixSource(X, shuffle="blocks")`. The bits are the same.
+    - device_blocks: bytes of a GPU for states of rows, and for blocks that are the same in every
+      pass: they stay there. "auto": half of what is free beside the plan. Such blocks are of sparse
+      matrices that are not shuffled, or of `MatrixSource(X, shuffle="blocks")`. Same bits.
     - tables: "bfloat16": updates read topics, factors and weights from a 16-bit copy. This halves
       the time of memory-bound kernels on a GPU. Parameters, sums, scores and predictions stay
       float32. On the CPU the numbers are the same, without a gain in speed.

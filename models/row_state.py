@@ -1,7 +1,8 @@
 """Keep a state for each row of the data, such as a user's factors.
 
 A `RowStore` holds the states on the host, in memory or mapped from a file. A `RowState` is the
-model's view of it: the rows of the present block, or all rows as a table.
+model's view of it: the rows of the present block, or all rows as a table. Where a device has room
+for all rows, it holds them, and the store follows when its array is read.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError
+from blocklearn.matcache.containers.backend import Held
 from blocklearn.matcache.errors import source_line
 
 __hands_on__ = True  # a state is read where the model does it, see `source_line`
@@ -23,18 +25,41 @@ Init = Numbers | tuple[Kind, Numbers] | tuple[Kind, Numbers, Numbers]
 
 
 class RowStore:
-    """Holds numbers [rows x columns], one row per row of the data. A learner owns it."""
+    """Holds numbers [rows x columns], one row per row of the data. A learner owns it.
+
+    held: where a device holds all rows; None: it does not.
+    """
+
+    held: Held | None = None
 
     def __init__(self, rows: int, columns: int, dtype: npt.DTypeLike = np.float32) -> None:
         """Allocate zeros in memory."""
-        self.array: npt.NDArray[np.number] = np.zeros((rows, columns), dtype)
+        self._array: npt.NDArray[np.number] = np.zeros((rows, columns), dtype)
 
     @classmethod
     def of(cls, array: npt.NDArray[np.number]) -> RowStore:
         """Return a store that uses `array`, C-contiguous and writable, without a copy."""
         store = cls.__new__(cls)
-        store.array = array
+        store._array = array
         return store
+
+    @property
+    def array(self) -> npt.NDArray[np.number]:
+        """The rows, as of now. Call `changed` after writing to them."""
+        if self.held is not None:
+            self.held.bring(self._array)
+        return self._array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, columns = self._array.shape
+        return rows, columns
+
+    def changed(self) -> None:
+        """Copy the array to the device that holds the rows, if any."""
+        if self.held is not None:
+            self.held.send(self._array)
 
     def draw(self, init: Init, seed: int, stream: int) -> None:
         """Fill every row from `init`.
@@ -80,6 +105,8 @@ class RowState:
         self._rows = DenseInput(cache, f"{name} of the block", self.block_shape, np.float32)
         self._where = source_line()  # of what blocks bring, for messages
         self._table: DenseInput | None = None
+        self._held: Held | None = None
+        self._is_table = False  # whether the rows that are held are those of `_table`
         self._store: RowStore | None = None
         self._buffer = np.zeros((0, 0), np.float32)
         self.updating = False  # whether its rows are being trained
@@ -151,30 +178,73 @@ class RowState:
         """The bytes of the store and of the block's rows."""
         return 4 * (self.shape[0] + self.block_shape[0]) * self.shape[1]
 
+    @property
+    def held(self) -> bool:
+        """Whether a device holds all rows."""
+        return self._held is not None
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that a device needs to hold all rows, beside what it has in any case."""
+        return 4 * self.shape[0] * self.shape[1] if self._table is None else 0
+
+    def hold(self) -> None:
+        """Hold all rows on the device, as a part of the plan."""
+        self._is_table = self._table is not None
+        if self._table is not None:
+            store = self._table.place
+        else:
+            key = ("named", f"all rows of {self.name}")
+            store = self.cache.result(key, self.shape, np.float32, f"{self.name} (on the device)")
+        self._held = self.cache.backend.hold(self.cache, store)
+
     def connect(self, store: RowStore) -> None:
         """Use `store` from now on. Raises ShapeError if it has another shape."""
         check_store(self.name, store, self.shape)
         self._store = store
+        if self._held is not None:
+            self._rows.stay()
+            if self._is_table and self._table is not None:
+                self._table.stay()
+            store.held = self._held
+            store.changed()
+            return
         self._buffer = self.cache.backend.zeros(self.block_shape, np.float32)
         self._rows.bind(self._buffer)
         self.refresh()
 
     def refresh(self) -> None:
         """Update `table` from the store."""
-        if self._store is not None and self._table is not None:
+        if self._store is None or self._table is None:
+            return
+        if self._is_table:
+            self._table.slot.written(self._where)
+        else:
             self._table.bind(self._store.array)
 
-    def load(self, ids: npt.NDArray[np.int64]) -> None:
-        """Load the store's rows `ids` [r <= block rows] into `rows`."""
+    def load(self, ids: npt.NDArray[np.int64], padded: Mat) -> None:
+        """Load the store's rows `ids` [r <= block rows] into `rows`.
+
+        padded: [block rows x 1], the same numbers, and -1 for padding.
+        """
         assert self._store is not None
+        self._count = len(ids)
+        if self._held is not None:
+            self._held.take(padded.slot, self._rows.slot)
+            self._rows.slot.written(self._where)
+            return
         self._store.array.take(ids, 0, self._buffer[: len(ids)], "clip")
         self._buffer[len(ids) :] = 0.0
         self._rows.refill(self._buffer, self._where)
-        self._count = len(ids)
 
-    def save(self, ids: npt.NDArray[np.int64]) -> None:
-        """Write `rows` to the store's rows `ids`, and set the padding to zero."""
+    def save(self, ids: npt.NDArray[np.int64], padded: Mat) -> None:
+        """Write `rows` to the rows `ids`, and set the padding to zero. padded: see `load`."""
         assert self._store is not None
+        if self._held is not None:
+            self._held.put(padded.slot, self._rows.slot)
+            if len(ids) < self.block_shape[0]:
+                self._rows.slot.written(self._where)
+            return
         self._rows.fetch(self._buffer)
         self._store.array[ids] = self._buffer[: len(ids)]
         if len(ids) < len(self._buffer):
@@ -190,12 +260,13 @@ class RowState:
         """Set the store's rows `ids` to `numbers` [r * columns]."""
         assert self._store is not None
         self._store.array[ids] = numbers.reshape(len(ids), self.shape[1])
+        self._store.changed()
 
 
 def check_store(name: str, store: RowStore, shape: tuple[int, int]) -> None:
     """Raise ShapeError if the store of a state has another shape."""
-    if store.array.shape != shape:
-        rows, columns = store.array.shape
+    if store.shape != shape:
+        rows, columns = store.shape
         raise ShapeError(
             f"{name}: a state of {rows:,} rows x {columns:,}; this model needs "
             f"{shape[0]:,} x {shape[1]:,}."

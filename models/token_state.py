@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import DenseInput, Mat, MatCache
+from blocklearn.matcache.containers.backend import Held
 from blocklearn.matcache.errors import source_line
 
 from .row_state import RowStore, check_store
@@ -51,7 +52,8 @@ class TokenState:
         self.count = 1  # rows of `rows` that are no padding
         self._tokens = DenseInput(cache, f"{name} of the block", self.block_shape, self.dtype)
         self._where = source_line()  # of what blocks bring, for messages
-        self._backend = cache.backend
+        self._cache, self._block_rows = cache, block_rows
+        self._held: Held | None = None
         self._store: RowStore | None = None
         self._buffer = np.zeros((1, 0), self.dtype)
 
@@ -73,23 +75,55 @@ class TokenState:
         assert self._store is not None
         return self._store.array
 
+    @property
+    def held(self) -> bool:
+        """Whether a device holds all rows."""
+        return self._held is not None
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that a device needs to hold all tokens."""
+        numbers = self.shape[0] * np.dtype(self.dtype).itemsize
+        return numbers + 8 * (self.offsets.size + self._block_rows)
+
+    def hold(self) -> None:
+        """Hold all tokens on the device, as a part of the plan."""
+        key, label = ("named", f"all of {self.name}"), f"{self.name} (on the device)"
+        store = self._cache.result(key, (1, max(self.shape[0], 1)), self.dtype, label)
+        self._held = self._cache.backend.hold(self._cache, store, self.offsets, self._block_rows)
+
     def connect(self, store: RowStore) -> None:
         """Use `store` from now on. Raises ShapeError if it has another shape."""
         check_store(self.name, store, self.shape)
         self._store = store
-        self._buffer = self._backend.zeros(self.block_shape, self.dtype)
+        if self._held is not None:
+            self._tokens.stay()
+            store.held = self._held
+            store.changed()
+            return
+        self._buffer = self._cache.backend.zeros(self.block_shape, self.dtype)
         self._tokens.bind(self._buffer)
 
     def refresh(self) -> None:
         """Do nothing: no table is made of the store."""
 
-    def load(self, ids: npt.NDArray[np.int64]) -> None:
-        """Load the numbers of the rows `ids` into `tokens`."""
+    def load(self, ids: npt.NDArray[np.int64], padded: Mat) -> None:
+        """Load the numbers of the rows `ids` into `tokens`.
+
+        padded: [block rows x 1], the same numbers of rows, and -1 for padding.
+        """
+        if self._held is not None:
+            self._held.take(padded.slot, self._tokens.slot)
+            self._tokens.slot.written(self._where)
+            return
         take_tokens(ids, self.offsets, self.kept[:, 0], self._buffer[0])
         self._tokens.refill(self._buffer, self._where)
 
-    def save(self, ids: npt.NDArray[np.int64]) -> None:
-        """Write `tokens` to the store, as the numbers of the rows `ids`."""
+    def save(self, ids: npt.NDArray[np.int64], padded: Mat) -> None:
+        """Write `tokens` to the store, as the numbers of the rows `ids`. padded: see `load`."""
+        if self._held is not None:
+            self._held.put(padded.slot, self._tokens.slot)
+            return
         self._tokens.fetch(self._buffer)
         put_tokens(ids, self.offsets, self._buffer[0], self.kept[:, 0])
 
@@ -103,6 +137,8 @@ class TokenState:
     def set_rows(self, ids: npt.NDArray[np.int64], numbers: npt.NDArray[np.number]) -> None:
         """Set the tokens of the rows `ids` to `numbers`, which are as `of_rows` returns them."""
         put_tokens(ids, self.offsets, numbers, self.kept[:, 0])
+        assert self._store is not None
+        self._store.changed()
 
 
 @kernel

@@ -75,6 +75,11 @@ class Intake:
         return self._block(key, rows, pass_, weight, phase, labelled=True)
 
     @property
+    def row_ids(self) -> Mat:
+        """The row numbers of the present block [block rows x 1], -1 for padding."""
+        return self._row_ids.handle()
+
+    @property
     def few_occur(self) -> bool:
         """Whether most columns occur in no row of a block."""
         return not self.shape.dense and self.shape.nnz <= FEW * self.shape.columns

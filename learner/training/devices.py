@@ -9,10 +9,10 @@ from blocklearn.matcache import DeviceError, available_threads, resolve
 
 
 class Kept(NamedTuple):
-    """Blocks that stay in the memory of a device, from pass to pass.
+    """What stays in the memory of a device, from pass to pass: blocks, and states of rows.
 
-    wanted: the bytes of all of them.
-    most: the bytes that they may take there; "auto": half of what the plan leaves free.
+    wanted: the bytes of all blocks.
+    most: the bytes that may be taken there; "auto": half of what the plan leaves free.
     sharing: replicas on the device.
     """
 
@@ -20,10 +20,10 @@ class Kept(NamedTuple):
     most: int | Literal["auto"] = "auto"
     sharing: int = 1
 
-    def room(self, left: int) -> int:
-        """Return the bytes to reserve for one replica. left: free beside its plan."""
+    def limit(self, left: int) -> int:
+        """Return the most bytes that one replica may reserve. left: free beside its plan."""
         most = max(left, 0) // 2 if self.most == "auto" else self.most
-        return min(self.wanted, most // self.sharing)
+        return most // self.sharing
 
 
 def share(threads: int | None, replicas: int) -> int | None:

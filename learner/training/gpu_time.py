@@ -107,12 +107,12 @@ def pass_of(replica: Replica, sources: Sequence[DataSource], card: Card, phase: 
 
 
 def _copied(replica: Replica, side: int) -> int:
-    """Return the bytes of a block, and of the state of its rows in both directions."""
+    """Return the bytes of a block, and of states of its rows that the host holds, both ways."""
     intake = replica.intakes[side]
     shape, indexed = intake.shape, "train" in intake.indexed_for
     features = 4 * shape.rows * shape.columns if shape.dense else (8 + 8 * indexed) * shape.nnz
     rows = shape.rows * (20 + 4 * shape.targets)  # offsets, numbers, weights, targets
-    states = [state for state in replica.model.states.values() if state.side == side]
+    states = [s for s in replica.model.states.values() if s.side == side and not s.held]
     return (
         features
         + rows

@@ -80,9 +80,7 @@ class LiveModel:
             name: mat.shape for name, mat in model.parameters.items() if name not in model.unsaved
         }
         return found | {
-            name: (len(store.array), store.array.shape[1])
-            for name, store in self.stores.items()
-            if model.states[name].saved
+            name: store.shape for name, store in self.stores.items() if model.states[name].saved
         }
 
     def close(self) -> None:

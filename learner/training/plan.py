@@ -227,7 +227,7 @@ def _of_rows(replica: Replica, replicas: int, in_files: bool) -> Iterator[Planne
         dtype, shape = np.dtype(state.dtype), state.block_shape
         nbytes = dtype.itemsize * state.shape[0] * state.shape[1]
         yield Planned(f"{name}{ROW_STATE}", state.shape, dtype.name, nbytes, "rows", 1, in_files)
-        nbytes = dtype.itemsize * shape[0] * shape[1]
+        nbytes = 0 if state.held else dtype.itemsize * shape[0] * shape[1]
         yield Planned(f"{name} of a block", shape, dtype.name, nbytes, "block", replicas)
     if (tokens := replica.shapes.tokens) is not None:
         yield Planned("tokens before each row", tokens.shape, "int64", tokens.nbytes, "rows")

@@ -127,7 +127,7 @@ class Replica:
             self._plan_extras(extras)
         if replicas > 1:
             plan_merge(self.cache, self.learned(), replicas)
-        self._plan_kept(kept)
+        self._plan_kept(kept, alone=replicas == 1)
         if files is not None:
             check_tables(self)
         if commit:
@@ -218,13 +218,22 @@ class Replica:
             plan(self)
         self.of_extras = self._labels() - before
 
-    def _plan_kept(self, kept: Kept) -> None:
+    def _plan_kept(self, kept: Kept, *, alone: bool) -> None:
+        """Plan what stays on a device: states of rows, then blocks.
+
+        alone: whether no other replica changes the states.
+        """
         backend = self.cache.backend
         if backend.free_bytes is None:
             return
         before = self._labels()
         planned = sum(array.nbytes for array in self.cache.plan())
-        if room := kept.room(backend.free_bytes - planned):
+        left = kept.limit(backend.free_bytes - planned)
+        for state in self.model.states.values():
+            if alone and state.held_bytes <= left:
+                left -= state.held_bytes
+                state.hold()
+        if room := min(kept.wanted, left):
             backend.keep_blocks(self.cache, room)
         self.of_kept = self._labels() - before
 
@@ -273,11 +282,12 @@ class Replica:
         self.turn_to(side)
         if not new:
             self._row_ids = host.row_ids[: host.rows]
-            for state in self._states():
-                state.load(self._row_ids)
         self._key_array[0, 1], self._key_array[0, 2] = host.pass_, host.index
         self._key.refill(self._key_array, self._key.slot.where)
         self.intakes[side].receive(host)
+        if not new:
+            for state in self._states():
+                state.load(self._row_ids, self.intakes[side].row_ids)
 
     def in_block(self, work: Callable[[Replica, Piece], Result], piece: Piece) -> Result:
         """Return `work(self, piece)`; the device takes it for a block of its own."""
@@ -347,7 +357,7 @@ class Replica:
         else:
             self.replays.interpret(now, kind, self._interpret)
         for state in self._states():
-            state.save(self._row_ids)
+            state.save(self._row_ids, self.intakes[self._side].row_ids)
         if self.files is not None:
             self.files.note(self.occurring)
 

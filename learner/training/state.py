@@ -115,6 +115,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     for name, store in stores.items():
         if name not in state.fresh and name in state.tensors:
             np.copyto(store.array, state.tensors[name])
+            store.changed()
     paused = _paused(state.position)
     for number, replica in team.numbered():
         for name, mat in replica.mats().items():
@@ -163,7 +164,7 @@ def shared(state: State | None, crew: Crew, stores: Mapping[str, RowStore]) -> S
 def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     """Raise ShapeError if the sizes of `state` do not fit the data of `team`."""
     shapes = team.first.shapes
-    wanted = {name: store.array.shape for name, store in stores.items()}
+    wanted = {name: store.shape for name, store in stores.items()}
     wanted |= {name: mat.shape for name, mat in team.first.mats().items()}
     for name, shape in wanted.items():
         found = state.tensors[name].shape if name in state.tensors else shape

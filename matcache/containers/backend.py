@@ -13,7 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from .cache import MatCache
-    from .slots import PatternSlot
+    from .slots import PatternSlot, Slot
 
 Numbers = np.ndarray[Any, Any]
 """An array in host memory."""
@@ -30,6 +30,25 @@ class Incoming(Protocol):
         same: equal for arrays with the same contents, which may stay where kernels read them; None:
             the contents change.
         """
+
+
+class Held(Protocol):
+    """All rows of a state, where kernels read and write them."""
+
+    def take(self, ids: Slot, rows: Slot) -> None:
+        """Launch copying rows of the state to those of a block.
+
+        ids: int64 [block rows x 1], -1 for padding; its rows become zero.
+        """
+
+    def put(self, ids: Slot, rows: Slot) -> None:
+        """Launch copying a block's rows back, and setting those of padding to zero."""
+
+    def send(self, array: Numbers) -> None:
+        """Copy all rows from the host."""
+
+    def bring(self, array: Numbers) -> None:
+        """Copy all rows to the host, unless it has them."""
 
 
 class Index(Protocol):
@@ -112,6 +131,16 @@ class Backend(Protocol):
 
     def keep_blocks(self, cache: MatCache, nbytes: int) -> None:
         """Reserve room, as a part of the plan, for blocks that stay where kernels read them."""
+
+    def hold(
+        self, cache: MatCache, store: Slot, offsets: Numbers | None = None, block_rows: int = 0
+    ) -> Held | None:
+        """Keep all rows of a state where kernels read them; None: the host has them there.
+
+        store: their container, a part of the plan.
+        offsets: int64 [rows + 1], where each row begins, if rows differ in length. Blocks of such a
+            state have `block_rows` rows.
+        """
 
     def index(self, cache: MatCache, pattern: PatternSlot) -> Index | None:
         """Return the maker of the transposed index; None if blocks bring the index."""

@@ -1,4 +1,7 @@
-"""Bring numbers into a cache: by name, from arrays, and as refilled blocks."""
+"""Bring numbers into a cache: by name, from arrays, and as refilled blocks.
+
+Longer than 300 lines: sparse and dense containers of blocks have one protocol.
+"""
 
 from __future__ import annotations
 
@@ -254,6 +257,16 @@ class DenseInput:
         """
         self.slot.array = array if self._room is None else self._room.bind(array, same=same)
         self.slot.written(where)
+
+    @property
+    def place(self) -> Slot:
+        """The container on a device that `stay` uses."""
+        place: Slot = self._room.place
+        return place
+
+    def stay(self) -> None:
+        """Use one place on a device for all blocks, where kernels write the contents."""
+        self.slot.array = self.place.array.reshape(self.slot.shape)
 
     def fetch(self, into: np.ndarray[Any, Any]) -> None:
         """Copy the present contents, possibly assigned to, back into the bound array."""

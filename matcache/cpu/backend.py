@@ -154,6 +154,9 @@ class CPU:
     def keep_blocks(self, cache: Any, nbytes: int) -> None:
         """Do nothing: blocks that a source keeps are used where they are."""
 
+    def hold(self, cache: Any, store: Any, offsets: Any = None, block_rows: int = 0) -> None:
+        """Return None: the rows of states are where kernels read them."""
+
     def index(self, cache: Any, pattern: Any) -> None:
         """Return None: blocks bring the index, since the reader's thread is as fast."""
 

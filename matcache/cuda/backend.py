@@ -21,11 +21,12 @@ from .incoming import DeviceIncoming
 from .index import DeviceIndex
 from .launcher import Clear, CopyIn, Kernel, Launcher
 from .shelf import DeviceShelf
+from .states import DeviceRows, DeviceTokens
 from .tally import Tally
 
 if TYPE_CHECKING:
     from ..containers.cache import MatCache
-    from ..containers.slots import PatternSlot
+    from ..containers.slots import PatternSlot, Slot
 
 SIDES = 2  # blocks in use at a time: one computes, the next is copied
 STAGE = 1 << 20  # bytes of numbers that a block's update may set, for each side
@@ -202,15 +203,19 @@ class Cuda:
 
     def read(self, array: DeviceArray) -> np.ndarray[Any, Any]:
         """Return a copy on the host, after all earlier launches."""
-        self.launcher.flush()
         host = np.empty(array.shape, array.dtype)
-        flat, bounce = host.reshape(-1).view(np.uint8), self._bounced()
+        self.fetch(array, host)
+        return host
+
+    def fetch(self, array: DeviceArray, into: np.ndarray[Any, Any]) -> None:
+        """Copy an array to the host, after all earlier launches. into: C-contiguous."""
+        self.launcher.flush()
+        flat, bounce = into.reshape(-1).view(np.uint8), self._bounced()
         for begin in range(0, flat.size, BOUNCE):
             part = bounce[: min(BOUNCE, flat.size - begin)]
             self.driver.copy_out(part, array.address + begin, self.compute)
             self.driver.synchronize(self.compute)
             flat[begin : begin + part.size] = part
-        return host
 
     def host(self, array: DeviceArray) -> np.ndarray[Any, Any]:
         """Return a copy on the host."""
@@ -238,6 +243,14 @@ class Cuda:
     def keep_blocks(self, cache: MatCache, nbytes: int) -> None:
         """Reserve room for blocks that stay on the device."""
         self.shelf = DeviceShelf(cache, nbytes)
+
+    def hold(
+        self, cache: MatCache, store: Slot, offsets: Any = None, block_rows: int = 0
+    ) -> DeviceRows:
+        """Keep all rows of a state on the device."""
+        if offsets is None:
+            return DeviceRows(self, store)
+        return DeviceTokens(cache, store, offsets, block_rows)
 
     def index(self, cache: MatCache, pattern: PatternSlot) -> DeviceIndex | None:
         """Return the maker of the transposed index, if this backend makes it."""

@@ -11,6 +11,7 @@ from .arrays import DeviceArray
 
 if TYPE_CHECKING:
     from ..containers.cache import MatCache
+    from ..containers.slots import Slot
     from .backend import Cuda
 
 
@@ -69,6 +70,11 @@ class DeviceIncoming:
                 driver.copy_from(ways[0], driver, ways[1], source.size, backend.copies)
             backend.arriving()
         return DeviceArray(place.address, array.shape, array.dtype)
+
+    @property
+    def place(self) -> Slot:
+        """The container that blocks use if they use only one."""
+        return self._places[0]
 
     def _kept(self, same: Hashable, nbytes: int) -> Kept | None:
         """Return where the array is kept, or is to be kept; None: nowhere."""

@@ -46,6 +46,7 @@ MODULES = {
         kernels.tokens_source(),
         kernels.order_source(),
         kernels.index_source(),
+        kernels.states_source(4),
         kernels.top_source(),
     ),
 }

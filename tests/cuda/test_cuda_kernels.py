@@ -372,6 +372,8 @@ EVERY = {
     "merge of doubles": sources.merge_source("double"),
     "tokens": sources.tokens_source(),
     "order": sources.order_source(),
+    "states": sources.states_source(4),
+    "states of tokens": sources.states_source(2),
     "index": sources.index_source(),
     "index of many": sources.index_source("i64"),
     "top": sources.top_source(),

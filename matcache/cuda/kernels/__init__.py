@@ -125,6 +125,15 @@ def order_source() -> str:
     return device_header() + _text("order")
 
 
+def states_source(itemsize: int) -> str:
+    """Return the module of the kernels that `cuda/states.py` launches.
+
+    itemsize: bytes of a number, 2 or 4.
+    """
+    kind = {2: "unsigned short", 4: "unsigned"}[itemsize]
+    return device_header() + f"typedef {kind} V;\n" + _text("states")
+
+
 def index_source(position: str = "int") -> str:
     """Return the module of the kernels that `cuda/index.py` launches.
 

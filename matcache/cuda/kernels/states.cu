@@ -1,0 +1,43 @@
+// Rows of a state that stay on the device: those of a block are copied to a place of their own, and back.
+// ids: of the block's rows, -1 for padding. V: a type as wide as a number.
+
+// rows [n x width] = store[ids]; rows of padding become zero.
+extern "C" __global__ void take_rows(i64 n, i64 width, const i64* ids, const V* store, V* rows) {
+  for (i64 e = BL_THREAD; e < n * width; e += BL_THREADS) {
+    const i64 row = bl_divide(e, width), id = ids[row];
+    rows[e] = id < 0 ? V(0) : store[id * width + e - row * width];
+  }
+}
+// store[ids] = rows; rows of padding become zero.
+extern "C" __global__ void put_rows(i64 n, i64 width, const i64* ids, V* rows, V* store) {
+  for (i64 e = BL_THREAD; e < n * width; e += BL_THREADS) {
+    const i64 row = bl_divide(e, width), id = ids[row];
+    if (id < 0) rows[e] = V(0);
+    else store[id * width + e - row * width] = rows[e];
+  }
+}
+
+// places[r]: the first of row r's tokens in the block; a row has the tokens offsets[id] to offsets[id + 1]. One
+// block of threads.
+extern "C" __global__ void token_places(i64 n, const i64* ids, const i64* offsets, i64* places) {
+  for (i64 r = threadIdx.x; r < n; r += BL_BLOCK)
+    places[r] = ids[r] < 0 ? 0 : offsets[ids[r] + 1] - offsets[ids[r]];
+  __syncthreads();
+  bl_starts<i64>(n, places);
+}
+extern "C" __global__ void take_tokens(i64 n, const i64* ids, const i64* offsets, const i64* places,
+    const V* store, V* tokens) {
+  for (i64 r = BL_WARP; r < n; r += BL_WARPS) {
+    if (ids[r] < 0) continue;
+    const i64 first = offsets[ids[r]], size = offsets[ids[r] + 1] - first;
+    for (i64 t = BL_LANE; t < size; t += BL_LANES) tokens[places[r] + t] = store[first + t];
+  }
+}
+extern "C" __global__ void put_tokens(i64 n, const i64* ids, const i64* offsets, const i64* places,
+    const V* tokens, V* store) {
+  for (i64 r = BL_WARP; r < n; r += BL_WARPS) {
+    if (ids[r] < 0) continue;
+    const i64 first = offsets[ids[r]], size = offsets[ids[r] + 1] - first;
+    for (i64 t = BL_LANE; t < size; t += BL_LANES) store[first + t] = tokens[places[r] + t];
+  }
+}

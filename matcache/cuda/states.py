@@ -1,0 +1,100 @@
+"""Keep all rows of a state in device memory: a block's rows are copied within the device."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..containers.backend import Numbers
+from ..containers.cache import MatCache
+from ..containers.slots import Slot
+from .arrays import DeviceArray
+from .kernels import states_source
+
+if TYPE_CHECKING:
+    from .backend import Cuda
+
+WARPS = 8  # in a block of threads
+THREADS = 256
+
+
+class DeviceRows:
+    """The rows of a state: `width` numbers each. See `Held`."""
+
+    def __init__(self, backend: Cuda, store: Slot) -> None:
+        """Use the container of all rows. Memory is being planned."""
+        self.backend, self.store = backend, store
+        self._newer = False  # than what the host has
+        module = partial(states_source, store.dtype.itemsize)
+        self._text = {
+            name: backend.text((name, store.dtype.itemsize), module, name) for name in self.names
+        }
+
+    names: tuple[str, ...] = ("take_rows", "put_rows")
+
+    def take(self, ids: Slot, rows: Slot) -> None:
+        """Launch copying rows `ids` of the state to `rows`."""
+        self._copy("take_rows", ids, rows, [self.store.array, rows.array])
+
+    def put(self, ids: Slot, rows: Slot) -> None:
+        """Launch copying `rows` back, and setting those of padding to zero."""
+        self._copy("put_rows", ids, rows, [rows.array, self.store.array])
+        self._newer = True
+
+    def _copy(self, name: str, ids: Slot, rows: Slot, arrays: list[DeviceArray]) -> None:
+        n, width = rows.shape
+        self.backend.launch(self._text[name], n * width, THREADS, n, width, ids.array, *arrays)
+
+    def send(self, array: Numbers) -> None:
+        """Copy all rows from the host, when the device is done with earlier work."""
+        self.backend.drain()
+        self.backend.send(self.store.array.address, array.reshape(-1).view(np.uint8))
+        self._newer = False
+
+    def bring(self, array: Numbers) -> None:
+        """Copy all rows to the host, unless it has them."""
+        if self._newer:
+            self.backend.fetch(self.store.array, array)
+            self._newer = False
+
+
+class DeviceTokens(DeviceRows):
+    """The numbers of all tokens, of which a row has those between two offsets."""
+
+    names = ("token_places", "take_tokens", "put_tokens")
+
+    def __init__(
+        self, cache: MatCache, store: Slot, offsets: np.ndarray[Any, Any], block_rows: int
+    ) -> None:
+        """Reserve room for the offsets and for places in a block.
+
+        offsets: int64 [rows of the data + 1].
+        """
+        super().__init__(cache.backend, store)
+        self._given = offsets
+        self._offsets, self._places = (
+            cache.result(("held", store.guid, what), (1, size), np.int64, f"{what} ({store.label})")
+            for what, size in (("tokens before each row", offsets.size), ("places", block_rows))
+        )
+
+    def take(self, ids: Slot, rows: Slot) -> None:
+        """Launch copying the tokens of the rows `ids`, one row after another, to `rows`."""
+        call = [ids.shape[0], ids.array, self._offsets.array, self._places.array]
+        self.backend.launch_blocks(self._text["token_places"], 1, *call)
+        self._tokens("take_tokens", ids, [self.store.array, rows.array])
+
+    def put(self, ids: Slot, rows: Slot) -> None:
+        """Launch copying the tokens back; `take` was the last call before."""
+        self._tokens("put_tokens", ids, [rows.array, self.store.array])
+        self._newer = True
+
+    def _tokens(self, name: str, ids: Slot, arrays: list[DeviceArray]) -> None:
+        call = [ids.shape[0], ids.array, self._offsets.array, self._places.array, *arrays]
+        self.backend.launch(self._text[name], ids.shape[0], WARPS, *call)
+
+    def send(self, array: Numbers) -> None:
+        """Copy all tokens from the host, when the device is done with earlier work."""
+        super().send(array)
+        self.backend.send(self._offsets.array.address, self._given.view(np.uint8))
