@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .learner.estimators import GLMRegressor as GLMRegressor
     from .learner.estimators import KMeans as KMeans
     from .learner.estimators import LatentDirichletAllocation as LatentDirichletAllocation
+    from .learner.estimators import PageRank as PageRank
     from .learner.estimators import Ranking as Ranking
     from .learner.estimators import TruncatedSVD as TruncatedSVD
     from .learner.hooks import Hook as Hook
@@ -76,6 +77,7 @@ _NAMES = {
     "Model": ".models.base",
     "NMF": ".learner.estimators",
     "PCA": ".learner.estimators",
+    "PageRank": ".learner.estimators",
     "Progress": ".learner.training.progress",
     "Ranking": ".learner.estimators",
     "RankingEvaluation": ".learner.recommendation.ranking_evaluation",

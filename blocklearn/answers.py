@@ -39,6 +39,7 @@ MODELS = {
     "blocklearn.models.FM({}=...)": "factors",
     "blocklearn.models.SVD({}=...)": "center oversampling",
     "blocklearn.models.GaussianMixture({}=...)": "covariance reg_covar",
+    "blocklearn.models.PageRank({}=...)": "damping",
 }
 """Where parameters of single models are given, and their names."""
 

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from .blocks import BlocksData
-from .examples.kinds import PythonCalls, TimeZones
+from .examples.kinds import PythonCalls, PythonImports, TimeZones
 from .formats.libsvm_kind import LibsvmData
 from .formats.text_kind import FileData, PythonDocs
 from .holdout.split import HoldBy
@@ -56,6 +56,7 @@ Kind = (
     | RatingsData
     | TimeZones
     | PythonCalls
+    | PythonImports
 )
 
 TrainData = Annotated[Kind, Field(discriminator="kind")]

@@ -242,7 +242,8 @@ class Learner:
         self.target_names: Sequence[str] | None = None
         self.row_names: Sequence[str] | None = None
         self.targets: int | None = None
-        reading = Reading(block_rows, self._shuffles(), self.seed)
+        visits = self.passes if self.model.steps_by_pass else 1  # blocks are the same in all
+        reading = Reading(block_rows, self._shuffles(), self.seed, visits)
         held = replace(reading, shuffle=False, visits=self.evaluation.visits(self.passes))
         source, other, share = None, None, share_of(eval)
         if share is not None:
@@ -705,6 +706,7 @@ class Learner:
     def _shuffles(self) -> bool:
         """Return whether the order of rows matters, so that every pass takes another one."""
         by_pass = self.optimizer is not None and self.optimizer.steps_by_pass
+        by_pass = by_pass or self.model.steps_by_pass
         return not by_pass and 1 not in self.model.row_states.values()
 
     def _training_source(self) -> DataSource:

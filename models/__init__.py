@@ -21,6 +21,7 @@ from .lda import LDA as LDA
 from .loss_model import LossModel as LossModel
 from .mixture import GaussianMixture as GaussianMixture
 from .nmf import NMF as NMF
+from .pagerank import PageRank as PageRank
 from .ranking import Ranking as Ranking
 from .row_state import RowState as RowState
 from .row_state import RowStore as RowStore
@@ -39,6 +40,7 @@ MODELS: dict[str, type[Model]] = {
     "kmeans": KMeans,
     "svd": SVD,
     "gaussian-mixture": GaussianMixture,
+    "pagerank": PageRank,
 }
 
 __all__ = _exported(globals())

@@ -64,6 +64,7 @@ class Model(Fields):
     takes_terms: names of non-negative parameters whose new values `update` or `end_pass` makes with
         the terms of mixins in them: see `slopes`.
     prediction_columns: names of the columns of predictions, for tables; None: they are numbered.
+    steps_by_pass: `update` only adds up, and `end_pass` learns, so rows are not shuffled.
     recorded: after the first blocks, launches of `update` are repeated without calling it; False:
         it is called for every block.
 
@@ -79,6 +80,7 @@ class Model(Fields):
     row_states: ClassVar[Mapping[str, int]] = {}
     takes_terms: ClassVar[Sequence[str]] = ()
     prediction_columns: ClassVar[Sequence[str] | None] = None
+    steps_by_pass: ClassVar[bool] = False
     recorded: ClassVar[bool] = True
     model_config = ConfigDict(
         arbitrary_types_allowed=True, validate_assignment=True, validate_default=True
@@ -264,6 +266,11 @@ class Model(Fields):
 
     def end_pass(self) -> None:
         """Finish a pass: `update` has seen all its blocks."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether further passes would gain nothing: training ends. Asked between passes."""
+        return False
 
     def phases(self) -> Sequence[int]:
         """Return the first pass of each phase.

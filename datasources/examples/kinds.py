@@ -1,4 +1,4 @@
-"""Configured ratings that come with Python, so that examples need no download."""
+"""Configured ratings and links that come with Python, so that examples need no download."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import Literal
 from pydantic import Field
 from scipy import sparse
 
+from ..data_kind import MemoryKind
+from ..holdout.samples import Samples
 from ..ids import Ids
 from ..ratings.kind import RatingsKind
 from ..ratings.matrix import Ratings
+from ..source import DataSource
 from .calls import python_calls
+from .imports import python_imports
 from .time_zones import time_zones
 
 
@@ -61,6 +65,19 @@ class PythonCalls(StdlibRatings):
         """Return how often each function calls each name."""
         calls = python_calls(min_functions=self.min_functions, min_names=self.min_names)
         return Ratings(calls.counts, Ids(calls.documents), Ids(calls.vocabulary))
+
+
+class PythonImports(MemoryKind):
+    """Imports in Python's library: `{kind: python-imports}`. Rows and columns are modules.
+
+    See `python_imports`.
+    """
+
+    kind: Literal["python-imports"] = "python-imports"
+
+    def load(self, like: DataSource | None = None) -> Samples:
+        """Return which module imports which."""
+        return python_imports().samples()
 
 
 def among(ratings: Ratings, users: Ids, items: Ids) -> Ratings:

@@ -20,6 +20,7 @@ from .classifier import GLMClassifier as GLMClassifier
 from .kmeans import KMeans as KMeans
 from .lda import LatentDirichletAllocation as LatentDirichletAllocation
 from .nmf import NMF as NMF
+from .pagerank import PageRank as PageRank
 from .ranking import Ranking as Ranking
 from .regressor import GLMRegressor as GLMRegressor
 from .svd import PCA as PCA

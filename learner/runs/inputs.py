@@ -40,7 +40,8 @@ def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
     require_files(data)
     check_fits(data)
     size = config.model.rows_of_block if data.block_rows == "auto" else data.block_rows
-    reading = Reading(size, data.shuffle, seed, passes)
+    shuffle = data.shuffle and not config.model.steps_by_pass
+    reading = Reading(size, shuffle, seed, passes)
     held = replace(reading, shuffle=False, visits=config.evaluation.visits(passes))
     if isinstance(data.eval, Holdout):
         return data.train.hold_out(data.eval.share, reading, held, data.eval.by)

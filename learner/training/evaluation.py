@@ -18,7 +18,7 @@ from .schedule import Cadence
 LOWER = frozenset(
     "perplexity rmse mae objective divergence deviance log_loss hinge_loss squared_error"
     " calibration_error calibration_error_4096"
-    " topic_closeness mean_squared_distance mean_cosine_distance".split()
+    " topic_closeness mean_squared_distance mean_cosine_distance l1_change".split()
 )
 HIGHER = frozenset(
     "elbo_per_token log_likelihood explained accuracy r2 auc auc_4096 average_precision"

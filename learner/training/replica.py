@@ -11,11 +11,13 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import BlockShape, HostBlock
+from blocklearn.datasources.block import KeptBlock
 from blocklearn.matcache import (
     IndexedBy,
     Mat,
@@ -117,6 +119,7 @@ class Replica:
         self._side = 0  # of the present block
         self._pass, self._phase = -1, 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
+        self._checked: WeakSet[KeptBlock] = WeakSet()  # kept blocks that are not negative
         self.of_extras: set[str] = set()
         self.of_kept: set[str] = set()
         self._copies: dict[int, list[NDArray[Any]]] = {}  # free ones, by the GUID of their Mat
@@ -275,8 +278,10 @@ class Replica:
 
     def _receive(self, host: HostBlock, side: int, *, new: bool = False) -> None:
         """Bring the block in `host` to the containers of its side."""
-        if self.model.nonnegative:
+        if self.model.nonnegative and host.kept not in self._checked:
             check_nonnegative(host)
+            if host.kept is not None:
+                self._checked.add(host.kept)
         if host.shape.targets and host.pass_ == 0 and not new:
             self.model.check_targets(host.targets[: host.rows])
         self.turn_to(side)
@@ -560,7 +565,8 @@ class Replica:
     @property
     def converged(self) -> bool:
         """Whether further passes would gain nothing."""
-        return self.optimizer is not None and self.optimizer.converged
+        by_optimizer = self.optimizer is not None and self.optimizer.converged
+        return by_optimizer or self.model.converged
 
     def scores_of_mixins(self) -> dict[str, Any]:
         """Return the scores of the mixins: 1 x 1 Mats or expressions, by name."""

@@ -121,6 +121,10 @@ data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
 model: {kind: gaussian-mixture, components: 3, covariance: full, reg_covar: 0.1}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
 """,
+    "pagerank, python-imports": """\
+model: {kind: pagerank}
+data: {train: {kind: python-imports}, eval: {kind: python-imports}, block_rows: 200}
+""",
     "kmeans, file": """\
 model: {kind: kmeans, clusters: 4, update_centres: batch}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}

@@ -23,6 +23,7 @@ from blocklearn.models import (
     SVD,
     GaussianMixture,
     KMeans,
+    PageRank,
     Ranking,
     Target,
 )
@@ -53,14 +54,18 @@ def counts(rows: int, seed: int = 0) -> np.ndarray:
 
 
 def trained(model: bl.Model, path: Path, Y: Any = None, **more: Any) -> bl.Learner:
-    """A model that was trained on 60 rows and 12 columns with names, saved to `path`."""
+    """A model that was trained on 60 rows and 12 columns with names, saved to `path`.
+
+    PageRank takes the first 12 rows, for it needs as many as columns.
+    """
     from blocklearn.datasources import MatrixSource
 
+    rows = 12 if isinstance(model, PageRank) else 60
     source = MatrixSource(
-        sparse.csr_array(counts(60)),
+        sparse.csr_array(counts(60)[:rows]),
         targets=Y,
         names=WORDS,
-        row_names=[f"row {i}" for i in range(60)],
+        row_names=[f"row {i}" for i in range(rows)],
         block_rows=16,
         **more,
     )
@@ -187,6 +192,7 @@ def test_every_tensor_is_documented(kind: str, tmp_path: Path) -> None:
     models |= {"ranking": Ranking(rank=3), "kmeans": KMeans(clusters=3)}
     models["svd"] = SVD(components=3)
     models["gaussian-mixture"] = GaussianMixture(components=3)
+    models["pagerank"] = PageRank()
     models["lda"] = LDA(topics=3, inference="cvb0", alpha="auto", eta=PRIOR)
     targets = {"Y": counts(60)[:, :2] > 0} if MODELS[kind].needs_targets else {}
     trained(models[kind], tmp_path / "m", **targets)

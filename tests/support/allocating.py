@@ -183,6 +183,16 @@ def two_sided(model: Any, *hooks: Hook) -> Make:
     return make
 
 
+def linked(model: Any) -> Make:
+    """Learns from links among as many rows as columns."""
+
+    def make(block: int = BLOCK, **options: Any) -> bl.Learner:
+        X = rows()[:COLUMNS]
+        return bl.Learner(model, X, X, block_rows=block, **options)
+
+    return make
+
+
 MIXED = [
     M.Target(link="linear", column=0, l1=1e-3),
     M.Target(link="softmax", columns=[1, 2, 3]),
@@ -226,6 +236,8 @@ CASES: dict[str, Make] = {
     "svd": plain(M.SVD(components=40, center=True)),
     "mixture": plain(M.GaussianMixture(components=40)),
     "mixture full": plain(M.GaussianMixture(components=3, covariance="full")),
+    "pagerank": linked(M.PageRank()),
+    "pagerank of targets": linked(M.PageRank(rows="targets")),
     "nmf frobenius": plain(M.NMF(components=40)),
     "nmf kullback-leibler": plain(M.NMF(components=40, loss="kullback-leibler")),
 }

@@ -26,6 +26,7 @@ from blocklearn.models import (
     GaussianMixture,
     KMeans,
     Model,
+    PageRank,
     Ranking,
 )
 from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
@@ -108,6 +109,10 @@ VARIANTS: dict[str, dict[str, Variant]] = {
             GaussianMixture(components=3, covariance="full", update_components="online")
         ),
     },
+    "pagerank": {
+        "of sources": Variant(PageRank(), None, "links"),
+        "of targets": Variant(PageRank(rows="targets"), None, "links"),
+    },
     "ranking": {"softmax": Variant(Ranking(rank=3, negatives=5))},
 }
 """By the model's name in the registry, and by what makes the variant another one."""
@@ -152,6 +157,8 @@ def data_for(variant: Variant) -> Any:
     """What `bl.Learner` takes as its training data."""
     if variant.data == "one-sided":
         return OneSided(MatrixSource(counts(), block_rows=30))
+    if variant.data == "links":
+        return sp.csr_array(counts()[:COLUMNS])
     if variant.data == "wide":  # most columns rest during a block
         return sp.csr_array(sp.hstack([counts(), sp.csr_array((ROWS, 10 * COLUMNS))]))
     X = counts().toarray() if variant.data == "dense labelled" else counts()

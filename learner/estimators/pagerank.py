@@ -1,0 +1,98 @@
+"""PageRank as an estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from blocklearn.answers import answered
+from blocklearn.models import PageRank as PageRankModel
+
+from ..training.data import refuse_texts
+from .base import Array, LearnerEstimator, Tensors
+from .parameters import configured
+from .scikit import validate_data, with_callbacks
+
+
+class PageRank(LearnerEstimator):
+    """Rank pages by the links that lead to them.
+
+    Parameters
+    ----------
+        damping: chance to follow a link; otherwise the surfer starts anew.
+        tol: training ends when the scores change by less in a pass, added up over all pages.
+        max_iter: passes, at most: one that sums up the links, then one for each power iteration.
+        batch_size: rows of a block, at most. None: about 8 blocks a pass. It changes no result.
+        random_state: not used; nothing is random.
+        n_jobs: threads; None: all that the process may use. The result does not depend on it.
+        device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto".
+
+    Attributes
+    ----------
+        scores_: float32 [pages], the share of visits to each page; they add up to 1.
+        n_iter_: number of passes.
+        n_features_in_, feature_names_in_: as in scikit-learn.
+
+    >>> import numpy as np, blocklearn as bl
+    >>> links = np.array([[0, 1, 1], [0, 0, 1], [0, 1, 0]])   # the first page links to both others
+    >>> bl.PageRank().fit(links).scores_.round(3).tolist()
+    [0.05000000074505806, 0.4749999940395355, 0.4749999940395355]
+    """
+
+    @answered
+    def __init__(
+        self,
+        damping: float = 0.85,
+        *,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        batch_size: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.damping = damping
+        self.tol = tol
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+        """Rank the pages.
+
+        X: links, square, sparse or dense, not negative: entry (i, j) is the weight of the link from
+            page i to page j.
+        y: ignored.
+        sample_weight: [pages], where the surfer starts, in proportion: personalised ranks. None:
+            at all pages alike.
+
+        Raises ValueError where X is not square.
+        """
+        refuse_texts(X)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32)
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"PageRank: X is {X.shape[0]} x {X.shape[1]}: rows and columns must be the same "
+                "pages. Pass a square matrix of links."
+            )
+        weights = None if sample_weight is None else np.asarray(sample_weight, np.float32)
+        links = sparse.csr_array(X).T.tocsr()  # by targets: their products run on all threads
+        told = {"X": X, "metadata": {"sample_weight": sample_weight}}
+        return self._fit((links, None, weights), told)
+
+    # ------------------------------------------------------------- details
+
+    def _model(self) -> PageRankModel:
+        names = {"damping": "damping", "tolerance": "tol"}
+        return configured(self, PageRankModel, names, rows="targets")
+
+    def _learned(self, tensors: Tensors) -> dict[str, Any]:
+        return {"scores_": tensors("scores")[:, 0], "_change": tensors("change")}
+
+    def _tensors(self, rows: int) -> dict[str, Array]:
+        return {"scores": self.scores_[:, None], "change": self._change}
