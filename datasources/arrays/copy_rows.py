@@ -54,8 +54,9 @@ def gather_dense(
 ) -> None:
     """Copy the rows `ids` [r] of a table to `to_values` [r or more, d]."""
     for i in range(ids.size):
-        for column in range(values.shape[1]):
-            to_values[i, column] = values[ids[i], column]
+        from_row, to_row = values[ids[i]], to_values[i]
+        for column in range(from_row.size):  # not an index of the table, which would not vectorise
+            to_row[column] = from_row[column]
 
 
 @kernel

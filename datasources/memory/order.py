@@ -65,7 +65,7 @@ class RowOrder:
         if self.shuffle != "blocks":
             return index
         with self._lock:
-            return int(self._of_pass(pass_)[index])
+            return self._of_pass(pass_).item(index)
 
     def rows_of(self, pass_: int, index: int, into: npt.NDArray[np.int64]) -> int:
         """Fill `into` [block_rows] with the rows of a block; return their count."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
-from blocklearn.datasources import DataSource, Reader
+from blocklearn.datasources import DataSource, HostBlock, Reader
 
 from .divergence import FiniteCheck, blocks_between
 from .evaluation import Evaluator
@@ -145,6 +145,9 @@ class Training:
         team.each(partial(Replica.turn_to, side=side))
         own, end = team.crew.own(range(done, source.blocks)), source.blocks
         blocks = team.waiting(reader.blocks(progress.pass_, own.start, own.step))
+        if team.total == 1:
+            self._train_alone(blocks, side)
+            return
         while done < end:
             count = min(team.stretch, end - done)
             own = team.crew.own(range(count))
@@ -160,6 +163,15 @@ class Training:
                 return
         for _ in blocks:  # none is left: this ends the reader's pass
             pass
+
+    def _train_alone(self, blocks: Iterator[HostBlock], side: int) -> None:
+        """Train the only replica on blocks: nothing is merged."""
+        progress = self._progress
+        for _ in self._team.train(blocks, side, self._scores):
+            progress.block += 1
+            self._after(1)
+            if progress.stop and progress.block < progress.blocks:
+                return
 
     def _after(self, blocks: int) -> None:
         """Do what is due after so many blocks and their merge. The time is not that of training."""

@@ -117,6 +117,7 @@ class Replica:
         self.counter = Counter()  # of training
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
         self._side = 0  # of the present block
+        self._states: list[RowState | TokenState] = []  # of its rows
         self._pass, self._phase = -1, 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
         self._checked: WeakSet[KeptBlock] = WeakSet()  # kept blocks that are not negative
@@ -251,6 +252,7 @@ class Replica:
         self.model.attach(self.cache)
         self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
         self.model.allocated = True
+        self._find_states()
         if not self.model.needs_optimizer:
             self.optimizer = None
         terms = terms_of(self.model, self.optimizer, self.mixins)
@@ -291,7 +293,7 @@ class Replica:
         self._key.refill(self._key_array, self._key.slot.where)
         self.intakes[side].receive(host)
         if not new:
-            for state in self._states():
+            for state in self._states:
                 state.load(self._row_ids, self.intakes[side].row_ids)
 
     def in_block(self, work: Callable[[Replica, Piece], Result], piece: Piece) -> Result:
@@ -315,6 +317,7 @@ class Replica:
         """
         if side != self._side:
             self._side = side
+            self._find_states()
             self.refresh()
 
     def refresh(self) -> None:
@@ -322,11 +325,9 @@ class Replica:
         for state in self.model.states.values():
             state.refresh()
 
-    def _states(self) -> list[RowState | TokenState]:
-        """Return the states of the present block's rows."""
-        if not self.model.states:
-            return []
-        return [state for state in self.model.states.values() if state.side == self._side]
+    def _find_states(self) -> None:
+        """Note the states of the present block's rows."""
+        self._states = [each for each in self.model.states.values() if each.side == self._side]
 
     def train(self, host: HostBlock, side: int = 0, look: Look | None = None) -> None:
         """Train on the block in `host`, and count the work.
@@ -361,7 +362,7 @@ class Replica:
             tape.run(now)
         else:
             self.replays.interpret(now, kind, self._interpret)
-        for state in self._states():
+        for state in self._states:
             state.save(self._row_ids, self.intakes[self._side].row_ids)
         if self.files is not None:
             self.files.note(self.occurring)

@@ -17,6 +17,8 @@ thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +34,7 @@ Array = np.ndarray[Any, Any]
 
 SPINS = 2000  # looks at a running chunk before a thread sleeps
 SLEEP = 20  # microseconds
+NOTHING = id(None)
 SIZES = 3  # words at the beginning of a program
 HEAD = object.__basicsize__  # an array's C struct: this, data, number of dimensions, dimensions
 
@@ -124,7 +127,8 @@ class Program:
                     sized = (at + 2, at + 5) if arg.ndim == 1 else (0, 0)
                     patches.append((number, at + 4, *sized))
                 words += words_of(arg)
-        self._inputs = [(found.owner, found.name) for found in used]
+        self._owners = [found.owner for found in used]
+        self._names = [found.name for found in used]
         sizes = len(used), len(patches), len(calls)
         empty = [0] * (len(used) + 4 * len(patches) + 4 * len(calls) + 2 + 2 * len(calls))
         self._code = np.array([*sizes, *empty, *words], np.int64)
@@ -135,18 +139,20 @@ class Program:
             bounds = 0 if call.bounds is None else call.bounds.ctypes.data
             alone = call.alone or call.bounds is None
             row[:] = trampoline_of(call), first + 8 * start, bounds, alone
-        self._put, self._seen = self._code[SIZES:].data, state.data
+        self._put = partial(Struct(f"{len(used)}q").pack_into, self._code[SIZES:].data, 0)
+        self._seen = state.data
         self._most = pool.threads  # chunks of the call with most, in the last run
         self._within = limited if any(call.blas for call in calls) else UNLIMITED
 
     def run(self) -> None:
         """Run all calls, for the arrays that blocks have brought."""
-        put = self._put
-        for number, (owner, name) in enumerate(self._inputs):
-            array = getattr(owner, name)
-            if array is None:
-                raise ShapeError(f"{owner.label}: this block has no {name}.")
-            put[number] = id(array)
+        places = [*map(id, map(getattr, self._owners, self._names))]
+        if NOTHING in places:
+            missing = places.index(NOTHING)
+            raise ShapeError(
+                f"{self._owners[missing].label}: this block has no {self._names[missing]}."
+            )
+        self._put(*places)
         with self._within:
             if self._pool.threads == 1 or self._most == 1:
                 self._pool.check_open()
