@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .learner.estimators import ALS as ALS
     from .learner.estimators import NMF as NMF
     from .learner.estimators import PCA as PCA
+    from .learner.estimators import GaussianMixture as GaussianMixture
     from .learner.estimators import GLMClassifier as GLMClassifier
     from .learner.estimators import GLMRegressor as GLMRegressor
     from .learner.estimators import KMeans as KMeans
@@ -66,6 +67,7 @@ _NAMES = {
     "Block": ".models.inputs",
     "BlocklearnError": ".matcache.errors",
     "Checkpoints": ".learner.runs.checkpoints",
+    "GaussianMixture": ".learner.estimators",
     "GLMClassifier": ".learner.estimators",
     "GLMRegressor": ".learner.estimators",
     "Evaluation": ".learner.training.evaluation",
@@ -109,6 +111,7 @@ _ELSEWHERE = {
     "GLMRegressor": "LinearRegression SGDRegressor Ridge Lasso Regressor",
     "ALS": "AlternatingLeastSquares MatrixFactorization",
     "KMeans": "MiniBatchKMeans",
+    "GaussianMixture": "GMM BayesianGaussianMixture",
     "Ranking": "BPR BayesianPersonalizedRanking",
     "Learner": "Trainer Model fit train",
     "sparse": "csr csr_matrix csr_array matrix",

@@ -19,6 +19,7 @@ from .als import ALS as ALS
 from .classifier import GLMClassifier as GLMClassifier
 from .kmeans import KMeans as KMeans
 from .lda import LatentDirichletAllocation as LatentDirichletAllocation
+from .mixture import GaussianMixture as GaussianMixture
 from .nmf import NMF as NMF
 from .pagerank import PageRank as PageRank
 from .ranking import Ranking as Ranking

@@ -8,6 +8,7 @@ try:
     from sklearn.base import ClassifierMixin as ClassifierMixin
     from sklearn.base import ClassNamePrefixFeaturesOutMixin as ClassNamePrefixFeaturesOutMixin
     from sklearn.base import ClusterMixin as ClusterMixin
+    from sklearn.base import DensityMixin as DensityMixin
     from sklearn.base import RegressorMixin as RegressorMixin
     from sklearn.base import TransformerMixin as TransformerMixin
     from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning

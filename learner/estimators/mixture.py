@@ -1,0 +1,196 @@
+"""Gaussian mixtures as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from blocklearn.answers import answered
+from blocklearn.models import GaussianMixture as MixtureModel
+
+from ..training.data import refuse_texts
+from .base import MOST, Array, LearnerEstimator, Tensors
+from .parameters import configured
+from .scikit import DensityMixin, check_is_fitted, validate_data, with_callbacks
+
+FORMS = {"full": "full", "diag": "diagonal", "spherical": "spherical"}
+KEPT = ("covariances", "log_determinants", "counts")
+
+
+class GaussianMixture(DensityMixin, LearnerEstimator):
+    """Describe rows by k normal distributions, dense or sparse.
+
+    Parameters
+    ----------
+        n_components: number of distributions.
+        covariance_type: "full", "diag" or "spherical".
+        reg_covar: added to each variance.
+        update_components: "batch", once a pass, or "online", after each block. "batch" never lowers
+            the likelihood of the training rows.
+        forget: online only: the share of a block's weight that remains a pass later.
+        max_iter: passes. All of them are made; there is no tolerance.
+        batch_size: rows of a block, at most. None: 32 to 4096, about 16 blocks a pass.
+        random_state: seed.
+        n_jobs: threads; None: all that the process may use. The result does not depend on it.
+        device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.
+
+    Attributes
+    ----------
+        weights_: float32 [components], sum 1.
+        means_: float32 [components x features].
+        covariances_: float32, `reg_covar` included: full [components x features x features], diag
+            [components x features], spherical [components].
+        precisions_cholesky_: shaped like them. Full: upper triangles U, U U' is the inverse of the
+            covariance. Otherwise: 1 / standard deviation.
+        n_iter_: number of passes.
+        n_features_in_, feature_names_in_: as in scikit-learn.
+
+    >>> import numpy as np, blocklearn as bl
+    >>> X = np.repeat([[0.0, 0.0], [9.0, 9.0]], 20, axis=0) + np.tile(np.eye(4, 2), (10, 1))
+    >>> mixture = bl.GaussianMixture(n_components=2, random_state=0).fit(X)
+    >>> mixture.weights_.tolist(), np.sort(mixture.means_[:, 0]).round(2).tolist()
+    ([0.5, 0.5], [0.25, 9.25])
+    """
+
+    @answered
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: Literal["full", "diag", "spherical"] = "full",
+        reg_covar: float = 1e-6,
+        update_components: Literal["batch", "online"] = "batch",
+        forget: float = 0.3,
+        max_iter: int = 20,
+        batch_size: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.reg_covar = reg_covar
+        self.update_components = update_components
+        self.forget = forget
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on X, from scratch; y is ignored."""
+        X = self._check(X, reset=True)
+        return self._fit(X, {"X": X})
+
+    def fit_predict(self, X: Any, y: Any = None) -> Array:
+        """Train on X, and return the most probable component of each row; y is ignored."""
+        labels: Array = self.fit(X).predict(X)
+        return labels
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable component of each row, int64 [n]."""
+        found: Array = self.predict_proba(X).argmax(axis=1)
+        return found
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each component, float32 [n x components]."""
+        check_is_fitted(self)
+        return self._predictions(self._check(X, reset=False))
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the logarithm of the density of each row, float64 [n]."""
+        check_is_fitted(self)
+        X = self._check(X, reset=False)
+        starts = range(0, X.shape[0], MOST)
+        return np.concatenate([self._densities(X[i : i + MOST]) for i in starts])
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    def bic(self, X: Any) -> float:
+        """Return the Bayesian information criterion of the model on X: smaller is better."""
+        return self._criterion(X, float(np.log(X.shape[0])))
+
+    def aic(self, X: Any) -> float:
+        """Return Akaike's information criterion of the model on X: smaller is better."""
+        return self._criterion(X, 2.0)
+
+    # ------------------------------------------------------------- details
+
+    def _criterion(self, X: Any, price: float) -> float:
+        k, d = self.means_.shape
+        numbers = (
+            k
+            - 1
+            + k * d
+            + {"full": k * d * (d + 1) // 2, "diag": k * d, "spherical": k}[self.covariance_type]
+        )
+        found: float = -2.0 * self.score(X) * X.shape[0] + numbers * price
+        return found
+
+    def _densities(self, X: Any) -> Array:
+        rows = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), np.float64)
+        logs = np.log(np.maximum(self.weights_, 1e-30)) + self._kept["log_determinants"][0]
+        parts = []
+        for log, mean, factor in zip(logs, self.means_, self.precisions_cholesky_, strict=True):
+            z = rows - mean
+            z = z @ factor if self.covariance_type == "full" else z * factor
+            parts.append(log - 0.5 * (z * z).sum(axis=1))
+        constant = 0.5 * rows.shape[1] * np.log(2.0 * np.pi)
+        found: Array = np.logaddexp.reduce(parts, axis=0) - constant
+        return found
+
+    def _check(self, X: Any, *, reset: bool) -> Any:
+        """Return X as scikit-learn validates it."""
+        refuse_texts(X)
+        least = 2 if reset else 1
+        options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float32, "reset": reset}
+        return validate_data(self, X, ensure_min_samples=least, **options)
+
+    def _model(self) -> MixtureModel:
+        if self.covariance_type not in FORMS:
+            raise ValueError(
+                f"{type(self).__name__}: covariance_type={self.covariance_type!r}: must be full, "
+                "diag or spherical."
+            )
+        same = ("reg_covar", "update_components", "forget")
+        names = {"components": "n_components"} | {name: name for name in same}
+        return configured(self, MixtureModel, names, covariance=FORMS[self.covariance_type])
+
+    def _learned(self, tensors: Tensors) -> dict[str, Any]:
+        covariances = self._by_component(tensors("covariances"))
+        d = len(tensors("means"))
+        ridge = np.eye(d) if self.covariance_type == "full" else 1.0
+        return {
+            "weights_": tensors("weights")[0],
+            "means_": tensors("means").T,
+            "covariances_": (covariances + self.reg_covar * ridge).astype(np.float32),
+            "precisions_cholesky_": self._by_component(tensors("factors")),
+            "_kept": {name: tensors(name) for name in KEPT},
+        }
+
+    def _by_component(self, table: Array) -> Array:
+        """Return a table of the model as scikit-learn has it."""
+        if self.covariance_type == "full":
+            d = len(table)
+            return table.reshape(d, -1, d).swapaxes(0, 1)
+        return table[0] if self.covariance_type == "spherical" else table.T
+
+    def _tensors(self, rows: int) -> dict[str, Array]:
+        means, factors = np.ascontiguousarray(self.means_.T), self.precisions_cholesky_
+        if self.covariance_type == "full":
+            factors = np.concatenate(factors, axis=1)
+        else:
+            factors = np.broadcast_to(factors.T, means.shape)
+        kept: dict[str, Array] = self._kept
+        return {"weights": self.weights_[None], "means": means, "factors": factors.copy(), **kept}
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare dense or sparse input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
