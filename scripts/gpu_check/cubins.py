@@ -15,6 +15,8 @@ from blocklearn.matcache.cuda import kernels
 from blocklearn.matcache.cuda.backend import THREADS
 from blocklearn.matcache.cuda.cupy_driver import OPTIONS
 
+from .chains import chains
+
 BY_CUPY = ("-ftz=true", "--device-as-default-execution-space")  # what `RawModule` adds
 REGISTERS, FRAME = 0x2F, 0x11  # kinds of attributes
 SIZED = 4
@@ -74,14 +76,17 @@ class Resources(NamedTuple):
 def shown() -> str:
     """Return the kernels and their needs as a table in Markdown."""
     lines = [
-        "| kernel | | threads | registers | spilled bytes | shared bytes | blocks a processor |",
-        "|---|---|---|---|---|---|---|",
+        "| kernel | | threads | registers | spilled bytes | shared bytes | blocks a processor | "
+        "cycles of a chain |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for what, sources in MODULES.items():
         for source in sources:
             threads = threads_of(source)
-            for name, needs in sorted(resources(compiled(source, "sm_90", "getCUBIN")).items()):
-                numbers = (threads, *needs, needs.blocks(threads))
+            cubin, ptx = compiled(source, "sm_90", "getCUBIN", "getPTX")
+            chain = chains(ptx.decode())
+            for name, needs in sorted(resources(cubin).items()):
+                numbers = (threads, *needs, needs.blocks(threads), chain[name])
                 lines.append(f"| `{name}` | {what} | " + " | ".join(map(str, numbers)) + " |")
     return "\n".join(lines)
 
@@ -99,10 +104,10 @@ def version() -> str:
     return ".".join(map(str, nvrtc.getVersion()))
 
 
-def compiled(source: str, target: str, what: str) -> bytes:
+def compiled(source: str, target: str, *what: str) -> list[bytes]:
     """Return what NVRTC makes of a module.
 
-    what: getCUBIN or getPTX.
+    what: getCUBIN, getPTX.
 
     Raises:
         ImportError: NVRTC is missing.
@@ -117,7 +122,7 @@ def compiled(source: str, target: str, what: str) -> bytes:
         library.compileProgram(program, options)
     except library.NVRTCError as error:
         raise ValueError(library.getProgramLog(program)) from error
-    found: bytes = getattr(library, what)(program)
+    found: list[bytes] = [getattr(library, name)(program) for name in what]
     library.destroyProgram(program)
     return found
 

@@ -14,10 +14,12 @@ ARCHITECTURES = ["90", *(pytest.param(a, marks=pytest.mark.slow) for a in ("80",
 def nvrtc(source: str, architecture: str = "90") -> bytes:
     """Compile for sm_`architecture`; needs no GPU and no driver."""
     pytest.importorskip("cupy_backends.cuda.libs.nvrtc")
-    return compiled(source, f"sm_{architecture}", "getCUBIN")
+    (cubin,) = compiled(source, f"sm_{architecture}", "getCUBIN")
+    return cubin
 
 
 def ptx(source: str) -> str:
     """The assembly text for compute capability 9.0."""
     pytest.importorskip("cupy_backends.cuda.libs.nvrtc")
-    return compiled(source, "compute_90", "getPTX").decode()
+    (text,) = compiled(source, "compute_90", "getPTX")
+    return text.decode()
