@@ -3,7 +3,8 @@
 Between two merges a block of power-law rows touches few rows of a table. The others change in all
 replicas alike, or not at all. So workers first compare digests of lines:
 
-1. Every worker owns a part of the lines, and gets the digests of all replicas of that part.
+1. Every worker owns every n-th line, and gets the digests of these from all replicas. (Frequent
+   words often come first in a table, so runs of lines would be unlike.)
 2. It says which replicas it wants which lines from: one for each kind of line, where they differ.
 3. It gets these lines, and combines them in the order of the replicas; equal lines count for all.
 4. It gives the results to all. Lines that are alike each worker combines by itself.
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from blocklearn.matcache import Merge
 
 from .combine import combined, combined_alike, stays_alike, take_over
-from .crew import bounds
 from .lines import LINE, SAME_NOWHERE, Lines
 
 Swap = Callable[[Sequence[NDArray[Any]]], list[NDArray[Any]]]
@@ -33,21 +32,20 @@ Swap = Callable[[Sequence[NDArray[Any]]], list[NDArray[Any]]]
 class Differing:
     """What workers have found out about their lines.
 
-    - spans: bounds of the lines that each worker owns.
+    - workers: how many there are; line i is owned by worker i mod workers.
     - differ: [lines], whether replicas differ.
     - wanted: [own replicas x lines], which lines this worker gives to their owners.
-    - first: [replicas x own lines that differ], the first replica with the same line, by replica.
+    - giver: [replicas x own lines that differ], the replica that gives the same line, by replica.
     """
 
-    spans: Sequence[tuple[int, int]]
+    workers: int
     differ: NDArray[np.bool_]
     wanted: NDArray[np.bool_]
-    first: NDArray[np.int64]
+    giver: NDArray[np.int64]
 
     def of(self, owner: int) -> NDArray[np.int64]:
         """Return the lines of a worker that differ."""
-        start, stop = self.spans[owner]
-        return np.flatnonzero(self.differ[start:stop]) + start
+        return np.flatnonzero(self.differ[owner :: self.workers]) * self.workers + owner
 
 
 def compare(replicas: Sequence[Lines], swap: Swap, rank: int, workers: int) -> Differing:
@@ -56,43 +54,44 @@ def compare(replicas: Sequence[Lines], swap: Swap, rank: int, workers: int) -> D
     replicas: the lines of the replicas of this worker.
     """
     each, count = len(replicas), replicas[0].count
-    spans = list(pairwise(bounds(count, workers)))
     digests = np.array([lines.digests() for lines in replicas])
-    found = swap([digests[:, start:stop] for start, stop in spans])
+    found = swap([digests[:, owner::workers] for owner in range(workers)])
     by_worker = [part.reshape(each, -1) for part in found]
     table = np.array([worker[i] for i in range(each) for worker in by_worker])  # in order
     differ = (table != table[0]).any(axis=0) | (table == SAME_NOWHERE).any(axis=0)
-    first = _first_alike(table[:, differ])
+    giver = givers(table[:, differ], rank)
     wanted = np.zeros(table.shape, np.bool_)
-    wanted[:, differ] = first == np.arange(len(table))[:, None]
+    wanted[:, differ] = giver == np.arange(len(table))[:, None]
     found = swap(
         [
             np.packbits(np.concatenate([*wanted[worker::workers], differ]))
             for worker in range(workers)
         ]
     )
-    said = [
-        np.unpackbits(part, count=(each + 1) * (stop - start))
-        .reshape(each + 1, -1)
-        .astype(np.bool_)
-        for part, (start, stop) in zip(found, spans, strict=True)
-    ]
-    whole = np.concatenate(said, axis=1)
-    return Differing(spans, whole[-1], whole[:-1], first)
+    whole = np.empty((each + 1, count), np.bool_)
+    for owner, part in enumerate(found):
+        own = whole[:, owner::workers]
+        own[:] = np.unpackbits(part, count=own.size).reshape(own.shape)
+    return Differing(workers, whole[-1], whole[:-1], giver)
 
 
-def _first_alike(table: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return for each digest [replicas x lines] the first replica with the same in its column."""
+def givers(table: NDArray[np.uint64], rank: int) -> NDArray[np.int64]:
+    """Return for each digest [replicas x lines] the replica that gives this kind of line.
+
+    It is the first from replica `rank` on, around: lines that the owner has are not sent, and the
+    others of a kind give about as many lines each.
+    """
+    turned = np.roll(table, -rank, axis=0)
     replicas = np.arange(len(table))[:, None]
-    single = table == SAME_NOWHERE
-    order = np.argsort(table, axis=0, kind="stable")
-    ordered = np.take_along_axis(table, order, 0)
+    order = np.argsort(turned, axis=0, kind="stable")
+    ordered = np.take_along_axis(turned, order, 0)
     fresh = np.ones(table.shape, np.bool_)
     fresh[1:] = ordered[1:] != ordered[:-1]
     heads = np.maximum.accumulate(np.where(fresh, replicas, 0), axis=0)
     found = np.empty(table.shape, np.int64)
     np.put_along_axis(found, order, np.take_along_axis(order, heads, 0), 0)
-    return np.where(single, replicas, found)
+    found = np.where(turned == SAME_NOWHERE, replicas, found)
+    return np.roll((found + rank) % max(1, len(table)), rank, axis=0)
 
 
 def merge_differing(
@@ -108,7 +107,7 @@ def merge_differing(
 
     piece: numbers that all workers merge at a time.
     """
-    workers, each = len(found.spans), len(replicas)
+    workers, each = found.workers, len(replicas)
     lines = [found.of(owner) for owner in range(workers)]
     step = max(1, piece // LINE // workers)
     for start in range(0, max(part.size for part in lines), step):
@@ -119,8 +118,8 @@ def merge_differing(
             )
             for some in ids
         ]
-        first = found.first[:, start : start + step]
-        parts = _in_order(swap(given), first, each, workers)
+        giver = found.giver[:, start : start + step]
+        parts = _in_order(swap(given), giver, each, workers)
         before = None if base is None else base.take(ids[rank]).reshape(-1)
         merged = combined(rule, parts, before, 1.0) if parts[0].size else parts[0]
         for some, result in zip(ids, swap([merged] * workers), strict=True):
@@ -131,11 +130,11 @@ def merge_differing(
 
 
 def _in_order(
-    found: Sequence[NDArray[Any]], first: NDArray[np.int64], each: int, workers: int
+    found: Sequence[NDArray[Any]], giver: NDArray[np.int64], each: int, workers: int
 ) -> list[NDArray[Any]]:
     """Return the lines of each replica, flat, in order: those that were not sent are equal."""
-    came = np.zeros((*first.shape, LINE), found[0].dtype)
-    sent = first == np.arange(len(first))[:, None]
+    came = np.zeros((*giver.shape, LINE), found[0].dtype)
+    sent = giver == np.arange(len(giver))[:, None]
     for worker, part in enumerate(found):
         rows, place = part.reshape(-1, LINE), 0
         for i in range(each):
@@ -143,8 +142,8 @@ def _in_order(
             count = int(np.count_nonzero(own))
             came[i * workers + worker, own] = rows[place : place + count]
             place += count
-    columns = np.arange(first.shape[1])
-    return [came[row, columns].reshape(-1) for row in first]
+    columns = np.arange(giver.shape[1])
+    return [came[row, columns].reshape(-1) for row in giver]
 
 
 def merge_alike(

@@ -24,7 +24,7 @@ from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.lines import LINE, SAME_NOWHERE, Lines
 from blocklearn.learner.engines.merging import CrewMerger
 from blocklearn.learner.engines.nested import Nested
-from blocklearn.learner.engines.sparse_merging import compare
+from blocklearn.learner.engines.sparse_merging import compare, givers
 from blocklearn.matcache import MatCache, from_array
 from tests.support.workers import results
 
@@ -115,6 +115,13 @@ def test_a_line_that_differs_is_sent_once_for_each_kind() -> None:
 
     wanted = [found[0] for found in results(4, work)]
     assert wanted == [[True, True, False]] * 2 + [[False, True, False]] * 2
+
+
+def test_lines_are_given_by_the_owner_or_those_after_it() -> None:
+    digests = np.array([[7, 7, 5], [8, 8, 5], [7, 9, 0], [8, 7, 0]], np.uint64)
+    assert givers(digests, 0).T.tolist() == [[0, 1, 0, 1], [0, 1, 2, 0], [0, 0, 2, 3]]
+    assert givers(digests, 1).T.tolist() == [[2, 1, 2, 1], [3, 1, 2, 3], [1, 1, 2, 3]]
+    assert givers(digests, 3).T.tolist() == [[0, 3, 0, 3], [3, 1, 2, 3], [0, 0, 2, 3]]
 
 
 def test_few_lines_that_differ_travel_alone(monkeypatch: pytest.MonkeyPatch) -> None:
