@@ -67,8 +67,12 @@ class Reader(Closing):
         """Sum over all blocks of the share of requested blocks, 0 to 1, that were ready then."""
         return self._ahead.ready
 
-    def blocks(self, pass_: int, start: int = 0, step: int = 1) -> Iterator[HostBlock]:
+    def blocks(
+        self, pass_: int, start: int = 0, step: int = 1, stop: int | None = None
+    ) -> Iterator[HostBlock]:
         """Yield the blocks `start`, `start` + `step`, ... of pass `pass_`, in order.
+
+        stop: the block before which to stop; None: after the last of the pass.
 
         A block is valid until `lend` further blocks have been asked for. The loop may be left
         early.
@@ -87,7 +91,8 @@ class Reader(Closing):
         if step < 1:
             raise DataError(f"Reader: step={step}: must be at least 1.")
         self._check_idle()
-        return self._iterate(PassOrder(pass_, range(start, count, step)))
+        end = count if stop is None else min(stop, count)
+        return self._iterate(PassOrder(pass_, range(start, end, step)))
 
     def close(self) -> None:
         """End the current pass and the threads, and wait for them. May be called twice."""

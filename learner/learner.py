@@ -39,7 +39,7 @@ from blocklearn.optimizers import OPTIMIZERS, CombinationError, Optimizer
 
 from .configuration.choices import evaluation_of, listed, made
 from .engines.alike import check_alike, check_share
-from .engines.crew import Crew
+from .engines.crew import Crew, bounds
 from .engines.exchange import Exchange
 from .engines.open import EngineName, check_devices, crew_of
 from .exit_codes import exit_code
@@ -501,11 +501,13 @@ class Learner:
         return result
 
     def predictions(
-        self, X: Any, *, side: int = 0
+        self, X: Any, *, side: int = 0, part: tuple[int, int] = (0, 1)
     ) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
         """Yield the results of `predict` block by block, for data larger than memory.
 
         Each item holds the numbers of the rows [r], and their results [r x k], in source order.
+
+        part: (i, n): only the blocks of part i of n nearly equal parts, one after another.
         """
         self._live.check_trained()
         source = self._prepared(self._source(X, side=side))
@@ -516,8 +518,9 @@ class Learner:
             rows = replica.predict(replica.bind(host, side, new=True)).numpy()
             return host.row_ids[: host.rows].copy(), rows[: host.rows]
 
+        start, stop = (bounds(source.blocks, part[1])[i] for i in (part[0], part[0] + 1))
         with self._reader(source, "predict", side) as reader, team.exact():
-            yield from team.in_turn(reader.blocks(0), predict)
+            yield from team.in_turn(reader.blocks(0, start, stop=stop), predict)
 
     @answered
     def evaluate(self, X: Any) -> dict[str, float]:

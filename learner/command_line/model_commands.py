@@ -131,6 +131,23 @@ def predict(
     text: FieldOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
+    part: Annotated[
+        str | None,
+        typer.Option(
+            "--part",
+            metavar="I/N",
+            help="Only part I, from 0, of N parts of the blocks; --out FILE becomes FILE-I-of-N.",
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine", help="mpi: each worker predicts a part; auto: if mpirun began it."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Workers that --engine mpi starts here.")
+    ] = None,
     model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
@@ -141,7 +158,12 @@ def predict(
     LDA, NMF: the shares of topics or parts; --least leaves small ones out.
 
     ALS: the factors of each row, a user; or, with --pairs, the rating of each pair.
+
+    Several workers, or machines with --part, each write the rows of their part to a file.
     """
+    own = _part(part, engine, workers)
+    if own[1] > 1 and (pairs is not None or least is not None or out is None or str(out) == "-"):
+        raise typer.BadParameter("parts are written with --data and --out FILE, without --least")
     if (data is None) == (pairs is None):
         raise typer.BadParameter("choose one of --data and --pairs")
     if pairs is not None and least is not None:
@@ -149,6 +171,8 @@ def predict(
     if least is not None and math.isnan(least):
         raise typer.BadParameter("must be a share from 0 to 1", param_hint="--least")
     endings = RESULTS if pairs is None and least is None else TABLES
+    if own[1] > 1 and out is not None:
+        out = _file_of(out, own)
     if out is not None and str(out) != "-" and out.suffix not in endings:
         raise typer.BadParameter(f"must end in {_listed(endings)}, or be -", param_hint="--out")
     _check_new(out, overwrite=overwrite)
@@ -172,14 +196,15 @@ def predict(
     if least is not None:
         topic_model(learner)
     source = open_for(learner, run, data, text=text, separator=separator)
-    blocks = predict_blocks(learner, source)
+    blocks = predict_blocks(learner, source, own)
     if least is not None:
         _show_topics(learner, blocks, least, out)
     elif out is None or str(out) == "-":
         show_lines(prediction_lines(learner, blocks) if out is None else json_lines(blocks))
     else:
-        write_predictions(out, blocks, source.shape.total_rows, prediction_names(learner))
-        show_lines([f"{out}: {source.shape.total_rows:,} rows"])
+        rows = source.shape.total_rows if own[1] == 1 else None
+        count = write_predictions(out, blocks, rows, prediction_names(learner))
+        show_lines([f"{out}: {count:,} rows"])
 
 
 def factors(
@@ -431,6 +456,37 @@ def _check_lists_file(out: Path | None, *, overwrite: bool) -> None:
 
 def _listed(endings: Sequence[str]) -> str:
     return f"{', '.join(endings[:-1])} or {endings[-1]}"
+
+
+def _part(given: str | None, engine: str | None, workers: int | None) -> tuple[int, int]:
+    """Return the number of the part that this process predicts, and of all parts.
+
+    With `--engine mpi` and `--workers`, the command starts again as so many workers.
+    """
+    if given is not None:
+        number, _, parts = given.partition("/")
+        if engine is not None or workers is not None:
+            raise typer.BadParameter("choose one of --part and --engine")
+        if not (number.isdecimal() and parts.isdecimal() and int(number) < int(parts)):
+            raise typer.BadParameter(
+                f"must be I/N, I from 0 to N - 1, not {given}", param_hint="--part"
+            )
+        return int(number), int(parts)
+    if engine not in (None, "auto", "local", "mpi"):
+        raise typer.BadParameter(f"must be mpi, auto or local, not {engine}", param_hint="--engine")
+    from ..engines.open import opened
+    from .launching import launch
+
+    name: Literal["auto", "local", "mpi"] = engine or "auto"  # type: ignore[assignment]
+    launch(name, workers)
+    exchange = opened(name, workers, task=lambda: lambda exchange: None)
+    return (0, 1) if exchange is None else (exchange.rank, exchange.size)
+
+
+def _file_of(out: Path, part: tuple[int, int]) -> Path:
+    from ..storage.predictions import part_of
+
+    return part_of(out, part)
 
 
 def _check_new(out: Path | None, *, overwrite: bool) -> None:

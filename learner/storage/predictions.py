@@ -37,10 +37,22 @@ class Predicted:
     values: NDArray[Any]
 
 
-def predict_blocks(learner: Learner, source: DataSource) -> Iterator[Predicted]:
-    """Yield the predictions for each row, block by block in the order of the source."""
+def predict_blocks(
+    learner: Learner, source: DataSource, part: tuple[int, int] = (0, 1)
+) -> Iterator[Predicted]:
+    """Yield the predictions for each row, block by block in the order of the source.
+
+    part: see `Learner.predictions`. Raises `ConfigError` if there are fewer blocks than parts.
+    """
+    if part[1] > source.blocks:
+        raise ConfigError(
+            [
+                f"{part[1]} parts of {source.blocks} blocks: each must have one at least. Ask for "
+                "fewer parts, or start fewer workers."
+            ]
+        )
     names = row_names(source)
-    for numbers, values in learner.predictions(source):
+    for numbers, values in learner.predictions(source, part=part):
         called = [f"row {i}" for i in numbers] if names is None else [names[i] for i in numbers]
         yield Predicted(numbers, called, values)
 
@@ -67,8 +79,8 @@ def prediction_names(learner: Learner) -> list[str] | None:
 
 
 def write_predictions(
-    path: Path, blocks: Iterator[Predicted], rows: int, names: Sequence[str] | None = None
-) -> None:
+    path: Path, blocks: Iterator[Predicted], rows: int | None, names: Sequence[str] | None = None
+) -> int:
     """Write predictions to a file: an array to .npy; a table with a row each to others.
 
     The table has the columns `row` and `document`, and one for each of `names`. Without names,
@@ -79,15 +91,39 @@ def write_predictions(
     Args:
         path: the file; other endings than .npy, .csv and .tsv mean Parquet.
         blocks: the predictions.
-        rows: the number of rows of all blocks.
+        rows: the number of rows of all blocks; None: unknown, and .npy is collected in memory.
         names: of the numbers of a prediction; None: they have none.
+
+    Returns the number of rows.
     """
+    written = 0
+
+    def counted() -> Iterator[Predicted]:
+        nonlocal written
+        for block in blocks:
+            written += len(block.numbers)
+            yield block
+
     with new_file(path) as temporary:
-        if path.suffix == ".npy":
-            _write_npy(temporary, blocks, rows)
-        else:
+        if path.suffix != ".npy":
             ending = path.suffix if path.suffix in TABLES else ".parquet"
-            _write_table(temporary, ending, blocks, names)
+            _write_table(temporary, ending, counted(), names)
+        elif rows is None:
+            with temporary.open("wb") as file:  # np.save would add an ending to the name
+                np.save(file, np.concatenate([block.values for block in counted()]))
+        else:
+            _write_npy(temporary, counted(), rows)
+    return written
+
+
+def part_of(path: Path, part: tuple[int, int]) -> Path:
+    """Return the file of a part: `path` itself if it is the only one.
+
+    >>> str(part_of(Path("out/shares.parquet"), (2, 8)))
+    'out/shares-2-of-8.parquet'
+    """
+    number, parts = part
+    return path if parts == 1 else path.with_stem(f"{path.stem}-{number}-of-{parts}")
 
 
 def _write_npy(path: Path, blocks: Iterator[Predicted], rows: int) -> None:

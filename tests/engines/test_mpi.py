@@ -10,8 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import sparse
 
+import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.datasources.blocks.write import write_blocks
 from blocklearn.learner.command_line.launching import launched
 from tests.engines.test_workers import CASES, learnt, trained
 from tests.support.learn_command import Learn
@@ -117,3 +122,16 @@ def test_a_failure_of_one_worker_ends_all(tmp_path: Path) -> None:
     assert f"learn: {tmp_path}/1.txt: No such file" in run.stderr
     assert "learn: worker 1: FileNotFoundError" in run.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_workers_predict_parts(tmp_path: Path, command: Learn) -> None:
+    X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (50, 12)).astype(np.float32))
+    write_blocks(MatrixSource(X, block_rows=10), [tmp_path / "data"])
+    model = bl.Learner(bl.models.LDA(topics=3), X, passes=1, threads=1, verbose=False).fit()
+    bl.save(model, tmp_path / "model")
+    given = ["predict", tmp_path / "model", "--data", tmp_path / "data", "--out"]
+    run = mpiexec(2, "-m", "blocklearn.learner.command_line.cli", *given, tmp_path / "p.npy")
+    assert run.returncode == 0, run.stderr
+    assert command(*map(str, [*given, tmp_path / "p.npy"]))[0] == 0
+    parts = [np.load(tmp_path / f"p-{number}-of-2.npy") for number in range(2)]
+    assert np.concatenate(parts).tobytes() == np.load(tmp_path / "p.npy").tobytes()

@@ -19,14 +19,17 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.datasources.blocks.write import write_blocks
 from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.storage import predictions
 from blocklearn.learner.storage.predictions import (
     Predicted,
     json_lines,
+    part_of,
     predict_blocks,
     write_predictions,
 )
 from blocklearn.learner.training.replica import Replica
+from tests.support.learn_command import Learn
 
 X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (100, 12)).astype(np.float32))
 
@@ -76,6 +79,46 @@ def test_tables_of_text_hold_what_parquet_holds(
     write_predictions(tmp_path / "p.parquet", predict_blocks(learner, source), 100, names)
     if names:
         assert parquet.read_table(tmp_path / "p.parquet").column_names == lines[0]
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_parts_make_up_the_whole(learner: bl.Learner, tmp_path: Path, parts: int) -> None:
+    """Also where a part has a shorter block; 5 parts of 4 blocks are refused."""
+    source = MatrixSource(X, block_rows=32, row_names=[f"d{i}" for i in range(100)])
+    whole = {name: tmp_path / name for name in ("p.npy", "p.parquet", "p.csv")}
+    for path in whole.values():
+        write_predictions(path, predict_blocks(learner, source), 100)
+    files: dict[str, list[Path]] = {name: [] for name in whole}
+    for number in range(parts):
+        for name, path in whole.items():
+            files[name].append(part_of(path, (number, parts)))
+            blocks = predict_blocks(learner, source, (number, parts))
+            write_predictions(files[name][-1], blocks, None)
+    found = np.concatenate([np.load(path) for path in files["p.npy"]])
+    assert found.tobytes() == np.load(whole["p.npy"]).tobytes()
+    tables = [parquet.read_table(path) for path in files["p.parquet"]]
+    assert pa.concat_tables(tables).equals(parquet.read_table(whole["p.parquet"]))
+    lines = [path.read_text().splitlines() for path in files["p.csv"]]
+    rows = [lines[0][0], *(line for part in lines for line in part[1:])]
+    assert rows == whole["p.csv"].read_text().splitlines()
+    with pytest.raises(ConfigError, match="5 parts of 4 blocks: each must have one at least"):
+        next(predict_blocks(learner, source, (0, 5)))
+
+
+def test_the_command_predicts_a_part(learner: bl.Learner, tmp_path: Path, command: Learn) -> None:
+    bl.save(learner, tmp_path / "model")
+    write_blocks(MatrixSource(X, block_rows=32), [tmp_path / "data"])
+    common = ["predict", str(tmp_path / "model"), "--data", str(tmp_path / "data")]
+    out = ["--out", str(tmp_path / "p.npy")]
+    for number, rows in enumerate((64, 36)):
+        code, text, _ = command(*common, *out, "--part", f"{number}/2")
+        assert (code, text) == (0, f"{tmp_path}/p-{number}-of-2.npy: {rows} rows\n")
+    assert command(*common, *out)[0] == 0
+    parts = [np.load(tmp_path / f"p-{number}-of-2.npy") for number in range(2)]
+    assert (np.concatenate(parts) == np.load(tmp_path / "p.npy")).all()
+    wrong = [[*out, "--part", "2/2"], ["--part", "0/2"], [*out, "--part", "0/2", "--engine", "mpi"]]
+    for given in [*wrong, [*out, "--engine", "ray"]]:
+        assert command(*common, *given)[0] == 2
 
 
 @pytest.mark.parametrize("name", ["p.npy", "p.parquet"])
