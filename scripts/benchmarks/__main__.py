@@ -23,6 +23,7 @@ from . import (
     overhead,
     read,
     ridge,
+    scale,
     table1,
     tables,
 )
@@ -46,6 +47,7 @@ TASKS = {
     "overhead": overhead,
     "read": read,
     "ridge": ridge,
+    "scale": scale,
     "table1": table1,
     "tables": tables,
 }

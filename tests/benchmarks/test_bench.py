@@ -86,6 +86,14 @@ def test_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_scale(tmp_path: Path) -> None:
+    rows = run(tmp_path, "scale")["rows"]
+    assert {row["system"] for row in rows} == {"dense", "differing", "needed"}
+    assert len(rows) == 2 * 2 * 2 * 2 * 3  # models, blocks, workers, networks, ways
+    assert all(0 < row["quality"]["efficiency"] < 1 for row in rows)
+
+
+@pytest.mark.slow
 def test_lists(tmp_path: Path) -> None:
     report = run(tmp_path, "lists", "--peers", "none")
     assert systems(report) == {"blocklearn ALS", "blocklearn ranking"}

@@ -1,0 +1,329 @@
+"""How far do merges of several workers scale?
+
+    scripts/bench scale --json scale.json
+
+Simulated: the network, of a stated latency and bandwidth, and up to 256 workers. Measured on this
+machine, by one thread: a block of training, and loops of a merge (digests, copies, sums). Drawn:
+which rows the blocks of each worker touch, by Zipf's law. A worker sends and receives at the same
+time; an exchange ends when the last worker has all; nothing overlaps with training.
+
+Three merges: "dense" sends all numbers; "differing" sends what differs to all, as `--engine mpi`
+does; "needed" would send to each worker only what its next blocks read, which is not built.
+Efficiency is the time of training / the time of training and merging.
+
+`--workers` of MPI on this machine calibrate it: their merges are measured and predicted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import blocklearn as bl
+from blocklearn.learner.command_line.launching import mpiexec
+from blocklearn.learner.engines.cost import Network, best_degrees
+from blocklearn.learner.engines.lines import LINE, Lines
+from blocklearn.matcache.merge import add
+
+from .data import power_law
+from .machine import describe
+from .report import Report, Row, table
+
+PEER_NAMES: tuple[str, ...] = ()
+NBYTES = 4 * LINE
+NETWORKS = {
+    "10 Gb/s, 50 us": Network(5e-5, 1.25e9),
+    "100 Gb/s, 10 us": Network(1e-5, 1.25e10),
+}
+
+
+@dataclass(frozen=True)
+class Local:
+    """Seconds of the loops of a merge for one line, by one thread, on this machine."""
+
+    digest: float
+    take: float
+    put: float
+    add: float
+
+    @staticmethod
+    def measured(lines: int) -> Local:
+        """Time each on `lines` lines."""
+        array = np.random.default_rng(0).normal(size=lines * LINE).astype(np.float32)
+        own, ids = Lines([array]), np.arange(0, lines, 2)
+        part, total = own.take(ids), np.zeros(array.size)
+        return Local(
+            seconds(own.digests) / lines,
+            seconds(lambda: own.take(ids)) / ids.size,
+            seconds(lambda: own.put(ids, part)) / ids.size,
+            seconds(lambda: add(array, total)) / lines,
+        )
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model whose table is merged.
+
+    - rows, width: of the table, in float32.
+    - tokens: non-zeros of a block. block: seconds in which one thread trains on it.
+    - tables: how many such tables are merged.
+    """
+
+    name: str
+    rows: int
+    width: int
+    tokens: int
+    block: float
+    tables: int = 1
+
+    @property
+    def lines(self) -> int:
+        """The lines of a table."""
+        return -(-self.rows * self.width // LINE)
+
+    def touched(self, rng: np.random.Generator, blocks: int) -> NDArray[np.int64]:
+        """Draw the lines that so many blocks of one worker touch, ascending."""
+        words = zipf(rng, self.rows, blocks * self.tokens)
+        if self.width < LINE:  # features are hashed: frequent ones are not neighbours
+            words = words * 2654435761 % self.rows
+            return np.unique(words * self.width // LINE)
+        each = -(-self.width // LINE)
+        return (np.unique(words)[:, None] * each + np.arange(each)).reshape(-1)
+
+
+def zipf(rng: np.random.Generator, rows: int, count: int) -> NDArray[np.int64]:
+    """Draw words with the probabilities of `data.power_law`, by the integral of its density."""
+    power, shift = 0.07, 2.7
+    low, high = shift**-power, (rows + shift) ** -power
+    drawn = (low - rng.random(count) * (low - high)) ** (-1 / power) - shift
+    return np.minimum(drawn.astype(np.int64), rows - 1)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the task's own options."""
+    parser.add_argument("--words", type=int, default=1_000_000, help="words of LDA")
+    parser.add_argument("--topics", type=int, default=256)
+    parser.add_argument("--trained-topics", type=int, default=64, help="that are trained on")
+    parser.add_argument("--features", type=int, default=2**28, help="features of the GLM")
+    parser.add_argument("--trained", type=int, default=2**22, help="features that are trained on")
+    parser.add_argument("--sync", default="1,8", help="blocks of a worker between merges")
+    parser.add_argument("--counts", default="2,4,16,64,256", help="numbers of workers")
+    parser.add_argument("--workers", default="2", help="of MPI here, to calibrate; '': none")
+
+
+def run(args: argparse.Namespace, peers: list[str]) -> Report:
+    """Measure, calibrate, simulate."""
+    rows, lines = 1024, 2**18
+    if args.quick:
+        args.words, args.topics, args.features, args.trained = 2000, 64, 2**14, 2**12
+        args.trained_topics = 16
+        args.counts, args.workers, rows, lines = "2,4", "", 32, 2**8
+    local = Local.measured(lines)
+    report = Report("scale", "a block and its share of a merge", asdict(local), describe())
+    for workers in filter(None, args.workers.split(",")):
+        report.rows += calibrated(int(workers), local)
+    for load in workloads(args, rows):
+        for sync in map(int, args.sync.split(",")):
+            for workers in map(int, args.counts.split(",")):
+                report.rows += simulated(load, sync, workers, local)
+    return report
+
+
+def workloads(args: argparse.Namespace, rows: int) -> list[Workload]:
+    """Train on some blocks of each, to know their time: that of LDA grows with the topics."""
+    texts, clicks = power_law(4 * rows, args.words), power_law(4 * rows, args.trained)
+    y = np.random.default_rng(0).random(clicks.shape[0]) < 0.5
+    lda = bl.Learner(
+        bl.models.LDA(topics=args.trained_topics), texts, block_rows=rows, threads=1, verbose=False
+    )
+    glm = bl.Learner(
+        bl.models.GLM(),
+        (clicks, y.astype(np.float32)),
+        optimizer=bl.optimizers.AdaGrad(step_per="row"),
+        block_rows=rows,
+        threads=1,
+        verbose=False,
+    )
+    more = args.topics / args.trained_topics
+    return [
+        Workload("LDA", args.words, args.topics, texts.nnz // 4, more * block_seconds(lda)),
+        Workload("GLM", args.features, 1, clicks.nnz // 4, block_seconds(glm), 2),
+    ]
+
+
+def block_seconds(learner: Any) -> float:
+    """Return the processor seconds of a block: the least of three passes after the first."""
+    found = []
+    for passes in range(1, 5):
+        learner.passes = passes
+        begun = time.process_time()
+        learner.fit()
+        found.append((time.process_time() - begun) / learner.train.blocks)
+    learner.close()
+    return min(found[1:])
+
+
+def simulated(load: Workload, sync: int, workers: int, local: Local) -> list[Row]:
+    """Return a row for each way and network."""
+    rng = np.random.default_rng(workers)
+    touched = [load.touched(rng, sync) for _ in range(workers)]
+    traffic = {
+        "dense": None,
+        "differing": Traffic.of(load.lines, touched, needed=False),
+        "needed": Traffic.of(load.lines, touched, needed=True),
+    }
+    found = []
+    for network_name, network in NETWORKS.items():
+        for way, lines in traffic.items():
+            merge = load.tables * merge_seconds(load.lines, workers, lines, local, network)
+            train = sync * load.block
+            settings = {"model": load.name, "sync": sync, "network": network_name}
+            quality = {
+                "block": load.block,
+                "merge": merge,
+                "efficiency": train / (train + merge),
+                "workers": workers,
+            }
+            found.append(Row(way, "simulated", settings, (train + merge) / sync, quality))
+    return found
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Lines of exchanges 3 and 4, of the worker with the most.
+
+    - sent, arriving: to their owners, and there. back_out, back_in: merged lines.
+    """
+
+    sent: int
+    arriving: int
+    back_out: int
+    back_in: int
+
+    @staticmethod
+    def of(lines: int, touched: Sequence[NDArray[np.int64]], *, needed: bool) -> Traffic:
+        """Count them. touched: lines that differ, by worker.
+
+        needed: return only what a worker's next blocks read: as much as another worker's did now.
+        """
+        n = len(touched)
+        counts, by_owner = np.zeros(lines, np.int32), np.zeros(lines, np.bool_)
+        for rank, own in enumerate(touched):
+            counts[own] += 1
+            by_owner[own[own % n == rank]] = True
+        differ = np.flatnonzero(counts)
+        owned = np.bincount(differ % n, minlength=n)
+        sent = np.array([np.count_nonzero(own % n != rank) for rank, own in enumerate(touched)])
+        arriving = np.bincount(differ % n, counts[differ] - by_owner[differ], n)
+        lacking = differ[by_owner[differ] & (counts[differ] < n)]  # another gives the old line
+        extra = np.bincount(lacking % n, minlength=n)
+        back_out, back_in = owned * (n - 1), differ.size - owned
+        if needed:
+            following = [*touched[1:], touched[0]]
+            back_in = np.array(
+                [np.count_nonzero(own % n != rank) for rank, own in enumerate(following)]
+            )
+            back_out = sum(np.bincount(own % n, minlength=n) for own in following)
+        most = (sent + np.roll(extra, 1), arriving + extra, back_out, back_in)
+        return Traffic(*(int(part.max()) for part in most))
+
+
+def merge_seconds(
+    lines: int, n: int, traffic: Traffic | None, local: Local, network: Network
+) -> float:
+    """Return the seconds of a merge of `n` workers. traffic: None if all numbers travel."""
+    if traffic is None:
+        return 2 * network.exchange(lines * NBYTES, [n]) + lines * (local.add + 2 * local.put)
+    return (
+        network.exchange(8 * lines, best_degrees(n, 8 * lines, network))
+        + network.exchange(lines / 4, best_degrees(n, lines / 4, network))
+        + busiest(traffic.sent, traffic.arriving, n, network)
+        + busiest(traffic.back_out, traffic.back_in, n, network)
+        + lines * local.digest
+        + traffic.sent * local.take
+        + traffic.arriving * (local.put + local.add)
+        + traffic.back_in * (local.take + local.put)
+    )
+
+
+def busiest(out: int, into: int, n: int, network: Network) -> float:
+    """Return the seconds of the worker that sends or receives the most lines."""
+    most = max(out, into) * NBYTES
+    degrees = best_degrees(n, most, network)
+    more = sum((degree - 1) / degree for degree in degrees) / ((n - 1) / n)
+    return sum(degree - 1 for degree in degrees) * network.latency + more * most / network.bandwidth
+
+
+# ------------------------------------------------------------- calibration
+
+
+def calibrated(workers: int, local: Local) -> list[Row]:
+    """Measure merges of workers of MPI on this machine, and predict them."""
+    command = mpiexec(workers, [sys.executable, "-P", "-m", "scripts.benchmarks.scale_worker"])
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"calibration with {workers} workers failed: {done.stderr[-500:]}")
+    found = json.loads(done.stdout)
+    network = Network(found["latency"] / (workers - 1), found["bandwidth"])
+    rng, rows = np.random.default_rng(0), []
+    for share, times in found["merges"].items():
+        touched = [
+            np.flatnonzero(rng.random(found["lines"]) < float(share)) for _ in range(workers)
+        ]
+        traffic = {"dense": None, "differing": Traffic.of(found["lines"], touched, needed=False)}
+        for way, moved in traffic.items():
+            predicted = merge_seconds(found["lines"], workers, moved, local, network)
+            settings = {"model": f"{float(share):.0%} touched", "sync": 1, "network": "here, MPI"}
+            quality = {
+                "merge": times[way],
+                "predicted": predicted,
+                "workers": workers,
+                "latency": network.latency,
+                "bandwidth": network.bandwidth,
+            }
+            rows.append(Row(way, "measured", settings, times[way], quality))
+    return rows
+
+
+def seconds(work: Callable[[], Any], rounds: int = 5) -> float:
+    """Return the least processor seconds of a call, after a first one."""
+    found = []
+    for _ in range(rounds + 1):
+        begun = time.process_time()
+        work()
+        found.append(time.process_time() - begun)
+    return min(found[1:])
+
+
+def show(report: Report) -> str:
+    """Return two tables: the calibration, and the simulation."""
+    head = ["model", "blocks", "network", "workers", "way", "merge, ms", "predicted or efficiency"]
+    lines = [
+        [
+            *row.settings.values(),
+            row.quality["workers"],
+            row.system,
+            row.quality["merge"] * 1e3,
+            f"{row.quality['predicted'] * 1e3:.1f} ms"
+            if "predicted" in row.quality
+            else f"{row.quality['efficiency']:.0%}",
+        ]
+        for row in report.rows
+    ]
+    blocks = {row.settings["model"]: row.quality.get("block") for row in report.rows}
+    trained = [f"{name}: {t * 1e3:.1f} ms a block" for name, t in blocks.items() if t]
+    return "\n".join([table(head, lines), *trained, "per line, us: " + per_line(report)])
+
+
+def per_line(report: Report) -> str:
+    """Return the measured loops."""
+    return ", ".join(f"{name} {value * 1e6:.3f}" for name, value in report.data.items())

@@ -1,0 +1,73 @@
+"""A worker of MPI that times exchanges and merges, for `scripts/bench scale`. Worker 0 prints."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from blocklearn.learner.engines import choice
+from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.lines import LINE
+from blocklearn.learner.engines.merging import CrewMerger
+from blocklearn.learner.engines.mpi import connect
+from blocklearn.matcache import MatCache, from_array
+
+LINES = 2**17
+SHARES = (0.01, 0.1)
+ROUNDS = 7
+
+
+def main() -> None:
+    """Measure latency, bandwidth, and merges of both ways."""
+    crew = Crew(connect(120.0))
+    swap, size = crew.exchange.exchange, crew.size
+    small, large = np.zeros(1, np.uint8), np.zeros(2**25 // size, np.uint8)
+    latency = timed(crew, lambda: swap([small] * size))
+    moved = timed(crew, lambda: swap([large] * size))
+    found: dict[str, Any] = {
+        "lines": LINES,
+        "latency": latency,
+        "bandwidth": large.nbytes * (size - 1) / max(moved - latency, 1e-9),
+        "merges": {},
+    }
+    rng = np.random.default_rng(crew.rank)
+    for share in SHARES:
+        times = {}
+        for way, few in (("dense", 2**62), ("differing", 0)):
+            choice.FEW, choice.PATIENT = few, 0
+            merger = CrewMerger(crew)
+            table = np.zeros((LINES, LINE), np.float32)
+            mat = from_array(MatCache(threads=1), table, "x")
+
+            def prepare(table: Any = table, mat: Any = mat, share: float = share) -> None:
+                table[rng.random(LINES) < share] += 1 + crew.rank
+                mat.set(table)
+
+            def merge(table: Any = table, mat: Any = mat, merger: Any = merger) -> None:
+                merger.merge([("mean", [mat])])
+                table[:] = mat.numpy()
+
+            times[way] = timed(crew, merge, prepare)
+        found["merges"][str(share)] = times
+    if crew.leads:
+        print(json.dumps(found))
+
+
+def timed(crew: Crew, work: Callable[[], Any], prepare: Callable[[], Any] = lambda: None) -> float:
+    """Return the least seconds of `work`, begun together, after a first one."""
+    found = []
+    for _ in range(ROUNDS + 1):
+        prepare()
+        crew.gather(None)
+        begun = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begun)
+    return min(found[1:])
+
+
+if __name__ == "__main__":
+    main()
