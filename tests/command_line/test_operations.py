@@ -94,6 +94,7 @@ def test_a_signal_reaches_the_run_which_takes_its_time(
     assert job.requeued == "requeue 123\n"
 
 
+@pytest.mark.slow
 def test_the_job_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """The real thing: told in the middle, requeued, run again to the end."""
     (tmp_path / "lda.yaml").write_text(

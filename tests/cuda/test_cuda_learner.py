@@ -198,7 +198,7 @@ def test_a_device_learns_what_the_cpu_learns(
     learner.close()
 
 
-@pytest.mark.parametrize("name", some_slow(["lda", "nmf"], {"lda"}))
+@pytest.mark.parametrize("name", some_slow(["lda", "nmf"], {"lda", "nmf"}))
 def test_long_rows_are_shared(
     name: str, drivers: list[HostDriver], monkeypatch: pytest.MonkeyPatch
 ) -> None:

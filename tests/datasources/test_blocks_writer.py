@@ -417,6 +417,7 @@ def test_ids_that_are_not_all_text_or_integers(tmp_path: Path, ids: list[Any]) -
             writer.finish(names=["\ud800"])
 
 
+@pytest.mark.slow
 def test_exchanging_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
     import tracemalloc
 

@@ -66,7 +66,7 @@ class Example:
         return np.hstack([self.dense, table])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     rows=st.integers(1, 40),
     sizes=st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)).filter(any),

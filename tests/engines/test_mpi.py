@@ -89,6 +89,7 @@ def test_the_command_trains_with_the_workers_of_mpirun(tmp_path: Path, command: 
     assert code == 0 and "finished, 2 passes are done" in said
 
 
+@pytest.mark.slow
 def test_the_command_starts_workers_itself(tmp_path: Path) -> None:
     """Where no launcher has started it; the number must be that of `mpirun` otherwise."""
     plain = {k: v for k, v in os.environ.items() if not launched({k: v})}

@@ -231,7 +231,8 @@ print(plan, resident_bytes() - before)
 """
 
 
-@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [1, 2])
 def test_the_plan_is_what_a_process_takes(replicas: int) -> None:
     code = GROWTH.format(replicas=replicas)
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -79,7 +79,7 @@ SLOW_CHECKS = {
     "check_fit2d_1sample",
     "check_sample_weight_equivalence_on_sparse_data",  # as on dense data
 }
-OFTEN = {"GLMClassifier", "LatentDirichletAllocation", "ALS", "KMeans"}  # others share their code
+OFTEN = {"GLMClassifier", "LatentDirichletAllocation"}  # others share their code
 
 
 def all_checks() -> pytest.MarkDecorator:

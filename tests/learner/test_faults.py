@@ -31,6 +31,7 @@ from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.manifest import write_manifest
 from blocklearn.learner.storage.tensor_file import write_tensors
 from tests.support.learn_command import started, wait_until_ready
+from tests.support.often import rarely
 
 NEW = ("evaluation", "checkpoint")  # sections of a configuration that 0.1.0 did not have
 RUN = ("--config", "run.yaml")
@@ -192,7 +193,7 @@ def test_a_file_system_that_is_read_only(folder: Path, monkeypatch: Any, learn: 
     ],
     ids=["data", "disk", "mistake"],
 )
-@pytest.mark.parametrize("replicas", ["1", "2"])
+@pytest.mark.parametrize("replicas", ["1", *rarely("2")])
 def test_a_block_that_cannot_be_read(
     learn: Learn, monkeypatch: Any, error: Exception, code: ExitCode, traceback: bool, replicas: str
 ) -> None:
@@ -298,7 +299,7 @@ def test_two_runs_do_not_write_to_one_folder(learn: Learn) -> None:
     assert learn("--out", "a", "--overwrite")[0] == ExitCode.DONE  # the lock went with it
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *rarely(signal.SIGINT, signal.SIGUSR1)])
 def test_a_signal_in_the_middle_of_a_pass(learn: Learn, number: signal.Signals) -> None:
     """A checkpoint of the very block, whatever the schedule; then the bits of no stop at all."""
     rarely = ["--set", "checkpoint={every_blocks: null, every_passes: null}"]
@@ -350,7 +351,7 @@ SaveCheckpoints.block = lambda *given: (ready(), time.sleep(600))"""
     assert process.returncode == ExitCode.KILLED and "Traceback" not in err
 
 
-@pytest.mark.parametrize("which", ["model-1", "model"])  # the one that is not waited for, or both
+@pytest.mark.parametrize("which", ["model", *rarely("model-1")])  # both, or the one not waited for
 def test_a_second_interrupt_does_not_wait_for_replicas(folder: Path, which: str) -> None:
     slow = f"""\
 {HEARD}
@@ -438,7 +439,7 @@ def test_the_best_model_is_the_one_that_is_saved(learn: Learn) -> None:
     assert code == ExitCode.DONE and "the model is the last one" in err and "is lost" in err
 
 
-@pytest.mark.parametrize("manner", [["--quiet"], ["--log-format", "json"]])
+@pytest.mark.parametrize("manner", [["--quiet"], *rarely(["--log-format", "json"])])
 def test_a_lost_best_model_is_told_of_whatever_the_verbosity(
     learn: Learn, manner: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

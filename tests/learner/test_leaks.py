@@ -158,6 +158,7 @@ def fresh() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_second_training_is_that_of_a_fresh_process(digest: Any, fresh: dict[str, str]) -> None:
     for _ in range(2):
         assert {kind: digest(kind) for kind in KINDS} == fresh

@@ -17,6 +17,7 @@ from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.terminal import printable, printable_text
 from blocklearn.models import ALS, LDA
 from tests.support.learn_command import Learn
+from tests.support.often import rarely
 
 LEARN = [sys.executable, "-c", "from blocklearn.learner.command_line.cli import main; main()"]
 HOSTILE = [
@@ -113,7 +114,7 @@ def test_export_asks_before_it_replaces(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("also_stderr", [False, True])
+@pytest.mark.parametrize("also_stderr", [True, *rarely(False)])
 def test_full_streams(model: Path, also_stderr: bool) -> None:
     with Path("/dev/full").open("w") as full:
         err = full if also_stderr else subprocess.PIPE

@@ -16,6 +16,7 @@ from blocklearn.matcache import MatCache, from_array, total
 from blocklearn.matcache.cpu import jit
 from blocklearn.matcache.emit import source as codefiles
 from blocklearn.matcache.emit.kernel_cache import is_whole
+from tests.support.often import rarely
 
 PROGRAM = """
 import numpy as np
@@ -32,7 +33,7 @@ def run(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "87.0\n"), done.stderr
 
 
-@pytest.mark.parametrize("left", ["empty", "half", "zeros"])
+@pytest.mark.parametrize("left", ["half", *rarely("empty", "zeros")])
 def test_damaged_compiled_code_is_made_anew(left: str, made: Path) -> None:
     for suffix in (".pyc", ".nbi", ".nbc"):
         damaged = list(made.rglob(f"*{suffix}"))

@@ -67,6 +67,7 @@ def test_they_are_the_same_in_a_rowwise_function(name: str) -> None:
     np.testing.assert_array_equal(function.reference(A, B), of_numpy(name))
 
 
+@pytest.mark.slow
 def test_on_a_device() -> None:
     every = tuple(TRIED.values())
     function = Rowwise(lambda a, b: tuple(tried(a, b) for tried in every))

@@ -12,6 +12,7 @@ import blocklearn as bl
 from blocklearn.models import FM, GLM, Target
 from blocklearn.optimizers import LBFGS, SGD, AdaGrad
 from blocklearn.optimizers.errors import CombinationError
+from tests.support.often import rarely
 
 Array = np.ndarray[Any, Any]
 ROWS, COLUMNS, K, BLOCK = 90, 20, 3, 30  # the kernels of tests/models/test_contract.py
@@ -95,7 +96,7 @@ def test_a_step_is_that_of_the_definition(sparse: bool) -> None:
         np.testing.assert_allclose(found * occurs, expected * occurs, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("sparse", [True, *rarely(False)])
 def test_full_passes_reach_a_point_without_slope(sparse: bool) -> None:
     X = hostile()
     Y = scores(X, *planted_weights()).astype(np.float32)

@@ -17,6 +17,7 @@ from blocklearn.matcache import MatCache, from_array
 from blocklearn.mixins import L1, CosineSimilarity, TopicEntropy
 from blocklearn.models import LDA, NMF, Model
 from blocklearn.optimizers import CombinationError, IncNorm, StreamingAverage, Telescoping
+from tests.support.often import first_often
 
 Array = np.ndarray[Any, Any]
 ROWS, COLUMNS, K, WEIGHT = 60, 40, 4, 0.5
@@ -172,7 +173,7 @@ MODELS: dict[str, tuple[Model, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", first_often(MODELS, 2))
 def test_components_become_less_alike_and_the_fit_stays(name: str) -> None:
     model, table, score = MODELS[name]
     X = documents()

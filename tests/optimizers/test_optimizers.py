@@ -38,6 +38,7 @@ from blocklearn.optimizers import (
 from blocklearn.optimizers.line_search import LineSearch
 from blocklearn.optimizers.schedules import Constant, Exponential, Piecewise, Power, WarmUp
 from tests.support.corpora import planted
+from tests.support.often import first_often
 from tests.support.optimizing import (
     Array,
     Tiny,
@@ -462,7 +463,7 @@ def weights(learner: bl.Learner) -> dict[str, Array]:
     return learner.state().tensors
 
 
-@pytest.mark.parametrize("kind", GRADIENT)
+@pytest.mark.parametrize("kind", first_often(GRADIENT, 2))
 def test_threads_do_not_change_a_bit(kind: str) -> None:
     X, Y = problem()
     one, two, eight = (weights(learner(kind, X, Y, threads=t).fit()) for t in (1, 2, 8))
