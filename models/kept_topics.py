@@ -32,7 +32,7 @@ FLOOR = 1e-15  # of phi
 WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT
 MOST_BYTES = 2**30  # of topics that "auto" keeps
 MOST_FRESH = 2**16  # topics that are drawn afresh
-MANY = 128  # topics from which lists of a short document's topics are faster than all topics
+MANY = 16  # topics from which lists of a document's topics are faster than all topics
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class KeptTopics:
         self.averaged = model.parameter("averaged", 1, 1, merge="same", saved=False)
         self.one = model.scratch("1 / tokens of a topic", 1, K)
         self.tokens = float(max(self.topics.shape[0], 1))
-        self.lists = suits_lists(K, self.tokens / max(shapes.total_rows, 1))
+        self.lists = MANY <= K
         self.settled, self.first = warm + 1, min(warm, 1)
 
     def redraw(self, block: Block, phi: Mat, lam: Mat, eta: Mat, alpha: Mat, sweeps: int) -> None:
@@ -119,14 +119,6 @@ class KeptTopics:
         averaged <<= averaged + begun
         rate = begun * (WEIGHT + 1.0) / (WEIGHT + maximum(averaged, 1.0))
         lam <<= lam + rate * (self.counts + eta - lam)
-
-
-def suits_lists(K: int, length: float) -> bool:
-    """Return whether lists of a document's topics are as fast as all topics, or faster.
-
-    length: mean tokens of a document, which bound its topics.
-    """
-    return max(MANY, length) <= K
 
 
 def kept_topics(
