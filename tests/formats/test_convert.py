@@ -342,6 +342,7 @@ convert.convert(job, Watch(), resume=True)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_conversion_goes_on(tmp_path: Path) -> None:
     path, dst = tmp_path / "a.svm", tmp_path / "dst"
     big(path, 150_000)

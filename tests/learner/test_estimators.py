@@ -79,7 +79,7 @@ SLOW_CHECKS = {
     "check_fit2d_1sample",
     "check_sample_weight_equivalence_on_sparse_data",  # as on dense data
 }
-OFTEN = {"GLMClassifier", "LatentDirichletAllocation"}  # others share their code
+OFTEN = {"GLMClassifier"}  # others share their code
 
 
 def all_checks() -> pytest.MarkDecorator:
@@ -326,6 +326,7 @@ def test_pickles_hold_arrays_alone(estimator: Any) -> None:
     np.testing.assert_array_equal(used(pickle.loads(pickled)), used(found))
 
 
+@pytest.mark.slow
 def test_pipeline_and_grid_search() -> None:
     texts = ["cats purr and sleep", "dogs bark and run", "cats sleep", "dogs run fast"] * 10
     labels = [0, 1, 0, 1] * 10

@@ -351,7 +351,8 @@ SaveCheckpoints.block = lambda *given: (ready(), time.sleep(600))"""
     assert process.returncode == ExitCode.KILLED and "Traceback" not in err
 
 
-@pytest.mark.parametrize("which", ["model", *rarely("model-1")])  # both, or the one not waited for
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["model-1", "model"])  # the one that is not waited for, or both
 def test_a_second_interrupt_does_not_wait_for_replicas(folder: Path, which: str) -> None:
     slow = f"""\
 {HEARD}

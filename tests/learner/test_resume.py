@@ -204,6 +204,7 @@ def sources(folder: Path) -> Iterator[tuple[str, DataSource]]:
     )
 
 
+@pytest.mark.slow
 def test_sources(tmp_path: Path) -> None:
     for name, source in sources(tmp_path):
         check(tmp_path / f"stopped {name}", GLM(**PENALTIES), source, {}, optimizer=SGD(rate=0.3))

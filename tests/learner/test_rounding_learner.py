@@ -75,7 +75,7 @@ def some_slow(slow: set[str]) -> list[Any]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", some_slow({"cvb0", "nmf", "als, cholesky"}))
+@pytest.mark.parametrize("name", some_slow({"cvb0", "gibbs", "nmf", "als", "als, cholesky"}))
 def test_a_stand_in_learns_what_the_cpu_learns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     drivers: list[HostDriver] = []
 

@@ -197,6 +197,7 @@ def test_a_process_that_ends_leaves_nothing(tmp_path: Path, end: str) -> None:
     assert list((tmp_path / "rows").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_process_that_ends_removes_nothing(tmp_path: Path) -> None:
     end = """
 if os.fork() == 0:
@@ -374,6 +375,7 @@ def test_a_run_whose_row_folder_is_held_is_refused_before_it_overwrites(learn: L
     assert list(Path("rows").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_where_its_files_are(learn: Learn) -> None:
     with running("runs/a") as process:
         wait_until_ready(process)

@@ -403,6 +403,7 @@ asyncio.run(main())
 # ------------------------------------------------------------- the command
 
 
+@pytest.mark.slow
 def test_the_command_stops_at_a_signal_with_code_0(folder: Path) -> None:
     with started("serve", str(folder / "glm"), "--port", "0", "--log") as process:
         assert process.stdout is not None and process.stderr is not None

@@ -430,6 +430,7 @@ def any_sequence_of_assignments(steps: list[tuple[int, int]]) -> None:
 SEQUENCES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2)), min_size=2, max_size=9)
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None)  # each compiles a kernel, for two seconds
 @given(SEQUENCES)
 def test_some_sequences_of_assignments(steps: list[tuple[int, int]]) -> None:

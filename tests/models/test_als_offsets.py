@@ -65,6 +65,7 @@ def test_a_block_whose_offsets_pass_int32(tmp_path: Path, k: int) -> None:
         assert np.array_equal(solve(cache, R, k), solve(cache, from_sparse(cache, X), k))
 
 
+@pytest.mark.slow
 def test_sums_over_positions_that_pass_int32(tmp_path: Path) -> None:
     X, indptr, indices, values = far_matrix(tmp_path)
     T = sp.csr_array((np.arange(X.nnz), X.indices, X.indptr), shape=X.shape).T.tocsr()

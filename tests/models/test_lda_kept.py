@@ -17,7 +17,6 @@ from blocklearn.mixins import CosineSimilarity
 from blocklearn.models import LDA, kept_topics
 from blocklearn.models.errors import ModelConfigError
 from tests.support.model_variants import counts
-from tests.support.often import rarely
 from tests.support.stops import check_stops
 
 TOPICS = 3  # as the contract's variant, which shares the kernel
@@ -192,7 +191,8 @@ def test_checkpoints_resume_to_the_same_bits(
     check_stops(lambda hooks: learner(hooks=hooks, **replicas), tmp_path, blocks)
 
 
-@pytest.mark.parametrize("name", ["lists", *rarely("all topics")])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["all topics", "lists"])
 def test_four_bytes_change_no_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -39,6 +39,7 @@ def test_counts_are_not_negative() -> None:
     fit(GLM(link="poisson"), np.arange(40))
 
 
+@pytest.mark.slow
 def test_only_targets_that_are_used_are_checked() -> None:
     Y = np.stack([SIGNS, SIGNS > 0, np.arange(40)], axis=1)
     fit(GLM(targets=[Target(column=1), Target(column=0, link="linear")]), Y)
