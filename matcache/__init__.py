@@ -48,6 +48,7 @@ from .notation.annotations import Sparse as Sparse
 from .notation.annotations import Table as Table
 from .notation.functions import argmax as argmax
 from .notation.functions import argmin as argmin
+from .notation.functions import argsort as argsort
 from .notation.functions import clip as clip
 from .notation.functions import colmax as colmax
 from .notation.functions import colmin as colmin

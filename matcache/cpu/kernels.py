@@ -174,6 +174,24 @@ def gather(chunk, thread, bounds, source, rows, columns, out, bad):
 
 
 @_kernel
+def pack_keys(chunk, thread, bounds, source, out):
+    """Set out[i, j] to a number whose order is that of source[i, j], then of j.
+
+    source: uint32, the bits of float32. The lower half of out [int64] is j.
+    """
+    sign = np.uint64(0x80000000)
+    for i in range(bounds[chunk], bounds[chunk + 1]):
+        for j in range(out.shape[1]):
+            x = np.uint64(source[i, j])
+            if x == sign:  # -0
+                x = np.uint64(0)
+            key = x ^ (np.uint64(0xFFFFFFFF) if x & sign else sign)
+            if x & np.uint64(0x7FFFFFFF) > np.uint64(0x7F800000):  # NaN
+                key = np.uint64(0xFFFFFFFF)
+            out[i, j] = (key << np.uint64(32)) | np.uint64(j)
+
+
+@_kernel
 def round_table(chunk, thread, bounds, source, out):
     """Round float32 to bfloat16, as bits; ties to even, NaN to one NaN."""
     for e in range(bounds[chunk], bounds[chunk + 1]):
@@ -230,6 +248,7 @@ KERNELS: dict[str, Any] = {
     "copy": copy,
     "gather": gather,
     "max_partials": max_partials,
+    "pack_keys": pack_keys,
     "product": product,
     "scatter": scatter,
     "round_table": round_table,

@@ -228,6 +228,16 @@ def gram(x: Any) -> Any:
     return apply("gram", x)
 
 
+def argsort(x: Any) -> Any:
+    """Return the columns that sort each row, int64; equal numbers keep their order, NaN last.
+
+    x: float32.
+
+    To sort pairs by key, in one row: `order = argsort(keys); keys[:, order], values[:, order]`.
+    """
+    return apply("argsort", x)
+
+
 def sort(x: Any) -> Any:
     """Sort each row in ascending order; NaN last."""
     return apply("sort", x)

@@ -25,7 +25,7 @@ from ..program.instructions import Ending
 from . import dense
 from .dense import linearise
 from .elementwise import broadcast, elementwise, text_of
-from .indexing import concatenate, sort
+from .indexing import argsort, concatenate, sort
 from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
 from .rowwise import Rowwise, run
 
@@ -261,4 +261,5 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "concatenate_rows": partial(concatenate, axis=0),
     "concatenate_columns": partial(concatenate, axis=1),
     "sort": sort,
+    "argsort": argsort,
 }

@@ -30,6 +30,19 @@ def sort(cache: MatCache, x: Lazy) -> Node:
     return node(cache, x.shape, "sort", (source,), compute, x.dtype)
 
 
+def argsort(cache: MatCache, x: Lazy) -> Node:
+    """Return the columns that sort each row, int64; equal numbers keep their order, NaN last."""
+    source = x.mat()
+    if source.pattern is not None or source.dtype != np.float32:
+        kind = "sparse" if source.pattern is not None else source.dtype
+        raise ShapeError(f"argsort at {source_line()}: {x.label} is {kind}; must be dense float32.")
+
+    def compute(slot: Slot) -> None:
+        launch(cache, "argsort", source.slot, slot)
+
+    return node(cache, x.shape, "argsort", (source,), compute, np.int64)
+
+
 # ---------------------------------------------------------------- reading and writing by position
 
 

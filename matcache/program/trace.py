@@ -290,9 +290,9 @@ class Traced(Operand):
             if tree is not None and any(a.is_table for a in traced):
                 return Traced(self.recorder, None, tree=tree)
             return Traced(self.recorder, self._elementwise(op, args), tree=tree)
-        if op == "sort":
+        if op in ("sort", "argsort"):
             raise ShapeError(
-                "@rowwise: sort has no row-wise program. Call sort(x) outside the function and "
+                f"@rowwise: {op} has no row-wise program. Call {op}(x) outside the function and "
                 "pass its result as an argument."
             )
         if op not in _OPERATIONS:

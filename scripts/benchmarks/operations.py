@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from blocklearn.matcache import (
     Mat,
     MatCache,
+    argsort,
     exp,
     from_array,
     from_sparse,
@@ -131,6 +132,19 @@ def sorted_rows(cache: MatCache, size: Size) -> Operation:
     return Operation(work, lambda: np.sort(a, axis=1), 8.0 * a.size, 0.0)
 
 
+def sorted_pairs(cache: MatCache, size: Size) -> Operation:
+    """Sort pairs of a key and a number in one row."""
+    n = size(4_000_000, 1000)
+    a, b = numbers(1, n), numbers(1, n, 1)
+    A, B = from_array(cache, a), from_array(cache, b)
+
+    def work() -> Any:
+        changed(A)
+        return B[:, argsort(A)].mat()
+
+    return Operation(work, lambda: b[:, np.argsort(a[0], kind="stable")], 16.0 * n, 0.0)
+
+
 def random_numbers(cache: MatCache, size: Size) -> Operation:
     """Draw uniform numbers."""
     n = size(100_000, 100)
@@ -166,6 +180,7 @@ OPERATIONS: dict[str, Callable[[MatCache, Size], Operation]] = {
     "SPMM, k = 256": product(256),
     "SDDMM, k = 256": sampled,
     "sort of rows of 256": sorted_rows,
+    "sort of pairs by key": sorted_pairs,
     "random numbers": random_numbers,
     "log(exp(x))": exp_log,
 }

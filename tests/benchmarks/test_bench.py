@@ -121,7 +121,7 @@ def test_ridge(tmp_path: Path) -> None:
 def test_table1(tmp_path: Path) -> None:
     report = run(tmp_path, "table1")
     names = ["SGEMM", "SPMV", "SPMM, k = 256", "SDDMM, k = 256"]
-    names += ["sort of rows of 256", "random numbers", "log(exp(x))"]
+    names += ["sort of rows of 256", "sort of pairs by key", "random numbers", "log(exp(x))"]
     assert [r["name"] for r in report["ratios"]] == [f"seconds, {name}" for name in names]
     assert all(row["quality"]["gb_per_s"] > 0 for row in report["rows"])
 

@@ -18,6 +18,7 @@ from blocklearn.matcache import (
     MissingKernelError,
     Rowwise,
     SparseInput,
+    argsort,
     colsum,
     copy,
     from_array,
@@ -89,6 +90,10 @@ def test_sums_of_nothing(cache: MatCache) -> None:
 def test_rows_are_sorted_with_nan_last(cache: MatCache) -> None:
     a = np.array([[3.0, np.nan, 1.0, 1.0], [2.0, -np.inf, 0.0, np.nan]])
     np.testing.assert_array_equal(sort(from_array(cache, a)).numpy(), np.sort(a, axis=1))
+    keys = np.round(np.repeat(a, 300, axis=1)).astype(np.float32)
+    keys[0, 5], keys[1, 7] = np.nan, -0.0
+    order = argsort(from_array(cache, keys)).numpy()
+    np.testing.assert_array_equal(order, np.argsort(keys, axis=1, kind="stable"))
 
 
 def test_positions_out_of_range_are_found(cache: MatCache) -> None:

@@ -367,6 +367,8 @@ EVERY = {
     "exact": sources.exact_source(),
     "wide": sources.wide_source(),
     "sort": sources.sort_source(),
+    "sort of keys": sources.sort_source("u64"),
+    "keys": sources.keys_source(),
     "move": sources.move_source(),
     "merge": sources.merge_source(),
     "merge of doubles": sources.merge_source("double"),

@@ -17,6 +17,7 @@ from blocklearn.matcache import (
     ShapeError,
     SparseInput,
     SparseMat,
+    argsort,
     colsum,
     copy,
     exp,
@@ -565,6 +566,31 @@ def test_sort(memory: MatCache) -> None:
     np.testing.assert_array_equal(x.numpy(), np.sort(A, axis=1))
     with pytest.raises(ShapeError, match="sparse"):
         sort(from_sparse(memory, X))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_are_sorted_by_key(threads: int) -> None:
+    """Equal keys keep their order: zeros of both signs, NaN of both signs."""
+    data = np.random.default_rng(0).integers(-3, 4, (40, 700)).astype(np.float32)
+    data[:, ::7], data[:, 3::9], data[:, 5::8] = np.nan, -0.0, np.inf
+    data[:, 1::11], data[2, 3] = -np.inf, -np.float32(np.nan)
+    with MatCache(threads=threads) as memory:
+        x = from_array(memory, data)
+        order = argsort(x).mat()
+        assert order.dtype == np.int64
+        np.testing.assert_array_equal(order.numpy(), np.argsort(data, axis=1, kind="stable"))
+        np.testing.assert_array_equal(x.numpy(), data)  # as it was
+        keys, values = (from_array(memory, a) for a in (data[:1], np.arange(700.0)[None]))
+        order = argsort(keys).mat()
+        np.testing.assert_array_equal(keys[:, order].numpy(), np.sort(data[:1], axis=1))
+        np.testing.assert_array_equal(values[:, order].numpy(), order.numpy())
+        assert argsort(from_array(memory, np.ones((0, 5), np.float32))).mat().shape == (0, 5)
+
+
+def test_other_numbers_are_not_sorted_by_key(memory: MatCache) -> None:
+    for other in (from_sparse(memory, X), from_array(memory, np.ones((2, 3)))):
+        with pytest.raises(ShapeError, match="must be dense float32"):
+            argsort(other)
 
 
 @pytest.mark.parametrize("shape", [(1, 20_000), (3, 9000), (33, 517), (700, 40), (0, 5), (5, 0)])

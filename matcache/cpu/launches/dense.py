@@ -19,6 +19,8 @@ from ..bounds import even_bounds
 from ..compiled import kernel_of
 from ..gemm import routines
 
+COLUMN = np.uint64(0xFFFFFFFF)  # of a packed key, its column
+
 
 @launches("dense", "cpu", only_calls=True)
 def _dense(
@@ -68,6 +70,25 @@ def _sort(cache: MatCache, source: Slot, out: Slot) -> None:
         found[part].sort(axis=1)
 
     cache.backend.pool.run(sort_rows, chunks)
+
+
+@launches("argsort", "cpu")
+def _argsort(cache: MatCache, source: Slot, out: Slot) -> None:
+    rows, backend = out.shape[0], cache.backend
+    chunks = max(1, min(ROW_CHUNKS, rows * out.shape[1] // CHUNK_ELEMENTS, rows))
+    found = out.data().view(np.uint64)
+    bounds = even_bounds(cache, rows, chunks)
+    backend.run(backend.kernels["pack_keys"], bounds, source.data().view(np.uint32), found)
+    if cache.reserving:
+        return
+
+    def sort_rows(chunk: int, thread: int) -> None:
+        """Sort the rows of a chunk, and leave their columns."""
+        part = found[rows * chunk // chunks : rows * (chunk + 1) // chunks]
+        part.sort(axis=1)
+        np.bitwise_and(part, COLUMN, out=part)
+
+    backend.pool.run(sort_rows, chunks)
 
 
 @launches("gather", "cpu")

@@ -77,6 +77,11 @@ def sort_source(value: str = "float") -> str:
     return device_header() + f"typedef {value} V;\n" + _text("sort")
 
 
+def keys_source() -> str:
+    """Return the module of `pack_keys` and `columns_of`, around a sort of "u64"."""
+    return device_header() + _text("keys")
+
+
 def sort_launches(columns: int) -> list[tuple[str, int]]:
     """Return the kernels that sort rows after `sort_tiles`, each with its number.
 

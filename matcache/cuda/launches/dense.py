@@ -14,7 +14,7 @@ from ...emit.cuda_elements import elements_source
 from ...operations.compiled import Compiled
 from ...operations.indexing import out_of_range
 from ..driver import Product
-from ..kernels import SORT_TILE, move_source, sort_launches, sort_source
+from ..kernels import SORT_TILE, keys_source, move_source, sort_launches, sort_source
 from .common import CHUNKS, COLSUM_ROWS, PARTIALS, c_type, library_kernel, scratch, workspace
 
 TILE = 32  # rows and columns transposed at a time
@@ -97,7 +97,23 @@ def _round_table(cache: MatCache, source: Slot, out: Slot) -> None:
 
 @launches("sort", "cuda")
 def _sort(cache: MatCache, source: Slot, out: Slot) -> None:
-    value, (rows, columns), backend = c_type(source.dtype), source.shape, cache.backend
+    _sort_rows(cache, source, out, c_type(source.dtype))
+
+
+@launches("argsort", "cuda")
+def _argsort(cache: MatCache, source: Slot, out: Slot) -> None:
+    backend, size = cache.backend, source.shape[0] * source.shape[1]
+    pack, leave = (backend.text((name,), keys_source, name) for name in ("pack_keys", "columns_of"))
+    each = 256  # threads in a block
+    if not cache.reserving and size:
+        backend.launch(pack, size, each, size, source.shape[1], source.array, out.array)
+    _sort_rows(cache, out, out, "u64")
+    if not cache.reserving and size:
+        backend.launch(leave, size, each, size, out.array)
+
+
+def _sort_rows(cache: MatCache, source: Slot, out: Slot, value: str) -> None:
+    (rows, columns), backend = source.shape, cache.backend
 
     def text(name: str) -> Any:
         return backend.text((name, value), lambda: sort_source(value), name)
