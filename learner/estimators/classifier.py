@@ -38,7 +38,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     Parameters
     ----------
         loss: "log_loss" (several classes: one softmax) or "hinge" (each class against the rest).
-        alpha: weight of the penalty.
+        alpha: weight of the penalty. None: 1 / n in `fit`, n the sum of the weights of rows, which
+            is scikit-learn's LogisticRegression(C=1); 1e-4 in a `partial_fit` without a `fit`.
         l1_ratio: share of the L1 norm in the penalty, 0 to 1.
         fit_intercept: learn an intercept.
         class_weight: a mapping by class, "balanced" or None.
@@ -69,13 +70,14 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     """
 
     SOLVERS = ("dual", *GRADIENTS)
+    _own_alpha = 1e-4  # where alpha is None
 
     @answered
     def __init__(
         self,
         loss: str = "log_loss",
         *,
-        alpha: float = 1e-4,
+        alpha: float | None = None,
         l1_ratio: float = 0.0,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -107,6 +109,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         sample_weight: [n]; 0 is as if the row were absent, 2 as if it occurred twice.
         """
         X, y = self._check_labelled(X, y, reset=True)
+        self._own_alpha = 1.0 / sum_of_weights(X.shape[0], sample_weight)
         self._classes = Classes.of(y)
         self.classes_ = self._classes.names
         self._class_weights = self._classes.weights(self.class_weight, y, sample_weight)
@@ -181,6 +184,9 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
             "hinge": "hinge",
         }
 
+    def _checked_alpha(self) -> float:
+        return self._own_alpha if self.alpha is None else super()._checked_alpha()
+
     def _ascend(self, data: Any, told: dict[str, Any]) -> bool:
         named = isinstance(self.solver, str) and self.solver == "dual"
         if not named and not may_ascend(self, data[0]):
@@ -214,3 +220,14 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def sum_of_weights(rows: int, sample_weight: Any) -> float:
+    """Return the sum of the weights of rows, 1 if it is 0, which `fit` refuses later.
+
+    sample_weight: [n], a number or None.
+    """
+    if sample_weight is None:
+        return float(rows)
+    total = float(np.sum(np.broadcast_to(np.asarray(sample_weight), rows), dtype=np.float64))
+    return total if total > 0.0 else 1.0

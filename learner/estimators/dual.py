@@ -65,7 +65,7 @@ class DualProblem:
         if of_classes is not None:
             factors = np.asarray(of_classes)
             weights = weights * (factors[Y[:, 0].astype(int)] if Y.shape[1] == 1 else Y @ factors)
-        l2 = float(estimator.alpha) * total / max(weights.sum(), 1e-300)
+        l2 = estimator._checked_alpha() * total / max(weights.sum(), 1e-300)
         softmax = estimator._classes.kind == "classes"
         return cls(X, Y, weights.astype(np.float32), l2, softmax)
 

@@ -35,7 +35,7 @@ class LinearEstimator(LearnerEstimator):
     """Estimator with `coef_` and `intercept_`."""
 
     loss: str
-    alpha: float
+    alpha: float | None
     l1_ratio: float
     solver: Solver
     tol: float

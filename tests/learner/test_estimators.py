@@ -219,7 +219,7 @@ def learner_of(name: str, passes: int) -> bl.Learner:
 
 def estimator_of(name: str, **params: Any) -> Any:
     kind = {
-        "glm": bl.GLMClassifier(solver="adagrad"),
+        "glm": bl.GLMClassifier(solver="adagrad", alpha=1e-4),
         "lda": bl.LatentDirichletAllocation(n_components=3),
         "nmf": bl.NMF(n_components=3),
         "als": bl.ALS(n_components=3, regularization=0.05),

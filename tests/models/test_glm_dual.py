@@ -97,6 +97,17 @@ def test_the_estimator_weighs_rows_and_classes() -> None:
         assert not found._stream.tensors  # no learner took part
 
 
+def test_the_penalty_is_that_of_logistic_regression() -> None:
+    """C = 1, which is alpha = 1 / n; also with weights, of rows and of classes."""
+    from sklearn.linear_model import LogisticRegression
+
+    y, weights = LABELS[:, 0].astype(int), RNG.integers(0, 3, N)
+    for more in ({}, {"class_weight": {0: 1.0, 1: 3.0}}):
+        wanted = LogisticRegression(tol=1e-8, **more).fit(X, y, weights)
+        found = bl.GLMClassifier(tol=1e-8, random_state=0, **more).fit(X, y, weights)
+        np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-3, atol=1e-3)
+
+
 def test_what_dual_ascent_cannot_solve_says_so() -> None:
     y = LABELS[:, 0]
     for how, why in (
