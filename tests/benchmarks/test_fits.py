@@ -1,0 +1,32 @@
+"""The benchmark of fits: made rows, and ratios."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scripts.benchmarks.fits import auc, ratios, short_rows
+from scripts.benchmarks.report import Row
+
+
+def test_short_rows_have_length_one_and_labels_of_every_size() -> None:
+    X, Y = short_rows(4)
+    assert X.shape == (11_000, 500) and np.diff(X.indptr).tolist() == [18] * 11_000
+    np.testing.assert_allclose((X * X).sum(axis=1), 1.0, rtol=1e-5)
+    assert (0.004 < Y.mean(axis=0)).all() and (Y.mean(axis=0) < 0.31).all()
+
+
+def test_auc_is_that_of_labels_or_of_classes_against_the_rest() -> None:
+    scores = np.float32([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])
+    assert auc(scores, np.int8([[1, 0], [0, 1], [0, 1]]), [0, 1]) == 1.0
+    assert auc(scores[:, 0], np.array(["b", "a", "a"]), [0, 1]) == 1.0
+
+
+def test_the_fastest_of_ours_that_is_as_good_counts() -> None:
+    def row(system: str, seconds: float, quality: float) -> Row:
+        return Row(system, "1", {"seconds_of_runs": []}, seconds, {"auc": quality})
+
+    ours = [row("GLMClassifier", 1.0, 0.8), row("GLMClassifier", 2.0, 0.9)]
+    near, far = ratios([*ours, row("sgd", 6.0, 0.85), row("logistic", 6.0, 0.95)])
+    assert near.value == pytest.approx(3.0) and far.value is None
+    assert far.note == "defaults: 0.9500 after 6.000 s; ours: never"
