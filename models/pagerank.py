@@ -20,7 +20,7 @@ from .inputs import Block, Randomness, Shapes
 from .score import Score, Sum
 
 TINY = 1e-30
-STEPS, LARGEST = 8, 131072  # of a pass; rows of a block
+LARGEST = 2**20  # rows of a block
 
 
 class PageRank(Model):
@@ -48,12 +48,12 @@ class PageRank(Model):
     rows: Literal["sources", "targets"] = Field(
         "sources",
         description="sources: a row has the links from its page; targets: those that lead to its "
-        "page, which is twice as fast with two threads",
+        "page, whose products run on all threads",
     )
 
     def rows_of_block(self, rows: int | None) -> int:
-        """Return large blocks: their size does not change the result."""
-        return LARGEST if rows is None else rows_for(STEPS, rows, largest=LARGEST)
+        """Return all rows, or large blocks: each costs time, and their size changes no result."""
+        return LARGEST if rows is None else rows_for(1, rows, largest=LARGEST)
 
     def phases(self) -> Sequence[int]:
         """Return the pass that sums up, and the first power iteration."""

@@ -24,7 +24,7 @@ class PageRank(LearnerEstimator):
         damping: chance to follow a link; otherwise the surfer starts anew.
         tol: training ends when the scores change by less in a pass, added up over all pages.
         max_iter: passes, at most: one that sums up the links, then one for each power iteration.
-        batch_size: rows of a block, at most. None: about 8 blocks a pass. It changes no result.
+        batch_size: rows of a block, at most. None: all, or 2**20. It changes no result.
         random_state: not used; nothing is random.
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
         device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto".

@@ -101,6 +101,16 @@ def test_lists(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "graph.json"
+    assert main(["graph", "--quick", "--disk", str(tmp_path / "disk"), "--json", str(file)]) == 0
+    found = {row.system: row.quality["l1_to_first"] for row in Report.read(file).rows}
+    assert len(found) == 5 and found.pop("the disk") is None
+    assert max(found.values()) < 1e-5
+    assert "M links/s" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_compile(tmp_path: Path) -> None:
     report = run(tmp_path, "compile", "--only", "lda gibbs,glm by block", "--widths", "3,4")
     assert [row["settings"]["model"] for row in report["rows"]] == ["lda gibbs", "glm by block"]
