@@ -161,8 +161,7 @@ class StoredNames(Sequence[str]):
 def read_range(path: Place, offset: int, length: int) -> bytes:
     """Return `length` bytes of the file from `offset` on, fewer if it ends before."""
     if isinstance(path, StoredPath):
-        with path.open() as file:
-            return bytes(file.read_at(min(length, max(0, file.size() - offset)), offset))
+        return path.read_at(length, offset)
     with path.open("rb", buffering=0) as file:
         return os.pread(file.fileno(), length, offset)
 

@@ -17,6 +17,8 @@ from ..packed.streams import kind_of
 from ..parsing.layout import Known, RowFile
 from ..parsing.npy import NpyFile
 from ..parsing.scratch import Scratch
+from ..remote import PATIENCE, StoredPath, find, resolve
+from ..remote import Place as AnyPath
 from .bag_of_words import bag_of_words
 from .bidmat import BidmatFile
 from .lda_c import LdaCFile
@@ -32,7 +34,9 @@ from .vowpal_wabbit import VowpalWabbitRows
 from .word_counts import LDA_C
 
 
-def block_rows(paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> SourceRows:
+def block_rows(
+    paths: Sequence[AnyPath], scratch: Scratch, known: Known | None = None
+) -> SourceRows:
     """Read the rows of a block dataset."""
     return SourceRows(BlockSource(paths))
 
@@ -108,7 +112,7 @@ def find_files(
 ) -> tuple[str, list[Any]]:
     """Return the format, and the files and folders of all names, in order.
 
-    names: each is a file, a folder, a pattern or the URL of Parquet files. A folder has a block
+    names: each is a file, a folder or a pattern, local or a URL. A folder has a block
         dataset, Parquet files, .txt files (a document each) or files of one other format.
     format: None: found by the ends of the names.
     options: names of options, which tell ratings and texts from other tables.
@@ -129,9 +133,7 @@ def find_files(
 def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
     """Return format and path of all files that one name refers to."""
     if "://" in name:
-        if format not in (None, "parquet", "table-text"):
-            raise DataError(f"{name}: only Parquet is read remotely; copy the file here first.")
-        return [(format or "parquet", name)]
+        return expand_url(name, format)
     path = Path(name)
     if not path.exists():
         matches = sorted(glob(name))
@@ -156,13 +158,35 @@ def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
     return [(format or format_of(file), file) for file in files]
 
 
+def expand_url(name: str, format: str | None) -> list[tuple[str, Any]]:
+    """Return format and path of all files that a URL refers to.
+
+    It is a file, a pattern, or a folder with a block dataset or Parquet files. Parquet files stay
+    URLs: their reader opens these.
+    """
+    if format in ("parquet", "table-text"):
+        return [(format, name)]
+    files, path, wild = resolve(name, PATIENCE)
+    place = StoredPath(files, path)
+    if any(letter in path for letter in wild):
+        places = [StoredPath(files, found.path) for found in find(files, path, (), wild)]
+    elif not place.suffix and (format == "blocks" or (place / MANIFEST).exists()):
+        return [("blocks", place)]
+    else:
+        places = [place]
+    kinds = [format or ("parquet" if not place.suffix else format_of(place)) for place in places]
+    if "parquet" in kinds:
+        return [("parquet", name)]
+    return list(zip(kinds, places, strict=True))
+
+
 def is_data(file: Path) -> bool:
     """Return whether a file has rows: not hidden, and not a list of column names."""
     listed = file.name in ("vocab.txt", "labels.txt") or file.suffix in (".vocab", ".tokens")
     return not file.name.startswith((".", "_")) and not listed
 
 
-def format_of(path: Path) -> str:
+def format_of(path: AnyPath) -> str:
     """Return the format of a file by its name. Raises `DataError` if it is unknown."""
     kind = kind_of(path)
     if kind == ".txt" and path.name.startswith("docword"):

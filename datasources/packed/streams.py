@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader, RawIOBase
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
 from ..errors import DataError
+from ..remote import Place
 from .lz4_block import MAGIC, Lz4BlockFile
 
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4")
@@ -22,9 +22,9 @@ DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, pa.ArrowExcept
 class Metered(RawIOBase):
     """A file that reports how many bytes are read."""
 
-    def __init__(self, path: Path, tell: Callable[[int], None]) -> None:
+    def __init__(self, path: Place, tell: Callable[[int], None]) -> None:
         """Open the file at `path`; `tell` gets the byte count of each read."""
-        self._file, self._tell = path.open("rb", buffering=0), tell
+        self._file, self._tell = cast(RawIOBase, path.open("rb", buffering=0)), tell
 
     def readable(self) -> bool:
         """Return True."""
@@ -54,7 +54,7 @@ class Metered(RawIOBase):
         super().close()
 
 
-def kind_of(path: Path) -> str:
+def kind_of(path: Place) -> str:
     """Return a file's lower-case suffix without the packer's: `.mtx` of `A.MTX.gz`."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in PACKED:
@@ -63,7 +63,7 @@ def kind_of(path: Path) -> str:
 
 
 @contextmanager
-def opened(path: Path, tell: Callable[[int], None], offset: int = 0) -> Iterator[BinaryIO]:
+def opened(path: Place, tell: Callable[[int], None], offset: int = 0) -> Iterator[BinaryIO]:
     """Open a file as a stream of its decompressed bytes from `offset` on.
 
     Errors from a damaged or cut-off file become a `DataError`. Errors of the operating system (no

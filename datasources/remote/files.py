@@ -98,6 +98,12 @@ class RangeFile(io.RawIOBase):
         self._place += length
         return data
 
+    def readinto(self, into: Any) -> int:
+        """Fill `into` from the present place on; return the number of bytes."""
+        data = self.read(len(into))
+        into[: len(data)] = data
+        return len(data)
+
     def read_at(self, nbytes: int, offset: int) -> bytes:
         """Return `nbytes` bytes from `offset` on; several threads may call it at once."""
         data = self._fetch(offset, nbytes) if nbytes else b""

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from blocklearn.datasources.blocks.manifest import FILE as MANIFEST
+from blocklearn.datasources.remote import Place, StoredPath
 from blocklearn.datasources.secrets import hidden_url
 from blocklearn.durable import write_file
 
@@ -17,9 +18,11 @@ READING = ".reading"
 NOTE = "source.json"
 
 
-def check_place(folder: Path, sources: Sequence[str | Path], overwrite: bool) -> None:
+def check_place(folder: Path, sources: Sequence[str | Place], overwrite: bool) -> None:
     """Raise `RunFolderError` if a dataset of `sources` may not be made in `folder`."""
     for source in sources:
+        if isinstance(source, StoredPath):
+            continue
         if Path(source).is_dir() and folder.resolve().is_relative_to(Path(source).resolve()):
             raise RunFolderError(
                 f"{folder}: lies in {source}, which is a source. Choose another folder."
@@ -70,11 +73,15 @@ def held(folder: Path) -> Iterator[None]:
             folder.rmdir()
 
 
-def states(name: str | Path) -> list[tuple[str, int, int]]:
+def states(name: str | Place) -> list[tuple[str, int, int | str]]:
     """Return name, size and time of a file, or of all in a folder.
 
-    A URL has only its name, with 0 for size and time.
+    A file in a store has what identifies its version in place of the time. A URL has only its name,
+    with 0 for size and time.
     """
+    if isinstance(name, StoredPath):
+        status = name.status()
+        return [(str(name), status.size, status.identity)]
     path = Path(name)
     if "://" in str(name):
         return [(hidden_url(str(name)), 0, 0)]
@@ -83,6 +90,6 @@ def states(name: str | Path) -> list[tuple[str, int, int]]:
     return [(str(file.absolute()), stat.st_size, stat.st_mtime_ns) for file, stat in found]
 
 
-def nbytes(name: str | Path) -> int:
+def nbytes(name: str | Place) -> int:
     """Return the bytes of a file, or of all files in a folder."""
     return sum(size for _, size, _ in states(name))

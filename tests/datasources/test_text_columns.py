@@ -107,7 +107,7 @@ def test_texts_from_afar_are_converted_first(learn: Learn) -> None:
     assert learn("convert", "a.jsonl", "here", "--text", "body", "-q")[0] == 0
     first, second = BlockSource([Path("afar")]), BlockSource([Path("here")])
     assert first.names == second.names and first.shape == second.shape
-    assert "only Parquet is read remotely" in learn("convert", f"{here}.csv", "x", "-q",
+    assert "no file matches this pattern" in learn("convert", f"{here}.csv", "x", "-q",
                                                      "--format", "csv")[2]  # fmt: skip
     code, _, err = learn(*SETTINGS, "--set", "data.train.path=s3://bucket/a.parquet")
     assert code and "`learn convert s3://bucket/a.parquet DIR --text COLUMN` makes blocks" in err

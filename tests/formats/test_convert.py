@@ -183,7 +183,7 @@ def test_folders_that_must_not_be_touched(
         (["a.svm", "dst", "--stripes"], ExitCode.USAGE),
         (["a.svm", "dst", "--format", "csv"], ExitCode.DATA),
         (["a.svm", "dst", "--stripes", "dst"], ExitCode.DATA),
-        (["s3://bucket/a.csv", "dst", "--format", "csv"], ExitCode.DATA),
+        (["nosuch://bucket/a.csv", "dst", "--format", "csv"], ExitCode.DATA),
     ],
 )
 def test_exit_codes(
