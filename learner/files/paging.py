@@ -74,6 +74,13 @@ class PagedArray:
                     self._map.madvise(mmap.MADV_WILLNEED, offset, left)
 
 
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of `array` that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def map_of(array: Any) -> mmap.mmap | None:
     """Return the map that an array is a view of; None: it lies in memory."""
     while array is not None and not isinstance(array, mmap.mmap):

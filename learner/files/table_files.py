@@ -7,7 +7,7 @@ begins with its checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,7 +38,10 @@ class TableFiles:
         ]
         self.tables: dict[str, PagedArray] = {}
         self.group = 1  # rows of which at least one has changed, or none
-        self.unchecked = np.zeros(0, bool)  # groups that have changed since `unchecked` was cleared
+        self.rows = 0  # of each table
+        self.changed = np.zeros(0, bool)  # groups that differ from their initial values
+        self.unsaved = np.zeros(0, bool)  # groups that have changed since `saved`
+        self.saved: Any = None  # the logs of their newest checkpoint; None: there is none
 
     def check(self, tables: Mapping[str, int]) -> None:
         """Check that `new` would work for these tables, and change nothing.
@@ -67,7 +70,9 @@ class TableFiles:
         array = folder.new(name, *shape, dtype)
         if not self.tables:
             self.group = max(1, PAGE // (array.nbytes // shape[0]))
-            self.unchecked = np.zeros(-(-shape[0] // self.group), bool)
+            self.rows = shape[0]
+            self.changed = np.zeros(-(-shape[0] // self.group), bool)
+            self.unsaved = self.changed.copy()
         self.tables[name] = PagedArray(array)
         return self.tables[name].array
 
@@ -79,17 +84,13 @@ class TableFiles:
 
     def note(self, rows: NDArray[np.integer[Any]]) -> None:
         """Note that these rows of the tables have changed."""
-        self.unchecked[rows // self.group] = True
+        groups = rows // self.group
+        self.changed[groups] = self.unsaved[groups] = True
 
-    def runs(self, groups: NDArray[np.bool_]) -> Iterator[slice]:
-        """Yield the rows of these groups, as few slices of at most `MOST` groups."""
-        numbers = np.flatnonzero(groups)
-        if not numbers.size:
-            return
-        for run in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
-            for start in range(int(run[0]), int(run[-1]) + 1, MOST):
-                end = min(start + MOST, int(run[-1]) + 1)
-                yield slice(start * self.group, end * self.group)
+    def saved_as(self, logs: Any) -> None:
+        """Note that a checkpoint has the tables as they are. logs: `PageLogs` of it."""
+        self.unsaved[:] = False
+        self.saved = logs
 
     def restore(self, name: str, numbers: NDArray[Any]) -> None:
         """Set a table to these numbers [rows x columns]; parts that have them are not written."""
@@ -98,10 +99,12 @@ class TableFiles:
             rows = slice(start, start + MOST * self.group)
             if table[rows].tobytes() != numbers[rows].tobytes():
                 table[rows] = numbers[rows]
+                self.note(np.arange(*rows.indices(len(table))))
 
     def release(self) -> None:
         """Remove the files; arrays mapped from them stay valid."""
         self.tables.clear()
+        self.saved = None
         for folder in self.folders:
             folder.release()
 

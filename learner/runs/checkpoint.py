@@ -1,9 +1,10 @@
 """Checkpoints: everything needed to resume a run as if it had never stopped.
 
 A checkpoint is a folder of two files. `state.safetensors` has the arrays of the learner's state.
-`checkpoint.json` has the position, the configuration, and the fingerprint of the data. The folder
-is complete or absent, and verified when read. Its name is the position, so names sort by position:
-`pass-0003` (three passes are complete), `pass-0003-block-0000120`.
+`checkpoint.json` has the position, the configuration, and the fingerprint of the data. Tables in
+files are in logs: see `storage/page_logs.py`. The folder is complete or absent, and verified when
+read. Its name is the position, so names sort by position: `pass-0003` (three passes are complete),
+`pass-0003-block-0000120`.
 """
 
 import logging
@@ -20,14 +21,19 @@ from blocklearn.durable import current, write_folder
 from ..configuration.class_names import without_folder
 from ..configuration.config import flat
 from ..errors import ConfigError, ModelFolderError, ModelMissingError
+from ..files.table_files import TableFiles
 from ..learner import State
 from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
+from ..storage.page_logs import PageLogs, read_logs, write_logs
 from ..storage.schemas import REMEDY, CheckpointManifest, shown
 from ..storage.tensor_file import check_finite, read_tensors, write_tensors
 from ..training.replica import OPTIMIZER
 
 FORMAT = Format("blocklearn checkpoint", 2)
 """Version 1 has checkpoints after whole passes only."""
+
+PAGED = Format(FORMAT.name, 3)
+"""Version 3 has logs of tables in files; checkpoints without them are of version 2."""
 
 MANIFEST = "checkpoint.json"
 STATE = "state.safetensors"
@@ -117,27 +123,45 @@ def where(position: Position) -> str:
     return f"pass {passes}" + (f" and {block} blocks of the next" if block else "")
 
 
-def write(folder: Path, checkpoint: Checkpoint) -> Path:
+def write(folder: Path, checkpoint: Checkpoint, tables: TableFiles | None = None) -> Path:
     """Write `checkpoint` into a new folder in `folder`, and return its path.
 
-    Its arrays are neither copied nor changed.
+    Its arrays are neither copied nor changed. tables: those of its arrays that lie in files; only
+    rows that have changed since the checkpoint before are written.
 
     Raises:
         OSError: the checkpoint cannot be written; existing files are unchanged.
     """
     path = folder / name_of(checkpoint.position)
 
+    before = None if tables is None else tables.saved
+    told: dict[str, Any] = {}
+
     def fill(staging: Path) -> None:
+        tensors, pages, known = checkpoint.state.tensors, None, {}
+        if tables is not None:
+            tensors = {n: array for n, array in tensors.items() if n not in tables.tables}
+            pages = write_logs(staging, tables, before)
+            older = {} if before is None else before.digests
+            known = {file: older[file] for file in pages["logs"] if file in older}
         content = {
             "position": checkpoint.state.position,
             "scores": {name: finite(value) for name, value in checkpoint.scores.items()},
-            "tensors": write_tensors(staging / STATE, checkpoint.state.tensors),
+            "tensors": write_tensors(staging / STATE, tensors),
             "config": checkpoint.config,
             "fingerprint": checkpoint.fingerprint,
         }
-        write_manifest(staging, MANIFEST, format=FORMAT, content=content, files=[STATE])
+        if pages is not None:
+            content["pages"] = told["pages"] = pages
+        files = [STATE, *(() if pages is None else pages["logs"])]
+        format = FORMAT if pages is None else PAGED
+        told["files"] = write_manifest(
+            staging, MANIFEST, format=format, content=content, files=files, known=known
+        )
 
     write_folder(path, fill)
+    if tables is not None:
+        tables.saved_as(PageLogs(path, told["pages"], told["files"]))
     return path
 
 
@@ -168,7 +192,9 @@ def read(path: Path) -> Checkpoint:
     tensors = read_tensors(file, manifest["tensors"], mapped=True)
     check_finite(file, {name: tensors[name] for name in tensors if OPTIMIZER not in name})
     found = Checkpoint(
-        state=State(tensors=tensors, position=manifest["position"]),
+        state=State(
+            tensors=tensors, position=manifest["position"], pages=read_logs(folder, manifest)
+        ),
         scores=manifest["scores"],
         config=manifest["config"],
         fingerprint=manifest["fingerprint"],
@@ -242,7 +268,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return read_manifest(
         folder,
         MANIFEST,
-        format=FORMAT,
+        format=PAGED,
         schema=CheckpointManifest,
         missing="no checkpoint.json here",
     )

@@ -9,7 +9,7 @@ from typing import Any
 from blocklearn.answers import answered
 
 from ..configuration.config import CheckpointConfig
-from ..errors import ModelFolderError, ModelMissingError
+from ..errors import ConfigError, ModelFolderError, ModelMissingError
 from ..hooks import Hook, Progress
 from ..learner import Learner, State
 from . import checkpoint
@@ -72,6 +72,13 @@ class Checkpoints(Hook):
         last = checkpoint.newest(self.folder)
         if last is not None and last.position > progress.position:
             checkpoint.check_same(last, config, fingerprint, remedy=REMEDY)
+            if last.state.pages is not None and progress.position != (0, 0):
+                raise ConfigError(
+                    [
+                        f"{self.folder}: a checkpoint of tables in files resumes a learner that "
+                        "has not trained yet. Make a new Learner."
+                    ]
+                )
             learner.restore(last.state, best=self._best(learner, last))
             progress.scores = last.scores
         self._saver = SaveCheckpoints(

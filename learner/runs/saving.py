@@ -93,11 +93,14 @@ class SaveCheckpoints(Hook):
         if progress.position == self._at:
             return
         state = learner.state(copy=False)
-        names = (*learner.model.parameters, *learner.model.row_states)
+        tables = learner.table_files
+        in_files = () if tables is None else tables.tables  # checked after every block
+        learnt = (*learner.model.parameters, *learner.model.row_states)
+        names = [name for name in learnt if name not in in_files]
         check_finite(((name, state.tensors[name]) for name in names), progress)
         found = Checkpoint(state, dict(progress.scores), self.config, self.fingerprint)
         try:
-            path = checkpoint.write(self.folder, found)
+            path = checkpoint.write(self.folder, found, tables)
         except OSError as error:
             error.add_note("earlier checkpoints are intact; --resume auto resumes from them")
             raise

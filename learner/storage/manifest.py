@@ -30,8 +30,14 @@ class Format(NamedTuple):
 
 
 def write_manifest(
-    folder: Path, name: str, *, format: Format, content: Mapping[str, Any], files: Iterable[str]
-) -> None:
+    folder: Path,
+    name: str,
+    *,
+    format: Format,
+    content: Mapping[str, Any],
+    files: Iterable[str],
+    known: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Write the manifest `folder/name`.
 
     Args:
@@ -40,14 +46,18 @@ def write_manifest(
         format: the name and version of the format.
         content: all other entries of the manifest.
         files: the names of the other files in `folder`, already complete.
+        known: bytes and digest of some of these files, from the manifest of another folder.
+
+    Returns bytes and digest of each file.
     """
-    entries = {}
-    for file in files:
+    entries = dict(known or {})
+    for file in (file for file in files if file not in entries):
         path = folder / file
         entries[file] = {"bytes": path.stat().st_size, "xxh3_128": _file_digest(path)}
     manifest = {"format": format.name, "version": format.version, **content, "files": entries}
     text = json.dumps({**manifest, "digest": _digest(manifest)}, indent=2, ensure_ascii=False)
     (folder / name).write_text(text + "\n", encoding="utf-8")
+    return entries
 
 
 def read_manifest(

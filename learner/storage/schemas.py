@@ -134,11 +134,22 @@ class Position(Part):
     phase: Count = 0
 
 
+class PageLogs(Part):
+    """The logs of tables in files: see `page_logs.py`."""
+
+    group: Count
+    shapes: dict[str, list[Count]]
+    groups: Count
+    number: Count
+    logs: dict[str, dict[str, TensorEntry]]
+
+
 class CheckpointManifest(Manifest):
     """`checkpoint.json`."""
 
     position: Position
     scores: dict[str, FiniteFloat | None]
+    pages: PageLogs | None = None
 
 
 class RunMark(Part):

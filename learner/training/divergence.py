@@ -25,10 +25,10 @@ class FiniteCheck:
 
     Sizes alone decide which blocks are checked, never the clock or the place where a run was
     stopped. So the load of a machine does not decide whether a run diverges. The check covers
-    parameters and the state of rows: of the present block, and of all rows at the end of a pass. Of
-    tables in files it covers the rows of the present block, and at the end of a pass those that
-    have changed. It does not cover the state of optimizers, where an infinite number may have a
-    meaning.
+    parameters and the state of rows: of the present block, and of all rows at the end of a pass. If
+    tables lie in files, every block is checked, and of these tables the rows that occur in it: no
+    others have changed. It does not cover the state of optimizers, where an infinite number may
+    have a meaning.
     """
 
     def __init__(self, every: int) -> None:
@@ -48,8 +48,6 @@ class FiniteCheck:
     def now(self, team: Team, progress: Progress) -> None:
         """Check everything. Raises DivergedError."""
         check_finite(learnt(team.first, whole=True), progress)
-        if team.first.files is not None:
-            team.first.files.unchecked[:] = False
 
 
 def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
@@ -61,14 +59,11 @@ def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
 
     shapes: of the blocks of each side.
     """
+    if replica.files is not None:
+        return 1
     model = replica.model
     arrays = [*model.parameters.values(), *(state.rows for _, state in _states(model))]
     looked = sum(mat.slot.nbytes for mat in arrays)
-    if replica.files is not None:  # of these, the rows of a block
-        tables = [replica.files.tables[name].array for name in model.parameters.keys()
-                  & replica.files.tables.keys()]  # fmt: skip
-        entries = max(_entries(shape) for shape in shapes)
-        looked += sum(entries * table.itemsize * table.shape[1] - table.nbytes for table in tables)
     width = max((mat.shape[1] for mat in arrays), default=0) if replica.device == "cpu" else 0
     trained = min(shape.nbytes + 4 * width * _entries(shape) for shape in shapes)
     return max(1, math.ceil(looked / (SHARE * trained)))
@@ -106,16 +101,12 @@ def _since(progress: Progress) -> str:
 def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, Any]]:
     """Yield parameters and states of rows by name, without padding.
 
-    whole: whether states, and tables in files, are of all rows that may have changed; otherwise of
-        the present block.
+    whole: whether states are of all rows; otherwise of the present block, as tables in files are.
     """
     model, shown, files = replica.model, replica.cache.backend.host, replica.files
     for name, mat in model.parameters.items():
         if files is None or name not in files.tables:
             yield name, shown(mat.slot.data())
-        elif whole:
-            for rows in files.runs(files.unchecked):
-                yield name, files.tables[name].array[rows]
         else:
             yield name, files.tables[name].array[replica.occurring]
     for name, state in _states(model):

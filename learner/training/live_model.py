@@ -10,11 +10,11 @@ import numpy as np
 from blocklearn.matcache import DeviceLostError
 from blocklearn.models import RowStore
 
-from ..files.paging import map_of
+from ..files.paging import map_of, read_only
 from ..files.row_folder import RowFolder
 from ..files.table_files import TableFiles
 from .progress import Progress
-from .state import State, give, make_stores, read_only, set_progress, shared, take
+from .state import State, give, make_stores, set_progress, shared, take
 from .team import Team
 
 NOTHING = "Learner: nothing is trained or loaded yet; call fit()."
@@ -124,6 +124,8 @@ class LiveModel:
 
     def restore(self, state: State) -> None:
         """Set the replicas to `state`, now or when they are made."""
+        if self.team is not None and state.pages is not None and self._progress.position != (0, 0):
+            self.drop()  # tables get their initial values again
         self.restored = self._unshared = state
         set_progress(state, self._progress)
         if self.team is not None:
@@ -158,7 +160,7 @@ class LiveModel:
         """
         self.check_trained()
         if self.team is None and self.restored is not None:
-            if not self.restored.position.get("block"):
+            if name in self.restored.tensors and not self.restored.position.get("block"):
                 kept = self.restored.tensors[name]
                 return kept if self._in_file(kept) else kept.copy()
             return self._read(prepare(), name)  # within a pass parameters are inexact

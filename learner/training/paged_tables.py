@@ -1,8 +1,11 @@
-"""Which tables of a model may lie in files, and which models can train so."""
+"""Which tables of a model may lie in files, which models can train so, and how they resume."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from blocklearn.matcache import Mat
 from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, SparseEstimate
@@ -72,3 +75,33 @@ def _of_rows(update: Any) -> bool:
     if isinstance(update, LinearLoss):
         return update.block.X.pattern is not None
     return isinstance(update, SparseEstimate) or (isinstance(update, Gradient) and update.sparse)
+
+
+class Pages(Protocol):
+    """Rows of tables, kept in files."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each table."""
+
+    def parts(self) -> Iterator[tuple[np.ndarray[Any, Any], Mapping[str, np.ndarray[Any, Any]]]]:
+        """Yield numbers of rows, and these rows of each table; later ones replace earlier ones."""
+
+
+def give_pages(pages: Pages, replica: Replica) -> None:
+    """Set rows of the tables of a replica, which have their initial values."""
+    mats, files = replica.mats(), replica.files
+    if files is None:
+        arrays = {name: mats[name].numpy() for name in pages.shapes}
+    else:
+        arrays = {name: files.tables[name].array for name in pages.shapes}
+    for rows, found in pages.parts():
+        for name, numbers in found.items():
+            arrays[name][rows] = numbers
+        if files is not None:
+            files.note(rows)
+    if files is None:
+        for name, array in arrays.items():
+            mats[name].set(array)
+    else:
+        files.saved_as(pages)

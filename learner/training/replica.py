@@ -369,10 +369,13 @@ class Replica:
 
     @property
     def occurring(self) -> NDArray[np.int32]:
-        """The columns of the present block's entries, which must be sparse and on the host."""
+        """The columns that occur in the present block, which must be sparse and on the host.
+
+        They may be listed several times.
+        """
         pattern = self.intakes[self._side].block(self._key).X.pattern
         found: NDArray[np.int32] = pattern.indices[: pattern.nnz]
-        return found
+        return found if pattern.active is None else pattern.active[: pattern.active_count]
 
     def _interpret(self, tape: Tape | None, look: Look | None = None) -> None:
         """Run the update of the present block. tape: records it."""

@@ -17,7 +17,9 @@ from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
 from ..engines.crew import Crew
+from ..files.paging import read_only
 from ..files.row_folder import RowFolder
+from .paged_tables import Pages, give_pages
 from .progress import Best, Progress
 from .replica import OPTIMIZER
 from .team import Team
@@ -33,11 +35,13 @@ class State:
         those after the first are called `replica.1.NAME` and so on.
     position: pass, block and other figures, in values for JSON.
     fresh: states of rows that begin afresh, because the rows are others.
+    pages: the rows of tables that differ from their initial values; None: `tensors` has all tables.
     """
 
     tensors: dict[str, np.ndarray[Any, Any]]
     position: dict[str, Any]
     fresh: Set[str] = frozenset()
+    pages: Pages | None = None
 
 
 def take(
@@ -96,15 +100,10 @@ def _learnt(team: Team) -> Iterator[tuple[int, str, np.ndarray[Any, Any]]]:
             yield number, name, _shown(mat)
 
 
-def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a view of `array` that cannot be written to."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     """Set `team` and the state of rows to `state`.
+
+    If the state has `pages`, tables must have their initial values.
 
     Raises ShapeError if an array is missing or of another size.
     """
@@ -117,7 +116,9 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
             np.copyto(store.array, state.tensors[name])
             store.changed()
     paused = _paused(state.position)
+    paged = () if state.pages is None else state.pages.shapes
     for number, replica in team.numbered():
+        free = {*paged, *replica.model.unsaved}
         for name, mat in replica.mats().items():
             own = _name(number, name)
             own = own if own in state.tensors else name
@@ -125,8 +126,10 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
                 replica.files.restore(name, state.tensors[own])
             elif own in state.tensors:
                 mat.set(state.tensors[own])
-            elif not name.startswith(OPTIMIZER) and name not in replica.model.unsaved:
+            elif not (name in free or name.startswith(OPTIMIZER)):
                 raise ShapeError(f"restore: the state has no parameter {name!r}.")
+        if state.pages is not None:
+            give_pages(state.pages, replica)
         if replica.optimizer is not None and not all("steps" in each for each in paused):
             raise ShapeError(
                 "restore: the state has no position of an optimizer, but training has."
@@ -166,8 +169,10 @@ def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> No
     shapes = team.first.shapes
     wanted = {name: store.shape for name, store in stores.items()}
     wanted |= {name: mat.shape for name, mat in team.first.mats().items()}
+    paged = {} if state.pages is None else state.pages.shapes
     for name, shape in wanted.items():
-        found = state.tensors[name].shape if name in state.tensors else shape
+        known = paged.get(name, shape)
+        found = state.tensors[name].shape if name in state.tensors else known
         if found != shape:
             raise ShapeError(
                 f"data of {shapes.total_rows:,} rows and {shapes.columns:,} columns, but the model "

@@ -60,6 +60,12 @@ data: {train: {kind: libsvm, path: x.svm}, eval: {kind: holdout}}
 learner: {replicas: 2, sync_every: 1, sync_weight: 0.7}
 evaluation: {metric: log_loss, patience: 100}
 """,
+    "glm, tables in files": """\
+model: {kind: glm}
+optimizer: {kind: adagrad}
+data: {train: {kind: file, path: x.npz, targets: y.npy}, eval: {kind: holdout}}
+learner: {table_folder: tables}
+""",
     "glm, ftrl, parquet": """\
 model: {kind: glm, l1: 1.0e-3}
 optimizer: {kind: ftrl, rate: 0.5, step_per: row}

@@ -233,6 +233,78 @@ def learn(*arguments: str) -> int:
     return stop.value.code
 
 
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+
+def trained(folder: Path, passes: int, tables: bool = True) -> bl.Learner:
+    hooks = [bl.Checkpoints(folder / "saved", every_blocks=2, keep=2)]
+    where = folder / "tables" if tables else None
+    return glm(where, {"kind": "adagrad", "initial": 0.1}, passes=passes, hooks=hooks).fit()
+
+
+def logs(folder: Path) -> list[dict[str, int]]:
+    """The files of logs in each checkpoint, oldest first, with their i-nodes."""
+    return [
+        {file.name: file.stat().st_ino for file in sorted(saved.glob("pages-*"))}
+        for saved in sorted((folder / "saved").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    ]
+
+
+@pytest.mark.parametrize("tables", [True, False], ids=["to files", "to memory"])
+def test_a_run_resumes_from_logs_with_the_same_bits(tables: bool, tmp_path: Path) -> None:
+    trained(tmp_path, 1).close()
+    found = trained(tmp_path, 3, tables)
+    assert len(found.history) == 2
+    wanted = glm(None, {"kind": "adagrad", "initial": 0.1}, passes=3).fit()
+    assert found.parameter("W").tobytes() == wanted.parameter("W").tobytes()
+
+
+def test_checkpoints_write_what_has_changed_and_link_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All groups change in each block: the third log would make three times the tables."""
+    monkeypatch.setattr("blocklearn.learner.storage.page_logs.PART", 4)
+    monkeypatch.setattr("blocklearn.learner.files.table_files.PAGE", 64)
+    trained(tmp_path, 1).close()
+    first, second = logs(tmp_path)
+    assert {name[:10] for name in first} == {"pages-0000"}
+    assert {name[:10] for name in second} == {"pages-0000", "pages-0001"}
+    assert first.items() < second.items()
+    trained(tmp_path, 3).close()
+    assert all(len({name[:10] for name in found}) <= 4 for found in logs(tmp_path))
+    assert "pages-0000-0000.safetensors" not in logs(tmp_path)[-1]  # everything was written anew
+
+
+def test_a_damaged_log_is_found_and_the_checkpoint_before_is_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained(tmp_path, 1).close()
+    newest = tmp_path / "saved" / "pass-0001"
+    log = sorted(newest.glob("pages-*"))[-1]
+    data = bytearray(log.read_bytes())
+    data[-5] ^= 1
+    log.write_bytes(data)
+    found = trained(tmp_path, 2)
+    assert "damaged, its digest does not match" in caplog.text
+    wanted = glm(None, {"kind": "adagrad", "initial": 0.1}, passes=2).fit()
+    assert found.parameter("W").tobytes() == wanted.parameter("W").tobytes()
+
+
+@pytest.mark.slow
+def test_the_best_model_comes_from_its_checkpoint(run: Path) -> None:
+    """A rate far too high: the first evaluation is the best."""
+    Path("run.yaml").write_text(
+        CONFIG.replace("kind: adagrad", "kind: adagrad, rate: 30.0").replace(
+            "block_rows: 64", "block_rows: 64, eval: {kind: holdout}"
+        )
+        + "evaluation: {metric: log_loss}\n"
+    )
+    for out, more in [("a", []), ("b", ["--set", "learner.table_folder=null"])]:
+        assert learn("--out", out, "-q", "--set", "learner.passes=3", *more) == ExitCode.DONE
+    weights = [(run / out / "weights.safetensors").read_bytes() for out in "ab"]
+    assert weights[0] == weights[1]
+
+
 @pytest.mark.slow
 def test_a_run_has_the_bits_of_memory_and_leaves_no_files(run: Path) -> None:
     assert learn("--out", "a", "-q") == ExitCode.DONE

@@ -1,0 +1,127 @@
+"""What a checkpoint has of tables in files: logs of the rows that have changed.
+
+    pages-0002-0000.safetensors     groups int64 [n], numbers of groups of rows; and of each table
+                                    the numbers of these rows, [rows x columns]
+
+A log has what changed since the checkpoint before, in files of bounded size. A checkpoint has all
+logs from the beginning; those of the checkpoint before are links, which take no further space. All
+logs, oldest first, applied to a table's initial values, give the table. Where they have become
+twice as long as what they describe, one log of everything takes their place.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..files.table_files import TableFiles
+from .manifest import verified
+from .tensor_file import read_tensors, write_tensors
+
+NAME = "pages-{:04d}-{:04d}.safetensors"
+GROUPS = "groups"
+PART = 4096  # groups in a file
+TWICE = 2
+
+
+@dataclass(frozen=True)
+class PageLogs:
+    """The logs of a checkpoint.
+
+    folder: that has their files.
+    manifest: the part of its manifest: `group` (rows), `shapes` by table, `groups` written, and
+        `logs`, arrays by file, oldest first.
+    digests: bytes and digest of each file, as manifests list them.
+    """
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    digests: Mapping[str, Any]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each table."""
+        return {name: tuple(shape) for name, shape in self.manifest["shapes"].items()}
+
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]]:
+        """Yield numbers of rows, and these rows of each table, from the oldest to the newest.
+
+        Raises ModelFolderError if a file is missing or damaged.
+        """
+        rows = next(iter(self.shapes.values()))[0]
+        for file, entries in self.manifest["logs"].items():
+            found = read_tensors(self.folder / file, entries, mapped=True)
+            groups = found.pop(GROUPS)
+            yield rows_of(groups, self.manifest["group"], rows), found
+
+
+def read_logs(folder: Path, manifest: Mapping[str, Any]) -> PageLogs | None:
+    """Return the logs of a checkpoint by its manifest; None: it has none.
+
+    Raises ModelFolderError if a file is missing or damaged.
+    """
+    if manifest.get("pages") is None:
+        return None
+    found = PageLogs(folder, manifest["pages"], manifest["files"])
+    for file in found.manifest["logs"]:
+        verified(folder, file, manifest)
+    return found
+
+
+def rows_of(groups: NDArray[np.int64], group: int, rows: int) -> NDArray[np.int64]:
+    """Return the rows of these groups, of a table of so many rows.
+
+    >>> rows_of(np.array([0, 2]), 4, 10).tolist()
+    [0, 1, 2, 3, 8, 9]
+    """
+    found = (groups[:, None] * group + np.arange(group)).ravel()
+    return found[found < rows]
+
+
+def write_logs(folder: Path, tables: TableFiles, before: PageLogs | None) -> dict[str, Any]:
+    """Write the logs of a checkpoint into `folder`; return their part of its manifest.
+
+    before: the logs of the checkpoint that `tables.unsaved` counts from; None: there are none.
+    """
+    unsaved, changed = np.flatnonzero(tables.unsaved), np.flatnonzero(tables.changed)
+    logs: dict[str, Any] = {}
+    written, number = 0, 0
+    if before is not None:
+        written, number = before.manifest["groups"], before.manifest["number"] + 1
+        kept = all((before.folder / file).exists() for file in before.manifest["logs"])
+        if kept and written + len(unsaved) <= TWICE * len(changed):
+            for file, entries in before.manifest["logs"].items():
+                _link(before.folder / file, folder / file)
+                logs[file] = entries
+        else:
+            written, unsaved = 0, changed
+    else:
+        unsaved = changed
+    arrays = {name: table.array for name, table in tables.tables.items()}
+    for part, start in enumerate(range(0, len(unsaved), PART)):
+        groups, file = unsaved[start : start + PART], NAME.format(number, part)
+        rows = rows_of(groups, tables.group, tables.rows)
+        tensors = {GROUPS: groups, **{name: array[rows] for name, array in arrays.items()}}
+        logs[file] = write_tensors(folder / file, tensors)
+    return {
+        "group": tables.group,
+        "shapes": {name: list(array.shape) for name, array in arrays.items()},
+        "groups": written + len(unsaved),
+        "number": number,
+        "logs": logs,
+    }
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name; copy it where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
