@@ -85,9 +85,9 @@ class Full:
 
     def add(self, S: Mat, Z: Table, M: Table, R: Rows, n: Row) -> None:
         """Add to S the sums of r (z - m) (z - m)'."""
-        means = M.T.mat()
+        means, roots = M.T.mat(), sqrt(R).mat()
         for c, part in enumerate(self.parts):
-            S[:, part] += gram((Z - means[c]) * sqrt(R[:, c]))
+            S[:, part] += gram((Z - means[c]) * roots[:, c])
 
     def move(self, C: Mat, S: Table, N: Row, share: Row, shift: Table) -> None:
         """Mix C with the mean square S / N around the old mean, which then moves by `shift`."""

@@ -46,15 +46,20 @@ STEPS, LARGEST = 16, 4096  # of a pass; rows of a block
 
 
 @rowwise
-def posterior(distances: Rows, constants: Row, weights: Column) -> tuple[Rows, Column]:
-    """Return the weighted probability of each component [rows x k], and log p of each row.
+def below_largest(distances: Rows, constants: Row) -> tuple[Rows, Column]:
+    """Return log w_c N(x; m_c, C_c) without the row's largest one, and that one.
 
     distances: [rows x k], squared, in units of the component's deviations.
     constants: [1 x k], log density at the mean, times the component's weight.
     """
-    joint = constants - 0.5 * distances
-    top = rowmax(joint)
-    parts = exp(joint - top)
+    logs = constants - 0.5 * distances
+    top = rowmax(logs)
+    return logs - top, top
+
+
+@rowwise
+def shares(parts: Rows, top: Column, weights: Column) -> tuple[Rows, Column]:
+    """Return the weighted probability of each component [rows x k], and log p of each row."""
     whole = rowsum(parts)
     return parts * (weights / whole), top + log(whole)
 
@@ -166,8 +171,9 @@ class GaussianMixture(Model):
         """Return the weighted probability of each component, and log p of each row."""
         constants = log(maximum(self.weights, TINY)) + self.logs
         constants = constants - 0.5 * math.log(2.0 * math.pi) * float(M.shape[0])
-        distances = self.form.distances(Z, M, self.factors)
-        found: tuple[Rows, Column] = posterior(distances, constants, weights)
+        logs, top = below_largest(self.form.distances(Z, M, self.factors), constants)
+        parts = exp(logs).mat()  # a kernel of its own does not stop at the ends of rows
+        found: tuple[Rows, Column] = shares(parts, top, weights)
         return found
 
     def score(self, block: Block) -> Score:
