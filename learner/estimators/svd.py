@@ -21,6 +21,7 @@ from .scikit import (
     with_callbacks,
 )
 
+TINY = float(np.finfo(np.float32).eps)  # least variance to divide by, as in scikit-learn
 SUMS = ("means", "sum_of_squares", "rows")
 
 
@@ -53,15 +54,20 @@ class Directions(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstim
         """Return X as scikit-learn validates it."""
         refuse_texts(X)
         k = self.n_components
-        return validate_data(
+        found = validate_data(
             self,
             X,
             accept_sparse="csr",
             dtype=np.float32,
             reset=reset,
-            ensure_min_features=max(k, 1) if reset and isinstance(k, int) else 1,
             ensure_min_samples=self.least_rows if reset else 1,
         )
+        if reset and isinstance(k, int | np.integer) and k > found.shape[1]:
+            raise ValueError(
+                f"{type(self).__name__}: n_components={k}: must be at most the number of features; "
+                f"X has n_features={found.shape[1]}. Lower it."
+            )
+        return found
 
     def _tensors(self, rows: int) -> dict[str, Array]:
         V = np.ascontiguousarray(self.components_.T, np.float32)
@@ -163,6 +169,7 @@ class PCA(Directions):
     Parameters
     ----------
         n_components: number of components; None: as many as rows or features, whichever are fewer.
+        whiten: whether coordinates are divided by their standard deviations.
         n_oversamples, max_iter, batch_size, random_state, n_jobs, device: as in `TruncatedSVD`.
 
     Attributes
@@ -189,6 +196,7 @@ class PCA(Directions):
         self,
         n_components: int | None = None,
         *,
+        whiten: bool = False,
         n_oversamples: int = 10,
         max_iter: int = 8,
         batch_size: int | None = None,
@@ -197,6 +205,7 @@ class PCA(Directions):
         device: str = "cpu",
     ) -> None:
         self.n_components = n_components
+        self.whiten = whiten
         self.n_oversamples = n_oversamples
         self.max_iter = max_iter
         self.batch_size = batch_size
@@ -205,10 +214,24 @@ class PCA(Directions):
         self.device = device
 
     def inverse_transform(self, X: Any) -> Array:
-        """Return X @ components_ + mean_, [n x features], from coordinates X [n x components]."""
+        """Return X @ components_ + mean_, [n x features], from coordinates X [n x components].
+
+        If `whiten`, X is first multiplied by its standard deviations.
+        """
         check_is_fitted(self)
-        found: Array = np.asarray(X) @ self.components_ + self.mean_
+        Z = np.asarray(X) * self._lengths() if self.whiten else np.asarray(X)
+        found: Array = Z @ self.components_ + self.mean_
         return found
+
+    def transform(self, X: Any) -> Array:
+        """Return the rows in the directions, float32 [n x components]; see `whiten`."""
+        Z = super().transform(X)
+        return Z / self._lengths() if self.whiten else Z
+
+    def _lengths(self) -> Array:
+        """Return the standard deviations of the coordinates, float32 [components], never 0."""
+        variances: Array = np.maximum(self.explained_variance_, TINY)
+        return np.sqrt(variances).astype(np.float32)
 
     def _model(self) -> SVD:
         names = {"oversampling": "n_oversamples"}

@@ -1,0 +1,38 @@
+"""`bl.PCA` and `bl.TruncatedSVD` beside scikit-learn's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import blocklearn as bl
+
+decomposition = pytest.importorskip("sklearn.decomposition", reason="needs scikit-learn")
+
+X = np.random.default_rng(0).normal(size=(90, 20)) * 0.7 ** np.arange(20) + 2.0
+
+
+def test_whitened_coordinates_are_scikit_learns() -> None:
+    ours = bl.PCA(3, whiten=True, max_iter=8, random_state=0).fit(X)
+    theirs = decomposition.PCA(3, whiten=True).fit(X)
+    Z = ours.transform(X)
+    np.testing.assert_allclose(np.abs(Z), np.abs(theirs.transform(X)), atol=2e-2)
+    np.testing.assert_allclose(Z.std(axis=0, ddof=1), 1.0, atol=1e-3)
+    plain = bl.PCA(3, max_iter=8, random_state=0).fit(X)
+    back = plain.inverse_transform(plain.transform(X))
+    np.testing.assert_allclose(ours.inverse_transform(Z), back, atol=1e-4)
+
+
+def test_directions_without_variance_are_whitened_to_numbers() -> None:
+    found = bl.PCA(3, whiten=True, random_state=0).fit_transform(
+        np.outer(np.arange(9.0), [1, 2, 3])
+    )
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("kind", [bl.PCA, bl.TruncatedSVD])
+def test_more_components_than_features_are_named(kind: Any) -> None:
+    with pytest.raises(ValueError, match=r"n_components=21: must be at most .* n_features=20"):
+        kind(21).fit(X)
