@@ -14,6 +14,7 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import Setting, resolve
 from blocklearn.learner.errors import ConfigError
+from blocklearn.learner.runs.inputs import open_data
 from blocklearn.synonyms import GROUPS, meant, nearest
 from tests.support.beside import CONFIGS
 
@@ -232,3 +233,12 @@ def test_a_name_means_itself_and_order_decides() -> None:
             assert meant(word, group[:1]) == group[0]
     assert meant("k", ["topics", "rank"]) == "topics"
     assert meant("passes", ["seed"]) is None and nearest("sed", ["seed"]) == "seed"
+
+
+@pytest.mark.parametrize("shuffle", [True, False, "blocks"])
+def test_rows_are_shuffled_as_configured(shuffle: bool | str) -> None:
+    """The order of rows, of blocks, or none reaches the source that is opened."""
+    told = [f"data.shuffle={str(shuffle).lower()}", "data.eval=null"]
+    settings = [Setting.parse(one) for one in told]
+    train, _ = open_data(resolve(RunConfig, [CONFIGS / "als.yaml"], {}, settings))
+    assert f"shuffle={shuffle!r}" in repr(train)
