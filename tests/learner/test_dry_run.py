@@ -74,7 +74,7 @@ def test_says_what_a_run_needs_and_leaves_nothing(learn: Any) -> None:
     assert re.search(r"\d bytes  in all\n", out)
     assert re.search(r"[\d,]+ bytes  (free on this machine|left in the control group)\n", out)
     assert re.search(r"a pass: 8 blocks of 50 rows; ", out)
-    assert re.search(r"a pass: about [\d.]+ ms\na pass from pass 2 on: about [\d.]+ ms\n", out)
+    assert re.search(r"a pass: about [\d.]+ m?s\na pass from pass 2 on: about [\d.]+ m?s\n", out)
     assert re.search(r"in all: about [\d.]+ m?s, estimated from 6 blocks\n$", out)
 
 
