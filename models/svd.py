@@ -16,6 +16,7 @@ from pydantic import Field
 
 from blocklearn.matcache import (
     Mat,
+    Matrix,
     Rows,
     eigh,
     from_array,
@@ -69,6 +70,7 @@ class SVD(Model):
                 f"SVD: components={k}, but the data have {d} columns; at most {d} are possible."
             )
         self.q = min(k + self.oversampling, d)
+        self.shifted = self.center and shapes.dense
         self.V = self.parameter("components", d, k)
         self.lengths = self.parameter("singular_values", 1, k)
         self.means = self.parameter("means", d, 1)
@@ -84,16 +86,17 @@ class SVD(Model):
 
     def update(self, block: Block) -> None:
         """Add the block to the sums of the pass."""
-        X, weights = block.X, block.weights
-        self.products <<= self.products + X.T @ ((X @ self.basis) * weights)
-        self.sums <<= self.sums + X.T @ weights
-        self.square <<= self.square + total(rowsum(X * X) * weights)
+        Z, weights = self.centred(block.X), block.weights
+        self.products <<= self.products + Z.T @ ((Z @ self.basis) * weights)
+        self.sums <<= self.sums + Z.T @ weights
+        self.square <<= self.square + total(rowsum(Z * Z) * weights)
         self.weight <<= self.weight + total(weights)
 
     def end_pass(self) -> None:
         """Set directions and lengths, and the next basis, from the sums of the pass."""
         weight, basis = maximum(self.weight, TINY), self.basis
-        self.means <<= self.sums / weight
+        mean = self.sums / weight
+        self.means <<= self.means + mean if self.shifted else mean
         self.squares <<= self.square
         self.rows <<= self.weight
         if self.center:
@@ -110,10 +113,17 @@ class SVD(Model):
         for sums in (self.products, self.sums, self.square, self.weight):
             sums <<= 0.0
 
-    def coordinates(self, block: Block) -> Rows:
-        """Return the rows in the directions [rows x k]."""
-        Z = block.X @ self.V
-        return Z - self.means.T @ self.V if self.center else Z
+    def centred(self, X: Matrix) -> Matrix:
+        """Return dense rows without the means of the pass before; others as they are.
+
+        Sums of squares around the means keep digits that those around 0 lose.
+        """
+        return (X - self.means.T.mat()).mat() if self.center and X.pattern is None else X
+
+    def coordinates(self, Z: Matrix) -> Rows:
+        """Return the rows in the directions [rows x k]. Z: `centred`."""
+        found = Z @ self.V
+        return found - self.means.T @ self.V if self.center and Z.pattern is not None else found
 
     def score(self, block: Block) -> Score:
         """Score what the directions leave of new rows.
@@ -121,12 +131,12 @@ class SVD(Model):
         rmse: root of the mean of the squared error over all entries.
         explained: 1 - (squared error) / (square of the rows, or of their distances from the mean).
         """
-        X, m, weights = block.X, self.means, block.weights
-        Z = self.coordinates(block).mat()
+        X, m, weights = self.centred(block.X), self.means, block.weights
+        found = self.coordinates(X).mat()
         length = rowsum(X * X)
-        if self.center:
+        if self.center and X.pattern is not None:
             length = length - 2.0 * (X @ m) + total(m * m)
-        kept, whole = total(weights * rowsum(Z * Z)), total(weights * length)
+        kept, whole = total(weights * rowsum(found * found)), total(weights * length)
         entries = total(weights * float(self.V.shape[0]))
         return {
             "rmse": Sum(maximum(whole - kept, 0.0), entries, "root"),
@@ -135,5 +145,5 @@ class SVD(Model):
 
     def predict(self, block: Block) -> Mat:
         """Return the rows in the directions [rows x k]."""
-        found: Mat = self.coordinates(block).mat()
+        found: Mat = self.coordinates(self.centred(block.X)).mat()
         return found

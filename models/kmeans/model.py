@@ -34,7 +34,6 @@ from blocklearn.matcache import (
     rowwise,
     sqrt,
     total,
-    where,
 )
 
 from ..base import Model, rows_for
@@ -119,23 +118,23 @@ class KMeans(Model):
 
     def update(self, block: Block) -> None:
         """Move each centre towards the rows that are nearest to it, or add them to its sums."""
-        X, lengths = block.X, self.lengths(block.X)
-        near, _, _ = self.nearest(X, block.weights / lengths)
-        sums = X.T @ near
+        Z, C = self.centred(block.X)
+        lengths = self.lengths(Z)
+        near, _, _ = self.nearest(Z, C, block.weights / lengths)
         members = colsum(near * lengths)
+        apart = Z.T @ near - members * C
         if self.update_centres == "batch":
-            self.sums <<= self.sums + sums
+            self.sums <<= self.sums + apart
             self.members <<= self.members + members
             return
         self.keep.set(self.forget ** (block.rows / self.total_rows))
         self.counts <<= self.keep * self.counts + members
-        self.move((sums - members * self.centres) / maximum(self.counts, TINY))
+        self.move(apart / maximum(self.counts, TINY))
 
     def end_pass(self) -> None:
         """Move each centre to the mean of the rows that were nearest to it, in batch mode."""
         if self.update_centres == "batch":
-            means = self.sums / maximum(self.members, TINY)
-            self.move(where(self.members > 0.0, means - self.centres, 0.0))
+            self.move(self.sums / maximum(self.members, TINY))
             self.counts <<= self.members
             self.sums <<= 0.0
             self.members <<= 0.0
@@ -147,11 +146,20 @@ class KMeans(Model):
         if self.spherical:
             C <<= C / maximum(sqrt(colsum(C * C)), TINY)
 
-    def nearest(self, X: Matrix, weights: Column) -> tuple[Rows, Column, Column]:
+    def centred(self, X: Matrix) -> tuple[Matrix, Table]:
+        """Return the rows and the centres, both without the mean of the centres, if X is dense.
+
+        Distances are differences of squares, and numbers around 0 keep more digits of them.
+        """
+        if X.pattern is not None or self.spherical:
+            return X, self.centres
+        origin = (rowsum(self.centres) / float(self.clusters)).mat()
+        return (X - origin.T.mat()).mat(), (self.centres - origin).mat()
+
+    def nearest(self, Z: Matrix, C: Table, weights: Column) -> tuple[Rows, Column, Column]:
         """Return the weight at the nearest centre, its number, and x.c - |c|^2 / 2."""
-        C = self.centres
         half = self.numbers * 0.0 if self.spherical else colsum(C * C) * 0.5
-        found: tuple[Rows, Column, Column] = nearest((X @ C).mat(), half, self.numbers, weights)
+        found: tuple[Rows, Column, Column] = nearest((Z @ C).mat(), half, self.numbers, weights)
         return found
 
     def lengths(self, X: Matrix) -> Column | float:
@@ -164,15 +172,15 @@ class KMeans(Model):
         mean_squared_distance: mean of |x - c|^2.
         mean_cosine_distance: mean of 1 - cosine, if `spherical`.
         """
-        X, weights = block.X, block.weights
-        _, _, best = self.nearest(X, weights)
+        (Z, C), weights = self.centred(block.X), block.weights
+        _, _, best = self.nearest(Z, C, weights)
         if self.spherical:
-            far, name = 1.0 - best / self.lengths(X), "mean_cosine_distance"
+            far, name = 1.0 - best / self.lengths(Z), "mean_cosine_distance"
         else:
-            far, name = maximum(rowsum(X * X) - 2.0 * best, 0.0), "mean_squared_distance"
+            far, name = maximum(rowsum(Z * Z) - 2.0 * best, 0.0), "mean_squared_distance"
         return {name: Sum(total(weights * far), total(weights))}
 
     def predict(self, block: Block) -> Mat:
         """Return the number of the nearest centre of each row [rows x 1]."""
-        numbers: Mat = self.nearest(block.X, block.weights)[1].mat()
+        numbers: Mat = self.nearest(*self.centred(block.X), block.weights)[1].mat()
         return numbers

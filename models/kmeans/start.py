@@ -27,10 +27,12 @@ def first_centres(
     weights: [rows]; rows of weight 0 are drawn only if all are 0.
     directions: whether rows are first given length 1.
     """
-    rng, norms = np.random.default_rng(seed), _squares(X)
+    rng, rows = np.random.default_rng(seed), X
     if directions:
-        X = X * (1.0 / np.maximum(np.sqrt(norms), TINY))[:, None]
-        norms = _squares(X)
+        rows = X = X * (1.0 / np.maximum(np.sqrt(_squares(X)), TINY))[:, None]
+    elif isinstance(X, np.ndarray):
+        X = X - X.mean(axis=0, dtype=np.float64)  # differences of squares near 0 keep their digits
+    norms = _squares(X)
     far: Array = np.ones(X.shape[0])  # squared distance from the nearest centre
     chosen: list[int] = []
     trials = 2 + int(math.log(k))
@@ -42,7 +44,7 @@ def first_centres(
         best = int(np.argmin(weights @ distances))
         far = distances[:, best]
         chosen.append(int(some[best]))
-    return dense(X[chosen]).astype(np.float32)
+    return dense(rows[chosen]).astype(np.float32)
 
 
 def _squares(X: Array | sp.csr_array) -> Array:

@@ -101,6 +101,20 @@ def test_planted_clusters_are_found(way: Any) -> None:
     assert learner.progress.allocations_after_warmup == 0
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_far_from_0_are_told_apart(way: Any) -> None:
+    """Their squares have lost the digits of the distances: 10,000^2 has a unit of 8 in float32."""
+    X, cluster = planted(far=2.0)
+    rows = np.arange(ROWS) != 4
+    X, cluster = X[rows] + np.float32(1e4), cluster[rows]
+    learner = trained(KMeans(clusters=K, update_centres=way), X)
+    labels = learner.predict(X)[:, 0].astype(int)
+    assert len(set(zip(labels.tolist(), cluster.tolist(), strict=True))) == K
+    means = np.stack([X[cluster == c].mean(axis=0, dtype=np.float64) for c in range(K)])
+    near = ((X - means[cluster]) ** 2).sum(axis=1).mean()
+    assert learner.evaluate(X)["mean_squared_distance"] == pytest.approx(near, rel=1e-2)
+
+
 def test_batches_never_raise_the_objective() -> None:
     X = np.random.default_rng(1).normal(size=(ROWS, COLUMNS)).astype(np.float32)
     scores = []

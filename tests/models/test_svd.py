@@ -45,6 +45,17 @@ def test_directions_are_numpys(sparse: bool, center: bool) -> None:
     np.testing.assert_allclose(learner.predict(given), moved @ V, atol=1e-4)
 
 
+def test_principal_components_of_rows_far_from_0() -> None:
+    """Their squares have lost the digits of what differs: 10,000^2 has a unit of 8 in float32."""
+    X = falling(90, 20) + np.float32(1e4)
+    learner = trained(X, 4, center=True)
+    moved = X - X.mean(axis=0, dtype=np.float64)
+    lengths = np.linalg.svd(moved, compute_uv=False)
+    np.testing.assert_allclose(learner.parameter("singular_values")[0], lengths[:4], rtol=1e-3)
+    kept = (lengths[:4] ** 2).sum() / (lengths**2).sum()
+    assert learner.evaluate(X)["explained"] == pytest.approx(kept, rel=1e-3)
+
+
 @pytest.mark.parametrize("k, rows", [(1, 40), (20, 40), (5, 3), (3, 1)])
 def test_more_directions_than_the_data_have(k: int, rows: int) -> None:
     X = falling(rows, 20)
