@@ -12,6 +12,7 @@ from blocklearn.models import PageRank as PageRankModel
 
 from ..training.data import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
+from .linear import with_weights
 from .parameters import configured
 from .scikit import validate_data, with_callbacks
 
@@ -71,7 +72,7 @@ class PageRank(LearnerEstimator):
         sample_weight: [pages], where the surfer starts, in proportion: personalised ranks. None:
             at all pages alike.
 
-        Raises ValueError where X is not square.
+        Raises ValueError where X is not square or has a negative entry, or all weights are 0.
         """
         refuse_texts(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32)
@@ -80,10 +81,11 @@ class PageRank(LearnerEstimator):
                 f"PageRank: X is {X.shape[0]} x {X.shape[1]}: rows and columns must be the same "
                 "pages. Pass a square matrix of links."
             )
-        weights = None if sample_weight is None else np.asarray(sample_weight, np.float32)
-        links = sparse.csr_array(X).T.tocsr()  # by targets: their products run on all threads
+        links = sparse.csr_array(X)
+        refuse_negative(links)
+        links = links.T.tocsr()  # by targets: their products run on all threads
         told = {"X": X, "metadata": {"sample_weight": sample_weight}}
-        return self._fit((links, None, weights), told)
+        return self._fit(with_weights(links, None, sample_weight), told)
 
     # ------------------------------------------------------------- details
 
@@ -96,3 +98,19 @@ class PageRank(LearnerEstimator):
 
     def _tensors(self, rows: int) -> dict[str, Array]:
         return {"scores": self.scores_[:, None], "change": self._change}
+
+
+def refuse_negative(links: sparse.csr_array) -> None:
+    """Check that no link has a negative weight.
+
+    Raises:
+        ValueError: one has; the message names its pages.
+    """
+    negative = np.flatnonzero(links.data < 0)
+    if negative.size:
+        first = negative[0]
+        page = np.searchsorted(links.indptr, first, side="right") - 1
+        raise ValueError(
+            f"PageRank: the link from page {page} to page {links.indices[first]} has the weight "
+            f"{links.data[first]:g}, but weights must not be negative."
+        )

@@ -87,6 +87,10 @@ def test_the_estimator_has_the_scores_of_the_model() -> None:
     np.testing.assert_array_equal(found.to_learner().predict(links)[:, 0], found.scores_)
     with pytest.raises(ValueError, match="X is 9 x 40: rows and columns must be the same pages"):
         bl.PageRank().fit(links[:9])
+    with pytest.raises(ValueError, match="at least one non-zero number"):
+        bl.PageRank().fit(links, sample_weight=np.zeros(PAGES))
+    with pytest.raises(ValueError, match="from page 2 to page 1 has the weight -3, but weights"):
+        bl.PageRank().fit(np.array([[0, 1, 1], [0, 0, 1], [0, -3, 0]]))
 
 
 def test_more_rows_than_columns_are_refused() -> None:
