@@ -80,7 +80,7 @@ def best_degrees(workers: int, nbytes: float, network: Network = ASSUMED) -> tup
     """Return the degrees of the fastest exchange of `nbytes` that each worker sends.
 
     >>> best_degrees(64, 1e3), best_degrees(64, 1e9)
-    ((4, 4, 4), (64,))
+    ((2, 2, 2, 2, 2, 2), (64,))
     """
     return min(degrees_of(workers), key=lambda degrees: network.exchange(nbytes, degrees))
 

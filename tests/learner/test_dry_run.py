@@ -148,11 +148,11 @@ def test_state_of_rows_in_files_does_not_count_and_is_removed(learn: Any) -> Non
 
 
 def test_what_workers_exchange(learn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, out, _ = learn("--config", "lda.yaml", "--dry-run", "--engine", "ray", "--workers", "16")
+    _, out, _ = learn("--config", "lda.yaml", "--dry-run", "--engine", "mpi", "--workers", "16")
     assert "a merge of 16 workers: " in out and "at 10 Gb/s and 50 us (assumed)" in out
     assert "all numbers are exchanged: they are few" in out
     monkeypatch.setattr("blocklearn.learner.runs.exchange_plan.FEW", 0)
-    _, out, _ = learn("--config", "lda.yaml", "--dry-run", "--engine", "ray", "--workers", "16")
+    _, out, _ = learn("--config", "lda.yaml", "--dry-run", "--engine", "mpi", "--workers", "16")
     assert "where workers differ, at most " in out and "in layers of 2 x 2 x 2 x 2 workers" in out
 
 

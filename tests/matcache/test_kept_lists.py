@@ -20,28 +20,24 @@ DRAWS = 2**16
 
 @kernel()
 def draw_for_all(us, z, known, document, length, table, extra, scales, one, alpha, own, topics,
-                 held, counts, factors, sizes, found):  # fmt: skip
+                 held, counts, sizes, found):  # fmt: skip
     """Draw the topic of a token for each of many numbers, each time from the same state.
 
     document: [2 x list], topics of the document and their tokens.
     """
-    k, w = table.shape[1], own.size // 5
-    for j in range(w):
-        own[j] = own[w + j] = np.float32(0)
+    k, w = table.shape[1], own.size // 6
     for j in range(k):
         own[j] = scales[j]
-        own[w + j] = alpha[j] * scales[j]
-    total = sum_word(table, WORD * k, k, extra, own, w, 2 * w, 4 * w)
+        own[w + j] = alpha[j]
+    total = sum_word(table, WORD * k, k, extra, own, w)
     for n in range(us.size):
         for i in range(held.size):
-            held[i], counts[i], factors[i] = np.int32(0), np.float32(0), np.float32(0)
+            held[i], counts[i] = np.int32(0), np.float32(0)
         for i in range(length):
             held[i], counts[i] = np.int32(document[0, i]), document[1, i]
-            factors[i] = scales[held[i]]
         topics[0] = z
         sizes[n] = draw(
-            0, us[n], known, 0, length, table, WORD, extra, one, own, w, total, topics, held,
-            counts, factors,
+            0, us[n], known, 0, length, k, one, own, w, total, topics, held, counts
         )  # fmt: skip
         found[n] = topics[0]
 
@@ -58,12 +54,11 @@ def drawn(
     room = (length + 16) // 16 * 16
     us = ((np.arange(DRAWS) + 0.5) / DRAWS).astype(single)
     sizes, found = np.zeros(DRAWS, np.int64), np.zeros(DRAWS, np.int64)
-    held, counts, factors = np.zeros(room, np.int32), np.zeros(room, single), np.zeros(room, single)
+    held, counts = np.zeros(room, np.int32), np.zeros(room, single)
     draw_for_all(
         us, z, known, document.astype(single), length, table.astype(single), single(extra),
         scales.astype(single), one.astype(single)[None], alpha.astype(single),
-        np.zeros(5 * widened(k), single), np.zeros(1, np.uint16), held, counts, factors, sizes,
-        found,
+        np.zeros(6 * widened(k), single), np.zeros(1, np.uint16), held, counts, sizes, found,
     )  # fmt: skip
     shares = np.bincount(found, minlength=k) / DRAWS
     return shares, held[: sizes[-1]], counts[: sizes[-1]], found[-1]
