@@ -19,7 +19,7 @@ from . import launches as launches
 from .addresses import Call
 from .blas import UNLIMITED, limited, matmul
 from .compiled import Kernel, type_of
-from .executor import joined
+from .executor import RUNNERS, joined
 from .pool import Pool
 from .processors import available_threads
 
@@ -112,7 +112,7 @@ class CPU:
     def compile_expected(self) -> None:
         """Compile the noted kernels or load them from disk, so that no block waits."""
         begun = time.perf_counter()
-        for kernel, types in self._awaited:
+        for kernel, types in (*self._awaited, *RUNNERS):
             if types not in kernel.overloads:
                 kernel.compile(types)
         seconds = time.perf_counter() - begun

@@ -285,3 +285,8 @@ def _run(code):
     """Run all calls on the calling thread."""
     _begin(code)
     _work(code, 0)
+
+
+_WORDS = types.int64[::1]
+RUNNERS = (_run, (_WORDS,)), (_begin, (_WORDS,)), (_work, (_WORDS, types.int64))
+"""What runs programs, with the types of its arguments: loaded before training begins."""
