@@ -23,7 +23,19 @@ from scipy import sparse
 
 import blocklearn as bl
 from blocklearn.datasources import HashedWords, MatrixSource, write_blocks
-from blocklearn.models import ALS, FM, GLM, LDA, NMF, KMeans, Ranking, Target
+from blocklearn.models import (
+    ALS,
+    FM,
+    GLM,
+    LDA,
+    NMF,
+    SVD,
+    GaussianMixture,
+    KMeans,
+    PageRank,
+    Ranking,
+    Target,
+)
 
 ROOT = Path(__file__).parents[1]
 WORDS = "anchor bread butter court flour harbour judge jury mast oven sailor Straße".split()
@@ -45,6 +57,9 @@ MODELS: dict[str, bl.Model] = {
     "kmeans": KMeans(clusters=3),
     "kmeans-spherical": KMeans(clusters=3, spherical=True),
     "ranking": Ranking(rank=2, negatives=4),
+    "svd": SVD(components=2, center=True),
+    "gaussian-mixture": GaussianMixture(components=2),
+    "pagerank": PageRank(),
 }
 
 
@@ -67,12 +82,13 @@ def main() -> None:
     numbers: dict[str, Any] = {"X": X, "Y": Y, "weights": weights, "new": new}
     for name, model in MODELS.items():
         hashed = HashedWords(3, WORDS[:4]) if name == "glm-hashed" else WORDS
+        size = len(WORDS) if isinstance(model, PageRank) else len(X)  # links are square
         source = MatrixSource(
-            sparse.csr_array(X),
-            targets=Y,
+            sparse.csr_array(X[:size]),
+            targets=Y[:size],
             weights=weights if isinstance(model, GLM) else None,
             names=hashed,
-            row_names=rows,
+            row_names=rows[:size],
             target_names=TARGETS,
             block_rows=16,
         )

@@ -59,7 +59,9 @@ def test_a_model_predicts_the_same(path: Path) -> None:
 def test_the_documented_way_to_read_it_still_holds(path: Path, page: dict[str, Any]) -> None:
     kept = numbers(path.parent)
     model, tensors = page["read_model"](path)
-    found = page[f"predict_{model['kind']}"](model, tensors, kept["new"].astype(np.float64))
+    found = page[f"predict_{model['kind'].replace('-', '_')}"](
+        model, tensors, kept["new"].astype(np.float64)
+    )
     np.testing.assert_allclose(found, kept[path.name], rtol=2e-3, atol=2e-4)
 
 
