@@ -94,10 +94,12 @@ def test_paged(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_scale(tmp_path: Path) -> None:
-    rows = run(tmp_path, "scale")["rows"]
-    assert {row["system"] for row in rows} == {"dense", "differing", "needed"}
+    file = tmp_path / "scale.json"
+    assert main(["scale", "--quick", "--json", str(file)]) == 0
+    rows = Report.read(file).rows
+    assert {row.system for row in rows} == {"dense", "differing", "needed"}
     assert len(rows) == 2 * 2 * 2 * 2 * 3  # models, blocks, workers, networks, ways
-    assert all(0 < row["quality"]["efficiency"] < 1 for row in rows)
+    assert all(0 < row.quality["efficiency"] < 1 for row in rows)
 
 
 @pytest.mark.slow
