@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -90,23 +91,24 @@ def map_of(array: Any) -> mmap.mmap | None:
 
 def _advise(address: int, ranges: Ranges) -> bool:
     """Ask for up to MOST ranges in one call; return whether the system knows that call."""
-    if _process is None:
+    process = _handle(os.getpid())
+    if process is None:
         return False
     vector = (ranges + np.array([address, 0])).astype(np.uintp)  # struct iovec
     given = ctypes.c_void_p(vector.ctypes.data), ctypes.c_size_t(len(vector))
-    done: int = _system.syscall(
-        PROCESS_MADVISE, _process, *given, mmap.MADV_WILLNEED, ctypes.c_uint(0)
+    done: int = ctypes.CDLL(None).syscall(
+        PROCESS_MADVISE, process, *given, mmap.MADV_WILLNEED, ctypes.c_uint(0)
     )
     return done >= 0
 
 
-def _own_handle() -> int | None:
-    """Return a file descriptor of this process; None where the system has no such thing."""
+@cache
+def _handle(process: int) -> int | None:
+    """Return a file descriptor of this process; None where the system has no such thing.
+
+    process: its number, another one after a fork.
+    """
     try:
-        return os.pidfd_open(os.getpid())
+        return os.pidfd_open(process)
     except (AttributeError, OSError):
         return None
-
-
-_system = ctypes.CDLL(None)
-_process = _own_handle()

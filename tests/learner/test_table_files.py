@@ -126,7 +126,7 @@ def test_pages_of_parts() -> None:
 def test_pages_are_asked_for(known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without the call that takes many ranges; contents stay."""
     if not known:
-        monkeypatch.setattr("blocklearn.learner.files.paging._process", None)
+        monkeypatch.setattr("blocklearn.learner.files.paging._handle", lambda process: None)
     with TableFiles([tmp_path]) as tables:
         array = tables.new("W", (2000, 3), np.float32)
         array[:] = 5.0
@@ -141,7 +141,7 @@ def test_pages_are_asked_for(known: bool, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"optimizer": "lbfgs"}, "lbfgs steps once a pass"),
+        ({"optimizer": "lbfgs"}, "LBFGS steps once a pass"),
         ({"model": {"kind": "glm", "l2": 0.1}}, "penalties and averages change rows of 'W'"),
         ({"optimizer": {"kind": "sgd", "average_from": 2}}, "penalties and averages"),
         ({"replicas": 2}, "one replica on the CPU"),
