@@ -66,8 +66,10 @@ class PartReader:
         self.paths, self._files = list(paths), list[LocalFile | StoredFile]()
         self.close = weakref.finalize(self, close_files, self._files)
         for path, size in zip(paths, part.files, strict=True):
-            file = StoredFile if isinstance(path, StoredPath) else LocalFile
-            self._files.append(file(path, size))  # type: ignore[arg-type]
+            if isinstance(path, StoredPath):
+                self._files.append(StoredFile(path, size))
+            else:
+                self._files.append(LocalFile(path, size))
 
     def read(self, number: int, into: HostBlock, *, pass_: int, index: int) -> None:
         """Fill `into` with block `number` and finish it as block `index` of pass `pass_`."""

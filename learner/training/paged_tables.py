@@ -45,7 +45,9 @@ def _hindrances(replica: Replica) -> Any:
     if replica.shapes.dense:
         yield "the data are dense. Give them as scipy.sparse.csr_array(X), or leave it out."
     if optimizer is None or optimizer.steps_by_pass:
-        name = "it has no optimizer" if optimizer is None else f"{optimizer.kind} steps once a pass"  # type: ignore[attr-defined]
+        name = "it has no optimizer"
+        if optimizer is not None:
+            name = f"{type(optimizer).__name__} steps once a pass"
         yield f"{name}, and changes whole tables then. Use an optimizer that steps by block."
     if not replica.complete:
         yield f"its update reads numbers, so its memory cannot be planned. {REMEDY}"
