@@ -140,7 +140,7 @@ def predict(
         ),
     ] = None,
     engine: Annotated[
-        str | None,
+        Literal["auto", "local", "mpi"] | None,
         typer.Option(
             "--engine", help="mpi: each worker predicts a part; auto: if mpirun began it."
         ),
@@ -172,7 +172,9 @@ def predict(
         raise typer.BadParameter("must be a share from 0 to 1", param_hint="--least")
     endings = RESULTS if pairs is None and least is None else TABLES
     if own[1] > 1 and out is not None:
-        out = _file_of(out, own)
+        from ..storage.predictions import part_of
+
+        out = part_of(out, own)
     if out is not None and str(out) != "-" and out.suffix not in endings:
         raise typer.BadParameter(f"must end in {_listed(endings)}, or be -", param_hint="--out")
     _check_new(out, overwrite=overwrite)
@@ -458,7 +460,9 @@ def _listed(endings: Sequence[str]) -> str:
     return f"{', '.join(endings[:-1])} or {endings[-1]}"
 
 
-def _part(given: str | None, engine: str | None, workers: int | None) -> tuple[int, int]:
+def _part(
+    given: str | None, engine: Literal["auto", "local", "mpi"] | None, workers: int | None
+) -> tuple[int, int]:
     """Return the number of the part that this process predicts, and of all parts.
 
     With `--engine mpi` and `--workers`, the command starts again as so many workers.
@@ -472,21 +476,12 @@ def _part(given: str | None, engine: str | None, workers: int | None) -> tuple[i
                 f"must be I/N, I from 0 to N - 1, not {given}", param_hint="--part"
             )
         return int(number), int(parts)
-    if engine not in (None, "auto", "local", "mpi"):
-        raise typer.BadParameter(f"must be mpi, auto or local, not {engine}", param_hint="--engine")
     from ..engines.open import opened
     from .launching import launch
 
-    name: Literal["auto", "local", "mpi"] = engine or "auto"  # type: ignore[assignment]
-    launch(name, workers)
-    exchange = opened(name, workers, task=lambda: lambda exchange: None)
+    launch(engine or "auto", workers)
+    exchange = opened(engine or "auto", workers, task=lambda: lambda exchange: None)
     return (0, 1) if exchange is None else (exchange.rank, exchange.size)
-
-
-def _file_of(out: Path, part: tuple[int, int]) -> Path:
-    from ..storage.predictions import part_of
-
-    return part_of(out, part)
 
 
 def _check_new(out: Path | None, *, overwrite: bool) -> None:
