@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from blocklearn.datasources.arrays.compiled import kernel
 
 LINE = 64
 """Numbers of a line: a digest of 8 bytes stands for 256 bytes of float32."""
@@ -80,7 +81,7 @@ def _filled(part: NDArray[Any]) -> NDArray[Any]:
     return found
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _digest(lines: NDArray[Any], words: NDArray[np.uint64], found: NDArray[np.uint64]) -> None:
     """Digest lines [n x LINE], given as words [n x w] too: the sum of SplitMix64 of each word.
 
