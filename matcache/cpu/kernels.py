@@ -134,18 +134,34 @@ def max_partials(partials, out):
 def scatter(chunk, thread, bounds, target, rows, columns, source, add, bad):
     """Write target[rows[i], columns[j]] = source[i, j], or add it, for ascending i.
 
-    A chunk has rows of the target, so the order does not depend on the number of chunks.
+    A chunk has rows of the target, so the order does not depend on the number of chunks. Where rows
+    ascend, it reads only those that it writes.
 
     source: [rows x columns]; an axis of length 1 repeats.
     bad: receives the first row position that is out of range. Then nothing is written.
     """
-    for i in range(rows.size):
-        if rows[i] < 0 or rows[i] >= target.shape[0]:
-            bad[chunk, 0] = i + 1
-            return
+    start, stop = 0, rows.size
+    falls = 0
+    for i in range(1, rows.size):
+        falls += rows[i] < rows[i - 1]
     first, last = bounds[chunk], bounds[chunk + 1]
+    if falls == 0 and rows.size and rows[0] >= 0 and rows[rows.size - 1] < target.shape[0]:
+        start, stop = np.searchsorted(rows, first), np.searchsorted(rows, last)
+    else:
+        for i in range(rows.size):
+            if rows[i] < 0 or rows[i] >= target.shape[0]:
+                bad[chunk, 0] = i + 1
+                return
     tall, wide = min(source.shape[0] - 1, 1), min(source.shape[1] - 1, 1)
-    for i in range(rows.size):
+    if columns.size == 1:
+        column = target[:, columns[0]]
+        for i in range(start, stop):
+            r = rows[i]
+            if first <= r < last:
+                x = source[i * tall, 0]
+                column[r] = column[r] + x if add else x
+        return
+    for i in range(start, stop):
         r = rows[i]
         if r < first or r >= last:
             continue

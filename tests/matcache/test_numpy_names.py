@@ -148,21 +148,25 @@ def test_rows_are_added_in_the_order_of_their_positions(memory: MatCache, k: int
     same(t, table)
 
 
-def test_the_number_of_threads_changes_no_bit() -> None:
-    at, rows = rng.integers(0, 900, (1, 40_000)), rng.normal(size=(40_000, 16)).astype(np.float32)
-    found = []
+@pytest.mark.parametrize("k", [1, 16])
+@pytest.mark.parametrize("ascending", [False, True])
+def test_the_number_of_threads_changes_no_bit(k: int, ascending: bool) -> None:
+    n = 640_000 // k
+    at, rows = rng.integers(5, 900, (1, n)), rng.normal(size=(n, k)).astype(np.float32)
+    if ascending:
+        at.sort()  # each thread then reads only the positions that it writes
+    wanted = np.zeros((905, k), np.float32)
+    np.add.at(wanted, at[0], rows)
     for threads in (1, 2, 5):
         with MatCache(threads=threads) as cache:
-            table = named(cache, "table", (900, 16))
+            table = named(cache, "table", (905, k))
             table[from_array(cache, at)] += from_array(cache, rows)
-            found.append(table.numpy())
-    same(found[1], found[0])
-    same(found[2], found[0])
+            same(table.numpy(), wanted)
 
 
 def test_positions_out_of_range_write_nothing(memory: MatCache) -> None:
     t = from_array(memory, np.ones((5, 2)))
-    for wrong in (np.array([[1, 5]]), np.array([[0, -1]])):
+    for wrong in (np.array([[1, 5]]), np.array([[0, -1]]), np.array([[3, -1, 2]])):
         with pytest.raises(IndexError, match=rf"position {wrong[0, 1]} on axis 0"):
             t[from_array(memory, wrong)] += 1.0
         same(t, np.ones((5, 2)))
