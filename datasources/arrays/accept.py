@@ -116,10 +116,33 @@ def readable(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return values.astype(np.float32)
 
 
-def can_be_shown(matrix: CSR) -> bool:
-    """Whether parts of the matrix can serve as arrays of a block without a copy.
+def showable(matrix: CSR, most_bytes: int) -> CSR:
+    """Return the matrix with int32 indices and float32 values that compiled code can read.
 
-    Compiled code needs the same dtypes, writable and aligned.
+    Parts of such a matrix can serve as arrays of a block without a copy.
+
+    most_bytes: where copies would take more, the matrix is returned as it is.
     """
-    parts = [(matrix.indices, np.int32), (matrix.values, np.float32)]
-    return all(a.dtype == dtype and a.flags.behaved and a.flags.c_contiguous for a, dtype in parts)
+    end = int(matrix.indptr[-1])
+    foreign = [part for part in _shown_as(matrix) if not _can_be_shown(*part)]
+    if sum(end * np.dtype(dtype).itemsize for _, dtype in foreign) > most_bytes:
+        return matrix
+    indices, values = (
+        array if _can_be_shown(array, dtype) else array[:end].astype(dtype)
+        for array, dtype in _shown_as(matrix)
+    )
+    return CSR(matrix.indptr, indices, values, matrix.columns)
+
+
+def can_be_shown(matrix: CSR) -> bool:
+    """Whether parts of the matrix can serve as arrays of a block without a copy."""
+    return all(_can_be_shown(array, dtype) for array, dtype in _shown_as(matrix))
+
+
+def _shown_as(matrix: CSR) -> list[tuple[npt.NDArray[Any], Any]]:
+    return [(matrix.indices, np.int32), (matrix.values, np.float32)]
+
+
+def _can_be_shown(array: npt.NDArray[Any], dtype: Any) -> bool:
+    """Whether compiled code can read it: it needs the same dtype, writable and aligned."""
+    return array.dtype == dtype and array.flags.behaved and array.flags.c_contiguous

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from blocklearn.answers import answered
 
-from ..arrays.accept import CSR, accept, can_be_shown
+from ..arrays.accept import CSR, accept, can_be_shown, showable
 from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import hash_matrix
 from ..block import MAX_COLUMNS, BlockShape, HostBlock
@@ -41,9 +41,9 @@ class MatrixSource(Described):
     - keep_bytes: most bytes of blocks kept for later passes.
 
     With shuffle False or "blocks", a block has the same rows in every pass. Sparse blocks are then
-    kept from the first pass on, with their transposed index if a reader needs that. They take
-    about 20 bytes per non-zero, or 12 where blocks are parts of a CSR matrix of float32 and int32.
-    Blocks beyond `keep_bytes` are made anew in each pass.
+    kept from the first pass on, with their transposed index if a reader needs that, up to
+    `keep_bytes`: about 20 bytes per non-zero. With shuffle False it is 12: blocks are parts of X,
+    converted once to int32 and float32 if that takes at most `keep_bytes`.
 
     Raises `DataError` unless X is a matrix of finite numbers that labels and names fit.
 
@@ -78,6 +78,8 @@ class MatrixSource(Described):
         rows, columns = int(X.shape[0]), int(X.shape[1])
         check_columns(rows, columns, names)
         check_row_names(rows, row_names)
+        if shuffle is False and isinstance(matrix, CSR):
+            matrix = showable(matrix, keep_bytes)
         self._matrix = matrix
         self._names, self._row_names = names, row_names
         self._labels = Labels(rows, targets, weights, target_names)

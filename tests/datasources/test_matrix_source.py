@@ -335,3 +335,21 @@ def test_a_matrix_changed_under_way_is_noticed() -> None:
     X.indptr[4:] = X.indptr[-1]
     with pytest.raises(DataError, match="row 3 is not what it was"):
         source.read(0, 1, block)
+
+
+@pytest.mark.parametrize("keep_bytes", [2**20, 20])
+def test_indices_and_values_of_other_kinds_are_converted_once_where_memory_allows(
+    keep_bytes: int,
+) -> None:
+    X = table(20, 9)
+    csr = sparse.csr_array(X.astype(np.float64))
+    csr.indices, csr.indptr = csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
+    source = MatrixSource(csr, block_rows=6, keep_bytes=keep_bytes)
+    block, shown = HostBlock(source.shape, indexed=False), []
+    for index in (1, 3, 1):
+        source.read(0, index, block)
+        np.testing.assert_array_equal(block_table(block), X[6 * index : 6 * index + 6])
+        shown.append((block.indices.ctypes.data, block.values.ctypes.data))
+    kept = keep_bytes == 2**20
+    assert (shown[0] == shown[2] != shown[1]) == kept  # parts of one copy, in place of gathered
+    assert (shown[0] == shown[1]) != kept
