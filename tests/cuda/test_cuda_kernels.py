@@ -181,6 +181,7 @@ def check_solved(x: Any, A: Any, b: Any, free: Any) -> None:
         (33, True, True, False, -64),
         (50, False, False, True, 1),
         (100, False, True, False, 256),
+        pytest.param(124, True, False, True, 160, marks=pytest.mark.slow),  # a square each
         *[
             pytest.param(k, True, True, k == 50, 0, marks=pytest.mark.gpu)
             for k in (1, 20, 50, 100, 130)
@@ -412,6 +413,8 @@ def test_modules_compile_and_keep_to_registers(name: str, architecture: str) -> 
     for kernel, needs in needed.items():
         assert needs.frame == 0, (kernel, needs)
         assert needs.registers <= (250 if "most in registers" in name else 168), (kernel, needs)
+        if name == "cholesky":
+            assert needs.blocks(sources.solvers(100)) >= 4, (kernel, needs)
 
 
 @pytest.mark.slow
@@ -422,4 +425,5 @@ def test_modules_of_every_k_compile(k: int) -> None:
         if k <= MOST:
             for flag in (False, True):
                 source = sources.cholesky_source(k, gram=flag, masked=flag, scaled=flag)
-                assert nvrtc(source, architecture)
+                needed = resources(nvrtc(source, architecture))
+                assert not any(needs.frame for needs in needed.values())

@@ -1,8 +1,8 @@
 """The hand-written CUDA kernels, as texts of modules: `*.cu`.
 
 Each kernel has the semantics of the CPU kernel of the same name and, where it says so, its bits.
-Blocks have 256 threads, those of `cholesky.cu` 128; every kernel loops over its work with any
-number of blocks.
+Blocks have 256 threads, those of `cholesky.cu` `solvers(k)`; every kernel loops over its work with
+any number of blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SORT_TILE = 1024  # numbers that one block of threads sorts
 GIBBS_LANES = 16  # of the sampler: lanes that have a row
 RESIDENT = 1024  # most topics of a sampler whose counts are in registers: more would spill
 RESIDENT_KEPT = 896  # the same of the sampler of kept topics, which needs some registers more
-SOLVERS = 128  # threads in a block of `cholesky.cu`: four blocks then share a processor
+SQUARES = ((22, 1), (44, 2), (88, 4), (130, 8))  # of `cholesky.cu`: up to k unknowns, their side
 
 
 @cache
@@ -197,7 +197,22 @@ def cholesky_source(k: int, *, gram: bool, masked: bool, scaled: bool, table: st
 
     The kernels are `solve_rows`, `solve_sums`, `add_outer_32` and `add_outer_64`.
     """
-    block = f"#ifndef BL_BLOCK\n#define BL_BLOCK {SOLVERS}\n#endif\n"
-    facts = f"#define K {k}\n#define GRAM {int(gram)}\n#define MASKED {int(masked)}\n"
-    facts += f"#define SCALED {int(scaled)}\ntypedef {table} T;\n"
+    block = f"#ifndef BL_BLOCK\n#define BL_BLOCK {solvers(k)}\n#endif\n"
+    facts = f"#define K {k}\n#define SIDE {_side(k)}\n#define GRAM {int(gram)}\n"
+    facts += f"#define MASKED {int(masked)}\n#define SCALED {int(scaled)}\ntypedef {table} T;\n"
     return block + device_header() + facts + _text("cholesky")
+
+
+def solvers(k: int) -> int:
+    """Return the threads in a block of `cholesky_source`: one for each square, or for every two.
+
+    >>> solvers(100), solvers(130), solvers(88)
+    (96, 160, 128)
+    """
+    along = -(-k // _side(k))
+    warps = -(-along * (along + 1) // 2 // 32)
+    return 32 * max(2, warps) if warps <= 5 else 128
+
+
+def _side(k: int) -> int:
+    return next(side for most, side in SQUARES if k <= most)

@@ -1,20 +1,17 @@
 // Normal equations: the counterparts of cpu/cholesky.py. K: unknowns, at most 130; GRAM, MASKED,
-// SCALED: 0 or 1; T: type of the table.
+// SCALED: 0 or 1; T: type of the table; SIDE: of a square, 1, 2, 4 or 8.
 // A block of threads has one symmetric matrix. While it is summed, each thread holds a square of SIDE x
 // SIDE numbers of its upper half in registers; then it goes into shared memory, its upper half row by
 // row, where it is factored. Every sum is one chain in the order of the entries.
 
 #define TRIANGLE (K * (K + 1) / 2)
-#define SIDE (K > 88 ? 8 : K > 44 ? 4 : K > 22 ? 2 : 1)
 #define SQUARES ((K + SIDE - 1) / SIDE)  // along a side
 #define WIDE (SQUARES * SIDE)
 #define PARTS (SQUARES * (SQUARES + 1) / 2)
 #define OWN ((PARTS + BL_BLOCK - 1) / BL_BLOCK)  // of a thread
 #define PACK (SIDE < 4 ? SIDE : 4)  // numbers that are read at once
 #define BATCH 8  // entries at a time
-// blocks of a processor, as registers allow: of kernels that solve, and of those that add up
-#define SOLVING (OWN > 1 ? 2 : 4)
-#define ADDING (OWN > 1 ? 2 : SIDE == 8 ? 3 : 4)
+#define SHARED (BL_BLOCK > 128 ? 3 : 4)  // blocks of a processor, as registers allow
 #define FLOOR 1e-6f  // of a pivot, in parts of the diagonal it came from
 #define GRID (BL_BLOCK >= 256 ? 16 : BL_BLOCK >= 64 ? 8 : 1)  // threads along a side of the matrix
 
@@ -24,6 +21,8 @@ __device__ __forceinline__ int packed(int r, int c) {
   const int padded = (K + 15) / 16 * 16, g = r / 16, first = 16 * g;
   return 16 * (g * padded - 8 * g * (g - 1)) + (r - first) * (padded - first) + c - first;
 }
+// The distance of (r, c) and (r + 1, c), of the same 16 rows.
+__device__ __forceinline__ int below(int r) { return (K + 15) / 16 * 16 - r / 16 * 16; }
 #define PACKED (16 * ((K + 15) / 16) * ((K + 15) / 16 + 1) / 2 * 16)
 
 // A thread's squares: which ones they are, and their numbers.
@@ -42,6 +41,18 @@ struct Squares {
       for (int a = 0; a < SIDE; ++a)
 #pragma unroll
         for (int b = 0; b < SIDE; ++b) x[o][a][b] = 0.0f;
+    }
+  }
+  // do(at, x) for packs of whole squares; `at` is their place in a packed matrix, which has room for them
+  template <class Do> __device__ __forceinline__ void packs(Do what) {
+#pragma unroll
+    for (int o = 0; o < OWN; ++o) {
+      if (row[o] >= WIDE) continue;
+      const int first = packed(row[o], column[o]), stride = below(row[o]);
+#pragma unroll
+      for (int a = 0; a < SIDE; ++a)
+#pragma unroll
+        for (int b = 0; b < SIDE; b += PACK) what(first + a * stride + b, x[o][a] + b);
     }
   }
   // do(r, c, x) for all numbers of the upper half
@@ -145,7 +156,7 @@ __device__ __forceinline__ void solve(float* A, float ridge, const float* free, 
 }
 
 // out[i] = x, (sum over the entries j of row i of weights[j] v_j v_j' + gram + D_i) x = rhs[i].
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, SOLVING) solve_rows(i64 rows, const i64* indptr,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_rows(i64 rows, const i64* indptr,
     const int* indices, const float* weights, const T* table, const float* gram, const float* free,
     const float* scaling, const float* shift, const float* ridge, const float* rhs, float* out) {
   __shared__ float A[TRIANGLE];
@@ -159,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, SOLVING) solve_rows(i64 r
 }
 
 // The same of sums that are packed: out[i] = x, (sums[i] + gram + D_i) x = rhs[i].
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, SOLVING) solve_sums(i64 rows, const float* sums,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_sums(i64 rows, const float* sums,
     const float* gram, const float* free, const float* scaling, const float* shift, const float* ridge,
     const float* rhs, float* out) {
   __shared__ float A[TRIANGLE];
@@ -183,18 +194,18 @@ __device__ __forceinline__ void outer(const i64* count, const int* active, const
   for (i64 a = blockIdx.x; a < columns; a += gridDim.x) {
     float* to = sums + (i64)active[a] * PACKED;
     Squares own;
-    own.each([&](int r, int c, float& x) { x = to[packed(r, c)]; });
+    own.packs([&](int at, float* x) { bl_load<PACK>(x, to + at); });
     own.add(starts[a], starts[a + 1], table, [&](i64 e) { return (i64)t_rows[e]; },
             [&](i64 e) { return weights[t_pos[e]]; });
-    own.each([&](int r, int c, float& x) { to[packed(r, c)] = x; });
+    own.packs([&](int at, float* x) { bl_store<PACK>(to + at, x); });
   }
 }
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, ADDING) add_outer_32(const i64* count, const int* active,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) add_outer_32(const i64* count, const int* active,
     const i64* starts, const int* t_rows, const int* t_pos, const float* weights, const T* table,
     float* sums) {
   outer<int>(count, active, starts, t_rows, t_pos, weights, table, sums);
 }
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, ADDING) add_outer_64(const i64* count, const int* active,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) add_outer_64(const i64* count, const int* active,
     const i64* starts, const int* t_rows, const i64* t_pos, const float* weights, const T* table,
     float* sums) {
   outer<i64>(count, active, starts, t_rows, t_pos, weights, table, sums);

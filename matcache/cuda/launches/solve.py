@@ -9,7 +9,7 @@ from ...containers.chunks import turned
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
-from ..kernels import SOLVERS, cholesky_source
+from ..kernels import cholesky_source, solvers
 from ..order import active_count
 from .common import c_type, turned_name
 
@@ -59,7 +59,7 @@ def _cholesky(
     def source() -> str:
         return cholesky_source(k, gram=gram, masked=masked, scaled=scaled, table=own)
 
-    return cache.backend.text((name, *facts), source, name, SOLVERS)
+    return cache.backend.text((name, *facts), source, name, solvers(k))
 
 
 def _arrays(systems: Systems) -> list[Any]:
