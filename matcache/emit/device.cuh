@@ -268,15 +268,18 @@ template <class F> __device__ __forceinline__ F bl_digamma(F x) {
   return x < F(0) ? F(0) / F(0) : x == F(0) ? -F(1) / F(0) : r + log(y) - F(0.5) / y - s;
 }
 // exp(psi(x)), never below 1e-20; exp(psi(y + 1/2)) = y + 1/(24 y) - 37/(5760 y^3) + ...
+// 1 / y and the sum of 1 / (x + i), i < 4, are by one division: with q = x (x + 3) the sum is
+// (2 x + 3) (1 / q + 1 / (q + 2)). From 1e7 on, where q (q + 2) would overflow, it is left out.
 template <class F> __device__ __forceinline__ F bl_exppsi(F x) {
-  const F tiny = F(1e-20);
-  F y = x + F(7.5), v = F(1) / y, w = v * v;
+  const F tiny = F(1e-20), many = F(1e7);
+  const bool large = x > many;
+  const F y = large ? x - F(0.5) : x + F(3.5), c = large ? many : x, q = c * (c + F(3));
+  const F below = large ? F(1) : q * (q + F(2)), above = (F(2) * c + F(3)) * (F(2) * q + F(2));
+  const F one = F(1) / (y * below), v = one * below, w = v * v;
+  const F r = large ? F(0) : above * y * one;
   F s = y + v * (F(1.0 / 24) - w * (F(37.0 / 5760) - w * (F(10313.0 / 2903040) - w * F(5509121.0 / 1393459200))));
-  // the sum of 1 / (x + i), i < 8, by pairs: (x + i) (x + 7 - i) = q + i (7 - i)
-  const F c = x < F(1e9) ? x : F(1e9), q = c * (c + F(7));
-  const F r = (F(2) * c + F(7)) * ((F(2) * q + F(6)) / (q * (q + F(6))) + (F(2) * q + F(22)) / ((q + F(10)) * (q + F(12))));
   F p = s * exp(-r);
-  if (x != x || x < F(0)) return F(0) / F(0);
+  if (x != x || x < F(0)) return BL_NAN(F);
   return p > tiny ? p : tiny;
 }
 // The same to the precision of double, as cpu_math64.py.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy import special
 
 from blocklearn.matcache import (
     Mat,
@@ -37,6 +39,7 @@ from blocklearn.matcache import (
     where,
 )
 from blocklearn.matcache.emit.cuda_elements import elements_source
+from blocklearn.matcache.emit.cuda_header import device_header
 from blocklearn.matcache.emit.cuda_layout import layout
 from blocklearn.matcache.emit.cuda_rows import rowwise_source
 from blocklearn.matcache.operations.dense import compiled
@@ -449,6 +452,36 @@ def test_dense_expressions_on_the_host_match_numpy(ending: Ending, threads: int)
     wanted = {"assign": expected, "total": expected.sum(), "colsum": expected.sum(axis=0)}[ending]
     got = {"assign": out, "total": out.sum(), "colsum": out.sum(axis=0)}[ending]
     np.testing.assert_allclose(got, wanted, rtol=1e-10)
+
+
+EXPPSI = """
+extern "C" __global__ void run(i64 n, const float* x, float* out) {
+  for (i64 e = BL_THREAD; e < n; e += BL_THREADS) out[e] = bl_exppsi(x[e]);
+}
+"""
+
+
+def test_exppsi_takes_one_division() -> None:
+    loop = "for (i64 e = BL_THREAD; e < n; e += BL_THREADS)"
+    once = EXPPSI.replace(loop, "const int e = threadIdx.x;")
+    assert len(re.findall(r"\b(?:div|rcp)\.", ptx(device_header() + once))) == 1
+
+
+@needs_compiler
+def test_exppsi_is_exact_in_all_of_its_range() -> None:
+    x = np.geomspace(1e-3, 1e38, 4000, dtype=np.float32)
+    x = np.concatenate([x, np.array([0, 1e-45, 1e-38, 1e7, 1.0000001e7, np.inf], np.float32)])
+    out = np.empty_like(x)
+    cuda_host.HostModule(device_header() + EXPPSI).call("run", x.size, x, out)
+    wanted = np.maximum(np.exp(special.psi(np.maximum(x, 1e-30).astype(np.float64))), 1e-20)
+    np.testing.assert_allclose(out, wanted, rtol=2e-5)  # next to the floor: 50 roundings of psi
+    large = x >= 1
+    np.testing.assert_allclose(out[large], wanted[large], rtol=1e-6)
+    edge = np.array([-0.0, -1e-30, -np.inf, np.nan], np.float32)
+    got = np.empty_like(edge)
+    cuda_host.HostModule(device_header() + EXPPSI).call("run", edge.size, edge, got)
+    assert got[0] == np.float32(1e-20)
+    assert np.isnan(got[1:]).all()
 
 
 @needs_compiler
