@@ -523,10 +523,12 @@ class Learner:
             yield from team.in_turn(reader.blocks(0, start, stop=stop), predict)
 
     @answered
-    def evaluate(self, X: Any) -> dict[str, float]:
+    def evaluate(self, X: Any, *, crew: Crew | None = None) -> dict[str, float]:
         """Return the model's scores on the rows of X, by name.
 
         X: a matrix, (X, Y), (X, Y, weights) or a DataSource, as for `train`.
+        crew: workers that share the blocks. All call this with the same model and data, and all get
+            the scores, which have the bits of one worker. None: this one alone.
         """
         self._live.check_trained()
         source = self._prepared(self._source(X, "evaluate"))
@@ -535,7 +537,9 @@ class Learner:
         check_rows(self.model, rows, self.row_names, source, "evaluate")
         team.make_ready(source.shape)
         with self._reader(source, "score") as reader:
-            return score_blocks(team, reader.blocks(0), source.shape.total_rows, self.progress)
+            crew, rows = crew or Crew(), source.shape.total_rows
+            blocks = reader.blocks(0, min(crew.rank, source.blocks), crew.size)
+            return score_blocks(team, blocks, rows, self.progress, crew)
 
     @property
     def team(self) -> Team | None:

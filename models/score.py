@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.datasources import HostBlock
 from blocklearn.matcache import Number
@@ -79,6 +80,10 @@ class DataScore(Protocol):
 
     def add(self, block: HostBlock) -> None:
         """Count the rows of a block. The order of blocks must not matter."""
+
+    @property
+    def counted(self) -> Sequence[NDArray[np.int64]]:
+        """The arrays of what was counted: those of two sets of rows add up."""
 
     def figures(self) -> dict[str, float]:
         """Return the final figures by name."""
@@ -156,6 +161,11 @@ class Tally:
         """The memory that the first `clear` takes."""
         of_totals = [room for total in self._totals.values() for room in total.rooms]
         return [*of_totals, *(room for score in self._data_scores for room in score.rooms)]
+
+    @property
+    def counted(self) -> Sequence[NDArray[np.int64]]:
+        """What the scores that read blocks have counted; see `DataScore`."""
+        return [array for score in self._data_scores for array in score.counted]
 
     def clear(self) -> None:
         """Forget all blocks."""

@@ -6,6 +6,7 @@ The coherence of lists of words is in coherence.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +100,7 @@ class TopicQuality:
             Room("scratch of coherence", (SCRATCH, at_once, n, n), "float64"),
         ]
         self._memory: _Memory | None = None
-        self._documents = 0
+        self._documents = np.zeros(1, np.int64)
 
     def clear(self) -> None:
         """Forget all documents, and list the first words of the present topics."""
@@ -107,7 +108,7 @@ class TopicQuality:
             self._memory = _Memory(*(np.zeros(room.shape, room.dtype) for room in self.rooms))
         own = self._memory
         own.pairs[...] = 0
-        self._documents = 0
+        self._documents[0] = 0
         first_words(self._topics.shown(), own.first, own.shares)
         index_words(own.first, own.pairs.shape[1], own.starts, own.entries)
 
@@ -118,7 +119,13 @@ class TopicQuality:
         rows = (block.indptr[: block.rows + 1], block.indices, block.values)
         scratch = (own.met, own.sizes, own.touched)
         count_pairs(rows, (own.starts, own.entries), scratch, own.pairs)
-        self._documents += block.rows
+        self._documents[0] += block.rows
+
+    @property
+    def counted(self) -> Sequence[Ints]:
+        """Pairs of words in documents, and documents: see `DataScore`."""
+        assert self._memory is not None
+        return [self._memory.pairs, self._documents]
 
     def figures(self) -> dict[str, float]:
         """Return the scores by name; those that have no value are left out."""

@@ -40,10 +40,15 @@ def entries_of(source: DataSource, rows: npt.NDArray[np.int64]) -> Any:
     return sparse.vstack(found, format="csr")[np.argsort(np.concatenate(order))]
 
 
-def blocks_of_entries(source: DataSource) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
-    """Yield the numbers of the rows of each block, with their stored entries."""
+def blocks_of_entries(
+    source: DataSource, start: int = 0, stop: int | None = None
+) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
+    """Yield the numbers of the rows of each block, with their stored entries.
+
+    start, stop: the first block, and that before which to stop; None: after the last.
+    """
     with Reader(source) as reader:
-        for block in reader.blocks(0):
+        for block in reader.blocks(0, start, stop=stop):
             yield block.row_ids[: block.rows].copy(), matrix_of(block)
 
 

@@ -6,7 +6,8 @@ Longer than 300 lines: options of commands are declared one by one.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,9 +15,22 @@ import typer
 
 from ..storage.table_file import TABLES
 from ..terminal import say, show_lines, show_text
+from . import parts
 from .options import ModelClassOption, VerboseOption, model_class
+from .parts import Given, Output, Trained, Wanted
+from .sharing import (
+    Engine,
+    EngineOption,
+    Part,
+    PartOption,
+    WorkersOption,
+    check_alone,
+    part_of,
+    shared,
+)
 
 if TYPE_CHECKING:
+    from ..engines.crew import Crew
     from ..learner import Learner
     from ..recommendation.lists import Lists
     from ..storage.predictions import Predicted
@@ -131,23 +145,9 @@ def predict(
     text: FieldOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
-    part: Annotated[
-        str | None,
-        typer.Option(
-            "--part",
-            metavar="I/N",
-            help="Only part I, from 0, of N parts of the blocks; --out FILE becomes FILE-I-of-N.",
-        ),
-    ] = None,
-    engine: Annotated[
-        Literal["auto", "local", "mpi"] | None,
-        typer.Option(
-            "--engine", help="mpi: each worker predicts a part; auto: if mpirun began it."
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Workers that --engine mpi starts here.")
-    ] = None,
+    part: PartOption = None,
+    engine: EngineOption = None,
+    workers: WorkersOption = None,
     model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
@@ -161,9 +161,7 @@ def predict(
 
     Several workers, or machines with --part, each write the rows of their part to a file.
     """
-    own = _part(part, engine, workers)
-    if own[1] > 1 and (pairs is not None or least is not None or out is None or str(out) == "-"):
-        raise typer.BadParameter("parts are written with --data and --out FILE, without --least")
+    own = part_of(part, engine, workers)
     if (data is None) == (pairs is None):
         raise typer.BadParameter("choose one of --data and --pairs")
     if pairs is not None and least is not None:
@@ -171,12 +169,16 @@ def predict(
     if least is not None and math.isnan(least):
         raise typer.BadParameter("must be a share from 0 to 1", param_hint="--least")
     endings = RESULTS if pairs is None and least is None else TABLES
-    if own[1] > 1 and out is not None:
-        from ..storage.predictions import part_of
-
-        out = part_of(out, own)
-    if out is not None and str(out) != "-" and out.suffix not in endings:
+    into_file = out is not None and str(out) != "-"
+    if into_file and out is not None and out.suffix not in endings:
         raise typer.BadParameter(f"must end in {_listed(endings)}, or be -", param_hint="--out")
+    trained = Trained(run, model, device, _count(replicas))
+    if data is not None and least is None and into_file and out is not None:
+        given, output = Given(data, text=text, separator=separator), Output(out, own, overwrite)
+        work = partial(parts.predict, trained=trained, data=given, out=output)
+        _show_shared(work, own, engine, workers)
+        return
+    check_alone(own, workers, "--data and --out FILE, without --least")
     _check_new(out, overwrite=overwrite)
     from ..storage.persistence import load
 
@@ -186,27 +188,18 @@ def predict(
     assert data is not None
     from ..reports.lines import prediction_lines
     from ..runs.model_inputs import open_for
-    from ..storage.predictions import (
-        json_lines,
-        predict_blocks,
-        prediction_names,
-        write_predictions,
-    )
+    from ..storage.predictions import json_lines, predict_blocks
     from ..storage.topic_shares import topic_model
 
     learner = load(run, model_class(model), device=device, replicas=_count(replicas))
     if least is not None:
         topic_model(learner)
     source = open_for(learner, run, data, text=text, separator=separator)
-    blocks = predict_blocks(learner, source, own)
+    blocks = predict_blocks(learner, source)
     if least is not None:
         _show_topics(learner, blocks, least, out)
-    elif out is None or str(out) == "-":
-        show_lines(prediction_lines(learner, blocks) if out is None else json_lines(blocks))
     else:
-        rows = source.shape.total_rows if own[1] == 1 else None
-        count = write_predictions(out, blocks, rows, prediction_names(learner))
-        show_lines([f"{out}: {count:,} rows"])
+        show_lines(prediction_lines(learner, blocks) if out is None else json_lines(blocks))
 
 
 def factors(
@@ -279,20 +272,26 @@ def evaluate(
     text: FieldOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
+    engine: EngineOption = None,
+    workers: WorkersOption = None,
     model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Score a model on data that it was not trained on."""
+    """Score a model on data that it was not trained on.
+
+    Several workers share the blocks; the scores are those of one.
+    """
     from blocklearn.datasources import DataError
 
     from ..reports.lines import score_lines
-    from ..runs.model_inputs import open_for
-    from ..runs.rating_inputs import ranking_scores_of
-    from ..storage.persistence import load
 
-    learner = load(run, model_class(model), device=device, replicas=_count(replicas))
-    held_out = open_for(learner, run, data, targets, labelled=True, text=text, separator=separator)
-    scores = learner.evaluate(held_out) | ranking_scores_of(learner, run, held_out)
+    trained, given = (
+        Trained(run, model, device, _count(replicas)),
+        Given(data, targets, text, separator),
+    )
+    scores, crew = shared(partial(parts.evaluate, trained=trained, data=given), engine, workers)
+    if not crew.leads:
+        return
     known = {name: value for name, value in scores.items() if not math.isnan(value)}
     missing = ", ".join(name for name in scores if name not in known)
     if not known:
@@ -330,47 +329,35 @@ def recommend(
     overwrite: OverwriteOption = False,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per user.")] = False,
     device: DeviceOption = "cpu",
+    part: PartOption = None,
+    engine: EngineOption = None,
+    workers: WorkersOption = None,
     model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """List the best items for each user.
 
     Without --out, print a line per user.
+
+    Several workers, or machines with --part, each write the lists of their part to a file.
     """
     if seen is not None and include_seen:
         raise typer.BadParameter("choose one of --seen and --include-seen")
     if data is not None and (users is not None or seen is not None):
         raise typer.BadParameter("--data has its own users: leave out --users and --seen")
-    _check_lists_file(out, overwrite=overwrite)
-    from dataclasses import replace
-
-    from ..recommendation import recommend as recommending
-    from ..runs.rating_inputs import known_ids, new_users, seen_by_users
-    from ..storage.persistence import load
-
-    learner = load(run, model_class(model), device=device)
-    listed = None
-    if items is not None:
-        listed = known_ids(learner, items, "item", skip_unknown=skip_unknown)
-    if data is not None:
-        ids, rated = new_users(learner, run, data, skip_unknown=skip_unknown)
-        lists = recommending.recommend(
-            learner, rated, top, exclude_seen=not include_seen, items=listed
-        )
-        _show_lists(replace(lists, row_ids=ids), out, json)
+    own = part_of(part, engine, workers)
+    _check_table(out)
+    trained = Trained(run, model, device)
+    wanted = Wanted(users, data, top, items, seen, include_seen, skip_unknown)
+    if out is not None:
+        output = Output(out, own, overwrite)
+        work = partial(parts.recommend, trained=trained, wanted=wanted, out=output)
+        _show_shared(work, own, engine, workers)
         return
-    which = None
-    if users is not None:
-        which = known_ids(learner, users, "user", skip_unknown=skip_unknown)
-    lists = recommending.recommend(
-        learner,
-        which,
-        top,
-        exclude_seen=not include_seen,
-        seen=None if include_seen else seen_by_users(learner, run, seen),
-        items=listed,
-    )
-    _show_lists(lists, out, json)
+    from ..engines.crew import Crew
+
+    check_alone(own, workers, "--out FILE")
+    _show_lists(wanted.lists(Crew(), trained, (0, 1)), None, json)
 
 
 def similar(
@@ -450,9 +437,13 @@ def _count(replicas: str) -> int | Literal["auto"]:
     return int(replicas)
 
 
-def _check_lists_file(out: Path | None, *, overwrite: bool) -> None:
+def _check_table(out: Path | None) -> None:
     if out is not None and out.suffix not in TABLES:
         raise typer.BadParameter(f"must end in {_listed(TABLES)}", param_hint="--out")
+
+
+def _check_lists_file(out: Path | None, *, overwrite: bool) -> None:
+    _check_table(out)
     _check_new(out, overwrite=overwrite)
 
 
@@ -460,28 +451,21 @@ def _listed(endings: Sequence[str]) -> str:
     return f"{', '.join(endings[:-1])} or {endings[-1]}"
 
 
-def _part(
-    given: str | None, engine: Literal["auto", "local", "mpi"] | None, workers: int | None
-) -> tuple[int, int]:
-    """Return the number of the part that this process predicts, and of all parts.
+def _show_shared(
+    work: "Callable[[Crew], list[str]]",
+    part: Part | None,
+    engine: Engine | None,
+    workers: int | None,
+) -> None:
+    """Write the part of `--part`, or let all workers write theirs; print a line on each file."""
+    from ..engines.crew import Crew
 
-    With `--engine mpi` and `--workers`, the command starts again as so many workers.
-    """
-    if given is not None:
-        number, _, parts = given.partition("/")
-        if engine is not None or workers is not None:
-            raise typer.BadParameter("choose one of --part and --engine")
-        if not (number.isdecimal() and parts.isdecimal() and int(number) < int(parts)):
-            raise typer.BadParameter(
-                f"must be I/N, I from 0 to N - 1, not {given}", param_hint="--part"
-            )
-        return int(number), int(parts)
-    from ..engines.open import opened
-    from .launching import launch
-
-    launch(engine or "auto", workers)
-    exchange = opened(engine or "auto", workers, task=lambda: lambda exchange: None)
-    return (0, 1) if exchange is None else (exchange.rank, exchange.size)
+    if part is not None:
+        show_lines(work(Crew()))
+        return
+    lines, crew = shared(work, engine, workers)
+    if crew.leads:
+        show_lines(lines)
 
 
 def _check_new(out: Path | None, *, overwrite: bool) -> None:

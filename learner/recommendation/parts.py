@@ -12,6 +12,7 @@ from blocklearn.datasources import BlockShape, DataSource, EntriesSource, blocks
 from blocklearn.matcache import ShapeError
 from blocklearn.matcache.containers.backend import Backend
 
+from ..errors import ConfigError
 from .factors import Factors
 from .lists import Ranked
 from .top_lists import top_lists
@@ -114,6 +115,22 @@ def parts_of(numbers: Array) -> tuple[list[Array], int]:
     return [numbers[start : start + size] for start in range(0, numbers.size, size)], size
 
 
+def run_of(count: int, part: tuple[int, int], what: str = "users") -> tuple[int, int]:
+    """Return the first place of part i of `count` ones, and that after its last one.
+
+    part: (i, n). what: their name in messages. Raises ConfigError if there are fewer than parts.
+    """
+    number, parts = part
+    if parts > max(1, count):
+        raise ConfigError(
+            [
+                f"{parts} parts of {count} {what}: each must have one at least. Ask for fewer "
+                "parts, or start fewer workers."
+            ]
+        )
+    return count * number // parts, count * (number + 1) // parts
+
+
 def of_matrix(numbers: Array, matrix: Any) -> Blocks:
     """Return blocks that leave out rows of a `csr_array`; None: nothing is left out."""
     parts, size = parts_of(numbers)
@@ -124,11 +141,19 @@ def of_matrix(numbers: Array, matrix: Any) -> Blocks:
     return Blocks(size, max(1, entries), ((part, matrix[part]) for part in parts))
 
 
-def of_source(numbers: Array, source: DataSource | None, shape: tuple[int, int]) -> Blocks:
+def of_source(
+    numbers: Array,
+    source: DataSource | None,
+    shape: tuple[int, int],
+    part: tuple[int, int] = (0, 1),
+) -> Blocks:
     """Return blocks that leave out rows of a source.
 
-    They are in the order of `numbers` if the source finds single rows, else in its own order.
+    They are in the order of `numbers` if the source finds single rows, else in its own order. A
+    part is then one of its blocks.
+
     shape: the expected (users, items).
+    part: (i, n): only part i of n.
 
     Raises:
         ShapeError: the source has another shape.
@@ -145,14 +170,15 @@ def of_source(numbers: Array, source: DataSource | None, shape: tuple[int, int])
             f"columns, but there are {shape[0]:,} users and {shape[1]:,} items."
         )
     if isinstance(source, EntriesSource):
-        parts, size = parts_of(numbers)
+        parts, size = parts_of(numbers[slice(*run_of(len(numbers), part))])
         entries = entries_for(source.shape, size)
         return Blocks(size, entries, ((part, source.entries(part)) for part in parts))
+    start, stop = run_of(source.blocks, part, "blocks")
     wanted = np.zeros(source.shape.total_rows, np.bool_)
     wanted[numbers] = True
 
     def read() -> Iterator[tuple[Array, Any]]:
-        for ids, matrix in blocks_of_entries(source):
+        for ids, matrix in blocks_of_entries(source, start, stop):
             here = np.flatnonzero(wanted[ids])
             if here.size:
                 yield ids[here], matrix[here]

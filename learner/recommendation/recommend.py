@@ -15,7 +15,7 @@ from blocklearn.matcache import ShapeError
 from ..learner import Learner
 from .factors import factors_of
 from .lists import Lists, Ranked
-from .parts import lists_of, of_matrix, of_source, parts_of
+from .parts import lists_of, of_matrix, of_source, parts_of, run_of
 from .top_lists import top_lists
 
 Array = NDArray[Any]
@@ -30,6 +30,7 @@ def recommend(
     exclude_seen: bool = True,
     seen: Any = None,
     items: Any = None,
+    part: tuple[int, int] = (0, 1),
 ) -> Lists:
     """List the n items with the highest predictions for each user, block by block.
 
@@ -47,9 +48,10 @@ def recommend(
         seen: a SciPy sparse matrix [all users x items] or a DataSource whose entries are the seen
             items; None: the training data, or the ratings of new users.
         items: ids or numbers of the items that may be listed; None: all.
+        part: (i, n): only the lists of part i of n, one part after another.
 
     Raises:
-        ConfigError: the model has no users and items.
+        ConfigError: the model has no users and items, or there are fewer users than parts.
         DataError: an id is unknown; the message names the first ones.
         ShapeError: a matrix is not sparse, or has not the model's users and items.
         ValueError: n is below 1. Or the seen items are unknown: pass seen=, or exclude_seen=False.
@@ -66,19 +68,24 @@ def recommend(
     n = checked_length(n, shape[1])
     if sp.issparse(users):
         known = as_csr(users, "users", (None, shape[1]))
-        rows, numbers = fold_in(learner, known), np.arange(users.shape[0])
-        blocks = of_matrix(numbers, known if exclude_seen else None)
+        start, stop = run_of(known.shape[0], part)
+        known = known[start:stop]
+        rows = fold_in(learner, known)
+        blocks = of_matrix(np.arange(len(rows)), known if exclude_seen else None)
+        found = lists_of(factors, rows, blocks, n, chosen, learner.backend_beside)
+        counted = (block._replace(rows=block.rows + start) for block in found)
+        return Lists(counted, ("user", "item"), None, factors.item_ids)
+    rows, numbers = factors.users, factors.numbers("user", users)
+    own = numbers[slice(*run_of(len(numbers), part))]
+    if not exclude_seen:
+        blocks = of_matrix(own, None)
+    elif seen is None or hasattr(seen, "read"):
+        source = learner.train if seen is None else seen
+        blocks = of_source(numbers, source, shape, part)
     else:
-        rows, numbers = factors.users, factors.numbers("user", users)
-        if not exclude_seen:
-            blocks = of_matrix(numbers, None)
-        elif seen is None or hasattr(seen, "read"):
-            blocks = of_source(numbers, learner.train if seen is None else seen, shape)
-        else:
-            blocks = of_matrix(numbers, as_csr(seen, "seen", shape))
-    row_ids = None if sp.issparse(users) else factors.user_ids
+        blocks = of_matrix(own, as_csr(seen, "seen", shape))
     found = lists_of(factors, rows, blocks, n, chosen, learner.backend_beside)
-    return Lists(found, ("user", "item"), row_ids, factors.item_ids)
+    return Lists(found, ("user", "item"), factors.user_ids, factors.item_ids)
 
 
 @answered

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+import numpy as np
 
 from blocklearn.datasources import HostBlock
 from blocklearn.models import Block, Score
 from blocklearn.models.score import Tally
 
+from ..engines.crew import Crew
 from ..errors import DivergedError
 from .progress import Progress
 from .replica import Replica
+from .shared_scores import packed, unpacked
 from .team import Team
 
 
 def score_blocks(
-    team: Team, blocks: Iterable[HostBlock], rows: int, progress: Progress
+    team: Team,
+    blocks: Iterable[HostBlock],
+    rows: int,
+    progress: Progress,
+    crew: Crew | None = None,
 ) -> dict[str, float]:
     """Return the figures of the blocks by name, and those of mixins.
 
     rows: of all blocks, at most.
     progress: of the training before; counts the scored blocks.
+    crew: the workers that score them, each the blocks of its rank, `size` blocks apart. All call
+        this, and all get the figures, which have the bits of one worker. None: there is one.
 
     Raises:
         DivergedError: a score is not finite.
@@ -39,15 +49,45 @@ def score_blocks(
                 )
         return score, host
 
-    tally = team.tally(rows)
+    crew, tally = crew or Crew(), team.tally(rows)
     with team.exact():
         tally.clear()
         reports = {name: float(value) for name, value in team.first.scores_of_mixins().items()}
-        for score, host in team.in_turn(blocks, score_block):
-            tally.add(score, host.rows)  # the replica waits: it gets its next block after this
-            tally.count(host)
-            progress.scored += 1
-        return tally.figures() | reports
+        for score, host in _in_step(team.in_turn(blocks, score_block), crew):
+            for each, count in _of_all(score, 0 if host is None else host.rows, crew):
+                tally.add(each, count)  # the replica waits: it gets its next block after this
+            if host is not None:
+                tally.count(host)
+                progress.scored += 1
+        for counted in tally.counted:
+            for rank, found in enumerate(crew.pooled(counted) if crew.size > 1 else ()):
+                if rank != crew.rank:
+                    counted += found.reshape(counted.shape)
+        return crew.told(tally.figures() | reports if crew.leads else None)  # type: ignore[no-any-return]
+
+
+Scored = tuple[Score, HostBlock | None]
+
+
+def _in_step(scored: Iterator[tuple[Score, HostBlock]], crew: Crew) -> Iterator[Scored]:
+    """Yield what this worker scores; as often on all workers, so at last perhaps nothing."""
+    while True:
+        found: Scored = next(scored, ({}, None))
+        if not any(crew.gather(found[1] is not None)):
+            return
+        yield found
+
+
+def _of_all(score: Score, rows: int, crew: Crew) -> Iterator[tuple[Score, int]]:
+    """Yield the score of a block, and its rows; to the leader those of all workers, by rank."""
+    yield score, rows
+    if crew.size == 1:
+        return
+    own, nothing = packed(score, rows), np.empty(0, np.uint8)
+    found = crew.exchange.exchange([own if rank == 0 else nothing for rank in range(crew.size)])
+    if crew.leads:
+        for part in found[1:]:
+            yield unpacked(part, score)
 
 
 SHARE = 0.01  # of the time of training that scores may take

@@ -125,14 +125,32 @@ def test_a_failure_of_one_worker_ends_all(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_workers_predict_parts(tmp_path: Path, command: Learn) -> None:
-    X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (50, 12)).astype(np.float32))
+def test_workers_share_the_rows_of_commands(tmp_path: Path, command: Learn) -> None:
+    """The parts in their order, and the scores, are those of one process."""
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array(rng.poisson(0.3, (50, 12)).astype(np.float32))
     write_blocks(MatrixSource(X, block_rows=10), [tmp_path / "data"])
-    model = bl.Learner(bl.models.LDA(topics=3), X, passes=1, threads=1, verbose=False).fit()
+    model = bl.Learner(bl.models.ALS(rank=3), X, passes=1, threads=1, verbose=False).fit()
     bl.save(model, tmp_path / "model")
-    given = ["predict", tmp_path / "model", "--data", tmp_path / "data", "--out"]
-    run = mpiexec(2, "-m", "blocklearn.learner.command_line.cli", *given, tmp_path / "p.npy")
+    data = ["--data", str(tmp_path / "data")]
+    lists = ["recommend", tmp_path / "model", "--include-seen", "--out", tmp_path / "r.csv"]
+    commands = [
+        ["predict", tmp_path / "model", *data, "--out", tmp_path / "p.npy"],
+        ["evaluate", tmp_path / "model", *data, "--json"],
+        lists,
+    ]
+    given = json.dumps([list(map(str, each)) for each in commands])
+    run = mpiexec(3, "-m", "tests.support.mpi_commands", given)
     assert run.returncode == 0, run.stderr
-    assert command(*map(str, [*given, tmp_path / "p.npy"]))[0] == 0
-    parts = [np.load(tmp_path / f"p-{number}-of-2.npy") for number in range(2)]
+    alone = [command(*each) for each in json.loads(given)]
+    assert [code for code, *_ in alone] == [0, 0, 0]
+    assert [line for line in run.stdout.splitlines() if line.startswith("{")] == [
+        alone[1][1].strip()
+    ]
+    parts = [np.load(tmp_path / f"p-{number}-of-3.npy") for number in range(3)]
     assert np.concatenate(parts).tobytes() == np.load(tmp_path / "p.npy").tobytes()
+    head, *rows = (tmp_path / "r.csv").read_text().splitlines()
+    texts = [(tmp_path / f"r-{number}-of-3.csv").read_text().splitlines() for number in range(3)]
+    assert [text[0] for text in texts] == [head] * 3
+    assert [line for text in texts for line in text[1:]] == rows
+    assert run.stdout.count("p-1-of-3.npy: ") == 1

@@ -15,13 +15,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import blocklearn as bl
+from blocklearn.datasources import MatrixSource
+from blocklearn.datasources.blocks.write import write_blocks
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.open import opened
 from blocklearn.learner.errors import ConfigError, WorkerError, WorkerLostError
 from tests.engines.test_workers import CASES, FIRST, Stops, data_of, learnt, trained
+from tests.support.learn_command import Learn
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 600.0  # seconds, far more than any test needs
@@ -168,6 +172,25 @@ def test_a_learner_goes_on_with_its_workers(cluster: Any) -> None:
         found.append((early, later, learnt(learner.fit(data_of(variant), passes=2))))
         learner.close()
     assert found[0] == found[1]
+
+
+@pytest.mark.services
+def test_workers_share_the_rows_of_commands(cluster: Any, tmp_path: Path, command: Learn) -> None:
+    """The parts in their order, and the scores, are those of one process."""
+    X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (50, 12)).astype(np.float32))
+    write_blocks(MatrixSource(X, block_rows=10), [tmp_path / "data"])
+    model = bl.Learner(bl.models.LDA(topics=3), X, passes=1, threads=1, verbose=False).fit()
+    bl.save(model, tmp_path / "model")
+    given = [str(tmp_path / "model"), "--data", str(tmp_path / "data")]
+    engine, out = ["--engine", "ray", "--workers", "3"], str(tmp_path / "p.npy")
+    code, said, _ = command("predict", *given, "--out", out, *engine)
+    assert code == 0 and said.count(" rows\n") == 3
+    assert command("predict", *given, "--out", out)[0] == 0
+    parts = [np.load(tmp_path / f"p-{number}-of-3.npy") for number in range(3)]
+    assert np.concatenate(parts).tobytes() == np.load(out).tobytes()
+    assert command("evaluate", *given, *engine) == command("evaluate", *given)
+    code, _, said = command("predict", *given, "--out", out, *engine)
+    assert code != 0 and "p-0-of-3.npy: the file exists already" in said
 
 
 FRAGILE = """\

@@ -117,7 +117,7 @@ def test_the_command_predicts_a_part(learner: bl.Learner, tmp_path: Path, comman
     parts = [np.load(tmp_path / f"p-{number}-of-2.npy") for number in range(2)]
     assert (np.concatenate(parts) == np.load(tmp_path / "p.npy")).all()
     wrong = [[*out, "--part", "2/2"], ["--part", "0/2"], [*out, "--part", "0/2", "--engine", "mpi"]]
-    for given in [*wrong, [*out, "--engine", "ray"]]:
+    for given in [*wrong, [*out, "--engine", "none"]]:
         assert command(*common, *given)[0] == 2
 
 

@@ -162,6 +162,27 @@ def test_seen_items_that_stream(explicit: Any) -> None:
     np.testing.assert_array_equal(ids, expected(scores, ratings(), 4)[rows])
 
 
+def test_parts_in_their_order_are_all_lists(explicit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all users, of chosen ones, of a source that streams, and of new users."""
+    monkeypatch.setattr(in_parts, "BLOCK_ROWS", 4)
+    stream = OneSided(MatrixSource(ratings(), block_rows=8))
+    for users, options in [
+        (None, {}),
+        (None, {"exclude_seen": False}),
+        ([5, 9, 3, 30, 31], {"seen": ratings()}),
+        (None, {"seen": stream}),
+        (ratings()[:11], {}),
+    ]:
+        whole = joined(bl.recommend(explicit, users, n=4, **options))
+        parts = [
+            joined(bl.recommend(explicit, users, n=4, part=(i, 3), **options)) for i in range(3)
+        ]
+        for expected, *found in zip(whole, *parts, strict=True):
+            np.testing.assert_array_equal(np.concatenate(found), expected)
+    with pytest.raises(ConfigError, match="^3 parts of 2 users: each must have one at least"):
+        bl.recommend(explicit, [1, 2], part=(0, 3))
+
+
 def test_new_users(explicit: Any) -> None:
     """A new user with the ratings of a user of the training data gets almost the same factors."""
     new = ratings()[[3, 8]]
