@@ -21,6 +21,7 @@ from . import (
     launch,
     lda,
     lists,
+    machines,
     mixture,
     overhead,
     paged,
@@ -33,6 +34,7 @@ from . import (
 from .als_systems import PEERS as ALS_PEERS
 from .glm_systems import PEERS as GLM_PEERS
 from .lda_systems import PEERS as LDA_PEERS
+from .machines import PEERS as MACHINES
 
 TASKS = {
     "allocation": allocation,
@@ -48,6 +50,7 @@ TASKS = {
     "launch": launch,
     "lda": lda,
     "lists": lists,
+    "machines": machines,
     "mixture": mixture,
     "overhead": overhead,
     "paged": paged,
@@ -57,7 +60,7 @@ TASKS = {
     "table1": table1,
     "tables": tables,
 }
-PEERS = ALS_PEERS | GLM_PEERS | LDA_PEERS  # packages that may be missing
+PEERS = ALS_PEERS | GLM_PEERS | LDA_PEERS | MACHINES  # packages that may be missing
 
 
 def main(arguments: list[str] | None = None) -> int:

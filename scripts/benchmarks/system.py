@@ -78,7 +78,7 @@ class Peer:
 
     package: str
     module: str
-    run: Callable[..., None]
+    run: Callable[..., Any]
     checkpoints: tuple[int, ...]
 
     @property

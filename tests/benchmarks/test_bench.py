@@ -110,6 +110,17 @@ def test_lists(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_machines(tmp_path: Path) -> None:
+    ratings = tmp_path / "ratings.npz"
+    user, item = np.divmod(np.arange(600), 20)
+    np.savez(ratings, user=user, item=item, rating=(user * item) % 3)
+    for data in [[], ["--ratings", str(ratings)]]:
+        rows = run(tmp_path, "machines", "--peers", "none", *data)["rows"]
+        assert {row["system"] for row in rows} == {"blocklearn"}
+        assert all(0 < row["quality"]["auc"] <= 1 for row in rows)
+
+
+@pytest.mark.slow
 def test_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "graph.json"
     assert main(["graph", "--quick", "--disk", str(tmp_path / "disk"), "--json", str(file)]) == 0
