@@ -274,6 +274,21 @@ class HostBlock:
         """
         self.csr = CsrArrays(self._own_csr.indptr, indices, values)
 
+    def renumber(
+        self, number: Callable[[npt.NDArray[np.int32], npt.NDArray[np.int32]], None]
+    ) -> None:
+        """Replace the columns by other numbers, until `write`, `borrow` or `show`.
+
+        number: sets its second argument to the new numbers of the columns in the first; both may be
+            one array. Columns need not be ascending within a row any more.
+
+        The transposed index must be filled afterwards.
+        """
+        into = self._own_csr.indices
+        number(self.indices[: self.nnz], into[: self.nnz])
+        self.csr = self.csr._replace(indices=into)
+        self.kept, self.turned, self.n_active, self._transposed = None, self._own_turned, 0, False
+
     def write(self) -> None:
         """Return to the block's own arrays, after `show` or `borrow`."""
         self.kept = None

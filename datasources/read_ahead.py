@@ -110,18 +110,18 @@ class ReadAhead:
         *,
         indexed: bool = True,
         zeros: Zeros = np.zeros,
-        then: Callable[[HostBlock], None] | None = None,
+        prepare: Callable[[HostBlock], None] | None = None,
     ) -> None:
         """Allocate the ring; threads start with the first block that they must read.
 
         - ring: number of blocks, more than `lend`; None: as many as `ring_size` returns.
         - indexed: whether to transpose the blocks.
         - zeros: makes the arrays of the blocks.
-        - then: called with each block that was read, in the thread that read it. Threads then read
-          also blocks that the source has at hand.
+        - prepare: called with each block that was read, before it is transposed, in the thread that
+          read it. Threads then read also blocks that the source has at hand.
         """
-        self._source, self._then = source, then
-        self._keeping = source if then is None and isinstance(source, KeepingSource) else None
+        self._source, self._prepare = source, prepare
+        self._keeping = source if prepare is None and isinstance(source, KeepingSource) else None
         self._readers = readers_of(source)
         if ring is None:
             ring = ring_size(block_bytes(source.shape, indexed=indexed), self._readers, lend)
@@ -239,9 +239,9 @@ class ReadAhead:
     def _read(self, order: PassOrder, place: Place) -> Exception | None:
         try:
             self._source.read(order.number, place.index, place.block)
+            if self._prepare is not None:
+                self._prepare(place.block)
             place.block.transpose()
-            if self._then is not None:
-                self._then(place.block)
         except Exception as error:
             return error
         return None

@@ -23,8 +23,9 @@ class Reader(Closing):
     - lend: how many blocks may be in use at a time; the others are being read or wait.
     - indexed: False leaves out the transposed index of the blocks.
     - zeros: makes the arrays of the blocks.
-    - then: called with each block that was read, in the thread that read it, some blocks before it
-      is yielded; None: blocks that the source has kept need no thread.
+    - prepare: called with each block that was read, before it is transposed, in the thread that
+      read it, some blocks before it is yielded; None: blocks that the source has kept need no
+      thread.
 
     All arrays are allocated here, none later.
 
@@ -44,7 +45,7 @@ class Reader(Closing):
         lend: int = 1,
         indexed: bool = True,
         zeros: Zeros = np.zeros,
-        then: Callable[[HostBlock], None] | None = None,
+        prepare: Callable[[HostBlock], None] | None = None,
     ) -> None:
         """Allocate the blocks; threads start with the first block that they must read."""
         if ring is not None and ring <= lend:
@@ -52,7 +53,7 @@ class Reader(Closing):
                 f"Reader: ring={ring}: must be at least {lend + 1} blocks, to read ahead."
             )
         self._source = source
-        self._ahead = ReadAhead(source, ring, lend, indexed=indexed, zeros=zeros, then=then)
+        self._ahead = ReadAhead(source, ring, lend, indexed=indexed, zeros=zeros, prepare=prepare)
         # Called by close(), when the reader is dropped, or at exit while threads still run: a
         # pass that is left open must not wait for a thread that has ceased to exist.
         self._stop = weakref.finalize(self, self._ahead.stop)

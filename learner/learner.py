@@ -108,7 +108,7 @@ class Learner:
       data in files of `table_folder/learner-tables`, or of several folders in turn, which may lie
       on several disks; None: in memory. The bits are the same. It is for sparse data and models
       whose steps change only the rows that occur in a block; others are refused. The folder is
-      held, and left, like `row_folder`. `parameter` and `state` return the files, read-only.
+      held, and left, like `row_folder`. `parameter` returns a file by column, read-only.
     - replicas: copies of the model, each with a thread and a share of `threads`, or a device. Block
       i goes to replica i mod replicas. "auto": one for each device of a list, or for each GPU that
       CuPy sees if `device` is "cuda" or "auto"; else one.
@@ -621,9 +621,9 @@ class Learner:
         return try_blocks(team, self._training(), self.eval, blocks)
 
     def parameter(self, name: str) -> np.ndarray[Any, Any]:
-        """Return a copy of the parameter `name`; if it lies in a file, the file itself, read-only.
+        """Return a copy of the parameter `name`; if it lies in a file, a file by column, read-only.
 
-        Raises KeyError if the model does not have it.
+        Raises KeyError if the model does not have it, OSError if the disk has no room for the file.
         """
         return self._live.parameter(name, lambda: self._prepare(self._training_source().shape))
 
@@ -644,7 +644,7 @@ class Learner:
         In the middle of a pass its parameters may be inexact: read them with `parameter`.
 
         copy: False returns the arrays of training itself, which will change. Tables in files are
-            never copied.
+            never copied: they are the `pages` of the state, which training will change.
         """
         return self._live.state(copy=copy)
 

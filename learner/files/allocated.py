@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,20 @@ def new_array(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any
     if not nbytes:
         return np.zeros(shape, dtype)
     return np.memmap(path, dtype, "r+", shape=tuple(shape)).view(np.ndarray)
+
+
+def nameless_array(folder: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:
+    """Make a file of zeros in `folder`, without a name, and map it into memory as an array.
+
+    Its disk space becomes free when the array is deleted. Raises OSError if the disk has too little
+    room; the message gives needed and free bytes.
+    """
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if not nbytes:
+        return np.zeros(shape, dtype)
+    with naming(folder), tempfile.TemporaryFile(dir=folder) as file:
+        reserve(file.fileno(), nbytes, folder)
+        return np.memmap(file, dtype, "r+", shape=tuple(shape)).view(np.ndarray)
 
 
 def new_npy(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:

@@ -3,24 +3,36 @@
 Each file is mapped into memory. The operating system reads the pages that are used, writes back
 those that have changed, and keeps as many as memory holds. The files are of one run: the next one
 begins with its checkpoint.
+
+A row of a file belongs to the column of the data that was the next to occur: see `ColumnPlaces`.
+Training numbers the columns of its blocks by these places. What leaves the files, to users, models
+and checkpoints, is by column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .paging import PAGE, PagedArray
+from blocklearn.datasources import HostBlock
+
+from .allocated import nameless_array
+from .column_places import ColumnPlaces
+from .paging import PAGE, PagedArray, read_only
 from .row_folder import RowFolder
 
 NAME = "{}-tables"
 """The name of the folder of tables of a run or a learner of this name."""
 
-MOST = 256  # groups of rows handled at a time
+COLUMNS = "columns-of-rows"
+"""The name of the file that has the column of each row of the tables, as 1 + column; 0: none."""
+
+MOST = 2**16  # rows handled at a time
 
 
 class TableFiles:
@@ -37,6 +49,7 @@ class TableFiles:
             RowFolder(folder, NAME.format(name), owner, setting=setting) for folder in folders
         ]
         self.tables: dict[str, PagedArray] = {}
+        self.places = ColumnPlaces(np.zeros((0, 1), np.uint32))
         self.group = 1  # rows of which at least one has changed, or none
         self.rows = 0  # of each table
         self.changed = np.zeros(0, bool)  # groups that differ from their initial values
@@ -73,12 +86,20 @@ class TableFiles:
             self.rows = shape[0]
             self.changed = np.zeros(-(-shape[0] // self.group), bool)
             self.unsaved = self.changed.copy()
+            self.places = ColumnPlaces(folder.new(COLUMNS, shape[0], 1, np.uint32))
         self.tables[name] = PagedArray(array)
         return self.tables[name].array
 
+    def place(self, block: HostBlock) -> None:
+        """Replace the columns of a block by their places, and ask for these rows of all tables."""
+        block.renumber(self.places.give)
+        self.fetch(block.indices[: block.nnz])
+
     def fetch(self, rows: NDArray[np.integer[Any]]) -> None:
         """Ask for these rows of all tables, in any order, without waiting for them."""
-        groups = np.unique(rows // self.group)
+        asked = np.zeros(self.rows // self.group + 1, bool)
+        asked[rows // self.group] = True
+        groups = np.flatnonzero(asked)
         for table in self.tables.values():
             table.fetch(groups, self.group)
 
@@ -92,14 +113,32 @@ class TableFiles:
         self.unsaved[:] = False
         self.saved = logs
 
+    def set(self, columns: NDArray[Any], numbers: Mapping[str, NDArray[Any]]) -> None:
+        """Set rows of tables. columns: of the data, one for each row of `numbers`."""
+        rows = self.places.of(columns)
+        for name, given in numbers.items():
+            self.tables[name].array[rows] = given
+        self.note(rows)
+
     def restore(self, name: str, numbers: NDArray[Any]) -> None:
-        """Set a table to these numbers [rows x columns]; parts that have them are not written."""
+        """Set a table to these numbers [columns x numbers]; rows that have them are not written."""
         table = self.tables[name].array
-        for start in range(0, len(table), MOST * self.group):
-            rows = slice(start, start + MOST * self.group)
-            if table[rows].tobytes() != numbers[rows].tobytes():
-                table[rows] = numbers[rows]
-                self.note(np.arange(*rows.indices(len(table))))
+        if self.places.count < self.rows:  # an unused row has the initial values
+            unused = table[self.places.count].tobytes()
+            for start in range(0, self.rows, MOST):
+                part = np.ascontiguousarray(numbers[start : start + MOST])
+                differ = part.view(np.uint8) != np.frombuffer(unused, np.uint8)
+                self.places.of(np.flatnonzero(differ.any(axis=1)) + start)
+        for rows, columns in self.places.parts(MOST):
+            wanted = numbers[columns]
+            if table[rows].tobytes() != wanted.tobytes():
+                table[rows] = wanted
+                self.note(rows)
+
+    def kept(self) -> TableRows:
+        """Return the rows of all tables, which training will change."""
+        arrays = {name: table.array for name, table in self.tables.items()}
+        return TableRows(arrays, self.places, self.folders[0].path.parent)
 
     def release(self) -> None:
         """Remove the files; arrays mapped from them stay valid."""
@@ -117,6 +156,44 @@ class TableFiles:
     def __exit__(self, *_: object) -> None:
         """Release the folders."""
         self.release()
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Tables by place, which can be read by column; also when their files have been released.
+
+    tables: numbers [places x numbers], by name.
+    places: of the columns.
+    folder: for files of tables by column.
+    """
+
+    tables: Mapping[str, NDArray[Any]]
+    places: ColumnPlaces
+    folder: Path
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each table."""
+        return {name: table.shape for name, table in self.tables.items()}
+
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]]:
+        """Yield numbers of columns, and their rows of each table, until all that occurred."""
+        for rows, columns in self.places.parts(MOST):
+            yield columns, {name: table[rows] for name, table in self.tables.items()}
+
+    def by_column(self, name: str) -> NDArray[Any]:
+        """Return a table [columns x numbers], read-only, mapped from a file that has no name.
+
+        The disk space becomes free when the array is deleted. Raises OSError if the disk has too
+        little room.
+        """
+        table, count = self.tables[name], self.places.count
+        found = nameless_array(self.folder, table.dtype, table.shape)
+        if count < len(table) and any(table[count].tobytes()):
+            found[:] = table[count]  # the initial values
+        for rows, columns in self.places.parts(MOST):
+            found[columns] = table[rows]
+        return read_only(found)
 
 
 def table_files_of(

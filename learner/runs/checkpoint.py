@@ -126,7 +126,7 @@ def where(position: Position) -> str:
 def write(folder: Path, checkpoint: Checkpoint, tables: TableFiles | None = None) -> Path:
     """Write `checkpoint` into a new folder in `folder`, and return its path.
 
-    Its arrays are neither copied nor changed. tables: those of its arrays that lie in files; only
+    Its arrays are neither copied nor changed. tables: those of its tables that lie in files; only
     rows that have changed since the checkpoint before are written.
 
     Raises:
@@ -140,7 +140,6 @@ def write(folder: Path, checkpoint: Checkpoint, tables: TableFiles | None = None
     def fill(staging: Path) -> None:
         tensors, pages, known = checkpoint.state.tensors, None, {}
         if tables is not None:
-            tensors = {n: array for n, array in tensors.items() if n not in tables.tables}
             pages = write_logs(staging, tables, before)
             older = {} if before is None else before.digests
             known = {file: older[file] for file in pages["logs"] if file in older}

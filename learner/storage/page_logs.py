@@ -1,7 +1,8 @@
 """What a checkpoint has of tables in files: logs of the rows that have changed.
 
-    pages-0002-0000.safetensors     groups int64 [n], numbers of groups of rows; and of each table
-                                    the numbers of these rows, [rows x columns]
+    pages-0002-0000.safetensors     groups int64 [n], numbers of groups of rows; of each table the
+                                    numbers of these rows, [rows x columns]; and the column of the
+                                    data of each row, uint32 [rows x 1], as 1 + column (0: none)
 
 A log has what changed since the checkpoint before, in files of bounded size. A checkpoint has all
 logs from the beginning; those of the checkpoint before are links, which take no further space. All
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files.table_files import TableFiles
+from ..files.table_files import COLUMNS, TableFiles
 from .manifest import verified
 from .tensor_file import read_tensors, write_tensors
 
@@ -51,15 +52,18 @@ class PageLogs:
         return {name: tuple(shape) for name, shape in self.manifest["shapes"].items()}
 
     def parts(self) -> Iterator[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]]:
-        """Yield numbers of rows, and these rows of each table, from the oldest to the newest.
+        """Yield columns of the data, and their rows of each table, from the oldest to the newest.
 
         Raises ModelFolderError if a file is missing or damaged.
         """
         rows = next(iter(self.shapes.values()))[0]
         for file, entries in self.manifest["logs"].items():
             found = read_tensors(self.folder / file, entries, mapped=True)
-            groups = found.pop(GROUPS)
-            yield rows_of(groups, self.manifest["group"], rows), found
+            columns = rows_of(found.pop(GROUPS), self.manifest["group"], rows)
+            if COLUMNS in found:  # else rows are numbered as columns are
+                columns = found.pop(COLUMNS)[:, 0].astype(np.int64) - 1
+            taken = columns >= 0
+            yield columns[taken], {name: numbers[taken] for name, numbers in found.items()}
 
 
 def read_logs(folder: Path, manifest: Mapping[str, Any]) -> PageLogs | None:
@@ -104,7 +108,9 @@ def write_logs(folder: Path, tables: TableFiles, before: PageLogs | None) -> dic
             written, unsaved = 0, changed
     else:
         unsaved = changed
+    shapes = {name: list(table.array.shape) for name, table in tables.tables.items()}
     arrays = {name: table.array for name, table in tables.tables.items()}
+    arrays[COLUMNS] = tables.places.columns
     for part, start in enumerate(range(0, len(unsaved), PART)):
         groups, file = unsaved[start : start + PART], NAME.format(number, part)
         rows = rows_of(groups, tables.group, tables.rows)
@@ -112,7 +118,7 @@ def write_logs(folder: Path, tables: TableFiles, before: PageLogs | None) -> dic
         logs[file] = write_tensors(folder / file, tensors)
     return {
         "group": tables.group,
-        "shapes": {name: list(array.shape) for name, array in arrays.items()},
+        "shapes": shapes,
         "groups": written + len(unsaved),
         "number": number,
         "logs": logs,

@@ -10,9 +10,9 @@ import numpy as np
 from blocklearn.matcache import DeviceLostError
 from blocklearn.models import RowStore
 
-from ..files.paging import map_of, read_only
+from ..files.paging import read_only
 from ..files.row_folder import RowFolder
-from ..files.table_files import TableFiles
+from ..files.table_files import TableFiles, TableRows
 from .progress import Progress
 from .state import State, give, make_stores, set_progress, shared, take
 from .team import Team
@@ -160,21 +160,20 @@ class LiveModel:
         """
         self.check_trained()
         if self.team is None and self.restored is not None:
-            if name in self.restored.tensors and not self.restored.position.get("block"):
-                kept = self.restored.tensors[name]
-                return kept if self._in_file(kept) else kept.copy()
+            state = self.restored
+            if name in state.tensors and not state.position.get("block"):
+                return state.tensors[name].copy()
+            if isinstance(state.pages, TableRows) and name in state.pages.tables:
+                return state.pages.by_column(name)
             return self._read(prepare(), name)  # within a pass parameters are inexact
         return self._read(self.ready(), name)
 
     def _read(self, team: Team, name: str) -> np.ndarray[Any, Any]:
         with team.exact():
-            mat = team.first.model.parameters[name]
-            shown = read_only(mat.shown())
-            return shown if self._in_file(shown) else mat.numpy()
-
-    def _in_file(self, array: np.ndarray[Any, Any]) -> bool:
-        """Return whether an array may be larger than memory, and is never copied."""
-        return self._tables is not None and map_of(array) is not None
+            files = team.first.files
+            if files is not None and name in files.tables:
+                return files.kept().by_column(name)
+            return team.first.model.parameters[name].numpy()
 
     def row_state(self, name: str) -> np.ndarray[Any, Any]:
         """Return the state `name` of all rows: see `Learner.row_state`."""

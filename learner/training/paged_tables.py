@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.matcache import Mat
 from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, SparseEstimate
 
 if TYPE_CHECKING:
     from .replica import Replica
+
+ROWS = 2**16  # that are looked at together
 
 REMEDY = "Leave out table_folder, and the tables are in memory."
 
@@ -72,6 +75,24 @@ def _hindrances(replica: Replica) -> Any:
             yield f"{array.label!r} at {array.where} is as large as a table, in memory. {REMEDY}"
 
 
+def check_initial(replica: Replica) -> None:
+    """Raise CombinationError unless all rows of each table in a file begin alike.
+
+    For they belong to columns that are not known before they occur.
+    """
+    for name, mat in tables_of(replica).items() if replica.files is not None else ():
+        slot = mat.slot
+        table = slot.array
+        new = slot.version == slot.cleared
+        parts = () if new else (table[i : i + ROWS] for i in range(0, len(table), ROWS))
+        if any((part != table[0]).any() for part in parts):
+            title = type(replica.model).__name__
+            raise CombinationError(
+                f"table_folder: {title} cannot keep {name!r} in a file: rows of such a table must "
+                f"begin alike, and these differ. {REMEDY}"
+            )
+
+
 def _of_rows(update: Any) -> bool:
     """Return whether an update changes the rows of a table that occur in the block only."""
     if isinstance(update, LinearLoss):
@@ -80,30 +101,26 @@ def _of_rows(update: Any) -> bool:
 
 
 class Pages(Protocol):
-    """Rows of tables, kept in files."""
+    """Rows of tables that differ from their initial values."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """The shape of each table."""
 
-    def parts(self) -> Iterator[tuple[np.ndarray[Any, Any], Mapping[str, np.ndarray[Any, Any]]]]:
-        """Yield numbers of rows, and these rows of each table; later ones replace earlier ones."""
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], Mapping[str, NDArray[Any]]]]:
+        """Yield columns of the data, and their rows of each table; later ones replace earlier."""
 
 
 def give_pages(pages: Pages, replica: Replica) -> None:
     """Set rows of the tables of a replica, which have their initial values."""
     mats, files = replica.mats(), replica.files
-    if files is None:
-        arrays = {name: mats[name].numpy() for name in pages.shapes}
-    else:
-        arrays = {name: files.tables[name].array for name in pages.shapes}
-    for rows, found in pages.parts():
-        for name, numbers in found.items():
-            arrays[name][rows] = numbers
-        if files is not None:
-            files.note(rows)
-    if files is None:
-        for name, array in arrays.items():
-            mats[name].set(array)
-    else:
-        files.saved_as(pages)
+    if files is not None:
+        for columns, numbers in pages.parts():
+            files.set(columns, numbers)
+        return
+    tables = {name: mats[name].numpy() for name in pages.shapes}
+    for columns, numbers in pages.parts():
+        for name, rows in numbers.items():
+            tables[name][columns] = rows
+    for name, table in tables.items():
+        mats[name].set(table)

@@ -18,6 +18,7 @@ from blocklearn.matcache.devices import free_bytes
 from blocklearn.matcache.merge import CHUNK
 from blocklearn.models.score import Tally
 
+from ..files.table_files import COLUMNS
 from .block_input import Use, lent
 from .paged_tables import tables_of
 from .replica import Replica
@@ -120,11 +121,9 @@ class Plan:
     @property
     def table_files(self) -> dict[str, int]:
         """The bytes of each table that is kept in a file, by the file's name, largest first."""
-        return {
-            f"{row.name}.{row.dtype}": row.nbytes
-            for row in self.rows
-            if row.in_file and row.of == "model"
-        }
+        tables = [row for row in self.rows if row.in_file and row.of == "model"]
+        found = {f"{row.name}.{row.dtype}": row.nbytes for row in tables}
+        return found | {f"{COLUMNS}.uint32": 4 * row.shape[0] for row in tables[:1]}
 
     def json(self) -> str:
         """Return the plan as a JSON object."""

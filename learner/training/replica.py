@@ -50,7 +50,7 @@ from .checks import (
     computed,
 )
 from .devices import Kept
-from .paged_tables import check_tables, tables_of
+from .paged_tables import check_initial, check_tables, tables_of
 from .replay import NotedBlock, Replays
 from .terms import terms_of
 from .work import Counter
@@ -137,6 +137,7 @@ class Replica:
         if commit:
             self.cache.commit(elsewhere={} if files is None else self._in_files(files))
             self._allocate()
+            check_initial(self)
             if self.complete:
                 self.cache.freeze()
 

@@ -17,7 +17,6 @@ from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
 from ..engines.crew import Crew
-from ..files.paging import read_only
 from ..files.row_folder import RowFolder
 from .paged_tables import Pages, give_pages
 from .progress import Best, Progress
@@ -55,18 +54,16 @@ def take(
     """Return the state of `team`, with `rows` as the state of rows.
 
     copy: False takes the arrays of `team` itself, which training will change. Tables in files are
-        never copied.
+        never copied: they are the `pages` of the state.
     into: an earlier state, whose arrays receive the copies, also of `rows`.
     """
     paused = team.paused()
-    tensors = {_name(number, name): array for number, name, array in _learnt(team)}
+    pages = None if team.first.files is None else team.first.files.kept()
+    in_files = () if pages is None else pages.tables
+    tensors = {_name(i, name): array for i, name, array in _learnt(team) if name not in in_files}
     given = {} if into is None else into.tensors
     if copy:
-        in_files = () if team.first.files is None else team.first.files.tables
-        tensors = {
-            name: read_only(array) if name in in_files else _copied(array, given.get(name))
-            for name, array in tensors.items()
-        }
+        tensors = {name: _copied(array, given.get(name)) for name, array in tensors.items()}
     if into is not None:
         rows = {name: _copied(array, given.get(name)) for name, array in rows.items()}
     tensors |= rows
@@ -79,7 +76,7 @@ def take(
         "optimizers": paused,
         "best": None if progress.best is None else asdict(progress.best),
     }
-    return State(tensors, position)
+    return State(tensors, position, pages=pages)
 
 
 def _learnt(team: Team) -> Iterator[tuple[int, str, np.ndarray[Any, Any]]]:

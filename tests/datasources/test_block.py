@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from blocklearn.datasources import BlockShape, DataError, HostBlock
+from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
 from blocklearn.datasources.arrays.transpose import plan_digits, transpose_csr
 
 
@@ -57,3 +58,32 @@ def test_transposed_index_for_any_width(columns: int, positions: Any) -> None:
     np.testing.assert_array_equal(t_rows, row_of[order])
     np.testing.assert_array_equal(active[:n], features)
     np.testing.assert_array_equal(np.diff(starts[: n + 1]), counts)
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 10**6])
+def test_columns_are_renumbered_before_the_index(keep_bytes: int) -> None:
+    """Also those of blocks that a source keeps or lends, which themselves stay as they are."""
+    X = sp.random_array((70, 9), density=0.3, rng=np.random.default_rng(0), format="csr")
+    source = MatrixSource(X.astype(np.float32), block_rows=32, keep_bytes=keep_bytes)
+
+    def reverse(block: HostBlock) -> None:
+        block.renumber(lambda columns, into: np.subtract(8, columns, out=into))
+
+    def seen(reader: Reader, pass_: int) -> tuple[Any, Any]:
+        rows, turned = [], []
+        for block in reader.blocks(pass_):
+            n, nnz = block.n_active, block.nnz
+            entries = block.values[:nnz], block.indices[:nnz], block.indptr[: block.rows + 1]
+            rows.append(sp.csr_array(entries, shape=(block.rows, 9)).toarray())
+            entries = block.values[block.t_pos[:nnz]], block.t_rows[:nnz], block.starts[: n + 1]
+            table = np.zeros((9, block.rows), np.float32)
+            table[block.active[:n]] = sp.csr_array(entries, shape=(n, block.rows)).toarray()
+            turned.append(table.T)
+        return np.vstack(rows), np.vstack(turned)
+
+    with Reader(source, prepare=reverse) as reader, Reader(source) as plain:
+        for pass_ in range(3):
+            for found in seen(reader, pass_):
+                np.testing.assert_array_equal(found, X.astype(np.float32).toarray()[:, ::-1])
+            for found in seen(plain, pass_):
+                np.testing.assert_array_equal(found, X.astype(np.float32).toarray())

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import strategies as st
 
 import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import DivergedError, RunFolderError
 from blocklearn.learner.exit_codes import ExitCode
+from blocklearn.learner.files.column_places import ColumnPlaces
 from blocklearn.learner.files.paging import PAGE, PagedArray, map_of, pages_of
 from blocklearn.learner.files.row_folder import LOCK
 from blocklearn.learner.files.table_files import TableFiles
@@ -87,7 +90,11 @@ def test_a_state_is_set_in_the_parts_that_differ(tmp_path: Path) -> None:
         wanted = np.zeros((5000, 2), np.float32)
         wanted[4321] = -0.0, 7.0
         tables.restore("W", wanted)
-        assert array.tobytes() == wanted.tobytes()
+        assert array[0].tobytes() == wanted[4321].tobytes() and not array[1:].any()
+        wanted[4321], wanted[8] = 0.0, -0.0
+        tables.restore("W", wanted)
+        assert tables.places.count == 2
+        assert tables.kept().by_column("W").tobytes() == wanted.tobytes()
 
 
 def test_training_continues_from_a_state(tmp_path: Path) -> None:
@@ -135,6 +142,49 @@ def test_pages_are_asked_for(known: bool, tmp_path: Path, monkeypatch: pytest.Mo
     PagedArray(np.zeros((3, 3))).fetch(np.array([1]), 1)  # in memory: nothing to do
 
 
+# ---- places of columns ---------------------------------------------------------------------------
+
+
+@hypothesis.given(st.lists(st.lists(st.integers(0, 2**31 - 2), max_size=40), max_size=8))
+@hypothesis.settings(max_examples=30)
+def test_places_follow_the_first_occurrence(blocks: list[list[int]]) -> None:
+    places = ColumnPlaces(np.zeros((400, 1), np.uint32))
+    expected: dict[int, int] = {}
+    for block in blocks:
+        for column in block:
+            expected.setdefault(column, len(expected))
+        found = places.of(np.array(block, np.int32))
+        assert found.tolist() == [expected[column] for column in block]
+    kept = [(columns, rows) for rows, columns in places.parts(7)]
+    assert [c for columns, _ in kept for c in columns] == list(expected)
+    assert [r for _, rows in kept for r in rows] == list(range(len(expected)))
+
+
+def test_many_places_outgrow_the_first_slots() -> None:
+    places = ColumnPlaces(np.zeros((10_000, 1), np.uint32))
+    columns = np.random.default_rng(0).permutation(10_000).astype(np.int32)
+    for part in np.split(columns, 10):
+        places.of(part)
+    assert places.count == 10_000
+    assert places.of(columns).tolist() == list(range(10_000))
+
+
+def test_rows_that_begin_unlike_each_other_are_refused(tmp_path: Path) -> None:
+    """They would belong to columns that are not known yet."""
+    with pytest.raises(CombinationError, match="'W' in a file: rows of such a table must begin al"):
+        glm(tmp_path, model=Drawn()).fit()
+    assert files(tmp_path) == []
+
+
+class Drawn(bl.models.GLM):
+    """A linear model whose weights begin with random numbers."""
+
+    def allocate(self, shapes: Any, random: Any) -> None:
+        super().allocate(shapes, random)
+        W = self.parameters["W"]
+        W.set(np.random.default_rng(0).normal(size=W.shape).astype(np.float32))
+
+
 # ---- refusals ------------------------------------------------------------------------------------
 
 
@@ -180,7 +230,7 @@ def test_dense_data_are_refused(tmp_path: Path) -> None:
 def test_tables_in_files_are_no_memory_of_the_plan(tmp_path: Path) -> None:
     memory, paged = glm(None).plan(), glm(tmp_path).plan()
     wanted = {"W.float32": 8 * FEATURES, "optimizer.W.G.float32": 8 * FEATURES}
-    assert paged.table_files == wanted
+    assert paged.table_files == {**wanted, "columns-of-rows.uint32": 4 * FEATURES}
     assert memory.total - paged.total == sum(wanted.values())
     assert files(tmp_path) == []
 

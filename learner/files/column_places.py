@@ -1,0 +1,109 @@
+"""Number the columns of data by their first occurrence.
+
+Columns that occur often occur early. So the rows of a table that blocks need again and again lie
+side by side, in few pages, however the columns were numbered before (by a hash, for example).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.datasources.arrays.compiled import kernel
+
+FIRST = 2**12  # slots of a new table of hashes
+
+
+class ColumnPlaces:
+    """Gives each column a place when it is first asked for: 0, 1, 2, ...
+
+    columns: uint32 [places x 1], all 0: becomes 1 + the column of each place.
+    count: the places that are taken.
+
+    It needs 16 to 32 bytes for each column that has occurred. Several threads may use it at once.
+
+    >>> places, found = ColumnPlaces(np.zeros((9, 1), np.uint32)), np.empty(3, np.int32)
+    >>> places.give(np.array([7, 2, 7], np.int32), found)
+    >>> found.tolist(), places.columns[:, 0].tolist()
+    ([0, 1, 0], [8, 3, 0, 0, 0, 0, 0, 0, 0])
+    """
+
+    def __init__(self, columns: NDArray[np.uint32]) -> None:
+        self.columns, self.count = columns, 0
+        self._slots = np.zeros((FIRST, 2), np.int32)  # 1 + column (0: free), and its place
+        self._lock = threading.Lock()
+
+    def give(self, columns: NDArray[np.int32], into: NDArray[np.int32]) -> None:
+        """Set `into` to the places of `columns`, which may be the same array."""
+        begin = 0
+        with self._lock:
+            while True:
+                begin, self.count = _give(
+                    columns, into, begin, self._slots, self.columns, self.count
+                )
+                if begin == len(columns):
+                    return
+                self._slots = np.zeros((2 * len(self._slots), 2), np.int32)
+                _fill(self._slots, self.columns, self.count)
+
+    def of(self, columns: NDArray[Any]) -> NDArray[np.int32]:
+        """Return the places of `columns`, in an array of its own."""
+        given = columns.astype(np.int32)
+        self.give(given, given)
+        return given
+
+    def parts(self, most: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield all places, at most so many at a time, and the columns that they were given to."""
+        count = self.count
+        for start in range(0, count, most):
+            places = np.arange(start, min(start + most, count))
+            yield places, self.columns[places, 0].astype(np.int64) - 1
+
+
+@kernel
+def _give(
+    columns: NDArray[np.int32],
+    into: NDArray[np.int32],
+    begin: int,
+    slots: NDArray[np.int32],
+    of: NDArray[np.uint32],
+    count: int,
+) -> tuple[int, int]:
+    """Give places to columns from `begin` on; return where it stopped, and the number of places.
+
+    It stops before a new column where half of the slots are taken.
+    """
+    for i in range(begin, columns.shape[0]):
+        wanted = np.int32(columns[i] + 1)
+        at = _slot(wanted, slots)
+        if slots[at, 0] == 0:
+            if 2 * count >= slots.shape[0]:
+                return i, count
+            slots[at, 0], slots[at, 1] = wanted, count
+            of[count, 0] = wanted
+            count += 1
+        into[i] = slots[at, 1]
+    return columns.shape[0], count
+
+
+@kernel
+def _fill(slots: NDArray[np.int32], of: NDArray[np.uint32], count: int) -> None:
+    """Enter the places that are taken into new slots."""
+    for place in range(count):
+        at = _slot(np.int32(of[place, 0]), slots)
+        slots[at, 0], slots[at, 1] = np.int32(of[place, 0]), place
+
+
+@kernel
+def _slot(wanted: np.int32, slots: NDArray[np.int32]) -> Any:
+    """Return the slot of 1 + a column, or the free one for it (linear probing, Knuth 6.4)."""
+    last = np.uint64(slots.shape[0] - 1)
+    mixed = np.uint64(wanted) * np.uint64(0x9E3779B97F4A7C15)
+    at = (mixed >> np.uint64(32)) & last
+    while slots[at, 0] != 0 and slots[at, 0] != wanted:
+        at = (at + np.uint64(1)) & last
+    return at
