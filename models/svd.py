@@ -49,6 +49,7 @@ class SVD(Model):
     """
 
     scores_new_rows: ClassVar[bool] = True
+    steps_by_pass: ClassVar[bool] = True
     kind: Literal["svd"] = "svd"
     components: int = Field(20, ge=1, description="number of directions, k")
     center: bool = Field(

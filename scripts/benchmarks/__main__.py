@@ -28,6 +28,7 @@ from . import (
     read,
     ridge,
     scale,
+    svd,
     table1,
     tables,
 )
@@ -57,6 +58,7 @@ TASKS = {
     "read": read,
     "ridge": ridge,
     "scale": scale,
+    "svd": svd,
     "table1": table1,
     "tables": tables,
 }

@@ -10,10 +10,9 @@ centres. Every system makes several numbers of passes, so times to the same scor
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,18 +22,12 @@ from blocklearn.datasources import python_docs
 from blocklearn.models import KMeans
 
 from .machine import describe
-from .report import Report, Row, table
+from .report import Report
+from .turns import System, in_turns
+from .turns import show as show_table
 
 PEER_NAMES: tuple[str, ...] = ("scikit-learn",)
-
-
-class System(NamedTuple):
-    """A way to find centres. train: returns them, [k x columns]."""
-
-    name: str
-    version: str
-    settings: dict[str, Any]
-    train: Callable[[], Any]
+FIGURE = "mean_squared_distance"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -57,16 +50,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     if "scikit-learn" in peers:
         systems += list(theirs(X, args.clusters))
     systems = systems[:: 3 if args.quick else 1]
-    found: list[list[tuple[float, float]]] = [[] for _ in systems]
-    for _ in range(args.rounds):
-        for system, results in zip(systems, found, strict=True):
-            begun = time.process_time()
-            centres = system.train()
-            results.append((time.process_time() - begun, distance(X, centres)))
-    for system, results in zip(systems, found, strict=True):
-        seconds, far = np.median(results, axis=0).tolist()
-        quality = {"mean_squared_distance": far}
-        report.rows.append(Row(system.name, system.version, system.settings, seconds, quality))
+    in_turns(report, systems, args.rounds, FIGURE, lambda centres: distance(X, centres))
     return report
 
 
@@ -128,13 +112,4 @@ def distance(X: Any, centres: Any) -> float:
 
 def show(report: Report) -> str:
     """Return a table."""
-    lines = [
-        [
-            row.system,
-            ", ".join(f"{name} {value}" for name, value in row.settings.items()),
-            f"{row.quality['mean_squared_distance']:.5g}",
-            row.seconds,
-        ]
-        for row in report.rows
-    ]
-    return table(["", "settings", "mean squared distance", "seconds"], lines)
+    return show_table(report, FIGURE, 5)

@@ -10,10 +10,9 @@ make the same number of steps. The score is the mean log-likelihood of the rows,
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -24,19 +23,13 @@ from blocklearn.models import GaussianMixture
 from blocklearn.models.mixture.start import Start, first_components
 
 from .machine import describe
-from .report import Report, Row, table
+from .report import Report
+from .turns import System, in_turns
+from .turns import show as show_table
 
 PEER_NAMES: tuple[str, ...] = ("scikit-learn",)
+FIGURE = "log_likelihood"
 NAMES = {"diagonal": "diag", "full": "full", "spherical": "spherical"}  # scikit-learn's
-
-
-class System(NamedTuple):
-    """A way to find a mixture. train: returns weights, means [k x columns] and factors."""
-
-    name: str
-    version: str
-    settings: dict[str, Any]
-    train: Callable[[], Any]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -59,17 +52,8 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     systems = list(ours(X, args))
     if "scikit-learn" in peers:
         systems += list(theirs(X, args))
-    found: list[list[tuple[float, float]]] = [[] for _ in systems]
-    for _ in range(args.rounds):
-        for system, results in zip(systems, found, strict=True):
-            begun = time.process_time()
-            mixture = system.train()
-            seconds = time.process_time() - begun
-            results.append((seconds, likelihood(X, *mixture, NAMES[args.covariance])))
-    for system, results in zip(systems, found, strict=True):
-        seconds, score = np.median(results, axis=0).tolist()
-        quality = {"log_likelihood": score}
-        report.rows.append(Row(system.name, system.version, system.settings, seconds, quality))
+    form = NAMES[args.covariance]
+    in_turns(report, systems, args.rounds, FIGURE, lambda found: likelihood(X, *found, form))
     return report
 
 
@@ -164,13 +148,4 @@ def likelihood(X: Any, weights: Any, means: Any, factors: Any, form: str) -> flo
 
 def show(report: Report) -> str:
     """Return a table."""
-    lines = [
-        [
-            row.system,
-            ", ".join(f"{name} {value}" for name, value in row.settings.items()),
-            f"{row.quality['log_likelihood']:.6g}",
-            row.seconds,
-        ]
-        for row in report.rows
-    ]
-    return table(["", "settings", "log-likelihood", "seconds"], lines)
+    return show_table(report, FIGURE, 6)

@@ -20,6 +20,7 @@ from scripts.benchmarks.lda import kept_rows, mean_of, ratios
 from scripts.benchmarks.lda_systems import PEERS as LDA_PEERS
 from scripts.benchmarks.perplexity import completion, halves, unigram
 from scripts.benchmarks.report import Report, Row
+from scripts.benchmarks.turns import OURS
 
 
 def run(tmp_path: Path, *arguments: str) -> dict[str, Any]:
@@ -118,6 +119,23 @@ def test_machines(tmp_path: Path) -> None:
         rows = run(tmp_path, "machines", "--peers", "none", *data)["rows"]
         assert {row["system"] for row in rows} == {"blocklearn"}
         assert all(0 < row["quality"]["auc"] <= 1 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["kmeans", "mixture", "svd --dense 30", "svd --dense 30 --center"],
+)
+def test_trainings_in_turns(tmp_path: Path, arguments: str) -> None:
+    """The directions, clusters and components found are about as good as scikit-learn's."""
+    file = tmp_path / "turns.json"
+    assert main([*arguments.split(), "--quick", "--json", str(file)]) == 0
+    report = Report.read(file)
+    (figure,) = report.rows[0].quality
+    found: dict[str, list[float]] = {OURS: [], "others": []}
+    for row in report.rows:
+        found[row.system if row.system == OURS else "others"].append(row.quality[figure])
+    ours, others = (found[name][-1] for name in found)
+    assert ours == pytest.approx(others, rel=0.05)
 
 
 @pytest.mark.slow

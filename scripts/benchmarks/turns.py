@@ -1,0 +1,76 @@
+"""Train systems in turns, in processor time, and compare the seconds to the same quality."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .report import Ratio, Report, Row, table
+
+OURS = "blocklearn"
+
+
+class System(NamedTuple):
+    """A way to train. train: returns what `in_turns` scores."""
+
+    name: str
+    version: str
+    settings: dict[str, Any]
+    train: Callable[[], Any]
+
+
+def in_turns(
+    report: Report,
+    systems: Iterable[System],
+    rounds: int,
+    figure: str,
+    score: Callable[[Any], float],
+) -> None:
+    """Train every system in each round; add the median of its seconds and scores to a report."""
+    systems = list(systems)
+    found: list[list[tuple[float, float]]] = [[] for _ in systems]
+    for _ in range(rounds):
+        for system, results in zip(systems, found, strict=True):
+            begun = time.process_time()
+            trained = system.train()
+            results.append((time.process_time() - begun, score(trained)))
+    for system, results in zip(systems, found, strict=True):
+        seconds, quality = np.median(results, axis=0).tolist()
+        row = Row(system.name, system.version, system.settings, seconds, {figure: quality})
+        report.rows.append(row)
+
+
+def ratios(rows: list[Row], figure: str, digits: int) -> Iterator[Ratio]:
+    """Yield, for each setting of a peer, its seconds / ours to its score: larger is better.
+
+    digits: of scores that count as equal.
+    """
+    mine = [row for row in rows if row.system == OURS]
+    for peer in (row for row in rows if row.system != OURS):
+        wanted = round(peer.quality[figure], digits)
+        there = [row for row in mine if round(row.quality[figure], digits) >= wanted]
+        best = min(there, key=lambda row: row.seconds) if there else None
+        value = None if best is None else round(peer.seconds / best.seconds, 2)
+        note = f"ours: {told(best)}" if best else "ours: never"
+        yield Ratio(f"seconds to {wanted}", f"{peer.system}, {told(peer)}", OURS, value, note)
+
+
+def told(row: Row) -> str:
+    """Return the settings of a system."""
+    return ", ".join(f"{name} {value}" for name, value in row.settings.items()) or "defaults"
+
+
+def show(report: Report, figure: str, digits: int) -> str:
+    """Return a table of all systems, and the ratios.
+
+    digits: significant ones, of scores.
+    """
+    lines = [
+        [row.system, told(row), f"{row.quality[figure]:.{digits}g}", row.seconds]
+        for row in report.rows
+    ]
+    notes = [f"{ratio.name}, {ratio.of}: {ratio.value} ({ratio.note})" for ratio in report.ratios]
+    return "\n".join([table(["", "settings", figure.replace("_", " "), "seconds"], lines), *notes])
