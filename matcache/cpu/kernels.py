@@ -16,6 +16,7 @@ from . import bounds
 from .access import place1, put1
 from .exact import add_exact_columns, add_exact_product, keep_largest
 from .gemm import product
+from .masked import masked_product
 from .random import random_bits
 from .top import top_products
 
@@ -263,6 +264,7 @@ KERNELS: dict[str, Any] = {
     "add_partials": add_partials,
     "copy": copy,
     "gather": gather,
+    "masked_product": masked_product,
     "max_partials": max_partials,
     "pack_keys": pack_keys,
     "product": product,

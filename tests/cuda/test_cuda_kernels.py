@@ -367,6 +367,7 @@ EVERY = {
     "transposed one": sources.transposed_source(1),
     "exact": sources.exact_source(),
     "wide": sources.wide_source(),
+    "masked": sources.masked_source(),
     "sort": sources.sort_source(),
     "sort of keys": sources.sort_source("u64"),
     "keys": sources.keys_source(),

@@ -1,4 +1,4 @@
-"""CPU launches of transposed, exact, wide and top products."""
+"""CPU launches of transposed, exact, wide, masked and top products."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import ROW_CHUNKS
+from ...containers.chunks import ROW_CHUNKS, turned
 from ...containers.dispatch import launches
+from ...containers.inputs import named
+from ...containers.matrices import SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...operations.exact import NO_WEIGHTS
 from ..blas import CHUNK_ROWS, add_turned
-from ..bounds import Work, column_bounds, even_bounds
+from ..bounds import Work, column_bounds, even_bounds, row_bounds
 from ..top import GROUP, TILE
 
+NONE = np.empty(0, np.int32)
 FEWEST_ROWS = 8 * GROUP  # least rows in a chunk: each chunk transposes the whole table once
 SCATTERING = 4  # threads that add up a column no faster than one that goes through the rows
 MOST_CHUNKS = 4  # most chunks for each thread, to balance uneven ones
@@ -85,6 +88,28 @@ def _add_wide_product(cache: MatCache, X: Slot, table: Slot, weights: Slot, tota
     np.multiply(table.data(), weights.data(), out=weighted.data(), dtype=np.float64)
     columns = wide.data().reshape(threads, rows, CHUNK_ROWS)
     add_turned(cache.backend.pool, X.data(), weighted.data(), columns, parts.data(), total.data())
+
+
+@launches("masked_product", "cpu", only_calls=True)
+def _masked_product(
+    cache: MatCache,
+    left: SparseMat,
+    right: SparseMat,
+    by_column: bool,
+    mask: PatternSlot,
+    out: Slot,
+) -> None:
+    b, backend = right.pattern, cache.backend
+    if by_column:
+        active, *lists = turned(cache, b)
+    else:
+        active, lists = NONE, [*b.offsets(), NONE]
+    call = [*mask.offsets(), *left.pattern.offsets(), left.slot.data()[0]]
+    call += [by_column, active, b.numbers(), *lists, right.slot.data()[0]]
+    shape, dtype = (backend.threads, left.shape[1]), left.dtype
+    rows = named(cache, f"rows spread for products ({shape[1]}, {dtype})", shape, dtype)
+    call += [rows.slot.data(), out.data()[0]]
+    backend.run(backend.kernels["masked_product"], row_bounds(cache, mask.rows, mask), *call)
 
 
 @launches("top_products", "cpu", only_calls=True)

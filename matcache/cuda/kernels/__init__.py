@@ -67,6 +67,18 @@ def exact_source(position: str = "int") -> str:
     return device_header() + types + _text("exact")
 
 
+def masked_source(
+    left: str = "float", right: str = "float", out: str = "float", position: str = "int"
+) -> str:
+    """Return the module of `masked_product`.
+
+    left, right, out: C types of values.
+    position: C type of positions.
+    """
+    types = f"typedef {left} V;\ntypedef {right} T;\ntypedef {out} O;\ntypedef {position} P;\n"
+    return device_header() + types + _text("masked")
+
+
 def wide_source() -> str:
     """Return the module of `add_wide_product(rows, n, k, X, table, weights, total)`."""
     return device_header() + _text("wide")

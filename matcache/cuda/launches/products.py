@@ -1,4 +1,4 @@
-"""CUDA launches of transposed, exact, wide and top products."""
+"""CUDA launches of transposed, exact, wide, masked and top products."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from ...containers.cache import MatCache
 from ...containers.chunks import turned
 from ...containers.dispatch import launches
+from ...containers.matrices import SparseMat
 from ...containers.slots import PatternSlot, Slot
-from ..kernels import exact_source, top_source, transposed_source, wide_source
+from ..kernels import exact_source, masked_source, top_source, transposed_source, wide_source
 from ..order import active_count, length_order
 from .common import (
     CHUNKS,
@@ -115,6 +116,30 @@ def _add_exact_columns(
     backend.launch_blocks(text, chunks, *call)
     call = [chunks, k, sums.array, parts.array, total.array, largest.array]
     backend.launch(end, k, 256, *call)
+
+
+@launches("masked_product", "cuda")
+def _masked_product(
+    cache: MatCache,
+    left: SparseMat,
+    right: SparseMat,
+    by_column: bool,
+    mask: PatternSlot,
+    out: Slot,
+) -> None:
+    b, types = right.pattern, _types(right.pattern, left.slot, right.slot, out)
+    v, t, o, p = (types[name] for name in "vtop")
+    text = kernel(cache, "masked_product", (v, t, o, p), lambda: masked_source(v, t, o, p))
+    index = _index(cache, b) if by_column else []
+    if cache.reserving:
+        return
+    call = [mask.rows, *mask.offsets(), *left.pattern.offsets(), left.slot.array]
+    if by_column:
+        count, active, *lists = index
+        call += [active, count, *lists]
+    else:
+        call += [0, 0, *b.offsets(), 0]
+    cache.backend.launch(text, mask.rows, WARPS, *call, right.slot.array, out.array)
 
 
 @launches("top_products", "cuda")
