@@ -12,7 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays.transpose import count_columns, plan_digits, transpose_by_counting, transpose_csr
-from .arrays.validate import GOOD, check_csr, check_dense, check_weights, describe_csr, not_finite
+from .arrays.validate import (
+    check_csr,
+    check_dense,
+    check_weights,
+    describe_csr,
+    not_finite,
+    starts_well,
+)
 from .errors import DataError
 
 Zeros = Callable[[tuple[int, ...], Any], npt.NDArray[Any]]
@@ -300,45 +307,51 @@ class HostBlock:
         if not 0 <= rows <= self.shape.rows:
             name = f"block {index} of pass {pass_}"
             raise DataError(f"{name}: rows={rows}: must be 0 to {self.shape.rows}.")
-        self.row_ids[rows:] = -1
         self.pass_, self.index, self.rows, self.nnz, self.n_active = pass_, index, rows, 0, 0
         self._transposed = False
-        if not self.shape.weighted:
-            self.weights[:rows] = 1.0
-        self.weights[rows:] = 0.0
-        bad = -1 if checked else check_weights(self.weights, rows)
+        if self.shape.weighted:
+            self._finish_weights(checked)
+        else:
+            self.weights.fill(1.0)
+        if rows < self.shape.rows:
+            self.row_ids[rows:] = -1
+            self.weights[rows:] = 0.0
+        if self.shape.targets:
+            self._finish_table("targets: ", self.targets, checked)
+
+    def _finish_weights(self, checked: bool) -> None:
+        bad = -1 if checked else check_weights(self.weights, self.rows)
         if bad >= 0:
             raise DataError(
                 f"{self._name()}: {self._row_name(bad)} has the weight {self.weights[bad]}, but "
                 "a weight must be a finite number, 0 or more."
             )
-        self._finish_table("targets: ", self.targets, checked)
 
     def _finish_table(self, what: str, table: npt.NDArray[np.float32], checked: bool) -> None:
-        table[self.rows :] = 0.0
+        if self.rows < len(table):
+            table[self.rows :] = 0.0
         row, column = (-1, -1) if checked else check_dense(table, self.rows)
         if row >= 0:
             text = not_finite(self._row_name(row), column, table[row, column])
             raise DataError(f"{self._name()}: {what}{text}")
 
     def _finish_csr(self, checked: bool) -> None:
-        if not checked:
-            self._check_csr()
-        self.nnz = int(self.indptr[self.rows])
-        self.indptr[self.rows :] = self.nnz
+        indptr, indices, values = self.csr
+        rows, columns = self.rows, self.shape.columns
+        if not checked and not starts_well(indptr, indices, values, rows, columns):
+            raise DataError(f"{self._name()}: {self._fault()}")
+        self.nnz = indptr.item(rows)
+        if rows < self.shape.rows:
+            indptr[rows + 1 :] = self.nnz
 
-    def _check_csr(self) -> None:
+    def _fault(self) -> str:
+        """Describe the first fault of the CSR part, which has one."""
         if self.indptr[0] != 0:
-            raise DataError(
-                f"{self._name()}: offsets start at {self.indptr[0]}, but must start at 0."
-            )
+            return f"offsets start at {self.indptr[0]}, but must start at 0."
         columns = self.shape.columns
         fault = check_csr(self.indptr, self.indices, self.values, self.rows, columns)
-        if fault[0] != GOOD:
-            text = describe_csr(
-                fault, self.indptr, self.indices, self.values, columns, self._row_name(fault[1])
-            )
-            raise DataError(f"{self._name()}: {text}")
+        name = self._row_name(fault[1])
+        return describe_csr(fault, self.indptr, self.indices, self.values, columns, name)
 
     def _name(self) -> str:
         return f"block {self.index} of pass {self.pass_}"

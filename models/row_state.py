@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError
 from blocklearn.matcache.containers.backend import Held
+from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
 
 __hands_on__ = True  # a state is read where the model does it, see `source_line`
@@ -222,26 +223,30 @@ class RowState:
         else:
             self._table.bind(self._store.array)
 
-    def load(self, ids: npt.NDArray[np.int64], padded: Mat) -> None:
+    def load(self, ids: npt.NDArray[np.int64], padded: Slot) -> None:
         """Load the store's rows `ids` [r <= block rows] into `rows`.
 
-        padded: [block rows x 1], the same numbers, and -1 for padding.
+        padded: container [block rows x 1] of the same numbers, and -1 for padding.
         """
         assert self._store is not None
         self._count = len(ids)
         if self._held is not None:
-            self._held.take(padded.slot, self._rows.slot)
+            self._held.take(padded, self._rows.slot)
             self._rows.slot.written(self._where)
             return
-        self._store.array.take(ids, 0, self._buffer[: len(ids)], "clip")
-        self._buffer[len(ids) :] = 0.0
+        buffer, count = self._buffer, len(ids)
+        if count == len(buffer):
+            self._store.array.take(ids, 0, buffer, "clip")
+        else:
+            self._store.array.take(ids, 0, buffer[:count], "clip")
+            buffer[count:] = 0.0
         self._rows.refill(self._buffer, self._where)
 
-    def save(self, ids: npt.NDArray[np.int64], padded: Mat) -> None:
+    def save(self, ids: npt.NDArray[np.int64], padded: Slot) -> None:
         """Write `rows` to the rows `ids`, and set the padding to zero. padded: see `load`."""
         assert self._store is not None
         if self._held is not None:
-            self._held.put(padded.slot, self._rows.slot)
+            self._held.put(padded, self._rows.slot)
             if len(ids) < self.block_shape[0]:
                 self._rows.slot.written(self._where)
             return

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import DenseInput, Mat, MatCache
 from blocklearn.matcache.containers.backend import Held
+from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
 
 from .row_state import RowStore, check_store
@@ -107,22 +108,22 @@ class TokenState:
     def refresh(self) -> None:
         """Do nothing: no table is made of the store."""
 
-    def load(self, ids: npt.NDArray[np.int64], padded: Mat) -> None:
+    def load(self, ids: npt.NDArray[np.int64], padded: Slot) -> None:
         """Load the numbers of the rows `ids` into `tokens`.
 
-        padded: [block rows x 1], the same numbers of rows, and -1 for padding.
+        padded: container [block rows x 1] of the same numbers, and -1 for padding.
         """
         if self._held is not None:
-            self._held.take(padded.slot, self._tokens.slot)
+            self._held.take(padded, self._tokens.slot)
             self._tokens.slot.written(self._where)
             return
         take_tokens(ids, self.offsets, self.kept[:, 0], self._buffer[0])
         self._tokens.refill(self._buffer, self._where)
 
-    def save(self, ids: npt.NDArray[np.int64], padded: Mat) -> None:
+    def save(self, ids: npt.NDArray[np.int64], padded: Slot) -> None:
         """Write `tokens` to the store, as the numbers of the rows `ids`. padded: see `load`."""
         if self._held is not None:
-            self._held.put(padded.slot, self._tokens.slot)
+            self._held.put(padded, self._tokens.slot)
             return
         self._tokens.fetch(self._buffer)
         put_tokens(ids, self.offsets, self._buffer[0], self.kept[:, 0])

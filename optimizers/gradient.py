@@ -109,11 +109,13 @@ class GradientOptimizer(GradientRule):
         """
         rate = self.rate * self.schedule.factor(self.steps)
         self._rate.set(rate)
-        self._before, self._time = self._time, self._time + self.gain(rate)
+        gained = self.gain(rate)
+        self._before, self._time = self._time, self._time + gained
         if self._rows is not None:
-            self._rows.advance(self.gain(rate))
+            self._rows.advance(gained)
         else:
-            self._count.set(self._averaged_steps())
+            if self.average_from is not None:
+                self._count.set(self._averaged_steps())
             self._now.set(self._time)
             if weighted is not None:
                 self._norm.set(max(weighted.weight, LEAST_WEIGHT))

@@ -45,6 +45,18 @@ def _csr_is_good(
 
 
 @kernel
+def starts_well(
+    indptr: npt.NDArray[Any],
+    indices: npt.NDArray[Any],
+    values: npt.NDArray[Any],
+    rows: int,
+    columns: int,
+) -> bool:
+    """Whether offsets start at 0, and the matrix has no fault; see `check_csr`."""
+    return indptr[0] == 0 and _csr_is_good(indptr, indices, values, rows, columns)
+
+
+@kernel
 def check_csr(
     indptr: npt.NDArray[Any],
     indices: npt.NDArray[Any],
@@ -105,6 +117,15 @@ def check_weights(weights: npt.NDArray[Any], rows: int) -> int:
         if not (weight >= 0.0 and weight <= LARGEST):
             return row
     return -1
+
+
+@kernel
+def not_negative(values: npt.NDArray[Any]) -> bool:
+    """Whether no value [n] is below 0; NaN counts as such."""
+    below = 0
+    for i in range(values.size):
+        below += not (values[i] >= 0)
+    return below == 0
 
 
 def describe_csr(

@@ -8,7 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from blocklearn.datasources import BlockShape, DataError, HostBlock
+from blocklearn.datasources.arrays.validate import not_negative
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError, SparseInput
+from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.program.padding import Padding
 from blocklearn.models import Block
@@ -75,9 +77,9 @@ class Intake:
         return self._block(key, rows, pass_, weight, phase, labelled=True)
 
     @property
-    def row_ids(self) -> Mat:
-        """The row numbers of the present block [block rows x 1], -1 for padding."""
-        return self._row_ids.handle()
+    def row_ids(self) -> Slot:
+        """The container of the present row numbers [block rows x 1], -1 for padding."""
+        return self._row_ids.slot
 
     @property
     def few_occur(self) -> bool:
@@ -175,7 +177,7 @@ class Intake:
 def check_nonnegative(host: HostBlock) -> None:
     """Raise DataError, naming the smallest value of a block, if it is negative."""
     values = host.dense[: host.rows] if host.shape.dense else host.values[: host.nnz]
-    if not values.size or values.min() >= 0:
+    if not_negative(values.reshape(-1)):
         return
     place = int(values.argmin())
     if host.shape.dense:

@@ -17,6 +17,8 @@ from .replica import Replica
 from .team import Team
 
 SHARE = 0.01  # bytes checked, at most, per byte that training reads
+CHECK_BYTES = 2**17  # read in the time that a check of a tiny model takes
+BLOCK_BYTES = 2**18  # read in the time that a tiny block takes
 PART = 2**22  # numbers checked at a time, where their sum overflows
 
 
@@ -55,7 +57,7 @@ def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
 
     The cost of a block is estimated from below. It reads its data, and on the host at least one row
     of a table for each entry. A device receives the data only, and sends the numbers to check back
-    the same way.
+    the same way. Where little is read, calls take the time: `CHECK_BYTES`, `BLOCK_BYTES`.
 
     shapes: of the blocks of each side.
     """
@@ -66,7 +68,7 @@ def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
     looked = sum(mat.slot.nbytes for mat in arrays)
     width = max((mat.shape[1] for mat in arrays), default=0) if replica.device == "cpu" else 0
     trained = min(shape.nbytes + 4 * width * _entries(shape) for shape in shapes)
-    return max(1, math.ceil(looked / (SHARE * trained)))
+    return max(1, math.ceil((CHECK_BYTES + looked) / (SHARE * (BLOCK_BYTES + trained))))
 
 
 def _entries(shape: BlockShape) -> int:

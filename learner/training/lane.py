@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -49,8 +48,7 @@ class Errand(Generic[Result]):
         except BaseException as error:
             self._error = error
         self._over = True
-        with suppress(RuntimeError):
-            self._working.release()
+        self._working.release()
 
     def wait(self) -> None:
         """Wait until the call is over, in short slices.

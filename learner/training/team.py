@@ -89,16 +89,16 @@ class Team:
                 yield _work(work, self.first, 0, host)
             return
         pending: deque[Errand[Result]] = deque()
-        turn, source = 0, iter(blocks)
+        turn, source, lanes = 0, iter(blocks), len(self._lanes)
         try:
             while True:
-                if len(pending) == ahead * len(self._lanes):
+                if len(pending) == ahead * lanes:
                     yield pending.popleft().result()
                 if (block := next(source, None)) is None:
                     break
                 replica, lane = self.replicas[turn], self._lanes[turn]
                 pending.append(lane.ask(_work, work, replica, turn, block))
-                turn = (turn + 1) % len(self._lanes)
+                turn = (turn + 1) % lanes
             while pending:
                 yield pending.popleft().result()
         finally:

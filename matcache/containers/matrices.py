@@ -138,8 +138,10 @@ class Mat(Lazy):
         Raises ShapeError for another shape, and for numbers that the dtype cannot hold, such as 0.5
         in int64.
         """
-        if self.cache.repeats:  # the numbers are as they were when this was recorded
-            self.refill(value, self.slot.where)
+        cache, slot = self.cache, self.slot
+        if cache.repeats:  # the numbers are as they were when this was recorded
+            slot.version = self.version = slot.version + 1
+            cache.backend.write(slot.array, value)
             return
         array = np.asarray(value)
         shape = self.shape if self.pattern is None else (self.pattern.nnz,)

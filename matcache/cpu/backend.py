@@ -19,9 +19,10 @@ from . import launches as launches
 from .addresses import Call
 from .blas import UNLIMITED, limited, matmul
 from .compiled import Kernel, type_of
-from .executor import RUNNERS, joined
+from .executor import joined
 from .pool import Pool
 from .processors import available_threads
+from .runners import RUNNERS
 
 Array = np.ndarray[Any, Any]
 

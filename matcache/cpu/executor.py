@@ -5,14 +5,14 @@ A recorded update is a list of calls of compiled kernels. `Program` lays them ou
 block to block is written before each run: addresses and sizes of arrays that blocks bring
 (`Input`). Numbers of chunks lie before the bounds of chunks, where kernels put them.
 
-`_work` runs the calls, one after the other. A call is cut into chunks, which threads take one by
-one; the next call begins when all chunks are done. A thread that comes late finds calls that are
-done already, so the caller never waits for threads to come. Chunks have the same bits on any
+`runners.work` runs the calls, one after the other. A call is cut into chunks, which threads take
+one by one; the next call begins when all chunks are done. A thread that comes late finds calls that
+are done already, so the caller never waits for threads to come. Chunks have the same bits on any
 thread.
-"""
 
-# Numba infers the types of compiled functions.
-# mypy: allow-untyped-defs, allow-untyped-calls
+A program of one thread and tiny arrays keeps the lock. Of several replicas that give it up for
+10 us, each waits longer than that to get it back.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +22,17 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import extending, njit, types
 
 from ..errors import ShapeError
 from .addresses import Call, address_of, has_address, trampoline_of, words_of
-from .blas import UNLIMITED, limited
+from .blas import limited
 from .pool import Pool
+from .runners import SIZES, begin, parts, run, run_tiny, work
 
 Array = np.ndarray[Any, Any]
 
-SPINS = 2000  # looks at a running chunk before a thread sleeps
-SLEEP = 20  # microseconds
+TINY = 2**16  # bytes of all arrays of a program that keeps the interpreter's lock, at most
 NOTHING = id(None)
-SIZES = 3  # words at the beginning of a program
-HEAD = object.__basicsize__  # an array's C struct: this, data, number of dimensions, dimensions
 
 
 class Input(NamedTuple):
@@ -132,7 +128,7 @@ class Program:
         sizes = len(used), len(patches), len(calls)
         empty = [0] * (len(used) + 4 * len(patches) + 4 * len(calls) + 2 + 2 * len(calls))
         self._code = np.array([*sizes, *empty, *words], np.int64)
-        _, its_patches, its_table, state, its_words = _parts(self._code)
+        _, its_patches, its_table, state, its_words = parts(self._code)
         its_patches[:] = np.array(patches, np.int64).reshape(-1, 4)
         first = its_words.ctypes.data
         for row, call, start in zip(its_table, calls, starts, strict=True):
@@ -142,7 +138,10 @@ class Program:
         self._put = partial(Struct(f"{len(used)}q").pack_into, self._code[SIZES:].data, 0)
         self._seen = state.data
         self._most = pool.threads  # chunks of the call with most, in the last run
-        self._within = limited if any(call.blas for call in calls) else UNLIMITED
+        self._blas = any(call.blas for call in calls)
+        arrays = [arg for call in calls for arg in call.given if isinstance(arg, np.ndarray)]
+        tiny = sum({_place(array): array.nbytes for array in arrays}.values()) <= TINY
+        self._run_alone = run_tiny if tiny else run
 
     def run(self) -> None:
         """Run all calls, for the arrays that blocks have brought."""
@@ -153,140 +152,29 @@ class Program:
                 f"{self._owners[missing].label}: this block has no {self._names[missing]}."
             )
         self._put(*places)
-        with self._within:
-            if self._pool.threads == 1 or self._most == 1:
-                self._pool.check_open()
-                _run(self._code)
-            else:
-                _begin(self._code)
-                self._pool.run(self._task, min(self._pool.threads, self._most))
-        self._most = self._seen[1]
-        if failed := self._seen[0]:
+        if self._blas:
+            with limited:
+                failed = self._call()
+        else:
+            failed = self._call()
+        if failed:
             self._again[failed - 1]()
             raise RuntimeError("a kernel failed, and did not when it was called again.")
 
+    def _call(self) -> int:
+        """Run all calls; return the number of the one that failed, from 1, or 0."""
+        pool = self._pool
+        if pool.threads == 1:
+            pool.check_open()
+            return self._run_alone(self._code)  # type: ignore[no-any-return]
+        if self._most == 1:
+            pool.check_open()
+            run(self._code)
+        else:
+            begin(self._code)
+            pool.run(self._task, min(pool.threads, self._most))
+        failed, self._most = self._seen[:2].tolist()
+        return failed  # type: ignore[no-any-return]
+
     def _task(self, chunk: int, thread: int) -> None:
-        _work(self._code, thread)
-
-
-# ---------------------------------------------------------------- compiled
-
-_instructions: Any = extending.intrinsic
-_compiled = njit(nogil=True, cache=True, error_model="numpy")
-_sleep: Any = types.ExternalFunction("usleep", types.int32(types.uint32))
-
-
-@_instructions
-def _load(typingctx, address):
-    """Return the word at an address; writes of a thread that ended a chunk are visible."""
-
-    def codegen(context, builder, signature, args):
-        place = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-        return builder.load_atomic(place, "acquire", 8)
-
-    return types.int64(types.int64), codegen
-
-
-@_instructions
-def _add_one(typingctx, address):
-    """Add 1 to the word at an address, and return what it was; no other thread gets the same."""
-
-    def codegen(context, builder, signature, args):
-        place = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-        return builder.atomic_rmw("add", place, ir.IntType(64)(1), "seq_cst")
-
-    return types.int64(types.int64), codegen
-
-
-@_instructions
-def _jump(typingctx, trampoline, words, chunk, thread):
-    """Call a trampoline by its address; returns 0, or the kernel's status where it failed."""
-
-    def codegen(context, builder, signature, args):
-        word = ir.IntType(64)
-        shape = ir.FunctionType(ir.IntType(32), [word] * 3)
-        return builder.call(builder.inttoptr(args[0], shape.as_pointer()), args[1:])
-
-    return types.int32(*[types.int64] * 4), codegen
-
-
-@_compiled
-def _parts(code):
-    """Return the parts of a program's words.
-
-    They follow the numbers of arrays, patches and calls:
-
-    - addresses of the arrays of a block, as Python objects
-    - patches: number of an array, and three words that its address and its size belong in
-    - calls: addresses of trampoline, words and bounds; whether one thread runs all chunks
-    - state: number of the failed call from 1, most chunks of a call; then for each call, chunks
-      that were taken and chunks that are done
-    - words of the calls
-    """
-    arrays, patches, calls = code[0], code[1], code[2]
-    patch = SIZES + arrays
-    call = patch + 4 * patches
-    state = call + 4 * calls
-    words = state + 2 + 2 * calls
-    return (
-        code[SIZES:patch],
-        code[patch:call].reshape(patches, 4),
-        code[call:state].reshape(calls, 4),
-        code[state:words],
-        code[words:],
-    )
-
-
-@_compiled
-def _begin(code):
-    """Write addresses and sizes of the arrays of a block into the words, and begin anew."""
-    arrays, patches, _, state, words = _parts(code)
-    for patch in range(patches.shape[0]):
-        array = arrays[patches[patch, 0]] + HEAD
-        words[patches[patch, 1]] = _load(array)
-        if patches[patch, 2] > 0:
-            dimensions, size = _load(array + 16), 1
-            for n in range(_load(array + 8) & 0xFFFFFFFF):
-                size *= _load(dimensions + 8 * n)
-            words[patches[patch, 2]] = size
-            words[patches[patch, 3]] = size
-    state[:] = 0
-
-
-@_compiled
-def _work(code, thread):
-    """Take part in all calls, until they are done or one has failed."""
-    _, _, table, state, _ = _parts(code)
-    first = np.int64(state.ctypes.data)
-    for call in range(table.shape[0]):
-        bounds, alone = table[call, 2], table[call, 3]
-        chunks = np.int64(1) if bounds == 0 else _load(bounds)
-        pieces = np.int64(1) if alone else chunks
-        taken = first + 8 * (2 + 2 * call)
-        done = taken + 8
-        piece = _add_one(taken)
-        if piece == 0:
-            state[1] = max(state[1], pieces)
-        while piece < pieces:
-            for chunk in range(0 if alone else piece, chunks if alone else piece + 1):
-                if _load(first) == 0 and _jump(table[call, 0], table[call, 1], chunk, thread) != 0:
-                    state[0] = call + 1
-            _add_one(done)
-            piece = _add_one(taken)
-        looks = 0
-        while _load(done) < pieces:
-            looks += 1
-            if looks > SPINS:
-                _sleep(SLEEP)
-
-
-@_compiled
-def _run(code):
-    """Run all calls on the calling thread."""
-    _begin(code)
-    _work(code, 0)
-
-
-_WORDS = types.int64[::1]
-RUNNERS = (_run, (_WORDS,)), (_begin, (_WORDS,)), (_work, (_WORDS, types.int64))
-"""What runs programs, with the types of its arguments: loaded before training begins."""
+        work(self._code, thread)

@@ -218,7 +218,7 @@ def timed(learner: Any, passes: int) -> float:
 
 def earlier(path: Path) -> dict[tuple[str, str], float]:
     """Return the seconds of an earlier run, by model and way of reading."""
-    rows = Report.read(path).rows
+    rows = [row for row in Report.read(path).rows if "replicas" not in row.settings]
     # the first reports had no ways: all blocks came from the reader's thread
     ways = [(row, row.settings.get("blocks", "read")) for row in rows]
     return {(row.settings["model"], way): row.seconds for row, way in ways}

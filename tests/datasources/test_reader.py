@@ -16,7 +16,12 @@ from scipy import sparse
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
 from blocklearn.datasources.arrays.copy_rows import count_up, expand_csr, gather_csr, gather_dense
 from blocklearn.datasources.arrays.transpose import transpose_by_counting, transpose_csr
-from blocklearn.datasources.arrays.validate import check_csr, check_dense, check_weights
+from blocklearn.datasources.arrays.validate import (
+    check_csr,
+    check_dense,
+    check_weights,
+    starts_well,
+)
 from tests.support.often import rarely
 
 pytestmark = pytest.mark.usefixtures("reader_threads", "no_block_is_small")
@@ -130,11 +135,13 @@ def test_kernels_allocate_nothing() -> None:
     wide = sparse.csr_array(matrix())
     wide.resize((100, 10_000))
     for X in (matrix(), wide, matrix().toarray()):
-        source = MatrixSource(X, targets=matrix(), block_rows=10, shuffle=True)
+        weights = np.ones(100)
+        source = MatrixSource(X, targets=matrix(), weights=weights, block_rows=10, shuffle=True)
         with Reader(source) as reader:
             assert len(list(reader.blocks(0))) == 10
     kernels: list[Any] = [
-        check_csr, check_dense, check_weights, count_up, expand_csr, gather_csr, gather_dense,
+        check_csr, check_dense, check_weights, starts_well,
+        count_up, expand_csr, gather_csr, gather_dense,
         transpose_by_counting, transpose_csr,
     ]  # fmt: skip
     for kernel in kernels:
