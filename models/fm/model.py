@@ -3,14 +3,15 @@
 The score of a row x is b + sum_a x_a w_a + sum_{a < b} x_a x_b (V_a . V_b): Rendle, *Factorization
 machines*, ICDM 2010. So a pair that never occurred together has a weight, too. The cost is linear
 in the non-zeros, see `pairs.py`. Differs from libFM: optimizers are those of gradients, by blocks;
-any number of outputs is trained at once.
+any number of outputs is trained at once. Field-aware factors: see `fields.py`.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge
 from pydantic import Field
 
 from blocklearn.matcache import Mat, Matrix, Rows, colsum, from_array, maximum, total
@@ -21,7 +22,15 @@ from ..glm import GLM
 from ..glm.rows import losses
 from ..glm.targets import Weight
 from ..inputs import Block, Randomness, Shapes
-from .pairs import added_up, pair_scores, sparse_pair_scores, square_factors
+from .fields import FieldPairs, fields_of
+from .pairs import (
+    added_up,
+    pair_scores,
+    scores_of,
+    sparse_pair_scores,
+    sparse_scores_of,
+    square_factors,
+)
 
 LEAST_WEIGHT = 1e-30  # of a block, whose rows may all have weight 0
 
@@ -30,7 +39,8 @@ class FM(GLM):
     """Fits targets by weights of features and of all their pairs, as a GLM otherwise.
 
     Parameters: `W` [features x outputs] and `intercept`, as of a GLM, and `factors`
-    [features x K * outputs], whose column f * outputs + t is factor f of output t.
+    [features x K * outputs], whose column f * outputs + t is factor f of output t. With F fields
+    there are F * F times as many columns, those of a pair of fields side by side.
     """
 
     kind: Literal["fm"] = "fm"  # type: ignore[assignment]
@@ -40,6 +50,11 @@ class FM(GLM):
     )
     start: float = Field(
         0.1, gt=0, lt=1e6, description="first factors are uniform between -start and start"
+    )
+    fields: list[Annotated[int, Ge(1)]] | Literal["names"] | None = Field(
+        None,
+        description="field-aware factors: the columns of each field, in their order; or names: the "
+        "field is what a column's name has before `=`; null: no fields",
     )
 
     def optimizer_for(self, shapes: Shapes, terms: list[Term]) -> Optimizer:  # type: ignore[override]
@@ -54,14 +69,23 @@ class FM(GLM):
         """Create the parameters of a GLM and, at random, the factors."""
         super().allocate(shapes, rng)
         d, T, K = shapes.columns, self.W.shape[1], self.factors
+        self.by_field = None
+        if self.fields is not None:
+            fields = fields_of(self.fields, d, shapes.names)
+            self.by_field = FieldPairs(self.cache, fields, K * T)
+            K *= self.by_field.pairs
         random = (rng.uniform(d, K * T) - 0.5) * (2.0 * self.start)
+        if self.by_field is not None:
+            random = random * self.by_field.mask
         self.V = self.parameter("factors", d, K * T, random)
         self.squares = self.scratch("squares of factors", d, T)
         self.penalised.append("factors")
         each = np.tile(np.eye(T, dtype=np.float32), K)
         self.each = from_array(self.cache, each, "outputs of factors")
         self.sums = from_array(self.cache, each.T, "factors of outputs") if T > 1 else None
-        self.pair_mask = None if self.mask is None else self._for_factors(self.mask)
+        self.pair_mask = None if self.by_field is None else self.by_field.mask
+        if self.mask is not None:
+            self.pair_mask = self._for_factors(self.mask, self.pair_mask)
         if "W" in self.rates:
             self.rates["factors"] = self._for_factors(self.rates["W"])
         own = [fit.l2 if self.factor_l2 is None else self.factor_l2 for fit in self.fits]
@@ -72,33 +96,46 @@ class FM(GLM):
     def update(self, block: Block) -> None:
         """Hand the gradients of the block's mean loss to the optimizer."""
         X, weights, weight = block.X, block.weights, total(block.weights)
-        eta, S = self._scores(X)
+        eta, partners = self._scores(X)
         of_rows = RowLosses(losses, (self._labels(block), self.links))
         R = mean_derivatives(eta, None, self.b, of_rows, weights, maximum(weight, LEAST_WEIGHT))
         each = R if self.sums is None else (R @ self.each).mat()
         self.updates["W"] = Gradient(X, R, self.mask)
-        self.updates["factors"] = Gradient(X, (each * S).mat(), self.pair_mask, (-each).mat())
+        itself = -each if self.by_field is None else -each * self.by_field.own
+        self.updates["factors"] = Gradient(X, (each * partners).mat(), self.pair_mask, itself.mat())
         if self.intercept:
             self.updates["intercept"] = colsum(R)
         lost = row_losses(eta, None, self.b, of_rows)[1]
         self.objective = Objective(total(lost * weights), weight)
 
-    def _for_factors(self, of_outputs: Mat) -> Mat:
-        """Return [n x K * outputs], the columns of [n x outputs] once for each factor."""
+    def _for_factors(self, of_outputs: Mat, mask: Mat | None = None) -> Mat:
+        """Return [n x K * outputs], the columns of [n x outputs] once for each factor.
+
+        mask: [n x K * outputs], multiplied with them; None: 1.
+        """
         rows, columns = of_outputs.shape[0], self.each.shape[1]
         found = self.scratch(f"{of_outputs.label} of factors", rows, columns)
         found <<= of_outputs @ self.each
+        if mask is not None:
+            found <<= found * mask
         return found
 
     def _scores(self, X: Matrix) -> tuple[Mat, Mat]:
-        """Return the scores without constants, and X V."""
-        if X.pattern is None:
-            self.squares <<= added_up(self.V * self.V, self.sums)
-            eta, S = pair_scores(X, self.W, self.V, self.squares, self.sums)
-            return eta.mat(), S.mat()
-        square_factors(X.T, self.V, self.squares, self.sums)
-        found: tuple[Mat, Mat] = sparse_pair_scores(X, self.W, self.V, self.squares, self.sums)
-        return found
+        """Return the scores without constants, and the sums that each factor meets, as X V."""
+        W, V, squares, sums = self.W, self.V, self.squares, self.sums
+        own = None if self.by_field is None else self.by_field.own
+        dense = X.pattern is None
+        if dense:
+            squares <<= added_up(V * V if own is None else V * V * own, sums)
+        else:
+            square_factors(X.T, V, squares, sums, own)
+        if self.by_field is not None:
+            S = (X @ V).mat()
+            partners = S[:, self.by_field.partner].mat()
+            scored = (scores_of if dense else sparse_scores_of)(X, W, (S, partners), squares, sums)
+            return scored.mat(), partners
+        eta, S = (pair_scores if dense else sparse_pair_scores)(X, W, V, squares, sums)
+        return eta.mat(), S.mat()
 
     def _input(self, block: Block) -> tuple[Rows, None]:
         """Return the scores without constants in place of X W."""

@@ -5,7 +5,7 @@ The sum of x_a x_b (V_a . V_b) over all pairs a < b is (S.S - sum_a x_a^2 V_a.V_
 
 from __future__ import annotations
 
-from blocklearn.matcache import Column, Matrix, Rows, Sparse, Table, rowsum, rowwise
+from blocklearn.matcache import Column, Matrix, Row, Rows, Sparse, Table, rowsum, rowwise
 
 
 def added_up(values: Rows, sums: Table | None) -> Rows:
@@ -24,13 +24,26 @@ def pair_scores(
     squares: [features x outputs], V_a . V_a of each feature that occurs in X.
     """
     S = X @ V
-    return X @ W + 0.5 * (added_up(S * S, sums) - (X * X) @ squares), S
+    return scores_of(X, W, (S, S), squares, sums), S
 
 
-sparse_pair_scores = rowwise(pair_scores)
+def scores_of(
+    X: Matrix, W: Table, meeting: tuple[Rows, Rows], squares: Table, sums: Table | None
+) -> Rows:
+    """Return the scores without constants. meeting: X V, and the sums that its columns meet."""
+    S, partners = meeting
+    return X @ W + 0.5 * (added_up(S * partners, sums) - (X * X) @ squares)
+
+
+sparse_pair_scores, sparse_scores_of = rowwise(pair_scores), rowwise(scores_of)
 
 
 @rowwise
-def square_factors(XT: Sparse, V: Rows, squares: Column | Rows, sums: Table | None) -> None:
-    """Set `squares` of the features that occur in a block X. XT: X.T."""
-    squares <<= added_up(V * V, sums)
+def square_factors(
+    XT: Sparse, V: Rows, squares: Column | Rows, sums: Table | None, own: Row | None
+) -> None:
+    """Set `squares` of the features that occur in a block X.
+
+    XT: X.T. own: [1 x columns of V], 1 at those that meet themselves; None: all do.
+    """
+    squares <<= added_up(V * V if own is None else V * V * own, sums)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.models import FM, GLM, Target
+from blocklearn.models.errors import ModelConfigError
 from blocklearn.optimizers import LBFGS, SGD, AdaGrad
 from blocklearn.optimizers.errors import CombinationError
 from tests.support.often import rarely
@@ -113,6 +114,110 @@ def test_full_passes_reach_a_point_without_slope(sparse: bool) -> None:
 def planted_weights() -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(5)
     return 0.3 * rng.normal(size=(COLUMNS, 1)), np.zeros((1, 1)), rng.normal(size=(COLUMNS, 2))
+
+
+SIZES = [7, 1, 12]
+
+
+def field_pairs(X: Array, V: Array, sizes: list[int] = SIZES) -> Array:
+    """Sums over all pairs of features of V_a,g . V_b,f, one after another, [rows].
+
+    V: [features x fields x fields x factors]; of feature a of field f, only V[a, f] counts.
+    """
+    field = np.repeat(np.arange(len(sizes)), sizes)
+    total = np.zeros(len(X))
+    for a in range(X.shape[1]):
+        for b in range(a):
+            f, g = field[a], field[b]
+            total += X[:, a] * X[:, b] * (V[a, f, g] @ V[b, g, f])
+    return total
+
+
+def field_scores(X: Array, W: Array, intercept: Array, V: Array) -> Array:
+    """The scores [rows x outputs] of a field-aware machine by their definition, in float64."""
+    X, W, V = X.astype(np.float64), W.astype(np.float64), V.astype(np.float64)
+    F, T = len(SIZES), W.shape[1]
+    by_output = V.reshape(COLUMNS, F, F, -1, T)
+    found = [field_pairs(X, by_output[..., t]) for t in range(T)]
+    return X @ W + intercept + np.stack(found, axis=1)
+
+
+@pytest.mark.parametrize(("outputs", "sparse"), [(1, True), *rarely((2, True), (2, False))])
+def test_scores_of_fields_are_sums_over_pairs(outputs: int, sparse: bool) -> None:
+    X = hostile()
+    Y = np.random.default_rng(1).normal(size=(ROWS, outputs)).astype(np.float32)
+    model = FM(factors=K, fields=SIZES, link="linear", start=0.5)
+    data = sp.csr_array(X) if sparse else X
+    learner = learner_of(model, data, Y).fit()
+    W, b, V = (learner.parameter(name) for name in ("W", "intercept", "factors"))
+    assert V.shape == (COLUMNS, 9 * K * outputs)
+    field = np.repeat(np.arange(3), SIZES)
+    own = np.repeat(field[:, None] == np.arange(3), 3 * K * outputs, axis=1)
+    assert (V[~own] == 0).all() and (V[own] != 0).mean() > 0.9
+    np.testing.assert_allclose(
+        learner.predict(data), field_scores(X, W, b, V), rtol=1e-4, atol=1e-4
+    )
+    assert learner.progress.allocations_after_warmup == 0
+
+
+@pytest.mark.parametrize("sparse", [True, *rarely(False)])
+def test_a_step_of_fields_has_the_slopes_of_the_definition(sparse: bool) -> None:
+    """One block by gradient descent, beside finite differences in float64."""
+    X = hostile()
+    y = np.random.default_rng(2).normal(size=ROWS)
+    data = (sp.csr_array(X) if sparse else X, y[:, None].astype(np.float32))
+    model = FM(factors=K, fields=SIZES, link="linear", start=0.5)
+    options: dict[str, Any] = {"threads": 1, "seed": 3, "verbose": False, "block_rows": 128}
+    before, after = (
+        bl.Learner(model.model_copy(), data, optimizer=SGD(rate=rate), passes=1, **options).fit()
+        for rate in (1e-12, 0.25)
+    )
+    W, b, V = (before.parameter(n).astype(np.float64) for n in ("W", "intercept", "factors"))
+    slopes = (V - after.parameter("factors")) / 0.25
+
+    def loss(V: Array) -> float:
+        return float(((field_scores(X, W, b, V)[:, 0] - y) ** 2).mean() / 2)
+
+    rng, width = np.random.default_rng(0), 1e-4
+    for a in (0, 5, 7, 8, 19):
+        for column in rng.choice(V.shape[1], 6, replace=False):
+            shift = np.zeros_like(V)
+            shift[a, column] = width
+            used = column // (3 * K) == np.repeat(np.arange(3), SIZES)[a]
+            expected = (loss(V + shift) - loss(V - shift)) / (2 * width)
+            assert slopes[a, column] == pytest.approx(expected if used else 0.0, abs=2e-5)
+
+
+@pytest.mark.slow
+def test_fields_are_those_of_names() -> None:
+    """Frames name the columns of categories: `city=Rome`."""
+    frame = {"city": ["Rome", "Oslo"] * 30, "age": np.arange(60.0), "kind": list("abc") * 20}
+    pandas = pytest.importorskip("pandas")
+    y = np.arange(60.0) % 2
+    learner = bl.Learner(
+        FM(factors=2, fields="names"), (pandas.DataFrame(frame), y), verbose=False, threads=1
+    )
+    assert learner.fit().parameter("factors").shape == (6, 3 * 3 * 2)
+
+
+@pytest.mark.slow
+def test_targets_of_few_features_have_the_pairs_of_these_only() -> None:
+    target = Target(column=0, link="linear", features=[1, 2, 8, 9])
+    model = FM(factors=K, fields=SIZES, start=0.5, targets=[target])
+    V = learner_of(model, hostile(), np.ones((ROWS, 1), np.float32)).fit().parameter("factors")
+    start = learner_of(model, hostile(), np.ones((ROWS, 1), np.float32), passes=1,
+                       optimizer=SGD(rate=1e-12)).fit().parameter("factors")  # fmt: skip
+    moved = (V != start).any(axis=1)
+    assert moved[[1, 2, 8, 9]].all() and moved.sum() == 4
+
+
+@pytest.mark.parametrize(("fields", "rule"), [
+    ([7, 12], r"fields=\[7, 12\]: must add up to 20, .* they add up to 19\. Set the columns"),
+    ("names", r"fields=names: must be a list of sizes: .* have no names\. Set fields: \["),
+])  # fmt: skip
+def test_fields_that_do_not_fit_are_refused(fields: Any, rule: str) -> None:
+    with pytest.raises(ModelConfigError, match=rule):
+        learner_of(FM(fields=fields), hostile(), np.ones((ROWS, 1), np.float32)).fit()
 
 
 def test_pairs_are_learned_that_a_linear_model_cannot_see() -> None:

@@ -72,6 +72,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
     "fm": {
         "block": Variant(FM(factors=3)),
         "full pass": Variant(FM(factors=3, l2=1e-2), LBFGS(memory=2), "dense labelled"),
+        "fields": Variant(FM(factors=3, fields=[8, 12])),
     },
     "als": {
         "explicit cg": Variant(ALS(rank=3)),
