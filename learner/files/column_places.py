@@ -57,11 +57,16 @@ class ColumnPlaces:
         return given
 
     def parts(self, most: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield all places, at most so many at a time, and the columns that they were given to."""
-        count = self.count
-        for start in range(0, count, most):
-            places = np.arange(start, min(start + most, count))
-            yield places, self.columns[places, 0].astype(np.int64) - 1
+        """Yield all places, and the columns that they were given to, by ascending column.
+
+        most: places at a time, if columns are spread evenly.
+        """
+        taken = self.columns[: self.count, 0]
+        width = -(-len(self.columns) // max(1, -(-self.count // most)))
+        for first in range(0, len(self.columns) if self.count else 0, width):
+            places = np.flatnonzero((taken > first) & (taken <= first + width))
+            places = places[np.argsort(taken[places])]
+            yield places, taken[places].astype(np.int64) - 1
 
 
 @kernel

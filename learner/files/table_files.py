@@ -32,7 +32,7 @@ NAME = "{}-tables"
 COLUMNS = "columns-of-rows"
 """The name of the file that has the column of each row of the tables, as 1 + column; 0: none."""
 
-MOST = 2**16  # rows handled at a time
+MOST = 2**20  # rows handled at a time
 
 
 class TableFiles:
