@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from scripts import make_clicks
 from tests.support.beside import CONFIGS
 from tests.support.learn_command import Learn
 
@@ -137,6 +139,16 @@ def test_a_table_in_predictions_out(suffix: str, learn: Learn) -> None:
     assert code == 0, err
     assert np.load("p.npy").shape == (5, 1)
     assert Path("runs/glm-table/report.html").exists()
+
+
+def test_a_log_of_clicks_in_a_model_out(learn: Learn, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = "make_clicks clicks --rows 12000 --test 3000 --bits 16"
+    monkeypatch.setattr(sys, "argv", given.split())
+    make_clicks.main()
+    code, out, err = learn("clicks.yaml", "data.block_rows=256", "learner.threads=1")
+    assert code == 0, err
+    assert float(out.splitlines()[-1].split()[2]) > 0.72  # auc; 0.88 at best
+    assert f"x {13 + sum(make_clicks.slot_sizes(16)):,} columns" in err
 
 
 def test_libsvm_in_classes_out(learn: Learn) -> None:
