@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .learner.estimators import ALS as ALS
     from .learner.estimators import NMF as NMF
     from .learner.estimators import PCA as PCA
+    from .learner.estimators import ConnectedComponents as ConnectedComponents
     from .learner.estimators import GaussianMixture as GaussianMixture
     from .learner.estimators import GLMClassifier as GLMClassifier
     from .learner.estimators import GLMRegressor as GLMRegressor
@@ -67,6 +68,7 @@ _NAMES = {
     "Block": ".models.inputs",
     "BlocklearnError": ".matcache.errors",
     "Checkpoints": ".learner.runs.checkpoints",
+    "ConnectedComponents": ".learner.estimators",
     "GaussianMixture": ".learner.estimators",
     "GLMClassifier": ".learner.estimators",
     "GLMRegressor": ".learner.estimators",

@@ -5,6 +5,7 @@ from blocklearn.exports import exported as _exported
 from .als import ALS as ALS
 from .base import Merge as Merge
 from .base import Model as Model
+from .components import Components as Components
 from .factor_model import FactorModel as FactorModel
 from .fm import FM as FM
 from .glm import GLM as GLM
@@ -41,6 +42,7 @@ MODELS: dict[str, type[Model]] = {
     "svd": SVD,
     "gaussian-mixture": GaussianMixture,
     "pagerank": PageRank,
+    "components": Components,
 }
 
 __all__ = _exported(globals())

@@ -30,6 +30,7 @@ from blocklearn.models import (
     LDA,
     NMF,
     SVD,
+    Components,
     GaussianMixture,
     KMeans,
     PageRank,
@@ -60,6 +61,7 @@ MODELS: dict[str, bl.Model] = {
     "svd": SVD(components=2, center=True),
     "gaussian-mixture": GaussianMixture(components=2),
     "pagerank": PageRank(),
+    "components": Components(),
 }
 
 
@@ -82,7 +84,8 @@ def main() -> None:
     numbers: dict[str, Any] = {"X": X, "Y": Y, "weights": weights, "new": new}
     for name, model in MODELS.items():
         hashed = HashedWords(3, WORDS[:4]) if name == "glm-hashed" else WORDS
-        size = len(WORDS) if isinstance(model, PageRank) else len(X)  # links are square
+        of_links = isinstance(model, PageRank | Components)  # which are square
+        size = len(WORDS) if of_links else len(X)
         source = MatrixSource(
             sparse.csr_array(X[:size]),
             targets=Y[:size],

@@ -17,6 +17,7 @@ from blocklearn.exports import exported as _exported
 
 from .als import ALS as ALS
 from .classifier import GLMClassifier as GLMClassifier
+from .components import ConnectedComponents as ConnectedComponents
 from .kmeans import KMeans as KMeans
 from .lda import LatentDirichletAllocation as LatentDirichletAllocation
 from .mixture import GaussianMixture as GaussianMixture

@@ -131,6 +131,10 @@ data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
 model: {kind: pagerank}
 data: {train: {kind: python-imports}, eval: {kind: python-imports}, block_rows: 200}
 """,
+    "components, python-imports": """\
+model: {kind: components}
+data: {train: {kind: python-imports}, eval: {kind: python-imports}, block_rows: 200}
+""",
     "kmeans, file": """\
 model: {kind: kmeans, clusters: 4, update_centres: batch}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}

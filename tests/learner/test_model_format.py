@@ -21,6 +21,7 @@ from blocklearn.models import (
     MODELS,
     NMF,
     SVD,
+    Components,
     GaussianMixture,
     KMeans,
     PageRank,
@@ -56,11 +57,11 @@ def counts(rows: int, seed: int = 0) -> np.ndarray:
 def trained(model: bl.Model, path: Path, Y: Any = None, **more: Any) -> bl.Learner:
     """A model that was trained on 60 rows and 12 columns with names, saved to `path`.
 
-    PageRank takes the first 12 rows, for it needs as many as columns.
+    Models of links take the first 12 rows, for they need as many as columns.
     """
     from blocklearn.datasources import MatrixSource
 
-    rows = 12 if isinstance(model, PageRank) else 60
+    rows = 12 if isinstance(model, PageRank | Components) else 60
     source = MatrixSource(
         sparse.csr_array(counts(60)[:rows]),
         targets=Y,
@@ -193,6 +194,7 @@ def test_every_tensor_is_documented(kind: str, tmp_path: Path) -> None:
     models["svd"] = SVD(components=3)
     models["gaussian-mixture"] = GaussianMixture(components=3)
     models["pagerank"] = PageRank()
+    models["components"] = Components()
     models["lda"] = LDA(topics=3, inference="cvb0", alpha="auto", eta=PRIOR)
     targets = {"Y": counts(60)[:, :2] > 0} if MODELS[kind].needs_targets else {}
     trained(models[kind], tmp_path / "m", **targets)

@@ -238,6 +238,7 @@ CASES: dict[str, Make] = {
     "mixture full": plain(M.GaussianMixture(components=3, covariance="full")),
     "pagerank": linked(M.PageRank()),
     "pagerank of targets": linked(M.PageRank(rows="targets")),
+    "components": linked(M.Components()),
     "nmf frobenius": plain(M.NMF(components=40)),
     "nmf kullback-leibler": plain(M.NMF(components=40, loss="kullback-leibler")),
 }

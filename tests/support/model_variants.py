@@ -23,6 +23,7 @@ from blocklearn.models import (
     MODELS,
     NMF,
     SVD,
+    Components,
     GaussianMixture,
     KMeans,
     Model,
@@ -114,6 +115,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "of sources": Variant(PageRank(), None, "links"),
         "of targets": Variant(PageRank(rows="targets"), None, "links"),
     },
+    "components": {"": Variant(Components(), None, "links")},
     "ranking": {"softmax": Variant(Ranking(rank=3, negatives=5))},
 }
 """By the model's name in the registry, and by what makes the variant another one."""

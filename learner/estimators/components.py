@@ -1,0 +1,95 @@
+"""Connected components as an estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from blocklearn.answers import answered
+from blocklearn.models import Components as ComponentsModel
+
+from ..training.data import refuse_texts
+from .base import Array, LearnerEstimator, Tensors
+from .parameters import configured
+from .scikit import validate_data, with_callbacks
+
+
+class ConnectedComponents(LearnerEstimator):
+    """Find the connected components of a graph.
+
+    Links join pages whichever way they lead (weak components).
+
+    Parameters
+    ----------
+        max_iter: passes, at most.
+        batch_size: rows of a block, at most. None: all, or 2**20. It changes no result.
+        random_state: not used; nothing is random.
+        n_jobs: threads; None: all that the process may use. The result does not depend on it.
+        device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto".
+
+    Attributes
+    ----------
+        labels_: int64 [pages], the number of each page's component, from 0, in the order of their
+            first pages: those of `scipy.sparse.csgraph.connected_components`.
+        n_components_: number of components.
+        n_iter_: number of passes.
+        n_features_in_, feature_names_in_: as in scikit-learn.
+
+    >>> import numpy as np, blocklearn as bl
+    >>> links = np.array([[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0]])
+    >>> bl.ConnectedComponents().fit(links).labels_.tolist()
+    [0, 0, 1, 0]
+    """
+
+    @answered
+    def __init__(
+        self,
+        *,
+        max_iter: int = 1000,
+        batch_size: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components.
+
+        X: links, square, sparse or dense: a stored or non-zero entry (i, j) joins pages i and j.
+        y: ignored.
+
+        Raises ValueError where X is not square.
+        """
+        refuse_texts(X)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32)
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"ConnectedComponents: X is {X.shape[0]} x {X.shape[1]}: rows and columns must be "
+                "the same pages. Pass a square matrix of links."
+            )
+        links = abs(sparse.csr_array(X))  # a negative weight joins, too
+        return self._fit(links, {"X": X, "metadata": {}})
+
+    # ------------------------------------------------------------- details
+
+    def _model(self) -> ComponentsModel:
+        return configured(self, ComponentsModel, {})
+
+    def _learned(self, tensors: Tensors) -> dict[str, Any]:
+        numbers = tensors("labels")[:, 0].astype(np.int64)
+        _, first, each = np.unique(numbers, return_index=True, return_inverse=True)
+        order = np.argsort(np.argsort(first))
+        return {"labels_": order[each], "n_components_": first.size, "_change": tensors("change")}
+
+    def _tensors(self, rows: int) -> dict[str, Array]:
+        last = np.zeros(self.n_components_, np.float32)
+        last[self.labels_] = np.arange(self.labels_.size)  # of equal places, the last is kept
+        return {"labels": last[self.labels_][:, None], "change": self._change}

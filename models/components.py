@@ -1,0 +1,115 @@
+"""Find the connected components of a graph: labels spread along the links until none changes.
+
+Shortcuts as in Shiloach, Vishkin, *An O(log n) parallel connectivity algorithm*, J. Algorithms 3
+(1982). Differs: a label moves along links only, not from root to root, so paths of many pages in
+random order take more passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from blocklearn.matcache import (
+    Column,
+    Mat,
+    Rows,
+    Sparse,
+    Table,
+    equal,
+    maximum,
+    rowmax,
+    rowwise,
+    sddmm,
+    total,
+)
+
+from .base import Model, rows_for
+from .errors import ModelConfigError
+from .inputs import Block, Randomness, Shapes
+from .score import Score, Sum
+
+LARGEST = 2**20  # rows of a block
+MOST_PAGES = 2**24  # float32 numbers them
+
+
+@rowwise
+def largest(X: Sparse, own: Rows, labels: Table) -> Rows:
+    """Return the largest of a row's own label and those of its links."""
+    return maximum(own, rowmax(sddmm(0.0 * own + 1.0, labels, X)))
+
+
+@rowwise
+def spread(XT: Sparse, labels: Rows, found: Table) -> None:
+    """Raise the label of a column to those of the rows that link to it."""
+    labels <<= maximum(labels, rowmax(sddmm(0.0 * labels + 1.0, found, XT)))
+
+
+class Components(Model):
+    """Finds connected components: pages that links join, in whichever direction they lead.
+
+    X is square: a stored entry (i, j), not negative, is a link between page i and page j. The
+    parameter `labels` [columns x 1] has the largest page number of each page's component. A
+    component of d links from end to end takes at most d passes, and mostly few; training ends when
+    no label changes.
+    """
+
+    scores_new_rows: ClassVar[bool] = True
+    takes_counts: ClassVar[bool] = True  # sparse, and not negative
+    steps_by_pass: ClassVar[bool] = True
+    prediction_columns: ClassVar[Sequence[str] | None] = ("component",)
+    kind: Literal["components"] = "components"
+
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return all rows, or large blocks: their size changes no result."""
+        return LARGEST if rows is None else rows_for(1, rows, largest=LARGEST)
+
+    def allocate(self, shapes: Shapes, rng: Randomness) -> None:
+        """Create the labels: at first each page has its own number."""
+        n = shapes.columns
+        if shapes.total_rows > n or n > MOST_PAGES:
+            raise ModelConfigError(
+                f"Components: data of {shapes.total_rows} rows and {n} columns: rows and columns "
+                f"must be the same pages, at most {MOST_PAGES:,}. Pass a square matrix of links."
+            )
+        numbers = np.arange(n, dtype=np.float32)[:, None]
+        self.labels = self.parameter("labels", n, 1, numbers, merge="max")
+        self.change = self.parameter("change", 1, 1, 1.0, merge="max")  # of labels in a pass
+        self.numbers = self.parameter("numbers", n, 1, numbers, saved=False)
+        self.before = self.parameter("before", n, 1, numbers, saved=False)
+
+    def update(self, block: Block) -> None:
+        """Spread the labels along the links of the block, in both directions."""
+        at = self.pages(block)
+        own = self.labels[at].mat()
+        found = largest(block.X, own, self.labels)
+        self.labels[at] += found - own  # rows of padding add 0
+        spread(block.X.T, self.labels, found)
+
+    def end_pass(self) -> None:
+        """Replace each label by the label of that page, until trees of four levels are flat."""
+        for _ in range(2):
+            self.labels <<= self.labels[self.labels]
+        self.change <<= total(self.labels - self.before)
+        self.before <<= self.labels
+
+    @property
+    def converged(self) -> bool:
+        """Whether no label has changed in the last pass."""
+        return bool(self.change.numpy()[0, 0] == 0.0)
+
+    def pages(self, block: Block) -> Column:
+        """Return the number of each row's page; rows of padding, which have no links, take 0."""
+        return maximum(block.row_ids, 0.0)
+
+    def score(self, block: Block) -> Score:
+        """Count the components; one without links counts, too."""
+        found = total(equal(self.labels, self.numbers))
+        return {"components": Sum(found, 0.0 * found + 1.0)}
+
+    def predict(self, block: Block) -> Mat:
+        """Return the label of each row's page [rows x 1]."""
+        found: Mat = self.labels[self.pages(block)].mat()
+        return found
