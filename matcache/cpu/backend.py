@@ -175,9 +175,9 @@ class CPU:
         """Operations counted by kernels that draw: their number depends on the data."""
         return int(self.operations[0])
 
-    def matmul(self, left: Any, right: Any, out: Any) -> None:
+    def matmul(self, left: Any, right: Any, out: Any, symmetric: bool) -> None:
         """Compute out = left @ right by BLAS, the same bits for any number of threads."""
-        matmul(self.pool, left, right, out)
+        matmul(self.pool, left, right, out, symmetric)
 
     def close(self) -> None:
         """Stop the threads."""

@@ -29,15 +29,24 @@ def rows_of_chunk(rows: int) -> int:
     return max(CHUNK_ROWS, -(-rows // CHUNKS))
 
 
-def matmul(pool: Pool, left: Any, right: Any, out: Any) -> None:
-    """Compute out = left @ right by NumPy, in row chunks whose size depends only on the shape."""
+def matmul(pool: Pool, left: Any, right: Any, out: Any, symmetric: bool) -> None:
+    """Compute out = left @ right by NumPy, in row chunks whose size depends only on the shape.
+
+    symmetric: right is left.T, so one half is computed, and copied.
+    """
     rows = out.shape[0]
     size = rows_of_chunk(rows)
 
     def chunk(number: int, thread: int) -> None:
         limited.lower_here()
         part = slice(number * size, min(rows, (number + 1) * size))
-        np.matmul(left[part], right, out=out[part])
+        if not symmetric:
+            np.matmul(left[part], right, out=out[part])
+            return
+        rest = slice(part.stop, rows)
+        np.matmul(left[part], right[:, part], out=out[part, part])
+        np.matmul(left[part], right[:, rest], out=out[part, rest])
+        np.copyto(out[rest, part], out[part, rest].T)
 
     with limited:
         pool.run(chunk, -(-rows // size))

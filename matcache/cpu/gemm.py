@@ -93,6 +93,9 @@ def product(chunk, thread, bounds, gemm, syrk, left, turned_left, right, turned_
     gemm, syrk: see `Routines`.
 
     No size may be 1: `np.matmul` has other routines for vectors.
+
+    Of a product of a matrix with itself, a chunk computes what is right of the diagonal, and copies
+    it to the other side.
     """
     k, one, zero = np.int64(out.shape[1]), out.dtype.type(1), out.dtype.type(0)
     first, m = bounds[chunk], min(bounds[chunk + 1], out.shape[0]) - bounds[chunk]
@@ -101,12 +104,21 @@ def product(chunk, thread, bounds, gemm, syrk, left, turned_left, right, turned_
     a, b, c = np.int64(left.ctypes.data), np.int64(right.ctypes.data), np.int64(out.ctypes.data)
     how_left = np.int64(TURNED if turned_left else PLAIN)
     how_right = np.int64(TURNED if turned_right else PLAIN)
-    if a == b and m == k and turned_left != turned_right:
+    if a == b and turned_left != turned_right:
+        height = np.int64(1) if turned_left else wide_left  # numbers between rows of left
+        end = first + m
         order = np.int64(BY_ROWS), np.int64(UPPER), how_left
-        _syrk(syrk, (*order, k, inner, one, a, wide_left, zero, c, k))
-        for i in range(k):
-            for j in range(i):
-                out[i, j] = out[j, i]
+        corner = c + first * out.itemsize * (k + 1)
+        rows = a + first * left.itemsize * height
+        _syrk(syrk, (*order, m, inner, one, rows, wide_left, zero, corner, k))
+        if end < k:
+            order = np.int64(BY_ROWS), how_left, how_right
+            beside, rest = corner + m * out.itemsize, a + end * left.itemsize * height
+            sizes = m, k - end, inner
+            _gemm(gemm, (*order, *sizes, one, rows, wide_left, rest, wide_left, zero, beside, k))
+        for i in range(first, end):
+            for j in range(i + 1, k):
+                out[j, i] = out[i, j]
         return
     a += first * left.itemsize * (np.int64(1) if turned_left else wide_left)
     c += first * out.itemsize * k

@@ -85,7 +85,10 @@ def matmul_transposed(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 
 
 def gram(cache: MatCache, x: Lazy) -> Any:
-    """Return x.T @ x: [n x k] dense -> [k x k]."""
+    """Return x.T @ x: [n x k] dense -> [k x k].
+
+    The CPU computes one half, and copies it; so it does for any `x.T @ x` or `x @ x.T`.
+    """
     x = x.mat()
     return transposed_matmul(cache, x, x)
 

@@ -121,10 +121,8 @@ def test_machines(tmp_path: Path) -> None:
         assert all(0 < row["quality"]["auc"] <= 1 for row in rows)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    ["kmeans", "mixture", "svd --dense 30", "svd --dense 30 --center"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", ["kmeans", "mixture", "svd --dense 30 --center", "svd"])
 def test_trainings_in_turns(tmp_path: Path, arguments: str) -> None:
     """The directions, clusters and components found are about as good as scikit-learn's."""
     file = tmp_path / "turns.json"

@@ -7,19 +7,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blocklearn.matcache import MatCache, named
+from blocklearn.matcache import MatCache, gram, named
 from blocklearn.matcache.containers.tape import Tape, record
 from blocklearn.matcache.cpu.blas import one_thread, rows_of_chunk
 from blocklearn.matcache.cpu.launches import dense
 
-SIZES = [(5, 4, 3), (2, 2, 2), (300, 7, 5), (129, 6, 4), (257, 130, 140), (1, 5, 3), (6, 1, 4)]
+SIZES = [(5, 4, 3), (2, 2, 2), (300, 7, 5), (129, 6, 4), (258, 130, 140), (1, 5, 3), (6, 1, 4)]
 
 
 def by_numpy(left: Any, right: Any) -> Any:
-    """Multiply chunks of rows with NumPy."""
+    """Multiply chunks of rows with NumPy; of a matrix with itself, one half of them."""
     step = rows_of_chunk(len(left))
+    starts = range(0, len(left), step)
     with one_thread(), np.errstate(invalid="ignore"):  # a BLAS may compute unused lanes
-        return np.vstack([left[at : at + step] @ right for at in range(0, len(left), step)])
+        if left.ctypes.data != right.ctypes.data:
+            return np.vstack([left[at : at + step] @ right for at in starts])
+        found = np.zeros((len(left), len(left)), left.dtype)
+        for at in starts:
+            part, rest = slice(at, at + step), slice(at + step, None)
+            found[part, part] = left[part] @ right[:, part]
+            found[part, rest] = left[part] @ right[:, rest]
+            found[rest, part] = found[part, rest].T
+        return found
 
 
 def products(A: Any, B: Any, At: Any, Bt: Any) -> list[Any]:
@@ -51,6 +60,22 @@ def test_products_are_those_of_numpy(
             pairs = [(A, B), (At.T, B), (A, Bt.T), (A.T, A), (A, A.T)]
             for found, pair in zip(products(*mats), pairs, strict=True):
                 np.testing.assert_array_equal(found.mat().numpy(), by_numpy(*pair))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_a_matrix_times_itself_is_symmetric(threads: int, dtype: Any) -> None:
+    """Also in the corners that another chunk computes."""
+    X = np.random.default_rng(0).standard_normal((90, 300)).astype(dtype)
+    wide = X.astype(np.float64)
+    for given, expected in [(X, wide.T @ wide), (np.ascontiguousarray(X.T), wide.T @ wide)]:
+        with MatCache(threads=threads) as cache:
+            mat = named(cache, "X", given.shape, dtype)
+            mat.set(given)
+            found = gram(mat) if given is X else mat @ mat.T
+            values = found.mat().numpy()
+        np.testing.assert_array_equal(values, values.T)
+        np.testing.assert_allclose(values, expected, atol=1e-4 if dtype == np.float32 else 1e-12)
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -136,7 +136,8 @@ def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> No
     if found is None or min(rows % size or size, columns, inner) < 2:
         if not cache.reserving:
             turned = x.T if turned_left else x, y.T if turned_right else y
-            backend.call(backend.matmul, *turned, out.data())
+            symmetric = left is right and turned_left != turned_right
+            backend.call(backend.matmul, *turned, out.data(), symmetric)
         return
     chunks = -(-rows // size)
     call = [*found, x, turned_left, y, turned_right, out.data()]
