@@ -38,6 +38,7 @@ class Start(StrEnum):
     fm = "fm"
     kmeans = "kmeans"
     svd = "svd"
+    gaussian_mixture = "gaussian-mixture"
 
 
 WHAT = {
@@ -54,13 +55,18 @@ WHAT = {
     Start.kmeans: "Find clusters of rows.\n\n"
     "FILE: a table, LIBSVM text, or texts as for `learn lda`.",
     Start.svd: "Find the directions in which rows differ.\n\nFILE: as for `learn kmeans`.",
+    Start.gaussian_mixture: "Describe rows by normal distributions.\n\n"
+    "FILE: a table, or LIBSVM text.",
 }
 
 
 def init(
     model: Annotated[
         Start,
-        typer.Argument(metavar="MODEL", help="lda, nmf, als, ranking, glm, fm, kmeans or svd."),
+        typer.Argument(
+            metavar="MODEL",
+            help="lda, nmf, als, ranking, glm, fm, kmeans, svd or gaussian-mixture.",
+        ),
     ],
     file: Annotated[
         Path | None,

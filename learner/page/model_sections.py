@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from blocklearn.matcache.errors import BlocklearnError
-from blocklearn.models import GLM, LDA, NMF, FactorModel, KMeans
+from blocklearn.models import GLM, LDA, NMF, SVD, FactorModel, GaussianMixture, KMeans
 
 from ..drawing.markup import Markup
 from ..evidence.documents import topic_evidence
@@ -18,6 +18,7 @@ from ..evidence.targets import target_evidence
 from ..learner import Learner
 from ..terminal import message_text
 from .cluster_sections import cluster_section
+from .direction_sections import direction_sections
 from .factor_sections import factor_sections, spectrum_section
 from .frame import section
 from .target_sections import target_sections
@@ -50,7 +51,9 @@ def model_sections(learner: Learner, data: RunData) -> Iterator[Markup]:
         yield from factor_sections(learner, found(rating_evidence))
     elif isinstance(model, GLM):
         yield from target_sections(learner, found(target_evidence))
-    elif isinstance(model, KMeans):
+    elif isinstance(model, KMeans | GaussianMixture):
         yield cluster_section(learner)
+    elif isinstance(model, SVD):
+        yield from direction_sections(learner)
     for reason in missing:
         yield section("Data", note=f"They cannot be read again: {message_text(reason)}")

@@ -1,4 +1,4 @@
-"""What tells the clusters of k-means apart."""
+"""What tells the clusters of k-means, or the components of a mixture, apart."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from blocklearn.models import KMeans
+
 from ..learner import Learner
 
 
 class Cluster(NamedTuple):
-    """A cluster as reports show it.
+    """A cluster, or a component, as reports show it.
 
     share: of the rows that made the centres, by weight.
     columns: names of the columns in which its centre is the most above the mean of all rows, the
@@ -24,10 +26,9 @@ class Cluster(NamedTuple):
 
 
 def clusters(learner: Learner, top: int) -> list[Cluster]:
-    """Return the clusters of a k-means model, each with `top` columns or fewer."""
-    centres, counts = (
-        learner.model.parameters[name].numpy().astype(np.float64) for name in ("centres", "counts")
-    )
+    """Return the clusters, or components, of a model, each with `top` columns or fewer."""
+    both = ("centres", "counts") if isinstance(learner.model, KMeans) else ("means", "weights")
+    centres, counts = (learner.model.parameters[name].numpy().astype(np.float64) for name in both)
     shares = counts[0] / max(counts.sum(), np.finfo(np.float32).tiny)
     ahead = (centres - (centres @ shares)[:, None]).T
     names = learner.names

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from blocklearn.models import GLM, LDA, NMF, FactorModel, KMeans
+from blocklearn.models import GLM, LDA, NMF, FactorModel, GaussianMixture, KMeans
 
 from ..figures import number, overall
 from ..learner import Learner
@@ -103,7 +103,7 @@ def summary_lines(learner: Learner, evaluations: Sequence[Mapping[str, Any]] = (
         yield from factor_reports.list_lines(learner)
     elif isinstance(learner.model, GLM):
         yield from target_reports.target_lines(learner)
-    elif isinstance(learner.model, KMeans):
+    elif isinstance(learner.model, KMeans | GaussianMixture):
         yield from cluster_lines(learner, SUMMARY_WORDS)
 
 

@@ -193,8 +193,8 @@ def targets(path: Path) -> Start:
     return Start(train, {"link": link, "l2": 1e-5}, told)
 
 
-def groups(path: Path) -> Start:
-    """Return the start for rows that form groups: of a table, or texts by their direction."""
+def rows(path: Path) -> Start | None:
+    """Return the start for rows of numbers and categories; None if the data are texts."""
     if kind_of(path) in LIBSVM and path.is_file():
         return Start({"kind": "libsvm", "path": str(path)})
     if is_table(path):
@@ -207,9 +207,27 @@ def groups(path: Path) -> Start:
             own, left = features(look)
             told = FEATURES_TOLD | ({"numeric": f"left out: {', '.join(left)}"} if left else {})
             return Start({"kind": "table", "path": str(path)} | own, told=told)
-    start = documents(path)
-    start.model["spherical"] = True
-    start.told["spherical"] = "a long text is like a short one; false: compare positions"
+    return None
+
+
+def groups(path: Path) -> Start:
+    """Return the start for rows that form groups: of a table, or texts by their direction."""
+    if (start := rows(path)) is None:
+        start = documents(path)
+        start.model["spherical"] = True
+        start.told["spherical"] = "a long text is like a short one; false: compare positions"
+    return start
+
+
+def directions(path: Path) -> Start:
+    """Return the start for rows that differ in few directions, or texts."""
+    return rows(path) or documents(path)
+
+
+def densities(path: Path) -> Start:
+    """Return the start for rows of numbers and categories that have densities."""
+    if (start := rows(path)) is None:
+        raise wrong(path, "a table of numbers and categories, or LIBSVM text")
     return start
 
 
@@ -257,5 +275,6 @@ STARTS: dict[str, Callable[[Path], Start]] = {
     "glm": targets,
     "fm": targets,
     "kmeans": groups,
-    "svd": groups,
+    "svd": directions,
+    "gaussian-mixture": densities,
 }

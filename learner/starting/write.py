@@ -62,15 +62,21 @@ BEGUN: dict[str, dict[str, Any]] = {
         "eval": {"kind": "holdout", "share": 0.05},
         "learner": {"passes": 8},
     },
+    "gaussian-mixture": {
+        "model": {"components": 10, "reg_covar": 0.01},
+        "eval": {"kind": "holdout", "share": 0.05},
+        "learner": {"passes": 20},
+    },
 }
 """Settings of each model that do not depend on the data."""
 
 TOLD = {
     "topics": "few for an overview, 100 and more for large collections",
     "inference": "sampled sweeps after one pass of cvb0: the best topics",
-    "components": "the number of parts or directions",
+    "components": "the number of parts, directions or distributions",
     "factors": "numbers that describe a feature in pairs",
     "clusters": "the number of groups",
+    "reg_covar": "added to each variance: columns may be constant within a group",
     "rank": "numbers that describe a user or an item",
     "reg": "tried on a part of the data first; or a number, larger for few ratings",
     "alpha": "a count c has the weight 1 + alpha * c",

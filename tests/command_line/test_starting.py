@@ -102,6 +102,12 @@ def section(model: str, path: Path) -> RunConfig:
         ),
         ("kmeans", "m.csv", MAILS, {"kind": "file", "text": "body"}, {"spherical": True}),
         ("kmeans", "x.svm", "1 1:2\n", {"kind": "libsvm"}, {"clusters": 20}),
+        ("svd", "f.csv", FLOWERS, {"kind": "table", "ids": "id"}, {"components": 20}),
+        ("svd", "m.csv", MAILS, {"kind": "file", "text": "body"}, {"components": 20}),
+        (
+            "gaussian-mixture", "f.csv", FLOWERS,
+            {"kind": "table", "standardize": True}, {"components": 10, "reg_covar": 0.01},
+        ),
     ],
 )  # fmt: skip
 def test_a_configuration_is_found_in_the_data(
@@ -143,6 +149,7 @@ def test_hostile_names_of_files_and_columns_are_text(tmp_path: Path, name: str) 
         ("glm", "a.csv", "1,2\n3,4\n", ConfigError, "whose first line names the columns"),
         ("glm", "a.csv", "", DataError, "the file is empty"),
         ("glm", "a.csv", "a,b\n", DataError, "the table has no rows"),
+        ("gaussian-mixture", "a.txt", "a storm\n", ConfigError, "a table of numbers and categor"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(

@@ -46,7 +46,8 @@ from blocklearn.learner.terminal import printable_text
 from tests.support.beside import CONFIGS as FOLDER
 from tests.support.hostile_names import HOSTILE
 
-CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit", "ranking", "kmeans"]
+CONFIGS = ["lda", "nmf", "glm", "glm-path", "als", "als-implicit", "ranking", "kmeans", "svd"]
+UNSCORED = ["gaussian-mixture"]  # without eval data
 VOID = {"meta", "input"}
 MAPS = (SCREEN, PHONE)
 
@@ -91,7 +92,7 @@ def learn(*arguments: str) -> None:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of each configuration that comes with the package, shortened."""
     folder = tmp_path_factory.mktemp("runs")
-    for name in CONFIGS:
+    for name in (*CONFIGS, *UNSCORED):
         learn("--config", str(FOLDER / f"{name}.yaml"), "--out", str(folder / name), "-q",
               "--set", "learner.passes=3", "--set", "evaluation.every_passes=1")  # fmt: skip
     return folder
@@ -161,6 +162,24 @@ def test_clusters_are_bars_of_columns(runs: Path) -> None:
     assert "Clusters" in page.texts["h2"] and page.classes["topic"] == 40
     shares = [float(text.split("%")[0]) for text in page.texts["small"] if "of rows" in text]
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=2.1)
+
+
+def test_components_are_bars_of_columns(runs: Path) -> None:
+    page = Page(report(read_run(runs / "gaussian-mixture")))
+    assert "Components" in page.texts["h2"] and page.classes["topic"] == 12
+    shares = [float(text.split("%")[0]) for text in page.texts["small"] if "of rows" in text]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=0.7)
+
+
+def test_directions_are_bars_of_columns(runs: Path) -> None:
+    page = Page(report(read_run(runs / "svd")))
+    assert {"Spectrum of factors", "Directions"} <= set(page.texts["h2"])
+    assert page.classes["topic"] == 40
+    shares = [float(text.split("%")[0]) for text in page.texts["small"] if "of squares" in text]
+    learner = bl.load(runs / "svd")
+    lengths = learner.parameter("singular_values")[0].astype(np.float64)
+    exact = 100 * lengths**2 / learner.parameter("sum_of_squares")[0, 0]
+    np.testing.assert_allclose(shares, exact, atol=0.051)
 
 
 def test_topics_have_a_map_and_words_by_relevance(runs: Path) -> None:
