@@ -14,6 +14,7 @@ from .arrays import DeviceArray
 from .kernels import order_source
 
 LEAST, MOST = 128, 1024  # entries from which a row may be shared, and always is
+LONG_BLOCKS = 2  # blocks of threads for each processor, for long rows
 WARPS = 16  # of a processor that work at a time
 PARTS = 32  # parts of the rows with separate counts; as in `order.cu`
 CLASSES = 256  # of lengths; as in `order.cu`
@@ -33,12 +34,17 @@ def longest(pattern: PatternSlot, processors: int) -> int:
     return min(MOST, max(LEAST, pattern.capacity // (processors * WARPS)))
 
 
+def apart(pattern: PatternSlot, processors: int) -> int:
+    """Return the most blocks of threads that have long rows, beside those that have short ones."""
+    return max(1, min(LONG_BLOCKS * processors, pattern.capacity // longest(pattern, processors)))
+
+
 def length_order(cache: MatCache, pattern: PatternSlot, *, by_column: bool) -> list[Any]:
     """Return order int32 and split int64 of the rows, see `rowwise_source`.
 
     by_column: of the columns that occur, not of the rows.
 
-    They are made once for each block. While memory is being planned they are None.
+    They are made once for each block. While memory is being planned the list is empty.
     """
     backend, key = cache.backend, ("cuda", "order", pattern.guid, by_column)
     if by_column and pattern.capacity < pattern.columns:

@@ -17,6 +17,11 @@ from .cuda_header import device_header
 from .cuda_layout import layout
 from .cuda_loops import CudaLoops
 
+SHARING = (8, 3), (96, 2)
+"""Blocks of threads that share a processor, by the most registers that vectors take: NVRTC then
+spills nothing, or a few numbers; see `tests/cuda/test_cuda_text.py`.
+"""
+
 
 def rowwise_source(
     plan: Schedule, types: Sequence[str] | None = None, *, ordered: bool = False
@@ -26,11 +31,11 @@ def rowwise_source(
     types: C types of the arguments; None: the program's dtype. A table may be "bfloat16".
     ordered: whether rows come in an order; for a program with a sparse argument.
 
-    Its `run` takes: rows, [order, split,] [indptr, indices, [active, positions,]] arguments...,
-    outputs..., hidden... Arrays start at multiples of 16 bytes. Over columns, rows is the address
-    of their number. order, int [rows], lists the rows from the longest to the shortest. The first
-    *split of them are long, and left to a second kernel, `run_long`, with the same parameters:
-    there a block of threads shares a row.
+    Its `run` takes: rows, [order, split, apart,] [indptr, indices, [active, positions,]]
+    arguments..., outputs..., hidden... Arrays start at multiples of 16 bytes. Over columns, rows is
+    the address of their number. order, int [rows], lists the rows from the longest to the shortest.
+    The first *split of them are long: a block of threads shares a row. At most `apart` blocks have
+    long rows, and begin them beside the short rows of the others; there are more blocks than that.
     """
     return CudaPrinter(plan, types, ordered=ordered).source()
 
@@ -86,29 +91,37 @@ class CudaPrinter(CudaLoops):
         parameters = self.parameters()
         names = ", ".join(self.names())
         first = ["const i64* count" if self.program.transposed else "i64 rows"]
-        first += ["const int* order", "const i64* split"] if self.ordered else []
+        first += ["const int* order", "const i64* split", "i64 apart"] if self.ordered else []
         head = f"({', '.join(first + parameters)}) {{"
-        with out.block(f'extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) run{head}', "}"):
+        bounds = f"__launch_bounds__(BL_BLOCK, {self.blocks()})"
+        with out.block(f'extern "C" __global__ void {bounds} run{head}', "}"):
             if self.program.transposed:
                 out.line("const i64 rows = *count;")
-            start, row = ("*split + BL_WARP", "order[n]") if self.ordered else ("BL_WARP", "n")
-            out.line(f"for (i64 n = {start}; n < rows; n += BL_WARPS)")
-            out.line(f"  one_row<false>({row}, {names});")
-        if self.ordered:
-            name = f"run_long{head}"
-            with out.block(
-                f'extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) {name}', "}"
-            ):
-                out.line("for (i64 n = blockIdx.x; n < *split; n += gridDim.x)")
-                out.line(f"  one_row<true>(order[n], {names});")
+            if self.ordered:
+                out.line("const bl_turns turns(*split, apart, rows);")
+                out.line("for (i64 n = turns.first; n < turns.end; n += turns.step)")
+                out.line(f"  one_row(turns.together, order[n], {names});")
+            else:
+                out.line("for (i64 n = BL_WARP; n < rows; n += BL_WARPS)")
+                out.line(f"  one_row(false, n, {names});")
         return out.text()
+
+    def blocks(self) -> int:
+        """Return the blocks of threads that should share a processor, as registers allow."""
+        if not self.ordered:
+            return 1
+        held, words = 0, 2 if self.float == "double" else 1  # registers of a lane, of a number
+        for vector in self.layout.vectors:
+            pack = self.pack(vector.length)
+            held += -(-vector.length // (self.lanes_of_row * pack)) * pack * words
+        return next((blocks for most, blocks in SHARING if held <= most), 1)
 
     def names(self) -> list[str]:
         """Return the names of the parameters."""
         return [parameter.split()[-1] for parameter in self.parameters()]
 
     def head(self) -> None:
-        """Print the text before the kernels, up to `one_row<LONG>(row, parameters...)`."""
+        """Print the text before the kernels, up to `one_row(LONG, row, parameters...)`."""
         out = self.out
         out.raw(f"// {self.program.name}")  # for profiles
         out.raw(f"#ifndef BL_LANES\n#define BL_LANES {self.lanes_of_row}\n#endif")
@@ -116,8 +129,7 @@ class CudaPrinter(CudaLoops):
         out.line(f"typedef {self.float} F;")
         out.line("// One row. Of a long one every group of lanes of the block has a part of the")
         out.line("// non-zeros, and all of the vectors: the parts are added up group by group.")
-        out.line("template <bool LONG>")
-        parameters = ", ".join(["i64 row", *self.parameters()])
+        parameters = ", ".join(["const bool LONG", "i64 row", *self.parameters()])
         with out.block(f"__device__ __forceinline__ void one_row({parameters}) {{", "}"):
             out.line("const int lane = BL_LANE, group = LONG ? threadIdx.x / BL_LANES : 0;")
             out.line(f"const i64 i = {'active[row]' if self.program.transposed else 'row'};")

@@ -165,6 +165,19 @@ template <class F> __device__ __forceinline__ F bl_starts(i64 n, F* sums) {
   }
   return base;
 }
+// Which rows this thread's group works on, or (together) this block: of `rows` in an order, the first
+// `split` are long, and the first blocks, at most `apart`, work on those.
+struct bl_turns {
+  bool together;
+  i64 first, end, step;
+  __device__ __forceinline__ bl_turns(i64 split, i64 apart, i64 rows) {
+    const i64 blocks = split < apart ? split : apart, groups = blockDim.x / BL_LANES;
+    together = blockIdx.x < blocks;
+    first = together ? blockIdx.x : split + BL_WARP - blocks * groups;
+    end = together ? split : rows;
+    step = together ? blocks : BL_WARPS - blocks * groups;
+  }
+};
 // Ask for what will be read soon.
 __device__ __forceinline__ void bl_ask_for(const void* address) {
 #ifdef __CUDA_ARCH__

@@ -239,10 +239,8 @@ def test_transposed_products(k: int, threads: int) -> None:
     count, active, starts, t_rows, t_pos = index(X)
     order, split = ordered(np.diff(starts)), np.array([5])
     out = np.full((31, k), np.nan, np.float32)
-    call = [count, 31, order, split, active, starts, t_rows, t_pos, X.data, table, out]
-    run = module(sources.transposed_source(k), threads)
-    for name in ("transposed_product", "transposed_long"):
-        run.call(name, *call, blocks=2)
+    call = [count, 31, order, split, 1, active, starts, t_rows, t_pos, X.data, table, out]
+    module(sources.transposed_source(k), threads).call("transposed_product", *call, blocks=3)
     np.testing.assert_allclose(out, X.T @ table, rtol=1e-4, atol=1e-4)
 
 
@@ -252,10 +250,9 @@ def test_transposed_products_of_other_types_and_of_wide_tables() -> None:
     count, active, starts, t_rows, t_pos = index(X)
     order, split = ordered(np.diff(starts)), np.array([1])
     out = np.full((31, 1028), np.nan)
-    call = [count, 31, order, split, active, starts, t_rows, t_pos.astype(np.int64), X.data]
+    call = [count, 31, order, split, 1, active, starts, t_rows, t_pos.astype(np.int64), X.data]
     run = module(sources.transposed_source(1028, "float", "double", "double", "i64"), 256)
-    for name in ("transposed_product", "transposed_long"):
-        run.call(name, *call, table, out, blocks=2)
+    run.call("transposed_product", *call, table, out, blocks=2)
     np.testing.assert_allclose(out, X.T @ table, rtol=1e-12)
 
 

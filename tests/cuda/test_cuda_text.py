@@ -119,11 +119,9 @@ def test_programs_compile(name: str) -> None:
 def test_the_e_step_keeps_to_registers(k: int, architecture: str) -> None:
     """And so every vector of a row is in registers: nothing spills into memory."""
     plan = Case("lda", k=k).compiled(np.float32)
-    needed = resources(nvrtc(rowwise_source(plan, ordered=True), architecture))
-    assert set(needed) == {"run", "run_long"}
-    for needs in needed.values():
-        assert needs.frame == 0
-        assert needs.registers <= 128
+    needs = resources(nvrtc(rowwise_source(plan, ordered=True), architecture))["run"]
+    assert needs.frame == 0
+    assert needs.blocks(256) >= (3 if k <= 128 else 2)
 
 
 REGISTERS, WARPS = 65536, 64  # of a processor: what its threads share; how many it takes at most
@@ -271,8 +269,7 @@ def run_program(
         module.call("run", rows, *call, blocks=blocks)
     else:
         order = np.argsort(-np.diff(X.indptr), kind="stable").astype(np.int32)
-        for name in ("run_long", "run"):
-            module.call(name, rows, order, np.array([long]), *call, blocks=blocks)
+        module.call("run", rows, order, np.array([long]), blocks, *call, blocks=2 * blocks)
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in case.args]
     expected = case.function.reference(*copies)
     expected = expected if isinstance(expected, tuple) else (expected,)
@@ -344,9 +341,8 @@ def test_programs_over_columns(k: int, threads: int) -> None:
     values, scaled = X.data.astype(np.float32), np.full(X.nnz, np.nan, np.float32)
     source = rowwise_source(plan, ordered=True)
     module = cuda_host.HostModule(source, abs(threads), backwards=threads < 0)
-    call = [np.array([len(active)]), order, np.array([3]), starts, t_rows, active, positions]
-    for name in ("run_long", "run"):
-        module.call(name, *call, values, w, bias, table, scaled, blocks=2)
+    call = [np.array([len(active)]), order, np.array([3]), 1, starts, t_rows, active, positions]
+    module.call("run", *call, values, w, bias, table, scaled, blocks=2)
     np.testing.assert_allclose(w, wanted_w, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(bias, wanted_bias, rtol=1e-4, atol=1e-4)
     assert np.isfinite(scaled).all()
@@ -363,6 +359,24 @@ def test_bits_depend_neither_on_the_grid_nor_on_the_order_of_threads() -> None:
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@needs_compiler
+@pytest.mark.parametrize("long", [0, 2, 41])
+def test_every_row_is_worked_on_once_by_few_or_many_blocks(long: int) -> None:
+    """By blocks that have long rows, of which there may be fewer than rows, or more, or none."""
+    text = """
+extern "C" __global__ void run(i64 rows, const i64* split, i64 apart, int* seen) {
+  const bl_turns turns(*split, apart, rows);
+  for (i64 n = turns.first; n < turns.end; n += turns.step)
+    if (BL_LANE == 0 && (!turns.together || threadIdx.x == 0)) seen[n] += turns.together ? 100 : 1;
+}
+"""
+    module = cuda_host.HostModule("#define BL_LANES 16\n" + device_header() + text, 64)
+    for blocks, apart in ((2, 1), (7, 3), (60, 50)):
+        seen = np.zeros(41, np.int32)
+        module.call("run", 41, np.array([long]), apart, seen, blocks=blocks)
+        assert seen.tolist() == [100] * long + [1] * (41 - long)
 
 
 @pytest.mark.gpu

@@ -314,10 +314,9 @@ def e_step(name: str, k: int) -> Any:
 @pytest.mark.parametrize("name", ["infer_vb", "infer_cvb0"])
 def test_the_e_step_keeps_to_registers(name: str, k: int, architecture: str) -> None:
     source = rowwise_source(e_step(name, k), HALF, ordered=True)
-    needed = resources(nvrtc(source, architecture))
-    assert [needs.frame for needs in needed.values()] == [0, 0]
-    assert needed["run"].registers <= 128
-    assert needed["run_long"].registers <= 168  # of the few rows that a block of threads shares
+    needs = resources(nvrtc(source, architecture))["run"]
+    assert needs.frame == 0
+    assert needs.blocks(256) >= 2
 
 
 KERNELS = {

@@ -43,7 +43,7 @@ def tokens_source(value: str = "float") -> str:
 def transposed_source(
     k: int, value: str = "float", table: str = "float", out: str = "float", position: str = "int"
 ) -> str:
-    """Return the module of `transposed_product` and `transposed_long`.
+    """Return the module of `transposed_product`.
 
     k: columns of the table.
     value, table, out, position: C types.

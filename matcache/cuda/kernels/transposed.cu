@@ -2,10 +2,10 @@
 // which a group of BL_LANES lanes holds; V type of values, T of the table, O of the result, P of positions.
 
 #define PER BL_PER(K, PACK)
+#define BLOCKS (sizeof(O) > 4 ? 1 : PER > 16 ? 3 : 4)  // of a processor, as registers allow
 
 // The column number a of those that occur; of a long one, every group of lanes has a part of the entries.
-template <bool LONG>
-__device__ __forceinline__ void one_column(i64 a, const int* __restrict__ active,
+__device__ __forceinline__ void one_column(const bool LONG, i64 a, const int* __restrict__ active,
     const i64* __restrict__ starts, const int* __restrict__ t_rows, const P* __restrict__ t_pos,
     const V* __restrict__ values, const T* __restrict__ table, O* __restrict__ out) {
   const int group = LONG ? threadIdx.x / BL_LANES : 0;
@@ -52,22 +52,17 @@ __device__ __forceinline__ void one_column(i64 a, const int* __restrict__ active
 }
 
 // out[c] = sum over the entries (r, c) of value * table[r], rows ascending; zeros for columns that do not
-// occur: all of out [columns x K] is written. order, split: as of row-wise programs; this kernel does
-// order[*split..], transposed_long the columns before. count: of the columns that occur.
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) transposed_product(const i64* count,
-    i64 columns, const int* order, const i64* split, const int* active, const i64* starts,
+// occur: all of out [columns x K] is written. order, split, apart: as of row-wise programs. count: of the
+// columns that occur.
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, BLOCKS) transposed_product(const i64* count,
+    i64 columns, const int* order, const i64* split, i64 apart, const int* active, const i64* starts,
     const int* t_rows, const P* t_pos, const V* values, const T* table, O* out) {
   const i64 there = *count;
   for (i64 a = BL_WARP; a <= there; a += BL_WARPS) {
     const i64 before = a == 0 ? 0 : (i64)active[a - 1] + 1, end = a < there ? active[a] : columns;
     for (i64 e = before * K + BL_LANE; e < end * K; e += BL_LANES) out[e] = O(0);
   }
-  for (i64 n = *split + BL_WARP; n < there; n += BL_WARPS)
-    one_column<false>(order[n], active, starts, t_rows, t_pos, values, table, out);
-}
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) transposed_long(const i64* count, i64 columns,
-    const int* order, const i64* split, const int* active, const i64* starts, const int* t_rows,
-    const P* t_pos, const V* values, const T* table, O* out) {
-  for (i64 n = blockIdx.x; n < *split; n += gridDim.x)
-    one_column<true>(order[n], active, starts, t_rows, t_pos, values, table, out);
+  const bl_turns turns(*split, apart, there);
+  for (i64 n = turns.first; n < turns.end; n += turns.step)
+    one_column(turns.together, order[n], active, starts, t_rows, t_pos, values, table, out);
 }

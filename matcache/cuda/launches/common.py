@@ -13,7 +13,6 @@ from ...emit.cuda_header import C_TYPES
 from ..kernels import library_source
 
 WARPS = 8  # warps in a block of threads
-LONG_BLOCKS = 2  # blocks for each processor, for long rows
 CHUNKS = 512  # most chunks of a sum; depends only on the shape
 COLSUM_ROWS = 64  # least rows in a chunk of a column sum
 PARTIALS = 2**22  # most partial sums of a column sum

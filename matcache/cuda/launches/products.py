@@ -12,11 +12,10 @@ from ...containers.dispatch import launches
 from ...containers.matrices import SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ..kernels import exact_source, masked_source, top_source, transposed_source, wide_source
-from ..order import active_count, length_order
+from ..order import active_count, apart, length_order
 from .common import (
     CHUNKS,
     COLSUM_ROWS,
-    LONG_BLOCKS,
     PARTIALS,
     WARPS,
     c_type,
@@ -51,18 +50,16 @@ def _transposed_product(
     backend, k, types = cache.backend, table.shape[1], _types(pattern, values, table, out)
     v, t, o, p = (types[name] for name in "vtop")
 
-    def text(name: str) -> Any:
-        return backend.text((name, k, v, t, o, p), lambda: transposed_source(k, v, t, o, p), name)
-
-    each, long = text("transposed_product"), text("transposed_long")
+    name, facts = "transposed_product", (k, v, t, o, p)
+    text = backend.text((name, *facts), lambda: transposed_source(*facts), name)
     active, starts, t_rows, t_pos = turned(cache, pattern)
     order = length_order(cache, pattern, by_column=True)
     if cache.reserving:
         return
-    call = [active_count(pattern), pattern.columns, *order, active, starts, t_rows, t_pos]
+    blocks = apart(pattern, backend.processors)
+    call = [active_count(pattern), pattern.columns, *order, blocks, active, starts, t_rows, t_pos]
     call += [values.array, table.array, out.array]
-    backend.launch(each, pattern.columns, WARPS, *call)
-    backend.launch_blocks(long, LONG_BLOCKS * backend.processors, *call)
+    backend.launch(text, pattern.columns + WARPS * blocks, WARPS, *call)
 
 
 @launches("add_exact_product", "cuda")

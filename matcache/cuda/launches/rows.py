@@ -18,8 +18,8 @@ from ...operations.arguments import is_static
 from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
 from ...operations.rowwise import values_container
-from ..order import active_count, length_order
-from .common import LONG_BLOCKS, WARPS, c_type
+from ..order import active_count, apart, length_order
+from .common import WARPS, c_type
 
 WIDE = 8  # least vector length at which sorting rows by length pays
 
@@ -38,15 +38,16 @@ def _rowwise(
     types = tuple(c_type(a.dtype if isinstance(a, Lazy) else dtype) for a in args)
     transposed = pattern is not None and bool(plan.program.transposed)
     order: list[Any] = []
+    blocks = 0  # of threads, for long rows
     by_length = pattern is not None and (found.loops or found.width >= WIDE)
     if pattern is not None and by_length:
-        order = length_order(cache, pattern, by_column=transposed)
+        blocks = apart(pattern, backend.processors)
+        order = [*length_order(cache, pattern, by_column=transposed), blocks]
 
     def source() -> str:
         return rowwise_source(plan, types, ordered=by_length)
 
     text = backend.text(("rowwise", found, types), source)
-    long = backend.text(("rowwise long", found, types), source, "run_long") if by_length else None
     hidden: list[Slot] = []
     for n, _ in enumerate(plan.hidden):
         assert pattern is not None
@@ -67,9 +68,7 @@ def _rowwise(
         else:
             call.append(dtype.type(0.0 if is_static(arg) else float(arg)))
     call += [slot.array for slot in (*slots, *hidden)]
-    if long is not None:  # first, because long rows take longest
-        backend.launch_blocks(long, LONG_BLOCKS * backend.processors, *call)
-    backend.launch(text, rows, WARPS, *call)
+    backend.launch(text, rows + WARPS * blocks, WARPS, *call)
 
 
 @launches("row_steps", "cuda")
