@@ -1,13 +1,19 @@
-"""How fast are pages ranked: PageRank, beside SciPy in memory, and beside the disk out of memory?
+"""How fast are pages ranked, components found, and triangles counted, beside SciPy?
 
     scripts/bench graph
+    scripts/bench graph --what components
+    scripts/bench graph --what triangles --scale 14 --edges 200000
     scripts/bench graph --data edges.npz
     scripts/bench graph --disk folder
 
-Each row is one power iteration: the median over passes of trainings in turns. SciPy's is the plain
-one, with the rows in one part for each thread. Without data the graph is RMAT (Chakrabarti, Zhan,
-Faloutsos 2004). With --disk, ours reads a block dataset in that folder. Before each pass its files
-are dropped from the page cache; "the disk" reads the same files and does nothing else.
+Of ranks, each row is one power iteration: the median over passes of trainings in turns. SciPy's is
+the plain one, with the rows in one part for each thread. Of components it is a whole training, all
+passes included, beside `connected_components`. Of triangles it is a masked product, beside
+`(A @ A).multiply(A)`, both of links that lead to the page with more of them. Without data the graph
+is RMAT (Chakrabarti, Zhan, Faloutsos 2004).
+
+With --disk, ranks are also of a block dataset in that folder. Before each pass its files are
+dropped from the page cache; "the disk" reads the same files and does nothing else.
 """
 
 from __future__ import annotations
@@ -22,24 +28,25 @@ from typing import Any
 
 import numpy as np
 import scipy
-import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.datasources.blocks import BlockSource, write_blocks
 from blocklearn.models import PageRank
 
+from .edges import read, rmat
+from .graph_whole import System, Times, components, triangles
 from .machine import describe
 from .report import Report, Row, table
 
 PEER_NAMES: tuple[str, ...] = ("scipy",)
 DAMPING, PIECE = 0.85, 2**23
 WARM = 4  # the last pass that is not timed
-Times = list[tuple[float, float]]  # of each pass: seconds, processor seconds
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the task's own options."""
+    parser.add_argument("--what", choices=("ranks", "components", "triangles"), default="ranks")
     parser.add_argument("--data", type=Path, help=".npz with src, dst and n_nodes [RMAT]")
     parser.add_argument("--scale", type=int, default=20, help="RMAT: 2**scale pages")
     parser.add_argument("--edges", type=int, default=16_000_000, help="RMAT: before repeats merge")
@@ -54,18 +61,15 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     if args.quick:
         args.scale, args.edges, args.passes, args.rounds = 8, 2000, 2, 1
     links = rmat(args.scale, args.edges) if args.data is None else read(args.data)
-    turned = links.T.tocsr()
     about = {"name": str(args.data or "RMAT"), "pages": links.shape[0], "links": links.nnz}
-    report = Report("graph", "a power iteration, on the clock", about, describe())
-    systems: list[tuple[str, str, Callable[[], tuple[Times, Any]]]] = [
-        ("blocklearn, rows are targets", bl.__version__, lambda: ours(turned, "targets", args)),
-        ("blocklearn, rows are sources", bl.__version__, lambda: ours(links, "sources", args)),
-    ]
-    if "scipy" in peers:
-        step = power_iteration(links, args.threads)
-        systems.append(("SciPy", scipy.__version__, lambda: iterated(step, links, args)))
-    if args.disk is not None:
-        stored = written(turned, args.disk, args.quick)
+    timed = "a power iteration" if args.what == "ranks" else "all of the work"
+    report = Report("graph", f"{timed}, on the clock", about, describe())
+    systems = SYSTEMS[args.what](links, args)
+    if "scipy" not in peers:
+        systems = [system for system in systems if system[0] != "SciPy"]
+    stored = None
+    if args.disk is not None and args.what == "ranks":
+        stored = written(links.T.tocsr(), args.disk, args.quick)
         systems.append(("blocklearn, blocks", bl.__version__, lambda: from_disk(stored, args)))
         systems.append(("the disk", "", lambda: ([only_read(stored)], None)))
     found: list[Times] = [[] for _ in systems]
@@ -79,37 +83,24 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
         quality = {"processor_seconds": processor, "fastest": min(times)[0], "l1_to_first": None}
         if ranks is not None:
             quality["l1_to_first"] = float(np.abs(ranks - scores[0]).sum())
-        if args.disk is not None and name in ("blocklearn, blocks", "the disk"):
+        if stored is not None and name in ("blocklearn, blocks", "the disk"):
             quality["bytes"] = sum(file.stat().st_size for file in files(stored))
         report.rows.append(Row(name, version, {"threads": args.threads}, seconds, quality))
     return report
 
 
-def rmat(scale: int, edges: int) -> sp.csr_array:
-    """Return a random graph of 2**scale pages, with few pages that have many links."""
-    rng, n = np.random.default_rng(0), 1 << scale
-    ends = np.zeros((2, edges), np.int64)
-    for _ in range(scale):
-        x = rng.random(edges, np.float32)
-        ends[0] = 2 * ends[0] + (x >= 0.76)
-        ends[1] = 2 * ends[1] + (((x >= 0.57) & (x < 0.76)) | (x >= 0.95))
-    return graph_of(*rng.permutation(n)[ends], n)
+def ranks(links: Any, args: argparse.Namespace) -> list[System]:
+    """Return the systems that rank pages."""
+    turned, step = links.T.tocsr(), power_iteration(links, args.threads)
+    return [
+        ("blocklearn, rows are targets", bl.__version__, lambda: ours(turned, "targets", args)),
+        ("blocklearn, rows are sources", bl.__version__, lambda: ours(links, "sources", args)),
+        ("SciPy", scipy.__version__, lambda: iterated(step, links, args)),
+    ]
 
 
-def read(path: Path) -> sp.csr_array:
-    """Return the links of a file, each in both directions."""
-    file = np.load(path)
-    ends = np.concatenate([[file["src"], file["dst"]], [file["dst"], file["src"]]], axis=1)
-    return graph_of(*ends, int(file["n_nodes"]))
-
-
-def graph_of(sources: Any, targets: Any, n: int) -> sp.csr_array:
-    """Return a link of weight 1 for each pair of pages."""
-    ends = np.asarray(sources, np.int32), np.asarray(targets, np.int32)
-    links = sp.csr_array((np.ones(len(ends[0]), np.float32), ends), shape=(n, n))
-    links.sum_duplicates()
-    links.data[:] = 1.0
-    return links
+SYSTEMS: dict[str, Callable[..., list[System]]]
+SYSTEMS = {"ranks": ranks, "components": components, "triangles": triangles}
 
 
 class Clock(bl.Hook):

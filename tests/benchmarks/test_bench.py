@@ -147,6 +147,15 @@ def test_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("what", ["components", "triangles"])
+def test_graph_of_others(tmp_path: Path, what: str) -> None:
+    file = tmp_path / "graph.json"
+    assert main(["graph", "--quick", "--what", what, "--json", str(file)]) == 0
+    rows = Report.read(file).rows
+    assert [row.quality["l1_to_first"] for row in rows] == [0.0, 0.0]
+
+
+@pytest.mark.slow
 def test_compile(tmp_path: Path) -> None:
     report = run(tmp_path, "compile", "--only", "lda gibbs,glm by block", "--widths", "3,4")
     assert [row["settings"]["model"] for row in report["rows"]] == ["lda gibbs", "glm by block"]
