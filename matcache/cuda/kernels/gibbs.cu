@@ -1,6 +1,7 @@
 // The sampler of topics: cpu/gibbs.py, to the last bit. K: the number of topics.
 
 #define TOPICS (K < 2048 ? K : 2048)  // that a block counts at a time
+#define AT_ONCE 9  // sweeps whose topics are under way together
 
 // Sweeps over the particles of each row, in `order`. z u16 [save x width]: topics after each of the last sweeps.
 // Scratch, one number for each particle: weights, words (columns), topics. memory [groups x PADDED]: of counts,
@@ -89,13 +90,21 @@ __device__ __forceinline__ void count_topics(const i64* count, i64 columns, cons
     for (int low = 0; low < K; low += TOPICS) {
       for (int t = threadIdx.x; t < TOPICS; t += BL_BLOCK) sums[t] = 0;
       __syncthreads();
-      for (i64 e = threadIdx.x; e < entries * save; e += BL_BLOCK) {
-        const i64 n = bl_divide(e, save), i = t_pos[begin + n], s = e - n * save;
+      i64 next = threadIdx.x < entries ? t_pos[begin + threadIdx.x] : 0;
+      for (i64 n = threadIdx.x; n < entries; n += BL_BLOCK) {
+        const i64 i = next, parts = particles(values[i]);
+        if (n + BL_BLOCK < entries) next = t_pos[begin + n + BL_BLOCK];
         const u64 weight = (u64)rint((double)share(values[i], save) / grid);
-        const unsigned short* topics = z + s * width + first[i];
-        for (i64 p = 0; p < particles(values[i]); ++p)
-          if ((int)topics[p] >= low && (int)topics[p] - low < TOPICS)
-            atomicAdd(&sums[topics[p] - low], (unsigned long long)weight);
+        for (i64 p = 0; p < parts; ++p)
+          for (i64 s = 0; s < save; s += AT_ONCE) {
+            const unsigned short* topics = z + s * width + first[i] + p;
+            int drawn[AT_ONCE];
+#pragma unroll
+            for (int b = 0; b < AT_ONCE; ++b) drawn[b] = s + b < save ? topics[b * width] - low : -1;
+#pragma unroll
+            for (int b = 0; b < AT_ONCE; ++b)
+              if (drawn[b] >= 0 && drawn[b] < TOPICS) atomicAdd(&sums[drawn[b]], (unsigned long long)weight);
+          }
       }
       __syncthreads();
       for (int t = threadIdx.x; t < TOPICS && low + t < K; t += BL_BLOCK)
