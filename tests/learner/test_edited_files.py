@@ -129,6 +129,7 @@ FREE = {
     "config.l2_H": {"number", "real"},
     "config.burn_in": {"number"},
     "config.sweeps": {"number"},
+    "config.same": {"number"},
     "config.warm_up": {"number", "huge"},
     "config.inner_iterations": {"number", "huge", "null"},
     "config.more_scores": {"true"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,51 @@ def test_dense_counts_are_taken_and_negative_ones_refused() -> None:
     X[7, 4] = -2
     with pytest.raises(ValueError, match="row 7, column 4 is -2: counts must not be negative"):
         bl.Learner(model, train=X.tocsr())
+
+
+def shares_of_same(phi: Any, alpha: Any, m: int) -> Any:
+    """E[share of topic k in the m topics of word w], by enumeration; a document has each word once.
+
+    The m copies of all words share the document's proportions, whose prior is Dirichlet(m alpha).
+    """
+    words, topics = phi.shape
+    shares, norm = np.zeros_like(phi), 0.0
+    for z in itertools.product(range(topics), repeat=words * m):
+        counts = np.bincount(z, minlength=topics)
+        copies = np.reshape(z, (m, words))
+        weight = np.exp(gammaln(m * alpha + counts).sum()) * phi[np.arange(words), copies].prod()
+        norm += weight
+        for w in range(words):
+            shares[w] += weight * np.bincount(copies[:, w], minlength=topics) / m
+    return shares / norm
+
+
+@pytest.mark.parametrize("m", [pytest.param(1, marks=pytest.mark.slow), 3])
+def test_same_draws_from_the_power_of_the_posterior(m: int) -> None:
+    """One step from a known lambda, as the mean over many equal documents."""
+    documents, words, alpha = 4096, 3, np.array([0.2, 0.3])
+    X = sp.csr_array(np.ones((documents, words), np.float32))
+    settings: dict[str, Any] = {"topics": 2, "alpha": alpha.tolist(), "warm_up": 0}
+    start = full_steps(bl.models.LDA(**settings), X, 1, rows=documents)
+    phi = lam_of(start).T
+    phi = phi / phi.sum(axis=0)
+    after = lam_of(full_steps(bl.models.LDA(**settings, same=[1, m]), X, 2, rows=documents)).T
+    expected = shares_of_same(phi, alpha, m)
+    np.testing.assert_allclose((after - 0.05) / documents, expected, atol=0.006)
+
+
+def test_same_of_one_topic_a_token_has_the_bits_of_none() -> None:
+    X, _ = planted(documents=60)
+    found = [bl.Learner(bl.models.LDA(topics=4, same=m), train=X, passes=3).fit()
+             for m in (1, [1, 1], [1, 2])]  # fmt: skip
+    plain, ones, cooled = (learner.parameter("lambda").tobytes() for learner in found)
+    assert plain == ones != cooled
+
+
+@pytest.mark.parametrize("other", [{"inference": "vb"}, {"assignments": "kept"}])
+def test_same_needs_fresh_assignments(other: Any) -> None:
+    with pytest.raises(ValueError, match=r"same=2: must be 1 with .* Set inference: gibbs, assign"):
+        bl.models.LDA(same=2, **other)
 
 
 def test_one_pass_of_gibbs_samples() -> None:
