@@ -2,14 +2,16 @@
 
     scripts/bench machines --data docword.npz --target y.npy
     scripts/bench machines --ratings ratings.npz --rows 1000000
+    scripts/bench machines --fields 6 --rows 100000
 
 All systems have the same rows, 8 factors and AdaGrad. Each is trained with the settings of a small
 grid: rates, penalties, rows of a block, and `initial`, the first sum of squares, in gradients of
 one row (xlearn's is 1). torch's machine is two `EmbeddingBag`. Held-out rows are scored by
 logarithmic loss and AUC. Ratings become rows of two ones, user and item; the target is whether a
-rating is above the mean. Rows without entries are left out: xlearn stops at them. It reads a binary
-file, which an earlier run has made of text; that is a part of its time, as the transposed index is
-of ours.
+rating is above the mean. `--fields` makes rows with one feature of each field, and the machines are
+field-aware, which torch's are not. Rows without entries are left out: xlearn stops at them. It
+reads a binary file, which an earlier run has made of text; that is a part of its time, as the
+transposed index is of ours.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +45,22 @@ from .report import Ratio, Report, Row, reached, table
 from .system import Peer
 
 FACTORS = 8
+VALUES = 100  # features of a field that is made
 PASSES = (1, 2, 3, 5)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to train on and rows to score: X, CSR of float32, and y of 0 and 1."""
+    """Rows to train on and rows to score: X, CSR of float32, and y of 0 and 1.
+
+    fields: the columns of each field; None: the machines are not field-aware.
+    """
 
     X: Any
     y: Any
     test_X: Any
     test_y: Any
+    fields: list[int] | None = None
 
 
 @dataclass
@@ -72,6 +80,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, help=".npz of counts or features [python-docs]")
     parser.add_argument("--target", type=Path, help=".npy of 0 and 1 [made up]")
     parser.add_argument("--ratings", type=Path, help=".npz of user, item, rating, instead")
+    parser.add_argument("--fields", type=int, help="make so many fields, instead")
     parser.add_argument("--rows", type=int, default=0, help="so many, chosen at random; 0: all")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3, help="trainings; the median counts")
@@ -84,12 +93,12 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     X, y, name = rows(args)
     filled = np.diff(X.indptr) > 0
     X, y = X[filled], y[filled]
-    data = split(X, y)
+    data = split(X, y, None if args.fields is None else [VALUES] * args.fields)
     about = {"name": name, "documents": X.shape[0], "words": X.shape[1], "nnz": int(X.nnz)}
     about["tokens"] = float(X.sum())
     report = Report("machines", "processor time of training", about, describe())
     systems = list(ours(data))
-    for peer in peers:
+    for peer in peers if args.fields is None else set(peers) & {"xlearn"}:
         systems += PEERS[peer].run()
     if args.quick:
         systems = [s for s in systems if s.settings["passes"] == PASSES[0]][::3]
@@ -109,6 +118,8 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
 def rows(args: argparse.Namespace) -> tuple[Any, Any, str]:
     """Return X, y and the name of the data."""
     rng = np.random.default_rng(0)
+    if args.fields is not None:
+        return *made(args.fields, args.rows or 100_000, rng), f"{args.fields} fields, made"
     if args.ratings is not None:
         with np.load(args.ratings) as found:
             user, item, rating = (found[name] for name in ("user", "item", "rating"))
@@ -125,12 +136,29 @@ def rows(args: argparse.Namespace) -> tuple[Any, Any, str]:
     return X, (scores > np.median(scores)).astype(np.float32), name
 
 
-def split(X: Any, y: Any) -> Split:
+def made(fields: int, rows: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return rows with a feature of each field, and labels by products of two hidden numbers.
+
+    Each pair of fields has hidden numbers of its own.
+    """
+    values = rng.integers(VALUES, size=(rows, fields))
+    hidden = rng.normal(size=(fields, VALUES, fields, 2))
+    score = np.zeros(rows)
+    for f, g in combinations(range(fields), 2):
+        score += (hidden[f, values[:, f], g] * hidden[g, values[:, g], f]).sum(axis=1)
+    columns = (values + VALUES * np.arange(fields)).ravel().astype(np.int32)
+    offsets = np.arange(0, len(columns) + 1, fields)
+    ones = np.ones(len(columns), np.float32)
+    X = sp.csr_array((ones, columns, offsets), shape=(rows, VALUES * fields))
+    return X, (rng.random(rows) < 1 / (1 + np.exp(-score))).astype(np.float32)
+
+
+def split(X: Any, y: Any, fields: list[int] | None) -> Split:
     """Hold out a tenth of the rows."""
     order = np.random.default_rng(0).permutation(X.shape[0])
     held = max(1, X.shape[0] // 10)
     test, train = np.sort(order[:held]), np.sort(order[held:])
-    return Split(X[train], y[train], X[test], y[test])
+    return Split(X[train], y[train], X[test], y[test], fields)
 
 
 def ours(data: Split) -> Iterator[System]:
@@ -138,7 +166,7 @@ def ours(data: Split) -> Iterator[System]:
 
     def trained(data: Split, timer: Timer, threads: int, passes: int, **settings: Any) -> Any:
         block_rows = settings["block_rows"]
-        model = FM(factors=FACTORS, start=0.05)
+        model = FM(factors=FACTORS, start=0.05, fields=data.fields)
         step = AdaGrad(rate=settings["rate"], initial=settings["initial"] / block_rows**2)
         with timer:
             source = MatrixSource(data.X, targets=data.y, block_rows=block_rows, shuffle="blocks")
@@ -155,7 +183,7 @@ def ours(data: Split) -> Iterator[System]:
                                       (1024, 0.2, 0.1), (512, 0.1, 0.0)]:  # fmt: skip
         known = {"block_rows": block_rows, "rate": rate, "initial": initial}
         first = slice(2 * block_rows)
-        few = Split(data.X[first], data.y[first], data.test_X, data.test_y)
+        few = Split(data.X[first], data.y[first], data.test_X, data.test_y, data.fields)
         trained(few, Timer(), 1, 1, **known)  # compiles
         yield from grid("blocklearn", bl.__version__, known, trained)
 
@@ -174,14 +202,14 @@ def xlearn() -> Iterator[System]:
 
         known = {"k": FACTORS, "opt": "adagrad", "nthread": threads, **settings}
         with quiet():
-            model = xl.create_fm()
+            model = xl.create_fm() if data.fields is None else xl.create_ffm()
             model.setQuiet()
             model.disableNorm()  # the rows as they are, as for the others
             model.disableEarlyStop()
             model.setTrain(paths["train"])
             if not Path(folder.name, "train").exists():
-                write_rows(paths["train"], data.X, data.y)
-                write_rows(paths["test"], data.test_X, data.test_y)
+                write_rows(paths["train"], data.X, data.y, data.fields)
+                write_rows(paths["test"], data.test_X, data.test_y, data.fields)
                 fit(1)  # makes the binary file
             with timer:
                 fit(passes)
@@ -195,12 +223,17 @@ def xlearn() -> Iterator[System]:
         yield from grid("xlearn", PEERS["xlearn"].version, known, trained)
 
 
-def write_rows(path: str, X: Any, y: Any) -> None:
-    """Write rows as libsvm text."""
+def write_rows(path: str, X: Any, y: Any, fields: list[int] | None) -> None:
+    """Write rows as text of libsvm, or with fields of libffm."""
+    names = [f"{c}" for c in range(X.shape[1])]
+    if fields is not None:
+        names = [
+            f"{f}:{c}" for f, c in zip(np.repeat(range(len(fields)), fields), names, strict=True)
+        ]
     with Path(path).open("w") as file:
         for label, a, e in zip(y, X.indptr[:-1], X.indptr[1:], strict=True):
             pairs = zip(X.indices[a:e], X.data[a:e], strict=True)
-            file.write(f"{int(label)} " + " ".join(f"{c}:{v:.7g}" for c, v in pairs) + "\n")
+            file.write(f"{int(label)} " + " ".join(f"{names[c]}:{v:.7g}" for c, v in pairs) + "\n")
 
 
 @contextmanager

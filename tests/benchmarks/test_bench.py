@@ -115,7 +115,7 @@ def test_machines(tmp_path: Path) -> None:
     ratings = tmp_path / "ratings.npz"
     user, item = np.divmod(np.arange(600), 20)
     np.savez(ratings, user=user, item=item, rating=(user * item) % 3)
-    for data in [[], ["--ratings", str(ratings)]]:
+    for data in [[], ["--ratings", str(ratings)], ["--fields", "3"]]:
         rows = run(tmp_path, "machines", "--peers", "none", *data)["rows"]
         assert {row["system"] for row in rows} == {"blocklearn"}
         assert all(0 < row["quality"]["auc"] <= 1 for row in rows)
