@@ -13,7 +13,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from blocklearn.matcache import (
-    Column,
     Mat,
     Rows,
     Sparse,
@@ -26,12 +25,11 @@ from blocklearn.matcache import (
     total,
 )
 
-from .base import Model, rows_for
 from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
+from .link_model import LinkModel
 from .score import Score, Sum
 
-LARGEST = 2**20  # rows of a block
 MOST_PAGES = 2**24  # float32 numbers them
 
 
@@ -47,7 +45,7 @@ def spread(XT: Sparse, labels: Rows, found: Table) -> None:
     labels <<= maximum(labels, rowmax(sddmm(0.0 * labels + 1.0, found, XT)))
 
 
-class Components(Model):
+class Components(LinkModel):
     """Finds connected components: pages that links join, in whichever direction they lead.
 
     X is square: a stored entry (i, j), not negative, is a link between page i and page j. The
@@ -56,24 +54,15 @@ class Components(Model):
     no label changes.
     """
 
-    scores_new_rows: ClassVar[bool] = True
     takes_counts: ClassVar[bool] = True  # sparse, and not negative
-    steps_by_pass: ClassVar[bool] = True
     prediction_columns: ClassVar[Sequence[str] | None] = ("component",)
     kind: Literal["components"] = "components"
 
-    def rows_of_block(self, rows: int | None) -> int:
-        """Return all rows, or large blocks: their size changes no result."""
-        return LARGEST if rows is None else rows_for(1, rows, largest=LARGEST)
-
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create the labels: at first each page has its own number."""
-        n = shapes.columns
-        if shapes.total_rows > n or n > MOST_PAGES:
-            raise ModelConfigError(
-                f"Components: data of {shapes.total_rows} rows and {n} columns: rows and columns "
-                f"must be the same pages, at most {MOST_PAGES:,}. Pass a square matrix of links."
-            )
+        n = self.number_of_pages(shapes)
+        if n > MOST_PAGES:
+            raise ModelConfigError(f"Components: {n:,} pages: must be at most {MOST_PAGES:,}.")
         numbers = np.arange(n, dtype=np.float32)[:, None]
         self.labels = self.parameter("labels", n, 1, numbers, merge="max")
         self.change = self.parameter("change", 1, 1, 1.0, merge="max")  # of labels in a pass
@@ -99,10 +88,6 @@ class Components(Model):
     def converged(self) -> bool:
         """Whether no label has changed in the last pass."""
         return bool(self.change.numpy()[0, 0] == 0.0)
-
-    def pages(self, block: Block) -> Column:
-        """Return the number of each row's page; rows of padding, which have no links, take 0."""
-        return maximum(block.row_ids, 0.0)
 
     def score(self, block: Block) -> Score:
         """Count the components; one without links counts, too."""

@@ -12,18 +12,16 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from blocklearn.matcache import Column, Mat, maximum, rowsum, total, where
+from blocklearn.matcache import Mat, maximum, rowsum, total, where
 
-from .base import Model, rows_for
-from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
+from .link_model import LinkModel
 from .score import Score, Sum
 
 TINY = 1e-30
-LARGEST = 2**20  # rows of a block
 
 
-class PageRank(Model):
+class PageRank(LinkModel):
     """Ranks pages: how often a surfer visits them who follows links at random.
 
     X is square: entry (i, j) is the weight of the link between page i and page j, not negative;
@@ -36,9 +34,7 @@ class PageRank(Model):
     the scores change by less than `tolerance`, added up over all pages.
     """
 
-    scores_new_rows: ClassVar[bool] = True
     nonnegative: ClassVar[bool] = True
-    steps_by_pass: ClassVar[bool] = True
     prediction_columns: ClassVar[Sequence[str] | None] = ("score",)
     kind: Literal["pagerank"] = "pagerank"
     damping: float = Field(0.85, ge=0, lt=1, description="chance to follow a link")
@@ -51,22 +47,13 @@ class PageRank(Model):
         "page, whose products run on all threads",
     )
 
-    def rows_of_block(self, rows: int | None) -> int:
-        """Return all rows, or large blocks: each costs time, and their size changes no result."""
-        return LARGEST if rows is None else rows_for(1, rows, largest=LARGEST)
-
     def phases(self) -> Sequence[int]:
         """Return the pass that sums up, and the first power iteration."""
         return (0, 1)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create the scores, and the sums of a pass."""
-        n = shapes.columns
-        if shapes.total_rows > n:
-            raise ModelConfigError(
-                f"PageRank: data of {shapes.total_rows} rows and {n} columns: rows and columns "
-                "must be the same pages. Pass a square matrix of links."
-            )
+        n = self.number_of_pages(shapes)
         self.scores = self.parameter("scores", n, 1)
         self.change = self.parameter("change", 1, 1, 1.0)  # of the scores in the last pass
         self.shares = self.parameter("shares", n, 1, saved=False)  # scores / links, by page
@@ -102,10 +89,6 @@ class PageRank(Model):
     def converged(self) -> bool:
         """Whether the scores have changed by less than `tolerance` in the last pass."""
         return bool(self.change.numpy()[0, 0] < self.tolerance)
-
-    def pages(self, block: Block) -> Column:
-        """Return the number of each row's page; rows of padding, which have no links, take 0."""
-        return maximum(block.row_ids, 0.0)
 
     def score(self, block: Block) -> Score:
         """Score how much the last pass has changed the scores.

@@ -24,7 +24,7 @@ ROOMS = {
     ),
     "models": (
         "errors score row_state token_state inputs split_terms base loss_model factor_model"
-        " coherence relevance topic_quality seeds prior_table term_weights kept_topics"
+        " link_model coherence relevance topic_quality seeds prior_table term_weights kept_topics"
         " learned_priors topic_priors als components glm fm kmeans mixture lda nmf pagerank ranking"
         " svd ranking_metrics"
     ),

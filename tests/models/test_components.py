@@ -76,3 +76,9 @@ def test_the_estimator_has_the_labels_of_scipy() -> None:
 def test_more_rows_than_columns_are_refused() -> None:
     with pytest.raises(ValueError, match="60 rows and 9 columns: rows and columns must be the"):
         bl.Learner(Components(), sp.csr_array(graph("all")[:, :9]), verbose=False).fit()
+
+
+def test_more_pages_than_float32_can_number_are_refused() -> None:
+    links = sp.csr_array(([1.0], ([0], [2**24])), shape=(2, 2**24 + 1), dtype=np.float32)
+    with pytest.raises(ValueError, match="16,777,217 pages: must be at most 16,777,216"):
+        bl.Learner(Components(), links, verbose=False).fit()
