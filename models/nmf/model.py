@@ -140,7 +140,6 @@ class NMF(Model):
         self.W = self.row_state("W", shapes, K, 1.0)
         self.guess = self.scratch("W of new rows", shapes.rows, K)
         self.keep = self.number("what is kept of the statistics")
-        self.block_weight = self.number("weight of the block")
         keep_weights(self, self.term_weights, shapes)
 
     def update(self, block: Block) -> None:
@@ -149,14 +148,13 @@ class NMF(Model):
         self.solve(X, W, self.inner)
         weighted = (W * block.weights).mat()
         self.keep.set(self.forget ** (block.rows / self.total_rows) if self.online else 1.0)
-        self.block_weight.set(block.weight)
         if self._kl:
             pull, push = H * ((X / self.fit(X, W)).T @ weighted), colsum(weighted)
         else:
             pull, push = X.T @ weighted, W.T @ weighted
         self.pull <<= self.keep * self.pull + pull
         self.push <<= self.keep * self.push + push
-        self.mass <<= self.keep * self.mass + self.block_weight
+        self.mass <<= self.keep * self.mass + total(block.weights)
         if self.online:
             self.improve()
 

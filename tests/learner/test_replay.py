@@ -16,6 +16,7 @@ from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache import StaleValueError, colsum, total
 from blocklearn.models import ALS, GLM, LDA, NMF
 from blocklearn.optimizers import AdaGrad, StreamingAverage
+from tests.support.often import rarely
 
 ROWS = 8
 
@@ -45,6 +46,14 @@ class Means(bl.Model):
 
     def predict(self, block: bl.Block) -> Any:
         return (block.X * self.mean).mat()
+
+
+class OfWeights(Means):
+    """Reads the weight of the block as a number."""
+
+    def update(self, block: bl.Block) -> None:
+        super().update(block)
+        self.rate.set(block.weight)
 
 
 class InPhases(Means):
@@ -160,13 +169,21 @@ def test_a_number_that_differs_in_every_block_is_named(caplog: pytest.LogCapture
     X = counts(40 * ROWS)
     weights = np.random.default_rng(1).random(X.shape[0]).astype(np.float32)
     with caplog.at_level(logging.WARNING, "blocklearn.learner"):
-        learner, _ = both(NMF(components=2), (X, None, weights), passes=1)
+        learner, _ = both(OfWeights(), (X.toarray(), None, weights), passes=1)
     assert replayed(learner) == 0
     (line,) = (r.message for r in caplog.records if "interpreted" in r.message)
-    assert "NMF.update is interpreted for every block" in line
-    assert "weight of the block (number).set at" in line
-    assert "/nmf/" in line
+    assert "OfWeights.update is interpreted for every block" in line
+    assert "rate (number).set at" in line
+    assert "test_replay.py" in line
     assert X.shape[0] // ROWS > PATIENCE
+
+
+@pytest.mark.parametrize("loss", ["frobenius", *rarely("kullback-leibler")])
+def test_parts_of_weighted_rows_are_replayed(loss: str) -> None:
+    X = counts(12 * ROWS)
+    weights = np.random.default_rng(1).random(X.shape[0]).astype(np.float32)
+    learner, _ = both(NMF(components=2, loss=loss), (X, None, weights))
+    assert replayed(learner) > 20
 
 
 def test_an_optimizer_divides_by_the_weight_of_each_block() -> None:
