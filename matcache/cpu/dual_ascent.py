@@ -9,13 +9,18 @@ and with them W and b.
 
 import numpy as np
 
-from .jit import kernel
+from .jit import helper, kernel
 from .math32 import exp
+from .vectors import make_add
+
+WIDTH = 32  # columns of `ascend_logistics`: a row of W is two lines of the cache
 
 _F = np.float32
 _ONE, _SMALLEST = _F(1), _F(-3e38)
 
-_fast = kernel("contract", "reassoc", "nsz", "arcp")
+_flags = "contract", "reassoc", "nsz", "arcp"
+_fast, _helper = kernel(*_flags), helper(*_flags)
+_add_1, _add_4 = make_add(WIDTH, 1, 32), make_add(WIDTH, 4, 32)
 
 
 @_fast
@@ -76,6 +81,50 @@ def ascend_logistic(
             c, x = np.uintp(columns[e]), values[e]
             for j in range(k):
                 W[c, j] -= x * eta[j]
+
+
+@_fast
+def ascend_logistics(
+    order, starts, columns, values, Y, weights, squares, bias, W, b, A, moved, eta, gaps
+):
+    """Visit rows once, for `WIDTH` logistic losses, whose k is known; see `ascend_logistic`."""
+    for o in range(order.shape[0]):
+        i = np.uintp(order[o])
+        weight = weights[i]
+        if weight == _F(0):
+            continue
+        share = _ONE / (_ONE + _F(0.25) * (squares[i] + bias) * weight)
+        for j in range(WIDTH):
+            eta[j] = b[j]
+        first, last = np.intp(starts[i]), np.intp(starts[i + np.uintp(1)])
+        _add_scores(eta, columns, values, first, last, W)
+        for j in range(WIDTH):
+            d = _ONE / (_ONE + exp(-eta[j])) - Y[i, j] - A[i, j]
+            gaps[j] += np.float64(weight * d * d)
+            d *= share
+            A[i, j] += d
+            d *= weight
+            moved[j] += d
+            b[j] -= bias * d
+            eta[j] = d
+        for e in range(first, last):
+            _add_1(W, np.intp(columns[e]) * WIDTH, eta, (0,), (-values[e],))
+
+
+@_helper
+def _add_scores(eta, columns, values, first, last, W):
+    """Add the scores of a row of X, whose entries are [first, last), to eta."""
+    full = first + (last - first) // 4 * 4
+    for e in range(first, full, 4):
+        rows = (
+            np.intp(columns[e]) * WIDTH,
+            np.intp(columns[e + 1]) * WIDTH,
+            np.intp(columns[e + 2]) * WIDTH,
+            np.intp(columns[e + 3]) * WIDTH,
+        )
+        _add_4(eta, 0, W, rows, (values[e], values[e + 1], values[e + 2], values[e + 3]))
+    for e in range(full, last):
+        _add_1(eta, 0, W, (np.intp(columns[e]) * WIDTH,), (values[e],))
 
 
 @_fast

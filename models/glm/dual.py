@@ -12,7 +12,7 @@ Differs:
 
 - b has no penalty. Within a pass it is the weight of a constant feature of square B, whose penalty
   is on its way from where it was when the pass began (a proximal step).
-- Labels are solved in groups of columns, each for itself.
+- Labels are solved in groups of WIDTH columns, the last of fewer, each for itself.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.dual_ascent import ascend_logistic, ascend_softmax
+from blocklearn.matcache.cpu.dual_ascent import (
+    WIDTH,
+    ascend_logistic,
+    ascend_logistics,
+    ascend_softmax,
+)
 from blocklearn.matcache.cpu.pool import Pool
 
 FloatArray = NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.generic] | sp.sparray  # [n x k] of 0 and 1
 
-GROUP = 32  # labels that a kernel solves together: a row of W is then two lines of the cache
 BIAS = 0.1  # square of the constant feature, at most
 NOISE = 1e-8  # mean squares that are the rounding of float32
 
@@ -64,8 +68,7 @@ class DualAscent:
         self._squares = squares_of(X)
         self._bias = np.float32(intercept * BIAS * min(1.0, l2 * total / weights.max()))
         columns = Y.shape[1]
-        parts = 1 if softmax else -(-columns // GROUP)
-        bounds = np.linspace(0, columns, parts + 1).round().astype(int)
+        bounds = [0, columns] if softmax else [*range(0, columns, WIDTH), columns]
         Y = sp.csc_array(Y) if sp.issparse(Y) else np.asarray(Y)
         self._groups = [
             _Group(self, Y[:, start:stop], weights, softmax=softmax)
@@ -122,7 +125,8 @@ class _Group:
     def __init__(self, of: DualAscent, Y: Labels, weights: FloatArray, *, softmax: bool) -> None:
         rows, k = Y.shape
         dense = Y.toarray() if isinstance(Y, sp.sparray) else Y
-        self._of, self._kernel = of, ascend_softmax if softmax else ascend_logistic
+        whole = ascend_logistics if k == WIDTH else ascend_logistic
+        self._of, self._kernel = of, ascend_softmax if softmax else whole
         self._Y = np.ascontiguousarray(dense, np.float32)
         self.W = np.zeros((of.X.shape[1], k), np.float32)
         self.b = np.zeros(k, np.float32)

@@ -60,13 +60,15 @@ def test_without_an_intercept_it_stays_zero() -> None:
     assert abs(slopes(found, LABELS[:, :1], ONES, False)[0]).max() < 1e-5
 
 
-def test_labels_are_solved_in_groups_on_any_threads(monkeypatch: Any) -> None:
-    whole = solved(LABELS, most=3)
-    monkeypatch.setattr(dual, "GROUP", 1)
-    for threads in (1, 2):
-        apart = solved(LABELS, most=3, threads=threads)
-        np.testing.assert_allclose(apart.W, whole.W, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(apart.b, whole.b, rtol=1e-4, atol=1e-5)
+def test_labels_are_solved_in_groups_on_any_threads() -> None:
+    few, many = solved(LABELS, most=3), np.tile(LABELS, dual.WIDTH // 3 + 1)  # a group and a label
+    assert many.shape[1] == dual.WIDTH + 1
+    found = [solved(many, most=3, threads=threads) for threads in (1, 2)]
+    for number in range(dual.WIDTH + 1):
+        same = number % 3
+        np.testing.assert_allclose(found[0].W[:, number], few.W[:, same], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found[0].b[number], few.b[same], rtol=1e-4, atol=1e-5)
+    assert np.array_equal(found[0].W, found[1].W) and np.array_equal(found[0].b, found[1].b)
 
 
 def test_a_label_that_no_row_has_is_no_obstacle() -> None:
